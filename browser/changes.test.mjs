@@ -152,13 +152,16 @@ test('deciding', async (t) => {
   });
 });
 
+/// Opens a page; where its script runs, waits until it does: what is typed before could be replaced by the first update.
+const opened = (page, address, javaScriptEnabled) => (javaScriptEnabled ? openLive(page, address) : page.goto(address));
+
 for (const javaScriptEnabled of [true, false]) {
   test(`forms ${javaScriptEnabled ? 'with' : 'without'} script`, async (t) => {
     await withConsole(prepare, async ({ prepared: client, visit }) => {
       await t.test('approve on the first page', async () => {
         const waiting = await waitsForApproval(client, 'Approve me');
         await visit({ javaScriptEnabled }, async (page) => {
-          await page.goto('/');
+          await opened(page, '/', javaScriptEnabled);
           await card(page, waiting.run).getByRole('button', { name: 'Approve' }).click();
           await said(page, 'Approved.');
           assert.equal(await card(page, waiting.run).count(), 0, 'it no longer needs anybody');
@@ -169,7 +172,7 @@ for (const javaScriptEnabled of [true, false]) {
       await t.test('reject with a reason on the page of the run', async () => {
         const waiting = await waitsForApproval(client, 'Reject me');
         await visit({ javaScriptEnabled }, async (page) => {
-          await page.goto(`/run/${waiting.run.runId}`);
+          await opened(page, `/run/${waiting.run.runId}`, javaScriptEnabled);
           await page.getByLabel('Reason, for the agent').fill('Keep the old limit until Monday');
           await page.getByRole('button', { name: 'Reject' }).click();
           await said(page, 'Rejected.');
@@ -182,7 +185,7 @@ for (const javaScriptEnabled of [true, false]) {
       await t.test('answer a question', async () => {
         const waiting = await waitsForAnswer(client, 'Answer me');
         await visit({ javaScriptEnabled }, async (page) => {
-          await page.goto('/');
+          await opened(page, '/', javaScriptEnabled);
           await card(page, waiting.run).getByLabel('Which branch gets the migration?').fill('main');
           await card(page, waiting.run).getByRole('button', { name: 'Answer' }).click();
           await said(page, 'Answered.');
@@ -193,7 +196,7 @@ for (const javaScriptEnabled of [true, false]) {
       await t.test('filter and switch the theme', async () => {
         const waiting = await waitsForApproval(client, 'Find me');
         await visit({ javaScriptEnabled }, async (page) => {
-          await page.goto('/');
+          await opened(page, '/', javaScriptEnabled);
           await page.getByLabel('Search').fill('find me');
           await page.getByRole('button', { name: 'Search' }).click();
           await page.waitForURL((url) => url.searchParams.get('q') === 'find me');

@@ -80,6 +80,8 @@ test('comparing', async (t) => {
     await t.test('from the list to two runs, with the keyboard alone, at the width of a phone', async () => {
       await visit({ viewport: { width: 390, height: 844 } }, async (page) => {
         await openLive(page, '/?status=running');
+        await page.locator('summary', { hasText: '…' }).and(page.getByLabel(run.label)).focus();
+        await page.keyboard.press('Enter');
         await page.getByRole('link', { name: `Compare ${run.label}` }).focus();
         await page.keyboard.press('Enter');
         await page.getByRole('heading', { name: 'Other runs' }).waitFor();

@@ -77,7 +77,7 @@ test('editing', async (t) => {
         await page.getByRole('heading', { name: 'Plan 2 steps' }).waitFor();
         assert.equal(await page.locator('ol.problems li.bad').count(), 0);
         const prompt = page.locator('#plan pre');
-        assert.match(await prompt.innerText(), /Read it\./, 'the prompt at the cursor');
+        await prompt.filter({ hasText: 'Read it.' }).waitFor();
         const beside = await prompt.boundingBox();
         assert.ok(beside.x >= source.x + source.width && beside.y < 800, 'the prompt is beside the source');
         await sheet.evaluate((own) => {

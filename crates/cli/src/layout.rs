@@ -12,9 +12,9 @@ const GUTTER: usize = 2;
 pub(crate) enum Fit {
     /// Always shown whole.
     Whole,
-    /// Cut at its end, down to so many characters.
-    Cut { min: usize },
-    /// Left out before anything is cut; the lowest number goes first.
+    /// Cut at its end: where it can be, not below `good` characters, and never below `min`.
+    Cut { min: usize, good: usize },
+    /// Left out before another column is cut below what is good for it; the lowest number goes first.
     Drop(u8),
 }
 
@@ -65,7 +65,8 @@ fn total(widths: &[usize]) -> usize {
     shown.clone().sum::<usize>() + GUTTER * shown.count().saturating_sub(1)
 }
 
-/// Leaves columns out, then cuts the widest ones, until all of it fits or nothing more gives way.
+/// Leaves columns out, then cuts those that are furthest above what is good for them, until all of it fits or nothing
+/// more gives way.
 fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
     let mut order: Vec<(u8, usize)> = columns
         .iter()
@@ -76,20 +77,20 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
         })
         .collect();
     order.sort_unstable();
-    // A column is dropped only when cutting alone would not do.
-    let smallest = |widths: &[usize]| {
-        let least: Vec<usize> = widths
+    // A column is dropped only when cutting alone would not leave enough of the others.
+    let readable = |widths: &[usize]| {
+        let cut: Vec<usize> = widths
             .iter()
             .zip(columns)
             .map(|(width, column)| match column.fit {
-                Fit::Cut { min } => (*width).min(min),
+                Fit::Cut { good, .. } => (*width).min(good),
                 Fit::Whole | Fit::Drop(_) => *width,
             })
             .collect();
-        total(&least)
+        total(&cut)
     };
     for (_, at) in order {
-        if smallest(widths) > room {
+        if readable(widths) > room {
             widths[at] = 0;
         }
     }
@@ -99,11 +100,11 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
             .zip(columns)
             .enumerate()
             .filter_map(|(at, (width, column))| match column.fit {
-                Fit::Cut { min } if *width > min => Some((*width, at)),
+                Fit::Cut { min, good } if *width > min => Some((width.saturating_sub(good), *width, at)),
                 Fit::Cut { .. } | Fit::Whole | Fit::Drop(_) => None,
             })
             .max();
-        let Some((_, at)) = widest else { return };
+        let Some((.., at)) = widest else { return };
         widths[at] -= 1;
     }
 }
@@ -151,7 +152,7 @@ mod tests {
 
     const COLUMNS: [Column; 3] = [
         Column { title: "RUN", fit: Fit::Whole },
-        Column { title: "GOAL", fit: Fit::Cut { min: 8 } },
+        Column { title: "GOAL", fit: Fit::Cut { min: 8, good: 8 } },
         Column { title: "SESSION", fit: Fit::Drop(1) },
     ];
 
@@ -172,6 +173,20 @@ mod tests {
         let lines = table(&COLUMNS, &rows(), Some(30));
         assert_eq!(lines[1], "amber-falcon  give retries a…");
         assert!(lines.iter().all(|line| line.width() <= 30), "{lines:?}");
+    }
+
+    #[test]
+    fn columns_are_cut_to_what_is_good_for_them_before_any_is_cut_further() {
+        let columns = [
+            Column { title: "STATUS", fit: Fit::Cut { min: 4, good: 18 } },
+            Column { title: "GOAL", fit: Fit::Cut { min: 4, good: 12 } },
+            Column { title: "WORKFLOW", fit: Fit::Drop(1) },
+        ];
+        let row = ["waits for a person", "give retries a budget", "wr.small_change"].map(str::to_owned);
+        let rows = [row.to_vec()];
+        assert_eq!(table(&columns, &rows, Some(36))[1], "waits for a person  give retries a…");
+        assert_eq!(table(&columns, &rows, Some(32))[1], "waits for a person  give retrie…", "no workflow");
+        assert_eq!(table(&columns, &rows, Some(20))[1], "waits f…  give ret…", "and then both");
     }
 
     #[test]

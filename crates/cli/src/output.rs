@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Color, Style};
 use camino::Utf8Path;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::runtime::{self, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use workrail_host::pager::Pager;
 use workrail_host::terminal;
 use workrail_model::text::clean;
+
+use crate::layout::{self, Column, Fit};
 
 /// What a stretch of text is for.
 #[derive(Clone, Copy, Debug)]
@@ -279,16 +279,31 @@ pub(crate) fn notice(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", clean(text));
 }
 
-/// Rows under a heading, aligned; no borders, so that it can be read and cut alike.
-pub(crate) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(heading.iter().copied());
-    for row in rows {
-        table.add_row(row.iter().map(|cell| clean(cell)));
+/// Rows under a heading, aligned and as wide as the terminal; no borders, so that it can be read and cut alike.
+pub(crate) fn table(heading: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) {
+    let last = heading.len().saturating_sub(1);
+    // The first column names what the row is about: it can be copied.
+    let fit = |place: usize| match place {
+        0 => Fit::Whole,
+        place if place == last => Fit::Cut { min: 12, good: 32 },
+        _ => Fit::Cut { min: 8, good: 16 },
+    };
+    let columns: Vec<Column> =
+        heading.iter().enumerate().map(|(place, title)| Column { title: *title, fit: fit(place) }).collect();
+    let cell = |text: &String| clean(text).replace(['\n', '\t'], " ");
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(cell).collect()).collect();
+    if rows.is_empty() {
+        return;
     }
-    for line in table.to_string().lines() {
-        out(format_args!("{}", line.trim_end()));
+    let room = self::columns().map(|columns| columns.saturating_sub(1));
+    for line in layout::table(&columns, &rows, room) {
+        out(format_args!("{}", format!(" {line}").trim_end()));
     }
+}
+
+/// A number with what it counts.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 /// How far a long command has come: shown on a terminal, and only once it has taken a second.

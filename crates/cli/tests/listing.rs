@@ -72,6 +72,25 @@ fn only_the_runs_of_a_folders_repository_are_listed() {
     assert_text(&home, "list_of_a_folder_outside_repositories", &outside.err);
 }
 
+#[test]
+fn a_run_that_was_started_inside_another_is_listed_below_it() {
+    let home = Home::new(PROGRAM);
+    let mut client = home.client();
+    let outer = client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": "outer" }));
+    let parent = outer.string("ackToken");
+    let nested = json!({ "workflowId": "wr.small_change", "goal": "inner", "parent": parent });
+    let inner = client.call("start_workflow", nested);
+    start(&mut client, "beside both", &home.project());
+    client.close();
+    let expected = [outer.label(), format!("└ {}", inner.label())];
+    for command in [&["session", "list"][..], &["status"]] {
+        let text = home.done(command).out;
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.starts_with(&expected[0])).unwrap();
+        assert!(lines[at + 1].starts_with(&expected[1]), "{command:?}: {text}");
+    }
+}
+
 fn rows(list: &Value) -> &Vec<Value> {
     list["runs"].as_array().unwrap()
 }

@@ -105,6 +105,22 @@ fn what_cannot_be_undone_needs_the_whole_label() {
 }
 
 #[test]
+fn a_name_that_may_be_in_a_damaged_session_says_so() {
+    let home = home();
+    let mut client = home.client();
+    let started =
+        client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": "be damaged" }));
+    client.close();
+    let session = started.structured["run"]["sessionId"].as_str().unwrap().to_owned();
+    let unknown = home.run(&["show", "amber-nobody"]);
+    std::fs::write(home.data().join("sessions").join(session).join("manifest.jsonl"), "damaged\n").unwrap();
+    let damaged = home.run(&["show", &started.label()]);
+    assert_eq!((unknown.code, damaged.code), (2, 2));
+    let said = format!("{}{}", unknown.err, damaged.err.replace(&started.label(), "[label]"));
+    snapshot::settings().bind(|| insta::assert_snapshot!("name_in_a_damaged_session", said));
+}
+
+#[test]
 fn a_wrong_command_leads_to_the_right_one() {
     let home = home();
     let mut said = String::new();

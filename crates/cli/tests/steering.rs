@@ -47,6 +47,77 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
     assert_eq!(home.run(&["approve", "amber-nobody"]).code, 2);
 }
 
+/// A home with a workflow that asks a question.
+fn asking_home() -> Home {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.deploy", "name": "Deployment", "description": "Asks where to.", "version": "1.0.0",
+        "steps": [{
+            "id": "target", "title": "Choose the target", "prompt": "Find out where to deploy.",
+            "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+                                   "description": "Which branch is deployed?", "contextKey": "targetBranch" }],
+        }],
+    }));
+    home
+}
+
+#[test]
+fn without_a_name_the_only_run_that_waits_is_meant() {
+    let home = asking_home();
+    let mut client = home.client();
+    let nobody = home.run(&["approve"]);
+    assert_eq!((nobody.code, nobody.err.trim()), (2, "No run waits for an approval."));
+    let first = start(&mut client);
+    let blocked = client.next(&first);
+    assert_eq!(home.typed(&["approve"], &first.label()).code, 0, "the label is typed all the same");
+    assert_eq!(client.next(&blocked).step(), "b");
+    let (one, other) = (start(&mut client), start(&mut client));
+    client.next(&one);
+    client.next(&other);
+    let several = home.run(&["reject"]);
+    assert_eq!(several.code, 2, "{several:?}");
+    for run in [&one, &other] {
+        assert!(several.err.contains(&run.label()), "{several:?}");
+    }
+}
+
+#[test]
+fn an_answer_without_a_value_is_asked_for() {
+    let home = asking_home();
+    let mut client = home.client();
+    let first = client.call("start_workflow", json!({ "workflowId": "team.deploy" }));
+    let label = first.label();
+    let notes =
+        json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "Two could be meant." } });
+    let blocked = client.call("continue_workflow", notes);
+    assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.text);
+    let piped = home.run(&["answer", &label]);
+    assert_eq!(piped.code, 2, "nobody can be asked: {piped:?}");
+    let said = "targetBranch: Which branch is deployed?\nAnswer with: workrail answer ";
+    assert_eq!(piped.err.trim(), format!("{said}{label} targetBranch=VALUE"));
+    let empty = home.typed(&["answer", &label], "");
+    assert_ne!(empty.code, 0, "{empty:?}");
+    let asked = home.typed(&["answer"], "release");
+    assert_eq!(asked.code, 0, "{asked:?}");
+    assert!(asked.out.contains("Which branch is deployed? (targetBranch)"), "{asked:?}");
+    let events = recorded(&home, &label, "context_set");
+    let answer = events.iter().find_map(|own| own["data"]["context"].get("targetBranch"));
+    assert_eq!(answer, Some(&json!("release")), "{events:?}");
+}
+
+#[test]
+fn an_answer_needs_no_name_either() {
+    let home = asking_home();
+    let mut client = home.client();
+    let first = client.call("start_workflow", json!({ "workflowId": "team.deploy" }));
+    let notes =
+        json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "Two could be meant." } });
+    client.call("continue_workflow", notes);
+    home.done(&["answer", "targetBranch=main"]);
+    let left = home.run(&["answer", "targetBranch=main"]);
+    assert_eq!((left.code, left.err.trim()), (2, "No run waits for an answer."));
+}
+
 #[test]
 fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
     let home = home();

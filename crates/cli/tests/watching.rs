@@ -182,7 +182,7 @@ fn on_a_terminal_the_screen_is_drawn_again() {
         String::from_utf8_lossy(&seen).into_owned()
     };
     let drawn = until("1. Prepare");
-    assert!(drawn.contains("\u{1b}[H") && drawn.contains("Nothing needs you."), "{drawn:?}");
+    assert!(drawn.contains("\u{1b}[H") && drawn.contains("Nothing waits for you."), "{drawn:?}");
     let second = client.next(&first);
     assert!(until("2. Publish").contains("\u{1b}[H"), "drawn from the top again");
     client.next(&second);

@@ -70,7 +70,7 @@ impl<S: Store> Engine<S> {
         }
         let runs = self.runs_where(|run| RunLabel::of(run).nearness(text))?;
         let Some((nearness, runs)) = runs.into_iter().next() else {
-            return Err(error::unknown_reference(text));
+            return Err(error::unknown_reference_among(text, self.unreadable_sessions()?));
         };
         match (naming, nearness) {
             (_, Nearness::Exact) => one_of(text, runs),
@@ -98,6 +98,16 @@ impl<S: Store> Engine<S> {
             [run] => Ok((session, *run, named)),
             runs => Err(error::which_run(runs.iter().map(|run| RunLabel::of(*run)))),
         }
+    }
+
+    /// Damaged sessions of which no run can be named.
+    fn unreadable_sessions(&self) -> Result<usize, Box<ErrorEnvelope>> {
+        let reading = self.reading();
+        let names_a_run = |session: &SessionId| {
+            reading.salvage(*session).is_ok_and(|salvaged| salvaged.state.runs().next().is_some())
+        };
+        let known = reading.cards()?;
+        Ok(known.unhealthy.keys().filter(|session| !names_a_run(session)).count())
     }
 
     fn sessions_beginning(&self, prefix: &str) -> Result<Vec<SessionOrRun>, Box<ErrorEnvelope>> {

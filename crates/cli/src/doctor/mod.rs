@@ -113,5 +113,12 @@ fn show(findings: &Findings, format: Format) {
         (0, _) => Tone::Warning,
         (_, _) => Tone::Bad,
     };
-    output::toned(tone, &format!("{problems} problems, {warnings} warnings"));
+    output::toned(
+        tone,
+        &format!(
+            "{}, {}",
+            output::counted(problems as u64, "problem", "problems"),
+            output::counted(warnings as u64, "warning", "warnings")
+        ),
+    );
 }

@@ -147,31 +147,29 @@ fn notes(step: &StepComparison) {
             DiffLine::Skipped { lines } => {
                 output::toned(
                     Tone::Quiet,
-                    &format!("       … {} …", counted(*lines, "equal line", "equal lines")),
+                    &format!("       … {} …", output::counted(*lines, "equal line", "equal lines")),
                 );
             }
             DiffLine::NotCompared { lines } => {
-                let text =
-                    format!("{} not compared", counted(*lines, "further line is", "further lines are"));
+                let text = format!(
+                    "{} not compared",
+                    output::counted(*lines, "further line is", "further lines are")
+                );
                 wrap(Some(Tone::Warning), "       ", &text);
             }
         }
     }
     if step.notes.len() > most {
         let more = (step.notes.len() - most) as u64;
-        output::toned(Tone::Quiet, &format!("       … {}", counted(more, "more line", "more lines")));
+        output::toned(Tone::Quiet, &format!("       … {}", output::counted(more, "more line", "more lines")));
     }
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
 fn artifact(artifact: &ArtifactComparison) {
     wrap(None, "     ", &words::artifact(artifact));
     artifact.fields.iter().for_each(field);
     if artifact.fields_left_out > 0 {
-        let text = counted(artifact.fields_left_out, "more field differs", "more fields differ");
+        let text = output::counted(artifact.fields_left_out, "more field differs", "more fields differ");
         output::toned(Tone::Quiet, &format!("       … {text}"));
     }
 }

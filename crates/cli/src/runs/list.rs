@@ -1,8 +1,11 @@
 //! Runs as rows: the same words and columns wherever runs are listed.
 
+use std::collections::BTreeMap;
+
 use workrail_core::report;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::RunRow;
+use workrail_engine::sessions::{RunRow, Stage};
+use workrail_model::id::RunId;
 use workrail_model::time::Timestamp;
 
 use crate::layout::{self, Column, Fit};
@@ -10,27 +13,60 @@ use crate::output::{Line, Tone};
 
 const RUNNING: [Column; 5] = [
     Column { title: "RUN", fit: Fit::Whole },
-    Column { title: "STEP", fit: Fit::Cut { min: 12 } },
-    Column { title: "GOAL", fit: Fit::Cut { min: 12 } },
+    Column { title: "GOAL", fit: Fit::Cut { min: 10, good: 30 } },
+    Column { title: "STEP", fit: Fit::Cut { min: 10, good: 18 } },
+    Column { title: "LAST", fit: Fit::Whole },
     Column { title: "WORKFLOW", fit: Fit::Drop(1) },
-    Column { title: "LAST", fit: Fit::Drop(2) },
 ];
 
 /// Runs in progress.
 pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) -> Vec<Line> {
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
+    let cells: Vec<Vec<String>> = nested(rows)
+        .into_iter()
+        .map(|(depth, row)| {
             vec![
-                row.label.clone().unwrap_or_else(|| "-".to_owned()),
-                step(row),
+                name(depth, row),
                 one_line(row.goal.as_deref().unwrap_or_default()),
-                row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+                step(row),
                 row.last_at.as_ref().and_then(|at| ago(at, now)).unwrap_or_default(),
+                row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             ]
         })
         .collect();
     toned(layout::table(&RUNNING, &cells, width))
+}
+
+/// The runs in their order, each with those of the same stage that were started inside it right below it, and how
+/// deep each is.
+pub(crate) fn nested(rows: &[RunRow]) -> Vec<(usize, &RunRow)> {
+    let stages: BTreeMap<RunId, Stage> =
+        rows.iter().filter_map(|row| Some((row.run_id?, row.stage))).collect();
+    let mut inside: BTreeMap<RunId, Vec<&RunRow>> = BTreeMap::new();
+    let mut top = Vec::new();
+    for row in rows {
+        match row.parent.filter(|parent| stages.get(parent) == Some(&row.stage)) {
+            Some(parent) => inside.entry(parent).or_default().push(row),
+            None => top.push((0, row)),
+        }
+    }
+    // Taken from the end, so that what is inside a run comes right after it.
+    let mut left: Vec<(usize, &RunRow)> = top.into_iter().rev().collect();
+    let mut ordered = Vec::with_capacity(rows.len());
+    while let Some((depth, row)) = left.pop() {
+        ordered.push((depth, row));
+        let within = row.run_id.and_then(|run| inside.remove(&run)).unwrap_or_default();
+        left.extend(within.into_iter().rev().map(|own| (depth + 1, own)));
+    }
+    ordered
+}
+
+/// What a run is called in a list, drawn below the one that it was started in.
+pub(crate) fn name(depth: usize, row: &RunRow) -> String {
+    let label = row.label.as_deref().unwrap_or("-");
+    match depth {
+        0 => label.to_owned(),
+        depth => format!("{}└ {label}", "  ".repeat(depth - 1)),
+    }
 }
 
 /// Where a run is: the number of its step, as replies count, and the step's title.

@@ -21,7 +21,10 @@ pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), F
     }
     super::warn_of_damage(&log.health);
     if log.left_out > 0 {
-        output::toned(Tone::Quiet, &format!("{} older events are not shown.", log.left_out));
+        output::toned(
+            Tone::Quiet,
+            &format!("{} not shown.", output::counted(log.left_out, "older event is", "older events are")),
+        );
     }
     for line in &log.lines {
         let at = line.at.as_ref().map(local_to_the_second).unwrap_or_default();

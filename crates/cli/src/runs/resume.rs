@@ -67,8 +67,12 @@ fn print(found: &ResumeBody, words: &[String]) {
         output::toned(
             Tone::Warning,
             &format!(
-                "\n{} damaged or unreadable sessions are not offered; `workrail session list` names them.",
-                found.unhealthy_sessions
+                "\n{} not offered; see `workrail session list`.",
+                output::counted(
+                    found.unhealthy_sessions,
+                    "damaged or unreadable session is",
+                    "damaged or unreadable sessions are"
+                )
             ),
         );
     }

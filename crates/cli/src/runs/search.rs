@@ -24,7 +24,10 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
         return Ok(());
     }
     if found.hits.is_empty() {
-        output::line(&format!("Nothing matches (searched {} sessions).", found.sessions));
+        output::line(&format!(
+            "Nothing matches (searched {}).",
+            output::counted(found.sessions, "session", "sessions")
+        ));
     }
     for hit in &found.hits {
         let place = match (&hit.label, &hit.step) {
@@ -53,13 +56,16 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
     if found.left_out > 0 {
         output::toned(
             Tone::Quiet,
-            &format!("\n{} older matches are not shown; raise --limit to see them.", found.left_out),
+            &format!(
+                "\n{} not shown; raise --limit to see more.",
+                output::counted(found.left_out, "older match is", "older matches are")
+            ),
         );
     }
     if found.unreadable > 0 {
         let text = format!(
-            "\n{} damaged sessions could not be searched; `workrail session list` names them.",
-            found.unreadable
+            "\n{} not searched; see `workrail session list`.",
+            output::counted(found.unreadable, "damaged session was", "damaged sessions were")
         );
         output::toned(Tone::Warning, &text);
     }

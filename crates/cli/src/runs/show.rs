@@ -3,12 +3,12 @@
 use serde_json::json;
 use workrail_core::link::NodeLink;
 use workrail_core::report::markdown::render_node;
-use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, branch_letter, words};
+use workrail_core::report::{ContextValues, GapStanding, Report, RunReport, Standing, branch_letter, words};
 use workrail_engine::SessionOrRun;
-use workrail_engine::sessions::RunContinuation;
+use workrail_engine::sessions::{RunContinuation, Why};
 use workrail_model::preferences::RunStatus;
 
-use super::status::every_reason;
+use super::status::{every_reason, submitted};
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
 use crate::wiring::{self, AnyEngine};
@@ -29,22 +29,31 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let report = &view.report;
-    output::toned(Tone::Heading, &format!("Session {}", report.session_id));
     super::warn_of_damage(&report.health);
     report.remarks.iter().for_each(|remark| output::toned(Tone::Warning, remark));
-    fact("time", &words::span(&report.span, times::LOCAL));
+    without_keys(&engine);
+    for run in &report.runs {
+        print(run, view.going_on.iter().find(|going_on| going_on.run_id == run.run_id));
+        output::line("");
+    }
+    session(report);
+    Ok(())
+}
+
+/// Where it was recorded: what somebody asks last.
+fn session(report: &Report) {
+    output::toned(Tone::Heading, &format!("Session {}", report.session_id));
+    if report.runs.len() != 1 {
+        fact("time", &words::span(&report.span, times::LOCAL));
+    }
     for observed in &report.workspace {
         fact(&observed.key.replace('_', " "), &observed.value);
     }
     fact("events", &report.events.to_string());
     if !report.notes.is_empty() {
-        fact("notes", &format!("{} session notes; `workrail report` prints them", report.notes.len()));
+        let count = output::counted(report.notes.len() as u64, "session note", "session notes");
+        fact("notes", &format!("{count}; `workrail report` prints them"));
     }
-    without_keys(&engine);
-    for run in &report.runs {
-        print(run, view.going_on.iter().find(|going_on| going_on.run_id == run.run_id));
-    }
-    Ok(())
 }
 
 fn point(engine: &AnyEngine, link: NodeLink, json: bool) -> Result<(), Failure> {
@@ -79,7 +88,6 @@ fn fact(name: &str, value: &str) {
 }
 
 fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
-    output::line("");
     output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
     fact("goal", run.goal.as_deref().unwrap_or_default());
     fact("workflow", run.workflow.workflow_id.as_str());
@@ -96,7 +104,7 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     if let Some(pending) = going_on.and_then(|going_on| going_on.pending_preferences) {
         fact("pending", &format!("{}, from the next completed step on", words::preferences(pending)));
     }
-    needs(going_on);
+    needs(run, going_on);
     branches(run);
     gaps(run);
     recap(going_on);
@@ -140,7 +148,8 @@ fn recap(going_on: Option<&RunContinuation>) {
     }
     output::line("\n  Recent notes, oldest first");
     if recap.omitted > 0 {
-        output::toned(Tone::Quiet, &format!("    {} earlier steps are not shown", recap.omitted));
+        let earlier = output::counted(recap.omitted, "earlier step is", "earlier steps are");
+        output::toned(Tone::Quiet, &format!("    {earlier} not shown"));
     }
     for entry in recap.kept.iter().chain(&recap.entries) {
         let checkpoint = if entry.checkpoint { " (checkpoint)" } else { "" };
@@ -195,7 +204,7 @@ fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
 }
 
 /// Why the run does not move on, and what to type: the first thing somebody wants to know.
-fn needs(going_on: Option<&RunContinuation>) {
+fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
     let Some(need) = going_on.and_then(|going_on| going_on.need.as_ref()) else { return };
     output::line("");
     for (at, line) in every_reason(&need.why).iter().enumerate() {
@@ -205,8 +214,28 @@ fn needs(going_on: Option<&RunContinuation>) {
             _ => output::line(&format!("    {line}")),
         }
     }
+    if let Some(submitted) = submitted(&need.why) {
+        output::line("  What the agent submitted:");
+        submitted.lines().for_each(|line| output::toned(Tone::Quiet, format!("    {line}").trim_end()));
+    }
     // What is shown here already is not worth a command.
     if !need.command.starts_with("workrail show") {
         output::toned(Tone::Warning, &format!("  {}", need.command));
+    }
+    if let Some(or) = instead(&need.why, run) {
+        output::line(&format!("  {or}"));
+    }
+}
+
+/// What else a person can do about it.
+fn instead(why: &Why, run: &RunReport) -> Option<String> {
+    let label = &run.label;
+    match why {
+        Why::Approval { .. } => Some(format!("or send it back: workrail reject {label} --reason TEXT")),
+        Why::Refused { .. } => Some(format!(
+            "The agent has been told. If its chat is gone, continue in a new one with the call below. If nobody will \
+             finish it: workrail close {label} --reason TEXT"
+        )),
+        Why::Questions { .. } | Why::Gaps { .. } | Why::Unreadable { .. } => None,
     }
 }

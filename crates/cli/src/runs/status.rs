@@ -1,7 +1,7 @@
 //! `workrail status`: what needs you, why, and what to type; then what is running.
 
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{NeedsYou, Status, Why};
+use workrail_engine::sessions::{NeedsYou, Stage, Status, Why};
 use workrail_host::clock::SystemClock;
 use workrail_ports::environment::Clock as _;
 
@@ -14,6 +14,8 @@ use crate::wiring::{self, AnyEngine};
 /// Reasons of one run that are shown; `workrail show` has all of them.
 const REASONS_SHOWN: usize = 3;
 const INDENT: &str = "  ";
+/// Lines of what waits for a decision; `workrail approve` shows all of it.
+const SUBMITTED_LINES: usize = 2;
 
 pub(crate) fn run(json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
@@ -44,13 +46,21 @@ pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<Line> {
         lines.push(Line::toned(Tone::Quiet, "See it work:     workrail demo"));
         return lines;
     }
-    match status.needs_you.len() {
-        0 => lines.push(Line::toned(Tone::Good, "Nothing needs you.")),
+    let (waiting, blocked): (Vec<&NeedsYou>, Vec<&NeedsYou>) =
+        status.needs_you.iter().partition(|own| own.run.stage == Stage::WaitsForPerson);
+    match waiting.len() {
+        0 => lines.push(Line::toned(Tone::Good, "Nothing waits for you.")),
         count => lines.push(Line::toned(Tone::Heading, &format!("Needs you ({count})"))),
     }
-    for needs in &status.needs_you {
+    let all = |runs: &[&NeedsYou]| -> Vec<Line> {
+        runs.iter().flat_map(|needs| std::iter::once(Line::plain("")).chain(needed(needs, width))).collect()
+    };
+    lines.extend(all(&waiting));
+    if !blocked.is_empty() {
+        let title = format!("Blocked: the agent has to correct its work ({})", blocked.len());
         lines.push(Line::plain(""));
-        lines.extend(needed(needs, width));
+        lines.push(Line::toned(Tone::Heading, &title));
+        lines.extend(all(&blocked));
     }
     lines.push(Line::plain(""));
     if status.running.is_empty() {
@@ -83,8 +93,24 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
         let text = format!("{}{when}", one_line(&text));
         lines.extend(wrapped(&text, room).iter().map(|line| Line::plain(&format!("{INDENT}{line}"))));
     }
+    if let Some(submitted) = submitted(&needs.need.why) {
+        let shown = wrapped(&one_line(submitted), room);
+        let more = shown.len() > SUBMITTED_LINES;
+        for (at, line) in shown.into_iter().take(SUBMITTED_LINES).enumerate() {
+            let end = if more && at + 1 == SUBMITTED_LINES { " …" } else { "" };
+            lines.push(Line::toned(Tone::Quiet, &format!("{INDENT}{line}{end}")));
+        }
+    }
     lines.push(Line::toned(Tone::Warning, &format!("{INDENT}{}", needs.need.command)));
     lines
+}
+
+/// What a person decides on, where that is what the run waits for.
+pub(super) fn submitted(why: &Why) -> Option<&str> {
+    match why {
+        Why::Approval { submitted, .. } => submitted.as_deref(),
+        Why::Questions { .. } | Why::Refused { .. } | Why::Gaps { .. } | Why::Unreadable { .. } => None,
+    }
 }
 
 /// Why a run does not move on, the first line first, and of many reasons only the first.
@@ -101,7 +127,7 @@ pub(super) fn why(why: &Why) -> Vec<String> {
 /// Why a run does not move on, the first line first.
 pub(super) fn every_reason(why: &Why) -> Vec<String> {
     let (first, rest) = match why {
-        Why::Approval { step } => (format!("\"{step}\" waits for your approval."), Vec::new()),
+        Why::Approval { step, .. } => (format!("\"{step}\" waits for your approval."), Vec::new()),
         Why::Questions { step, questions } => {
             let asked = questions.iter().map(|own| format!("{}: {}", own.key, own.question));
             (format!("\"{step}\" asks you:"), asked.collect())

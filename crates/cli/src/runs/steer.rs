@@ -3,13 +3,16 @@
 //! A decision needs a terminal and the run's label typed into it. An agent with a shell can do both; see `presence`. An
 //! answer needs neither: an agent can send it as well, with the call that completes the step.
 
+use std::io::{BufRead as _, IsTerminal as _, stdin};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
+use workrail_engine::sessions::{NeedsYou, Why};
 use workrail_engine::{EarlierDecision, Waiting, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::{CloseChannel, Context};
+use workrail_model::id::RunId;
 use workrail_model::text::truncate_with_marker;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
@@ -29,8 +32,8 @@ pub(crate) enum SteerCommand {
     /// Approve what a run has submitted for approval. Shows it and asks you to type the run's label.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail approve amber-falcon"))]
     Approve {
-        /// The run's two-word label, such as amber-falcon.
-        run: String,
+        /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
+        run: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -40,8 +43,8 @@ pub(crate) enum SteerCommand {
         "{EXIT_CODES}\n\nExample: workrail reject amber-falcon --reason \"Keep the old table until Monday\""
     ))]
     Reject {
-        /// The run's two-word label, such as amber-falcon.
-        run: String,
+        /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
+        run: Option<String>,
         /// Why, and what to do instead. The agent receives it.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
@@ -68,10 +71,11 @@ pub(crate) enum SteerCommand {
     /// Answer a question that a run waits on.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail answer amber-falcon targetBranch=main"))]
     Answer {
-        /// The run's two-word label, such as amber-falcon.
-        run: String,
+        /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
+        run: Option<String>,
         /// The answer. `true`, `false`, numbers and JSON are read as such, everything else as text.
-        #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_and_value)]
+        /// Without it, the questions are asked here.
+        #[arg(value_name = "KEY=VALUE", value_parser = key_and_value)]
         values: Vec<(String, Value)>,
         /// Print JSON.
         #[arg(long)]
@@ -91,11 +95,11 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
     let (done, format) = match command {
         SteerCommand::Approve { run, json } => {
             let format = Format::json_if(json);
-            (decide(&run, ApprovalDecision::Approved, None, format), format)
+            (decide(run.as_deref(), ApprovalDecision::Approved, None, format), format)
         }
         SteerCommand::Reject { run, reason, json } => {
             let format = Format::json_if(json);
-            (decide(&run, ApprovalDecision::Rejected, reason.as_deref(), format), format)
+            (decide(run.as_deref(), ApprovalDecision::Rejected, reason.as_deref(), format), format)
         }
         SteerCommand::Close { run, reason, json } => {
             let format = Format::json_if(json);
@@ -103,20 +107,57 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
         }
         SteerCommand::Answer { run, values, json } => {
             let format = Format::json_if(json);
-            (answer(&run, values, format), format)
+            (answer(run.as_deref(), values, format), format)
         }
     };
     outcome::finish(done, format)
 }
 
+/// What a person is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Decision,
+    Answer,
+}
+
+/// The run that is named, or else the only one that waits for this.
+fn meant(engine: &AnyEngine, named: Option<&str>, asked: Asked) -> Result<RunId, Failure> {
+    if let Some(named) = named {
+        return Ok(name::run(engine, named)?.1);
+    }
+    let status = engine.status(&mut |_, _| {})?;
+    let is_asked = |why: &Why| match why {
+        Why::Approval { .. } => asked == Asked::Decision,
+        Why::Questions { .. } => asked == Asked::Answer,
+        Why::Refused { .. } | Why::Gaps { .. } | Why::Unreadable { .. } => false,
+    };
+    let waiting: Vec<&NeedsYou> = status.needs_you.iter().filter(|own| is_asked(&own.need.why)).collect();
+    let what = match asked {
+        Asked::Decision => "an approval",
+        Asked::Answer => "an answer",
+    };
+    match waiting.as_slice() {
+        [] => Err(Failure::Call(format!("No run waits for {what}."))),
+        [one] => one.run.run_id.ok_or_else(|| Failure::Call(format!("No run waits for {what}."))),
+        several => {
+            let names = several.iter().filter_map(|own| own.run.label.clone()).collect::<Vec<_>>();
+            Err(Failure::Call(format!(
+                "{} runs wait for {what}: {}. Name one; `workrail status` shows what they wait for.",
+                names.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
 fn decide(
-    label: &str,
+    label: Option<&str>,
     decision: ApprovalDecision,
     reason: Option<&str>,
     format: Format,
 ) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let run = name::run(&engine, label)?.1.to_string();
+    let run = meant(&engine, label, Asked::Decision)?.to_string();
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
     engine.check_label_counts(&waiting)?;
@@ -219,12 +260,22 @@ fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn answer(label: &str, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
+fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
+    let engine = wiring::change_default()?;
+    // `workrail answer KEY=VALUE` names no run.
+    let (label, values) = match label.map(|label| (label, key_and_value(label))) {
+        Some((_, Ok(first))) => (None, std::iter::once(first).chain(values).collect()),
+        Some((label, Err(_))) => (Some(label), values),
+        None => (None, values),
+    };
+    let run = meant(&engine, label, Asked::Answer)?.to_string();
+    let values = match values.is_empty() {
+        true => ask(&engine.waiting(&run)?)?,
+        false => values,
+    };
     let values: Map<String, Value> = values.into_iter().collect();
     let context =
         Context::new(values.clone()).map_err(|error| Failure::Call(format!("The answer: {error}.")))?;
-    let engine = wiring::change_default()?;
-    let run = name::run(&engine, label)?.1.to_string();
     let waiting = engine.give_answer(&run, context)?;
     match format {
         Format::Text => {
@@ -243,4 +294,33 @@ fn answer(label: &str, values: Vec<(String, Value)>, format: Format) -> Result<(
         })),
     }
     Ok(())
+}
+
+/// Asks the open questions of a run at the terminal.
+fn ask(waiting: &Waiting) -> Result<Vec<(String, Value)>, Failure> {
+    if waiting.questions.is_empty() {
+        return Err(Failure::Call(format!("Run {} asks nothing now.", waiting.label)));
+    }
+    if !stdin().is_terminal() {
+        let keys = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect::<Vec<_>>();
+        let asked = waiting.questions.iter().map(|own| format!("{}: {}", own.key, own.description));
+        return Err(Failure::Call(format!(
+            "{}\nAnswer with: workrail answer {} {}",
+            asked.collect::<Vec<_>>().join("\n"),
+            waiting.label,
+            keys.join(" ")
+        )));
+    }
+    output::notice(&format!("Run {}, \"{}\":", waiting.label, waiting.title));
+    let mut answers = Vec::new();
+    for question in &waiting.questions {
+        output::notice(&format!("{} ({})", question.description, question.key));
+        let mut typed = String::new();
+        stdin().lock().read_line(&mut typed).map_err(|error| Failure::Environment(error.to_string()))?;
+        match typed.trim() {
+            "" => return Err(Failure::Call("No answer was typed. Nothing was recorded.".to_owned())),
+            text => answers.push((question.key.to_string(), typed_answer(text))),
+        }
+    }
+    Ok(answers)
 }

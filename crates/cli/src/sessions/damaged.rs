@@ -8,8 +8,8 @@ use crate::runs;
 
 const COLUMNS: [Column; 3] = [
     Column { title: "SESSION", fit: Fit::Whole },
-    Column { title: "RUNS", fit: Fit::Cut { min: 13 } },
-    Column { title: "WHAT IS WRONG", fit: Fit::Cut { min: 20 } },
+    Column { title: "RUNS", fit: Fit::Cut { min: 13, good: 13 } },
+    Column { title: "WHAT IS WRONG", fit: Fit::Cut { min: 20, good: 20 } },
 ];
 
 pub(super) fn print(damaged: &[DamagedRow]) {

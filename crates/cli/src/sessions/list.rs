@@ -22,9 +22,9 @@ use crate::{runs, sessions, times};
 
 const COLUMNS: [Column; 8] = [
     Column { title: "RUN", fit: Fit::Whole },
-    Column { title: "STATUS", fit: Fit::Cut { min: 11 } },
-    Column { title: "STEP", fit: Fit::Cut { min: 7 } },
-    Column { title: "GOAL", fit: Fit::Cut { min: 10 } },
+    Column { title: "STATUS", fit: Fit::Cut { min: 11, good: 18 } },
+    Column { title: "STEP", fit: Fit::Cut { min: 7, good: 12 } },
+    Column { title: "GOAL", fit: Fit::Cut { min: 10, good: 24 } },
     Column { title: "LAST", fit: Fit::Whole },
     Column { title: "WORKFLOW", fit: Fit::Drop(2) },
     Column { title: "INSIDE", fit: Fit::Drop(3) },
@@ -164,7 +164,10 @@ fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &Wanted, now: 
         }
     } else {
         let listed: BTreeSet<RunId> = list.runs.iter().filter_map(|row| row.run_id).collect();
-        let rows: Vec<Vec<String>> = list.runs.iter().map(|row| cells(row, &listed, kept, now)).collect();
+        let rows: Vec<Vec<String>> = runs::list::nested(&list.runs)
+            .into_iter()
+            .map(|(depth, row)| cells((depth, row), &listed, kept, now))
+            .collect();
         let lines = layout::table(&COLUMNS, &rows, output::columns());
         output::print_all(&runs::list::toned(lines));
     }
@@ -179,15 +182,21 @@ fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &Wanted, now: 
     output::toned(Tone::Quiet, "\nSee and steer them in a browser: workrail console");
 }
 
-fn cells(row: &RunRow, listed: &BTreeSet<RunId>, kept: &BTreeSet<SessionId>, now: &Timestamp) -> Vec<String> {
+fn cells(
+    (depth, row): (usize, &RunRow),
+    listed: &BTreeSet<RunId>,
+    kept: &BTreeSet<SessionId>,
+    now: &Timestamp,
+) -> Vec<String> {
     let kept = if kept.contains(&row.session_id) { "*" } else { "" };
-    let parent = row.parent.filter(|parent| listed.contains(parent));
+    // One that is listed below its parent says so by that.
+    let parent = row.parent.filter(|parent| depth == 0 && listed.contains(parent));
     let status = match &row.closed {
         Some(reason) => one_line(&format!("{}: {reason}", row.stage.said())),
         None => row.stage.said().to_owned(),
     };
     vec![
-        format!("{}{kept}", row.label.as_deref().unwrap_or("-")),
+        format!("{}{kept}", runs::list::name(depth, row)),
         status,
         runs::list::step(row),
         one_line(row.goal.as_deref().unwrap_or_default()),

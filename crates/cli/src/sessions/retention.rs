@@ -118,7 +118,11 @@ fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
         Format::Text => {
             output::toned(
                 Tone::Good,
-                &format!("Deleted: {} files, {}.", freed.files, bytes_shown(freed.bytes)),
+                &format!(
+                    "Deleted: {}, {}.",
+                    output::counted(freed.files, "file", "files"),
+                    bytes_shown(freed.bytes)
+                ),
             );
             output::line("Content that no other session needs is deleted by the next `workrail store gc`.");
         }

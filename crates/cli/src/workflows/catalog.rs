@@ -15,6 +15,7 @@ use workrail_ports::workspace::WorkspacePath;
 
 use super::pinned;
 use super::sources::kind;
+use crate::layout::wrapped;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
@@ -102,10 +103,11 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
         return done;
     }
     if !arguments.problems {
-        output::table(
-            &["workflow", "name", "source", "version", "what it is for"],
-            workflows.iter().map(|own| row(own, &label(&catalog, own, workspace.as_ref()))),
-        );
+        let rows = workflows.iter().map(|own| row(own, &label(&catalog, own, workspace.as_ref())));
+        match output::columns() {
+            Some(width) => rows.for_each(|row| paragraph(&row, width)),
+            None => output::table(&["workflow", "name", "source", "version", "what it is for"], rows),
+        }
         if workflows.is_empty() {
             output::line(
                 "No workflow matches. `workrail workflow list` without --query and --tag shows all.",
@@ -118,11 +120,8 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
             output::toned(Tone::Good, "No problems found.");
         }
     } else if !unusable.is_empty() {
-        let count = unusable.len();
-        output::toned(
-            Tone::Warning,
-            &format!("{count} files cannot be used: workrail workflow list --problems"),
-        );
+        let files = output::counted(unusable.len() as u64, "file", "files");
+        output::toned(Tone::Warning, &format!("{files} cannot be used: workrail workflow list --problems"));
     }
     done
 }
@@ -131,6 +130,15 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
 fn label(catalog: &Catalog, workflow: &ListedWorkflow, workspace: Option<&WorkspacePath>) -> String {
     let owner = catalog.claimants(&workflow.workflow_id, workspace).into_iter().next();
     owner.map_or_else(|| word(&workflow.source_kind), |own| kind(own.precedence).to_owned())
+}
+
+/// A row for a terminal, on which the five columns have no room beside each other.
+fn paragraph(row: &[String], width: usize) {
+    let [id, name, source, version, what] = row else { return };
+    output::toned(Tone::Heading, &format!("{id} · {name} ({source}, {version})"));
+    for line in wrapped(what, Some(width.saturating_sub(2))) {
+        output::line(&format!("  {line}"));
+    }
 }
 
 fn row(workflow: &ListedWorkflow, source: &str) -> Vec<String> {

@@ -37,10 +37,14 @@ pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: 
 }
 
 fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
+    let asks_approval = waiting.questions.is_empty() && waiting.asks_approval;
     html! {
-        p.step { "At step " strong { (clean(&waiting.title)) } }
+        p.step {
+            strong { (clean(&waiting.title)) }
+            @if asks_approval { " waits for your approval. The agent submitted:" } @else { " asks you. The agent submitted:" }
+        }
         (submitted(console, run, waiting))
-        @if waiting.questions.is_empty() && waiting.asks_approval {
+        @if asks_approval {
             @if waiting.proof == AskedProof::PasskeyToEnrol { (enrol_first()) }
             @else if waiting.proof == AskedProof::Passkey && signing(console).is_none() { (no_keys_believed()) }
             @else if let Some(reason) = refused_origin(console) {
@@ -245,19 +249,19 @@ fn answer_field(question: &Question, field: &str) -> Markup {
 
 fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
     html! {
-        p.step { "At step " strong { (clean(step)) } }
-        p { "The last attempt was refused. The agent has to correct it:" }
+        p.step { strong { (clean(step)) } " is blocked: the agent's last attempt was refused." }
         ul.plain {
             @for own in blockers {
                 li {
-                    (clean(own.message.as_str())) " " code { (own.code.as_str()) }
-                    @if let Some(fix) = &own.suggested_fix { div.fix { (clean(fix.as_str())) } }
+                    (ticked(own.message.as_str())) " " code { (own.code.as_str()) }
+                    @if let Some(fix) = &own.suggested_fix { div.fix { (ticked(fix.as_str())) } }
                 }
             }
         }
         p {
-            "Its reply says so. If the agent's chat is gone, give a new one "
-            a href={ (run_address(run)) "#continue" } { "the call that continues this run" } "."
+            "The agent has been told. If its chat is gone, give a new one "
+            a href={ (run_address(run)) "#continue" } { "the call that continues this run" }
+            ". If nobody will finish it, " a href={ (run_address(run)) "#close-reason" } { "close the run" } "."
         }
     }
 }

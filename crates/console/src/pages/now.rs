@@ -448,22 +448,31 @@ fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: &Nesting<'_
 }
 
 fn table<'a>(console: &Console, rows: impl Iterator<Item = &'a RunRow>, nesting: &Nesting<'_>) -> Markup {
+    let rows: Vec<&RunRow> = rows.collect();
     html! {
         div.scroll {
             table.runs {
                 thead {
                     tr {
-                        th { "Run" } th { "Goal" } th { "Status" } th { "Step" } th { "Last" }
+                        th { "Run" } th { "Goal" } th { "Status" }
+                        // What is finished is at no step.
+                        @if rows.iter().any(|row| has_place(row)) { th { "Step" } }
+                        th { "Last" }
                         th { span.hidden { "Actions" } }
                     }
                 }
-                tbody { @for own in rows { (row(console, own, nesting)) } }
+                @let has_places = rows.iter().any(|row| has_place(row));
+                tbody { @for own in rows { (row(console, own, has_places, nesting)) } }
             }
         }
     }
 }
 
-fn row(console: &Console, row: &RunRow, nesting: &Nesting<'_>) -> Markup {
+fn has_place(row: &RunRow) -> bool {
+    row.step.is_some() || row.stage == Stage::NotesOnly
+}
+
+fn row(console: &Console, row: &RunRow, has_places: bool, nesting: &Nesting<'_>) -> Markup {
     html! {
         tr data-item {
             td {
@@ -472,18 +481,23 @@ fn row(console: &Console, row: &RunRow, nesting: &Nesting<'_>) -> Markup {
             }
             td { (clean(row.goal.as_deref().unwrap_or_default())) }
             td { (chip_of(row.stage)) }
-            td {
-                @if let Some(step) = &row.step { (clean(&step.title)) div.meta { "step " (step.progress) } }
-                @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }
+            @if has_places {
+                td {
+                    @if let Some(step) = &row.step { (clean(&step.title)) div.meta { "step " (step.progress) } }
+                    @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }
+                }
             }
             td { @if let Some(at) = &row.last_at { (time(at)) } }
             td.actions-of-row {
-                @if let Some(run) = row.run_id {
-                    @let page = ComparePage { a: ComparedRef::whole(run), b: None };
-                    a href=(Target::Compare(page).address()) aria-label={ "Compare " (name(row)) } { "Compare" }
-                }
                 details data-key={ "more-" (row.session_id) "-" (name(row)) } {
-                    summary aria-label={ "Keep or delete " (name(row)) } { "…" }
+                    summary aria-label={ "Compare, close, keep or delete " (name(row)) } { "…" }
+                    @if let Some(run) = row.run_id {
+                        @let page = ComparePage { a: ComparedRef::whole(run), b: None };
+                        a href=(Target::Compare(page).address()) aria-label={ "Compare " (name(row)) } { "Compare" } " "
+                        @if row.stage == Stage::InProgress {
+                            a href={ (run_address(run)) "#close-reason" } aria-label={ "Close " (name(row)) } { "Close" } " "
+                        }
+                    }
                     (keep_or_delete(console, row.session_id))
                 }
             }
@@ -509,7 +523,7 @@ fn damaged(rows: &[&DamagedRow], all: usize, more: Option<Markup>) -> Markup {
         @if rows.is_empty() { p.quiet { "No damaged session." } }
         @else {
             div.scroll {
-                table {
+                table.stacked {
                     thead { tr { th { "Session" } th { "Runs" } th { "What is wrong" } } }
                     tbody {
                         @for row in rows {
@@ -523,7 +537,7 @@ fn damaged(rows: &[&DamagedRow], all: usize, more: Option<Markup>) -> Markup {
                 }
             }
             @if let Some(more) = more { (more) }
-            p { code { "workrail store verify" } " explains the damage and what can be repaired." }
+            p { code { "workrail store repair SESSION --dry-run" } " shows what can be kept; without " code { "--dry-run" } " it repairs." }
         }
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use workrail_engine::html::{Links, badges, banner, facts, table};
 use workrail_engine::report::{
-    BRANCHES, NodeReport, PathAddresses, Report, RunReport, Times, draw_path, render_node,
+    BRANCHES, NodeReport, PREFERENCES, PathAddresses, Report, RunReport, Section, Times, draw_path,
+    render_node, render_notes,
 };
 use workrail_engine::sessions::{Attention, RunContinuation};
 use workrail_model::id::{NodeId, RunId, SessionId};
@@ -37,8 +38,10 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
         true => console.use_cases.attention(session, asked.run),
         false => Ok(None),
     };
+    let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
     let mut parts = vec![
         Part::new("run", head(console, &view.report, (own, asked), &attention, &links)),
+        Part::new("latest", latest(own, continuation)),
         Part::new("graph", path(own, asked, chosen)),
     ];
     let node = match shown {
@@ -50,7 +53,6 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     };
     parts.push(Part::new("node", node));
     parts.push(Part::new("tables", tables(own, &links)));
-    let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
     if let Some(continuation) = continuation.filter(|_| !is_complete(own) && !own.is_damaged) {
         parts.push(Part::new("continue", going_on(continuation)));
         if own.status != Some(RunStatus::Closed) {
@@ -116,6 +118,17 @@ fn head(
             a href=(Target::Session(report.session_id).address()) { "Session" }
             " · " a href=(Target::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }
             " · " (downloads(report.session_id, Some(run.run_id)))
+        }
+    }
+}
+
+/// What the agent wrote last: what a finished run came to, and what an open one did before its current step.
+fn latest(run: &RunReport, continuation: Option<&RunContinuation>) -> Markup {
+    let recap = continuation.and_then(|continuation| continuation.recap.as_ref());
+    html! {
+        @if let Some(last) = recap.and_then(|recap| recap.entries.last()) {
+            h2 { @if is_complete(run) { "Outcome" } @else { "Latest notes" } " " span.count { (clean(&last.title)) } }
+            (render_notes(&last.notes))
         }
     }
 }
@@ -187,8 +200,10 @@ fn point(
 }
 
 fn tables(run: &RunReport, links: &Links) -> Markup {
+    // Those of the whole run are those of the point where they were never changed.
+    let is_told = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
     html! {
-        @for section in run.sections(Times::UTC) {
+        @for section in run.sections(Times::UTC).into_iter().filter(is_told) {
             h2 { (clean(&section.title)) }
             (table(&section, links))
             @if section.title == BRANCHES {

@@ -14,7 +14,7 @@ use workrail_model::text::clean;
 use super::attention::signing;
 use super::layout::token;
 use super::timeline::timeline;
-use super::{Page, Part, table, ticked};
+use super::{Page, Part, copyable, table, ticked};
 use crate::files::downloads;
 use crate::held::HELD_FOR;
 use crate::state::Console;
@@ -53,7 +53,13 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
         };
         parts.push(Part::new("notes", notes));
     }
-    Ok(Page { title: format!("Session {session}"), parts })
+    Ok(Page { title: title(report), parts })
+}
+
+/// What the session is about: its first goal.
+fn title(report: &Report) -> String {
+    let goal = report.runs.iter().find_map(|run| run.goal.as_deref());
+    goal.map_or_else(|| format!("Session {}", report.session_id), |goal| format!("Session: {goal}"))
 }
 
 /// How far each run goes on its own, what was asked for, and asking for less.
@@ -137,23 +143,25 @@ fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) 
         // A session that is gone is said as the command line says it.
         return Err(console.use_cases.find(&session.to_string()).err().unwrap_or(error));
     };
-    let (what, next) = match row.health {
-        SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => (
-            "Its beginning is intact, but cannot be shown now.",
-            "`workrail store verify` says what is damaged, `workrail store repair` cuts the damaged end off.",
-        ),
-        SessionHealth::CorruptHead { .. } => (
-            "Nothing of it can be read.",
-            "`workrail store verify` says what is damaged, `workrail store repair` what can be saved.",
-        ),
+    let what = match row.health {
+        SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => {
+            "Its beginning is intact, but cannot be shown now. This shows what a repair keeps and loses:"
+        }
+        SessionHealth::CorruptHead { .. } => {
+            "It cannot be shown until it is repaired. This shows what a repair keeps and loses:"
+        }
         SessionHealth::UnknownVersion { .. } => {
-            ("A newer version of WorkRail wrote it. Nothing is lost.", "Update WorkRail, then open it again.")
+            "A newer version of WorkRail wrote it. Nothing is lost. Update WorkRail, then open it again."
         }
     };
+    let repairs = !matches!(row.health, SessionHealth::UnknownVersion { .. });
     let body = html! {
         div.banner { strong { "Damaged session." } " " (clean(&row.health.damage().unwrap_or_default())) }
         p { (what) }
-        p { (ticked(next)) }
+        @if repairs {
+            (copyable(&format!("workrail store repair {session} --dry-run")))
+            p { (ticked("Without `--dry-run` it repairs, after it has backed up the session.")) }
+        }
     };
     let mut parts = vec![Part::new("session", body)];
     if let Ok(seen) = console.use_cases.overview(session) {

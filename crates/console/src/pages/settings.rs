@@ -54,7 +54,7 @@ fn values(console: &Console) -> Answer<Markup> {
         html! {
             (restarts(&console.administration.wanted().unwrap_or_else(|_| settings.clone()), &servers))
             div.scroll {
-                table {
+                table.stacked {
                     thead { tr { th { "Setting" } th { "Value" } th { "Set by" } th { "Takes effect" } } }
                     tbody { @for key in Key::ALL { (setting(console, *key, &settings)) } }
                 }
@@ -67,6 +67,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
     let own = settings.get(key);
     let shown = match own.map(|own| &own.value) {
         None => "(chosen automatically)".to_owned(),
+        Some(Value::List(entries)) if entries.is_empty() => "none".to_owned(),
         Some(Value::List(entries)) => entries.join(", "),
         Some(value @ (Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_))) => {
             value.to_string()
@@ -90,8 +91,8 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
                     }
                 }
             }
-            td { (own.map_or("default", |own| origin(own.origin))) }
-            td { (applies(key.applies())) }
+            td { span.narrow { "Set by: " } (own.map_or("default", |own| origin(own.origin))) }
+            td { span.narrow { "Takes effect: " } (applies(key.applies())) }
         }
     }
 }
@@ -285,8 +286,8 @@ fn clean_up(console: &Console) -> Answer<Markup> {
     let planned = console.use_cases.planned_clean_up(settings.retention_days())?;
     Ok(html! {
         p {
-            "Finished sessions go when nobody worked on them for " strong { (clean(&planned.ttl)) }
-            "; then content that no session needs. Kept and unfinished sessions stay."
+            "Deletes finished sessions that nobody worked on for " strong { (clean(&planned.ttl)) }
+            ", and then content that no session needs. Kept and unfinished sessions are not deleted."
         }
         (planned_removal(&planned))
         @if planned.stopped.is_none() && planned.safe_mode.is_none() && planned.freed.total().files > 0 {
@@ -308,14 +309,14 @@ fn planned_removal(planned: &CleanupReport) -> Markup {
         ("Blobs", freed.blobs),
         ("Workflows", freed.workflows),
         ("Leftovers", freed.leftovers),
-        ("Together", freed.total()),
+        ("Total", freed.total()),
     ];
     let row = |(name, sum): (&str, workrail_engine::upkeep::FileTotals)| {
         vec![html! { (name) }, html! { (sum.files) }, html! { (bytes_shown(sum.bytes)) }]
     };
     html! {
         @for warning in planned.stopped.iter().chain(&planned.safe_mode) {
-            div.banner { strong { "Nothing is removed." } " " (ticked(&warning.message)) }
+            div.banner { strong { "Clean-up is stopped." } " " (ticked(&warning.message)) }
         }
         h2 { "What would be removed now " span.count { (counted(planned.removed.len() as u64, "session", "sessions")) } }
         (table(&["What", "Files", "Size"], sums.into_iter().map(row)))
@@ -333,7 +334,7 @@ fn planned_removal(planned: &CleanupReport) -> Markup {
                 }
             }
         }
-        p.quiet { (counted(planned.stayed.total(), "session stays.", "sessions stay.")) }
+        p.quiet { (counted(planned.stayed.total(), "session is not deleted.", "sessions are not deleted.")) }
     }
 }
 

@@ -27,7 +27,7 @@ pub const SAVED: &str = "Saved here";
 pub const DECISIONS: &str = "Decided by WorkRail";
 pub const CONTEXT_SET: &str = "Context set";
 pub const CONTEXT_SENT: &str = "Sent context";
-const PREFERENCES: &str = "Preferences";
+pub const PREFERENCES: &str = "Preferences";
 const PREFERENCES_HERE: &str = "Preferences that hold here";
 pub const UNREADABLE_CONTENT: &str = "Its content cannot be read.";
 
@@ -316,10 +316,11 @@ impl Attempt {
             Outcome::Advanced { .. } => &[],
         };
         let mut findings: Vec<Vec<Span>> = Vec::new();
-        findings.extend(
-            blockers.iter().map(|own| vec![code(own.code.as_str()), text(&format!(": {}", own.message))]),
-        );
-        findings.extend(self.problems.iter().map(|problem| plain(format!("Found wrong: {problem}"))));
+        findings.extend(blockers.iter().map(|own| {
+            let message = ticked(&format!(": {}", own.message));
+            std::iter::once(code(own.code.as_str())).chain(message).collect()
+        }));
+        findings.extend(self.problems.iter().map(|problem| ticked(&format!("Found wrong: {problem}"))));
         for assessment in &self.assessments {
             findings.extend(assessment.dimensions.iter().map(|own| {
                 let name = text(&format!("Assessed ({}): {} ", assessment.assessment_id, own.dimension_id));
@@ -395,6 +396,16 @@ fn line(name: &str, value: Vec<Span>) -> Fact {
 /// A value that is one text; no spans when there is none.
 pub fn plain(text: impl Into<String>) -> Vec<Span> {
     Some(text.into()).filter(|text| !text.is_empty()).map(Span::Text).into_iter().collect()
+}
+
+/// A text of ours in which names are between backticks. An odd one belongs to what is quoted, so nothing is read into it.
+pub fn ticked(own: &str) -> Vec<Span> {
+    let parts: Vec<&str> = own.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return plain(own);
+    }
+    let spans = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());
+    spans.map(|(place, part)| if place % 2 == 1 { code(part) } else { text(part) }).collect()
 }
 
 fn text(text: &str) -> Span {

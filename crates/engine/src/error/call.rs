@@ -179,6 +179,19 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
     )
 }
 
+/// The same where so many sessions are damaged from their beginning: the run may be in one of them.
+pub(crate) fn unknown_reference_among(text: &str, unreadable: usize) -> Boxed {
+    let mut error = unknown_reference(text);
+    let may_be = match unreadable {
+        0 => return error,
+        1 => "1 session is damaged, and its runs cannot be named; it may be there.".to_owned(),
+        count => format!("{count} sessions are damaged, and their runs cannot be named; it may be there."),
+    };
+    error.message.push_str(&format!(" {may_be}"));
+    error.suggestion.push_str(" `workrail store verify` says what can be repaired.");
+    error
+}
+
 /// A part of a run that is not written as one, or that the run does not have.
 pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> Boxed {
     let mut text: String = cause.to_string().chars().filter(|c| !c.is_control()).take(400).collect();

@@ -84,7 +84,7 @@ pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> M
             @if !node.decisions.is_empty() {
                 div.attempt {
                     p.head.quiet { (sections::DECISIONS) }
-                    ul.plain.quiet { @for own in &node.decisions { li { (clean(&own.summary)) } } }
+                    ul.plain.quiet { @for own in &node.decisions { li { (spans(&sections::ticked(&own.summary), links)) } } }
                 }
             }
         }

@@ -7,15 +7,19 @@ use workrail_core::overview::{Extent, Wanted};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::text::truncate_with_marker;
 
 use super::{Attention, DamagedRow, Heard, RunRow, SessionsList, Stage};
 use crate::{Engine, Question, Store, Waiting};
+
+/// What is told of notes that wait for a decision.
+const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
 
 /// The store as somebody who comes back to it wants to see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// What waits for a decision or an answer comes first, then what is blocked.
+    /// What waits for a decision or an answer comes first, the longest wait before the others; then what is blocked.
     pub needs_you: Vec<NeedsYou>,
     pub running: Vec<RunRow>,
     pub damaged: Vec<DamagedRow>,
@@ -45,8 +49,12 @@ pub struct Need {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Why {
-    /// A person decides on what the agent submitted.
-    Approval { step: String },
+    /// A person decides on what the agent submitted: the beginning of its notes, which `workrail approve` shows whole.
+    Approval {
+        step: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        submitted: Option<String>,
+    },
     /// A person answers; an approval may follow.
     Questions { step: String, questions: Vec<OpenQuestion> },
     /// The agent's last attempt was refused.
@@ -81,6 +89,17 @@ impl<S: Store> Engine<S> {
                 Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => {}
             }
         }
+        // The order of the console: nothing new moves above what somebody reads.
+        needs_you.sort_by_key(|own| match own.run.stage {
+            Stage::WaitsForPerson => (0, own.run.activity),
+            Stage::NotesOnly
+            | Stage::InProgress
+            | Stage::Blocked
+            | Stage::Unreadable
+            | Stage::CompleteWithGaps
+            | Stage::Complete
+            | Stage::Closed => (1, Default::default()),
+        });
         Status { needs_you, running, damaged: list.damaged.clone(), sessions: list.sessions }
     }
 
@@ -132,7 +151,9 @@ fn asked(waiting: &Waiting, name: &str) -> Need {
             AskedProof::Any => format!("workrail approve {name}"),
             AskedProof::Passkey | AskedProof::PasskeyToEnrol => "workrail console".to_owned(),
         };
-        return Need { why: Why::Approval { step }, command };
+        let submitted =
+            waiting.notes.as_deref().map(|own| truncate_with_marker(own, SUBMITTED_BYTES_MAX).into_owned());
+        return Need { why: Why::Approval { step, submitted }, command };
     }
     let keys: Vec<String> = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect();
     let open = |own: &Question| OpenQuestion { key: own.key.to_string(), question: own.description.clone() };

@@ -48,7 +48,7 @@ impl SourceState {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
-            Self::Absent => "not there",
+            Self::Absent => "absent",
             Self::Missing => "missing",
             Self::Unreadable => "unreadable",
             Self::Link => "link",
