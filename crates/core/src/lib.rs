@@ -16,6 +16,7 @@ pub mod discover;
 pub mod edits;
 pub mod evidence;
 pub mod explain;
+pub mod hook;
 pub mod interpret;
 pub mod label;
 pub mod link;

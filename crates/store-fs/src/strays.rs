@@ -12,7 +12,7 @@ use crate::rebuild;
 use crate::segment::{self, Bytes};
 
 /// Names of the root that belong to us; others of our own making are added by who makes them.
-const ROOT_NAMES: [&str; 17] = [
+const ROOT_NAMES: [&str; 18] = [
     "sessions",
     "snapshots",
     "blobs",
@@ -26,6 +26,7 @@ const ROOT_NAMES: [&str; 17] = [
     "store.lock",
     "servers",
     "observed",
+    "chats",
     "logs",
     "config.toml",
     "cache",
