@@ -7,6 +7,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod flags;
+mod hook;
 mod layout;
 mod name;
 mod outcome;
@@ -104,6 +105,20 @@ enum Command {
         #[arg(long)]
         no_open: bool,
     },
+    /// Answer a hook of an agent's host: its JSON on standard input, the answer on standard output
+    #[command(
+        after_help = "Hosts call this themselves once `workrail setup install` has configured them. It ends with 0 and prints \
+                            `{}` where WorkRail has nothing to say, also when something is wrong.\n\n\
+                            HOST: claude-code, codex, copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls \
+                            it. `workrail hook opencode plugin` prints the plugin for opencode.\n\n\
+                            Example: workrail hook claude-code Stop"
+    )]
+    Hook {
+        /// The program that the agent runs in.
+        host: String,
+        /// What happened, as the host calls it.
+        event: String,
+    },
     /// Serve agents over MCP on standard input and output, or over HTTP on loopback
     #[command(
         after_help = "Clients start the server themselves once `workrail setup install` has configured them. Over \
@@ -122,6 +137,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Hosts wait for hooks: nothing else is set up for them.
+    if let Some((host, event)) = hook::asked() {
+        return hook::run(host, event);
+    }
     let parsed = tree::program::<Arguments>().try_get_matches();
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
@@ -156,6 +175,7 @@ impl Command {
             | Self::Complete { .. }
             | Self::Demo
             | Self::Console { .. }
+            | Self::Hook { .. }
             | Self::Mcp { .. } => false,
         }
     }
@@ -174,6 +194,7 @@ fn run(command: Command) -> ExitCode {
         Command::Complete { words } => setup::complete::run(&words, &tree::program::<Arguments>()),
         Command::Demo => demo::run(),
         Command::Console { port, no_open } => console::run(port, console::Browser::unless(no_open)),
+        Command::Hook { host, event } => hook::run(host, event),
         Command::Mcp { http: None, .. } => serve::stdio(),
         Command::Mcp { http: Some(address), no_auth } => serve::http(address, no_auth),
     }

@@ -201,6 +201,15 @@ pub(crate) fn json_line(value: &serde_json::Value) {
     flush();
 }
 
+/// The answer to a host that called a hook. A host that went away, or whose pipe is full, is not told about it.
+pub(crate) fn for_host(answer: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout
+        .write_all(answer.as_bytes())
+        .and_then(|()| stdout.write_all(b"\n"))
+        .and_then(|()| stdout.flush());
+}
+
 /// Rings the terminal's bell.
 pub(crate) fn ring() {
     // Nobody may be there to hear it.

@@ -18,7 +18,7 @@ const GROUPS: [Group; 3] = [
         ],
     },
     Group { heading: "Manage", commands: &["workflow", "session", "store", "setup", "config", "doctor"] },
-    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp"] },
+    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "hook"] },
 ];
 
 /// The program with its commands grouped in the help.
@@ -165,9 +165,10 @@ mod tests {
     }
 
     /// Commands that print no document: what they print is for a program of its own, or there is nothing to print.
-    const WITHOUT_JSON: [(&str, &str); 5] = [
+    const WITHOUT_JSON: [(&str, &str); 6] = [
         ("workrail console", "serves until it is ended; its one line is the address"),
         ("workrail mcp", "speaks MCP on standard output"),
+        ("workrail hook", "answers a host in the host's own JSON"),
         ("workrail demo", "tells a story to people"),
         ("workrail setup completions", "prints a script for a shell"),
         ("workrail config edit", "opens an editor"),

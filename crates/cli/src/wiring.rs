@@ -207,6 +207,26 @@ pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Fail
     Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
 }
 
+/// The directory of this machine for a hook, where there is one: hooks make none, and need no keys and no engine to see that
+/// a chat is not about a run.
+pub(crate) fn machine_of_hooks(current: &Current) -> Option<Arc<LocalStore<Disk>>> {
+    let root = root(current).ok().filter(|root| root.is_dir())?;
+    store_as_is(&root).ok()
+}
+
+/// The engine of a hook, over that directory or the database that the settings name.
+pub(crate) fn engine_of_hooks(
+    current: &Current,
+    machine: &Arc<LocalStore<Disk>>,
+) -> Result<AnyEngine, Failure> {
+    let machine = Arc::clone(machine);
+    let store = match database(current)? {
+        None => AnyStore::Directory(machine),
+        Some(address) => AnyStore::Database { shared: Box::new(connect(&address)?), machine },
+    };
+    Ok(opened(current, sources_of(current), store).engine)
+}
+
 /// Logs to stderr: stdout belongs to the transport.
 pub(crate) fn log_to_stderr() {
     // Settings that cannot be read are said by the command that needs them.

@@ -14,6 +14,7 @@ pub mod decide;
 pub mod derive;
 pub mod discover;
 pub mod explain;
+pub mod hook;
 pub mod interpret;
 pub mod label;
 pub mod link;

@@ -19,6 +19,7 @@ mod find;
 mod folded;
 mod gate;
 mod health;
+mod hook;
 pub mod html;
 mod import;
 mod inspect;

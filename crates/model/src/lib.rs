@@ -9,6 +9,7 @@ pub mod blocker;
 pub mod bundle;
 pub mod canonical;
 pub mod capability;
+pub mod chat;
 mod closed_set;
 pub mod compiled;
 pub mod config;

@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod backup;
 pub mod cache;
+pub mod chats;
 pub mod content;
 pub mod control;
 pub mod environment;

@@ -1,5 +1,6 @@
 //! Where everything is beneath the data directory; `FORMAT.md` shows the same as a tree.
 
+use workrail_model::chat::ChatKey;
 use workrail_model::digest::Sha256;
 use workrail_model::id::{ServerId, SessionId};
 use workrail_model::plan::AttachmentKind;
@@ -380,6 +381,20 @@ pub(crate) fn server_temp(id: ServerId) -> RelPath {
 /// Held while the server runs.
 pub(crate) fn server_lock(id: ServerId) -> RelPath {
     path(&format!("servers/{id}.lock"))
+}
+
+/// Which runs chats work on.
+pub(crate) fn chats() -> RelPath {
+    path("chats")
+}
+
+pub(crate) fn chat(key: ChatKey) -> RelPath {
+    path(&format!("chats/{}.json", key.hex()))
+}
+
+/// Named by the process as well: two hooks of one chat may run at once.
+pub(crate) fn chat_temp(key: ChatKey, process: u32) -> RelPath {
+    path(&format!("chats/.tmp-{}-{process}", key.hex()))
 }
 
 pub(crate) fn logs() -> RelPath {

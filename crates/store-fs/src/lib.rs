@@ -7,6 +7,7 @@ mod activity;
 mod archive;
 mod backup;
 mod cache;
+mod chats;
 mod commit;
 mod content;
 mod control;

@@ -12,7 +12,7 @@ use crate::rebuild;
 use crate::segment::{self, Bytes};
 
 /// Names of the root that belong to us; others of our own making are added by who makes them.
-const ROOT_NAMES: [&str; 16] = [
+const ROOT_NAMES: [&str; 17] = [
     "sessions",
     "snapshots",
     "blobs",
@@ -25,6 +25,7 @@ const ROOT_NAMES: [&str; 16] = [
     "import.lock",
     "store.lock",
     "servers",
+    "chats",
     "logs",
     "config.toml",
     "cache",

@@ -1,0 +1,101 @@
+//! `workrail hook`: a host's JSON in, the host's JSON out, and never in its way (G108).
+//!
+//! Whatever goes wrong, the answer is an empty object and the exit code 0: an unknown event, no input, a store that is broken
+//! or busy, a panic, or work that takes too long. Nothing is logged: what hosts send is what was said in the chat.
+
+use std::io::{self, IsTerminal as _, Read as _};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use workrail_core::hook::{Happening, HookEvent, HookReply, ToolUse, hosts, without_run};
+use workrail_model::chat::HostName;
+use workrail_ports::chats::ChatDirectory as _;
+
+use crate::{output, settings, wiring};
+
+/// Hosts wait a minute or so; people notice a second.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+/// A tool's arguments and result together; hosts cut what is longer.
+const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const NOTHING: &str = "{}";
+/// What prints the plugin instead of answering an event.
+const PLUGIN: &str = "plugin";
+
+/// The host and event of a call that is exactly `workrail hook HOST EVENT`. Any other spelling takes the long way.
+pub(crate) fn asked() -> Option<(String, String)> {
+    let mut words = std::env::args_os().skip(1);
+    if words.next()? != "hook" {
+        return None;
+    }
+    let (host, event) = (words.next()?.into_string().ok()?, words.next()?.into_string().ok()?);
+    let is_plain = words.next().is_none() && !host.starts_with('-') && !event.starts_with('-');
+    is_plain.then_some((host, event))
+}
+
+/// Answers one event.
+pub(crate) fn run(host: String, event: String) -> ExitCode {
+    // A message would go to the host's log.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (sender, receiver) = mpsc::channel();
+    let work = move || {
+        // Nobody listens any more once it is late.
+        let _ = sender.send(answer(&host, &event));
+    };
+    let started = thread::Builder::new().spawn(work);
+    // Late, panicked or not started: the process ends, and the work with it.
+    let answered = started.ok().and_then(|_| receiver.recv_timeout(ANSWER_MAX).ok()).flatten();
+    output::for_host(answered.as_deref().unwrap_or(NOTHING));
+    ExitCode::SUCCESS
+}
+
+fn answer(host: &str, event: &str) -> Option<String> {
+    let host = HostName::parse(host)?;
+    if (host, event) == (HostName::Opencode, PLUGIN) {
+        let program = std::env::current_exe().ok()?;
+        return Some(hosts::opencode_plugin(program.to_str()?));
+    }
+    let input = input()?;
+    let happened = hosts::read(host, event, &input)?;
+    let reply = without_run(&happened).or_else(|| about_run(&happened))?;
+    Some(hosts::write(host, event, &reply).to_string())
+}
+
+/// All of standard input, where that is JSON of a size that hosts send.
+fn input() -> Option<Value> {
+    let mut stdin = io::stdin().lock();
+    if stdin.is_terminal() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    stdin.by_ref().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    if bytes.len() as u64 > INPUT_BYTES_MAX {
+        // A host may take a pipe that is closed early for a failure.
+        let _ = io::copy(&mut stdin, &mut io::sink());
+        return None;
+    }
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn about_run(event: &HookEvent) -> Option<HookReply> {
+    let current = settings::current().ok()?;
+    let machine = wiring::machine_of_hooks(current)?;
+    let is_known = machine.chat(event.key()).is_some() || machine.chat(event.chat_key()).is_some();
+    // A chat becomes known by a tool of ours, and a new one may be about what another one left.
+    let may_begin = match &event.what {
+        Happening::ChatBegins(_) | Happening::ToolEnds { tool: ToolUse::Own(_), .. } => true,
+        Happening::TurnBegins
+        | Happening::HistoryShrinks
+        | Happening::ToolStarts(_)
+        | Happening::ToolEnds { .. }
+        | Happening::SubagentStarts { .. }
+        | Happening::TurnEnds(_) => false,
+    };
+    if !is_known && !may_begin {
+        return None;
+    }
+    let engine = wiring::engine_of_hooks(current, &machine).ok()?;
+    engine.hook(event, &*machine).ok()
+}

@@ -1,0 +1,100 @@
+//! Claude Code, and Codex, which uses the same JSON. Shapes recorded from Claude Code 2.1.325 and Codex 0.166.
+
+use serde_json::{Value, json};
+use workrail_model::chat::HostName;
+
+use super::{Input, is_true, of_chat, owned, specific, text, tool};
+use crate::hook::{ChatStart, Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+
+pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+    // Cursor runs Claude's entries as well, and has its own.
+    if input.contains_key("cursor_version") {
+        return None;
+    }
+    shared(HostName::ClaudeCode, input, event)
+}
+
+pub(super) fn read_codex(input: &Input, event: &str) -> Option<HookEvent> {
+    shared(HostName::Codex, input, event)
+}
+
+fn shared(host: HostName, input: &Input, event: &str) -> Option<HookEvent> {
+    let what = match event {
+        "SessionStart" => Happening::ChatBegins(chat_start(text(input, "source")?)),
+        "UserPromptSubmit" => Happening::TurnBegins,
+        "PreToolUse" => Happening::ToolStarts(used(input)?),
+        "PostToolUse" | "PostToolUseFailure" => {
+            let used = used(input)?;
+            let result = result(host, event, input, &used);
+            Happening::ToolEnds { tool: used, result }
+        }
+        "SubagentStart" => Happening::SubagentStarts { kind: owned(input, "agent_type").unwrap_or_default() },
+        "Stop" | "SubagentStop" if !waits_for_others(input) => {
+            Happening::TurnEnds(match is_true(input, "stop_hook_active") {
+                true => TurnEnd::AfterHold,
+                false => TurnEnd::Free,
+            })
+        }
+        _ => return None,
+    };
+    // The start of a subagent is something that the chat did.
+    let agent = owned(input, "agent_id").filter(|_| event != "SubagentStart");
+    of_chat(host, input, ("session_id", "cwd"), what).map(|read| HookEvent { agent, ..read })
+}
+
+pub(super) fn chat_start(source: &str) -> ChatStart {
+    match source {
+        "resume" | "compact" | "fork" => ChatStart::Again,
+        _ => ChatStart::New,
+    }
+}
+
+fn used(input: &Input) -> Option<ToolUse> {
+    Some(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+}
+
+/// Whether something runs on its own that wakes the agent up again. An agent that ends is in the list itself.
+fn waits_for_others(input: &Input) -> bool {
+    let own = text(input, "agent_id");
+    let tasks = input.get("background_tasks").and_then(Value::as_array);
+    tasks.is_some_and(|tasks| tasks.iter().any(|task| task.get("id").and_then(Value::as_str) != own))
+}
+
+fn result(host: HostName, event: &str, input: &Input, used: &ToolUse) -> ToolResult {
+    let mut result = tool::result(input.get("tool_response"));
+    result.duration_ms = tool::duration(input, "duration_ms");
+    if let (HostName::ClaudeCode, ToolUse::Shell { .. }) = (host, used) {
+        result.exit_code = match event {
+            "PostToolUseFailure" => text(input, "error")
+                .filter(|error| error.starts_with("Exit code "))
+                .and_then(|error| tool::code_after(error.lines().next()?, "Exit code ")),
+            // A command that went on in the background, or was interrupted, has no result yet.
+            _ => input.get("tool_response").filter(|response| has_ended(response)).map(|_| 0),
+        };
+    }
+    result
+}
+
+fn has_ended(response: &Value) -> bool {
+    let is_set =
+        |name: &str| response.get(name).is_some_and(|own| !own.is_null() && *own != Value::Bool(false));
+    response.is_object() && !is_set("interrupted") && !is_set("backgroundTaskId")
+}
+
+pub(super) fn write(event: &str, reply: &HookReply) -> Option<Value> {
+    match (event, reply) {
+        ("Stop" | "SubagentStop", HookReply::Hold { reason }) => {
+            Some(json!({ "decision": "block", "reason": reason }))
+        }
+        ("SessionStart" | "UserPromptSubmit", HookReply::Context { text }) => {
+            Some(specific(event, json!({ "additionalContext": text })))
+        }
+        ("PreToolUse", HookReply::Deny { reason }) => {
+            Some(specific(event, json!({ "permissionDecision": "deny", "permissionDecisionReason": reason })))
+        }
+        (
+            _,
+            HookReply::Silent | HookReply::Hold { .. } | HookReply::Context { .. } | HookReply::Deny { .. },
+        ) => None,
+    }
+}

@@ -1,0 +1,59 @@
+//! Copilot CLI: other names of events and fields, arguments as JSON in a text, decisions at the top. From its documentation;
+//! not run against the program.
+
+use serde_json::{Value, json};
+use workrail_model::chat::HostName;
+
+use super::{Input, claude, is_true, of_chat, owned, text, tool};
+use crate::hook::{Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+
+pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+    let what = match event {
+        "sessionStart" => Happening::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new"))),
+        "userPromptSubmitted" => Happening::TurnBegins,
+        "preCompact" => Happening::HistoryShrinks,
+        "preToolUse" => Happening::ToolStarts(used(input)?),
+        "postToolUse" | "postToolUseFailure" => {
+            let used = used(input)?;
+            let result = result(input, &used);
+            Happening::ToolEnds { tool: used, result }
+        }
+        "subagentStart" => Happening::SubagentStarts {
+            kind: owned(input, "agentName").or_else(|| owned(input, "agent_type")).unwrap_or_default(),
+        },
+        "agentStop" => Happening::TurnEnds(match is_true(input, "stopHookActive") {
+            true => TurnEnd::AfterHold,
+            false => TurnEnd::Free,
+        }),
+        _ => return None,
+    };
+    of_chat(HostName::Copilot, input, ("sessionId", "cwd"), what)
+}
+
+fn used(input: &Input) -> Option<ToolUse> {
+    Some(tool::named(text(input, "toolName")?, input.get("toolArgs")))
+}
+
+fn result(input: &Input, used: &ToolUse) -> ToolResult {
+    let mut result = tool::result(input.get("toolResult").or_else(|| input.get("error")));
+    if let ToolUse::Shell { .. } = used {
+        result.exit_code = tool::code_after(&result.text, "exited with exit code ");
+    }
+    result
+}
+
+pub(super) fn write(event: &str, reply: &HookReply) -> Option<Value> {
+    match (event, reply) {
+        ("agentStop", HookReply::Hold { reason }) => Some(json!({ "decision": "block", "reason": reason })),
+        ("sessionStart" | "postToolUse", HookReply::Context { text }) => {
+            Some(json!({ "additionalContext": text }))
+        }
+        ("preToolUse", HookReply::Deny { reason }) => {
+            Some(json!({ "permissionDecision": "deny", "permissionDecisionReason": reason }))
+        }
+        (
+            _,
+            HookReply::Silent | HookReply::Hold { .. } | HookReply::Context { .. } | HookReply::Deny { .. },
+        ) => None,
+    }
+}

@@ -1,0 +1,60 @@
+//! Gemini CLI. Shapes recorded from 0.61.
+
+use serde_json::{Value, json};
+use workrail_model::chat::HostName;
+
+use super::{Input, claude, is_true, of_chat, specific, text, tool};
+use crate::hook::{Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+
+pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
+    let what = match event {
+        "SessionStart" => Happening::ChatBegins(claude::chat_start(text(input, "source")?)),
+        "BeforeAgent" => Happening::TurnBegins,
+        // With the trigger `auto` it comes before every request, whether anything is shortened or not.
+        "PreCompress" if text(input, "trigger") == Some("manual") => Happening::HistoryShrinks,
+        "BeforeTool" => Happening::ToolStarts(used(input)?),
+        "AfterTool" => {
+            let used = used(input)?;
+            let result = result(input, &used);
+            Happening::ToolEnds { tool: used, result }
+        }
+        "AfterAgent" => Happening::TurnEnds(match is_true(input, "stop_hook_active") {
+            true => TurnEnd::AfterHold,
+            false => TurnEnd::Free,
+        }),
+        _ => return None,
+    };
+    of_chat(HostName::Gemini, input, ("session_id", "cwd"), what)
+}
+
+fn used(input: &Input) -> Option<ToolUse> {
+    Some(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+}
+
+fn result(input: &Input, used: &ToolUse) -> ToolResult {
+    let mut result = tool::result(input.get("tool_response"));
+    if let ToolUse::Shell { .. } = used {
+        // The text names the code of a command that failed, and nothing for one that did not.
+        let said = tool::code_after(&result.text, "Exit Code:");
+        let is_error = input
+            .get("tool_response")
+            .is_some_and(|own| own.get("error").is_some_and(|error| !error.is_null()));
+        result.exit_code = said.or((!is_error && !result.text.contains("Signal:")).then_some(0));
+    }
+    result
+}
+
+pub(super) fn write(event: &str, reply: &HookReply) -> Option<Value> {
+    match (event, reply) {
+        ("AfterAgent", HookReply::Hold { reason }) | ("BeforeTool", HookReply::Deny { reason }) => {
+            Some(json!({ "decision": "deny", "reason": reason }))
+        }
+        ("SessionStart" | "BeforeAgent", HookReply::Context { text }) => {
+            Some(specific(event, json!({ "additionalContext": text })))
+        }
+        (
+            _,
+            HookReply::Silent | HookReply::Hold { .. } | HookReply::Context { .. } | HookReply::Deny { .. },
+        ) => None,
+    }
+}

@@ -1,0 +1,58 @@
+// Written by WorkRail: calls `workrail hook opencode EVENT`, and does what it answers. Nothing here decides anything, and
+// nothing that fails here stops opencode.
+
+import { spawn } from 'node:child_process';
+
+const program = "PROGRAM";
+const ANSWER_MS_MAX = 5000;
+
+function ask(event, input) {
+  return new Promise((resolve) => {
+    const child = spawn(program, ['hook', 'opencode', event], { stdio: ['pipe', 'pipe', 'ignore'] });
+    const late = setTimeout(() => child.kill(), ANSWER_MS_MAX);
+    let said = '';
+    child.stdout.on('data', (piece) => (said += piece));
+    child.stdin.on('error', () => {});
+    child.on('error', () => resolve({}));
+    child.on('close', () => {
+      clearTimeout(late);
+      try {
+        resolve(JSON.parse(said));
+      } catch {
+        resolve({});
+      }
+    });
+    child.stdin.end(JSON.stringify(input));
+  });
+}
+
+export const WorkRail = async ({ client, directory }) => {
+  const seen = new Set();
+  return {
+    'tool.execute.before': async (input, output) => {
+      const { deny } = await ask('tool.execute.before', { session: input.sessionID, directory, tool: input.tool, args: output.args });
+      if (deny) throw new Error(deny);
+    },
+    'tool.execute.after': async (input, output) => {
+      const exit = output.metadata?.exit;
+      const shown = output.output ?? output.content;
+      await ask('tool.execute.after', { session: input.sessionID, directory, tool: input.tool, args: input.args, output: shown, exit });
+    },
+    'experimental.chat.system.transform': async (input, output) => {
+      if (!input.sessionID || seen.has(input.sessionID)) return;
+      seen.add(input.sessionID);
+      const { context } = await ask('chat.system', { session: input.sessionID, directory });
+      if (context) output.system.push(context);
+    },
+    'experimental.session.compacting': async (input, output) => {
+      const { context } = await ask('session.compacting', { session: input.sessionID, directory });
+      if (context) output.context.push(context);
+    },
+    event: async ({ event }) => {
+      if (event.type !== 'session.idle') return;
+      const session = event.properties.sessionID;
+      const { prompt } = await ask('session.idle', { session, directory });
+      if (prompt) await client.session.prompt({ path: { id: session }, body: { parts: [{ type: 'text', text: prompt }] } });
+    },
+  };
+};

@@ -1,0 +1,183 @@
+//! What a hook of an agent's host means, and what is answered: hold the turn, give the step back, refuse a call, or nothing.
+//!
+//! A host's adapter (`hosts`) turns its JSON into one of our events, and our reply into its JSON. The rules between the two
+//! (`rules`) know no host. Text states facts: hosts take instructions in a hook's output for an injection.
+
+pub mod hosts;
+mod patch;
+mod refuse;
+mod rules;
+mod script;
+mod words;
+
+use workrail_model::chat::{ChatKey, HostName};
+use workrail_model::tool::ToolName;
+
+pub use refuse::refused_command;
+pub use rules::{Hold, PendingFor, RunPosition, Waiting, hold, pending_for};
+pub use words::{PendingWork, given_back, held, unfinished_here};
+
+/// Something that happened in a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookEvent {
+    pub host: HostName,
+    /// The host's id of the chat.
+    pub chat: String,
+    /// The agent in it, where that is not the one that the user talks to.
+    pub agent: Option<String>,
+    /// The folder that the host works in.
+    pub workspace: Option<String>,
+    pub what: Happening,
+}
+
+impl HookEvent {
+    /// Under which the event's own agent is remembered.
+    pub fn key(&self) -> ChatKey {
+        ChatKey::of(self.host, &self.chat, self.agent.as_deref())
+    }
+
+    /// Under which the chat as a whole is remembered.
+    pub fn chat_key(&self) -> ChatKey {
+        ChatKey::of(self.host, &self.chat, None)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happening {
+    ChatBegins(ChatStart),
+    TurnBegins,
+    /// The host is about to shorten the history, and will not say when it is done.
+    HistoryShrinks,
+    ToolStarts(ToolUse),
+    ToolEnds {
+        tool: ToolUse,
+        result: ToolResult,
+    },
+    SubagentStarts {
+        kind: String,
+    },
+    TurnEnds(TurnEnd),
+}
+
+/// Why a chat begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChatStart {
+    /// Its history is empty.
+    New,
+    /// It had a history, of which the host kept all or a summary.
+    Again,
+}
+
+/// Whether this end comes after a turn that was held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnEnd {
+    Free,
+    AfterHold,
+}
+
+/// A call of a tool, as far as it matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolUse {
+    Own(ToolName),
+    Shell {
+        command: String,
+    },
+    /// Writes files, under the paths that the host was given.
+    Edit {
+        paths: Vec<String>,
+    },
+    Other,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolResult {
+    /// Everything in it that is text.
+    pub text: String,
+    pub exit_code: Option<i64>,
+    pub duration_ms: Option<u64>,
+}
+
+/// What a hook answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookReply {
+    Silent,
+    /// The turn does not end.
+    Hold {
+        reason: String,
+    },
+    /// The agent reads this.
+    Context {
+        text: String,
+    },
+    /// The call is not made.
+    Deny {
+        reason: String,
+    },
+}
+
+/// The answer that needs no look at any run; `None` where it needs one.
+pub fn without_run(event: &HookEvent) -> Option<HookReply> {
+    match &event.what {
+        Happening::ToolStarts(ToolUse::Shell { command }) => Some(match refused_command(command) {
+            Some(refused) => HookReply::Deny { reason: words::refused(&refused) },
+            None => HookReply::Silent,
+        }),
+        Happening::ToolStarts(ToolUse::Own(_) | ToolUse::Other)
+        | Happening::ToolEnds { tool: ToolUse::Other, .. } => Some(HookReply::Silent),
+        Happening::ToolEnds { tool: ToolUse::Own(tool), .. } if !gives_step(*tool) => Some(HookReply::Silent),
+        Happening::ChatBegins(_)
+        | Happening::TurnBegins
+        | Happening::HistoryShrinks
+        | Happening::ToolStarts(ToolUse::Edit { .. })
+        | Happening::ToolEnds { .. }
+        | Happening::SubagentStarts { .. }
+        | Happening::TurnEnds(_) => None,
+    }
+}
+
+/// Whether the replies of a tool hold the step that the chat works on from then on.
+fn gives_step(tool: ToolName) -> bool {
+    match tool {
+        ToolName::StartWorkflow
+        | ToolName::ContinueWorkflow
+        | ToolName::CheckpointWorkflow
+        | ToolName::ResumeSession => true,
+        ToolName::ListWorkflows | ToolName::InspectWorkflow | ToolName::ReadRun | ToolName::StartSession => {
+            false
+        }
+    }
+}
+
+/// The tokens in a reply of a tool, the one that decides which run the chat works on first. A reply that hands out a step
+/// ends with the right to complete it. One without it, at the end of a run, has only bookmarks; those of `resume_session`
+/// are of runs to choose from.
+pub fn tokens_in(tool: ToolName, text: &str) -> Vec<&str> {
+    let is_token_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let words: Vec<&str> = text.split(|c: char| !is_token_char(c)).collect();
+    let of_kind = |prefix: &'static str| {
+        words
+            .iter()
+            .rev()
+            .copied()
+            .filter(move |word| word.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(".v")))
+    };
+    let bookmarks = match tool {
+        ToolName::ResumeSession => "",
+        ToolName::StartWorkflow
+        | ToolName::ContinueWorkflow
+        | ToolName::CheckpointWorkflow
+        | ToolName::ListWorkflows
+        | ToolName::InspectWorkflow
+        | ToolName::ReadRun
+        | ToolName::StartSession => "st",
+    };
+    let all = of_kind("ack").chain(of_kind(bookmarks).filter(|_| !bookmarks.is_empty()));
+    // The first ones decide; a text with more is none of ours.
+    all.take(TOKENS_MAX).map(|word| word.trim_end_matches(['.', '-'])).collect()
+}
+
+/// How many tokens of a reply are tried.
+const TOKENS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests;

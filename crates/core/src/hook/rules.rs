@@ -1,0 +1,93 @@
+//! When a turn is held: rules that cannot make a loop (G108).
+
+use serde_json::Value;
+use workrail_model::chat::HeldTurn;
+use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::event::{Context, EventIndex};
+use workrail_model::id::NodeId;
+use workrail_model::preferences::Autonomy;
+use workrail_model::snapshot::PendingStep;
+
+use super::TurnEnd;
+use crate::interpret::{AskedConfirmation, asked_confirmation, question_key};
+
+/// How often one step holds a turn. After the second time an agent that does not go on has its reasons.
+const HOLDS_PER_STEP_MAX: u32 = 2;
+
+/// Where a run is, as the rules see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunPosition {
+    pub node: NodeId,
+    /// How many events the session has.
+    pub log_length: EventIndex,
+    pub pending: PendingFor,
+}
+
+/// Whom the pending step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingFor {
+    Agent,
+    /// A decision, an answer or a confirmation is awaited.
+    Person,
+    /// The run is complete, or closed.
+    Nobody,
+}
+
+/// What happens to a turn that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    Release,
+    /// To be recorded before the turn is held: a hold that is not remembered could be repeated for ever.
+    Hold(HeldTurn),
+}
+
+/// Holds a turn only while a step waits for the agent, only when the run moved since the last hold, and at most twice per
+/// step. A host that says that this turn was held before, when nobody remembers it, is not held.
+pub fn hold(end: TurnEnd, last: Option<HeldTurn>, run: RunPosition) -> Hold {
+    if run.pending != PendingFor::Agent {
+        return Hold::Release;
+    }
+    let times = match (last, end) {
+        (None, TurnEnd::AfterHold) => return Hold::Release,
+        (None, TurnEnd::Free) => 1,
+        (Some(last), _) if last.log_length == run.log_length => return Hold::Release,
+        (Some(last), _) if last.node_id == run.node => last.times.saturating_add(1),
+        (Some(_), _) => 1,
+    };
+    if times > HOLDS_PER_STEP_MAX {
+        return Hold::Release;
+    }
+    Hold::Hold(HeldTurn { node_id: run.node, log_length: run.log_length, times })
+}
+
+/// Whom the pending step of a run that is neither complete nor closed is for. `waits` says that the newest attempt was
+/// refused because a person has to decide or answer first.
+pub fn pending_for(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+    autonomy: Autonomy,
+    waits: Waiting,
+) -> PendingFor {
+    if waits == Waiting::ForPerson {
+        return PendingFor::Person;
+    }
+    if autonomy == Autonomy::FullAutoNeverStop {
+        return PendingFor::Agent;
+    }
+    // What an approval is about has to be submitted first, which is the agent's part. A confirmation is asked for in the chat.
+    let confirms = asked_confirmation(workflow, pending, context) == AskedConfirmation::Confirmation
+        && autonomy == Autonomy::Guided;
+    let asks = workflow.step(&pending.step_id).is_some_and(|step| {
+        let keys = step.user_dependencies.iter().filter_map(question_key);
+        keys.into_iter().any(|key| context.get(key.as_str()).is_none_or(Value::is_null))
+    });
+    if confirms || asks { PendingFor::Person } else { PendingFor::Agent }
+}
+
+/// Whether the newest attempt at a step waits for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    ForPerson,
+    ForNobody,
+}

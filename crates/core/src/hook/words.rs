@@ -1,0 +1,74 @@
+//! What hooks say: facts, and the call that leads on.
+
+use workrail_model::reply::NextCall;
+
+use super::refuse::RefusedCommand;
+
+/// A run and its pending step, in the words of people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingWork {
+    pub label: String,
+    pub workflow: String,
+    pub goal: Option<String>,
+    pub step: String,
+    /// Shows the step again.
+    pub look: NextCall,
+}
+
+impl PendingWork {
+    fn called(&self) -> String {
+        format!("WorkRail run {} ({})", self.label, self.workflow)
+    }
+
+    fn look(&self) -> String {
+        format!("{} with {}", self.look.tool, self.look.arguments_text())
+    }
+}
+
+/// Why the turn does not end.
+pub fn held(work: &PendingWork) -> String {
+    format!(
+        "{} is not complete: its step \"{}\" is pending. The step and the call that completes it are shown by {}. If the \
+         user wants to stop here, the turn can end: the run keeps its place.",
+        work.called(),
+        work.step,
+        work.look()
+    )
+}
+
+/// The step, for a chat that may have lost it; `text` is what the agent was given, where there is room for it.
+pub fn given_back(work: &PendingWork, text: Option<&str>) -> String {
+    match text {
+        Some(text) => format!(
+            "This chat works on {}. The history may no longer have the pending step, so here it is as recorded:\n\n{text}",
+            work.called()
+        ),
+        None => format!(
+            "This chat works on {}. Its step \"{}\" is pending; {} shows it in full.",
+            work.called(),
+            work.step,
+            work.look()
+        ),
+    }
+}
+
+/// A run that another chat left in this folder.
+pub fn unfinished_here(work: &PendingWork) -> String {
+    let goal = work.goal.as_ref().map_or_else(String::new, |goal| format!(" Its goal: {goal}."));
+    format!(
+        "{} was started in this folder and is not complete.{goal} Its step \"{}\" is pending. To continue it, the call is {}. \
+         A request about something else does not need it.",
+        work.called(),
+        work.step,
+        work.look()
+    )
+}
+
+/// Why a command is not run.
+pub(super) fn refused(command: &RefusedCommand) -> String {
+    format!(
+        "`workrail {}` is for the user: {}. It is not run from an agent's shell. The user can run it in a terminal of their \
+         own, or use `workrail console`.",
+        command.path, command.why
+    )
+}

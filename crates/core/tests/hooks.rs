@@ -1,0 +1,206 @@
+//! Every host's hooks by snapshot: what an event of the host means to us, and what the host is told.
+//!
+//! The shapes of Claude Code, Codex and Gemini CLI are recorded from the programs. Those of Copilot CLI, VS Code and Cursor follow
+//! their documentation. Those of opencode are what our own plugin sends.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use workrail_core::hook::hosts::{events, opencode_plugin, read, write};
+use workrail_core::hook::{HookReply, refused_command, without_run};
+use workrail_model::chat::HostName;
+
+fn shapes(host: HostName) -> Vec<(String, Value)> {
+    let path = format!("{}/tests/hook_shapes/{}.json", env!("CARGO_MANIFEST_DIR"), host.as_str());
+    let all: Vec<Value> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    all.into_iter().map(|own| (own["event"].as_str().unwrap().to_owned(), own["input"].clone())).collect()
+}
+
+#[test]
+fn what_every_event_of_every_host_means() {
+    for host in HostName::ALL {
+        let mut shown = String::new();
+        for (event, input) in shapes(host) {
+            match read(host, &event, &input) {
+                None => writeln!(shown, "{event}: nothing").unwrap(),
+                Some(read) => {
+                    let by = read.agent.as_ref().map(|agent| format!(", agent {agent}")).unwrap_or_default();
+                    let folder = read.workspace.as_deref().unwrap_or("no folder");
+                    writeln!(shown, "{event}: chat {}{by}, {folder}\n  {:?}", read.chat, read.what).unwrap();
+                }
+            }
+        }
+        insta::assert_snapshot!(format!("read_{}", host.as_str()), shown);
+    }
+}
+
+#[test]
+fn what_every_host_is_told() {
+    let replies = [
+        ("silent", HookReply::Silent),
+        ("hold", HookReply::Hold { reason: "a step is pending".to_owned() }),
+        ("context", HookReply::Context { text: "the step".to_owned() }),
+        ("deny", HookReply::Deny { reason: "not in this step".to_owned() }),
+    ];
+    for host in HostName::ALL {
+        let mut shown = String::new();
+        for event in events(host) {
+            for (name, reply) in &replies {
+                writeln!(shown, "{event} {name}: {}", write(host, event, reply)).unwrap();
+            }
+        }
+        insta::assert_snapshot!(format!("write_{}", host.as_str()), shown);
+    }
+}
+
+#[test]
+fn every_event_that_is_installed_has_a_shape() {
+    for host in HostName::ALL {
+        let seen: BTreeSet<String> = shapes(host).into_iter().map(|(event, _)| event).collect();
+        let missing: Vec<_> = events(host).iter().filter(|event| !seen.contains(**event)).collect();
+        // Codex offers no subagents to a scripted model, and Copilot's failure form is the same as its success.
+        let excused: &[&str] = match host {
+            HostName::Codex => &["SubagentStart", "SubagentStop"],
+            HostName::Copilot => &["postToolUseFailure"],
+            HostName::Gemini
+            | HostName::ClaudeCode
+            | HostName::Vscode
+            | HostName::Cursor
+            | HostName::Opencode => &[],
+        };
+        assert_eq!(missing, excused.iter().collect::<Vec<_>>(), "{host:?}");
+    }
+}
+
+/// Cursor and VS Code run the entries of Claude's settings as well; only their own entries are answered.
+#[test]
+fn entries_of_claude_code_are_silent_in_other_hosts() {
+    for host in [HostName::Cursor, HostName::Vscode, HostName::Copilot] {
+        for (event, input) in shapes(host) {
+            let claude = format!("{}{}", event[..1].to_uppercase(), &event[1..]);
+            assert_eq!(read(HostName::ClaudeCode, &claude, &input), None, "{host:?} {claude}");
+        }
+    }
+}
+
+#[test]
+fn input_that_is_nothing_of_a_host_is_no_event() {
+    for host in HostName::ALL {
+        for event in events(host) {
+            for input in [Value::Null, Value::from(3), serde_json::json!([]), serde_json::json!({})] {
+                assert_eq!(read(host, event, &input), None, "{host:?} {event} {input}");
+            }
+        }
+        assert_eq!(
+            read(host, "NoSuchEvent", &serde_json::json!({ "session_id": "a", "sessionId": "a" })),
+            None
+        );
+    }
+}
+
+#[test]
+fn commands_for_people_are_refused_however_they_are_written() {
+    let refused = [
+        "workrail approve amber-falcon",
+        "/usr/local/bin/workrail approve amber-falcon",
+        "./target/debug/workrail --no-pager --config x.toml reject amber-falcon",
+        "cd src && workrail answer amber-falcon branch=main",
+        "A=1 B='two words' workrail approve amber-falcon",
+        "env -i PATH=/bin workrail approve amber-falcon",
+        "sudo -u ann -- workrail approve amber-falcon",
+        "nohup setsid workrail trust &",
+        "timeout 5 workrail store passkeys reset",
+        "echo amber-falcon | workrail approve amber-falcon",
+        "script -qec \"workrail approve amber-falcon\" /dev/null <<< amber-falcon",
+        "bash -lc 'workrail approve amber-falcon'",
+        "sh -c \"sh -c 'workrail approve amber-falcon'\"",
+        "eval workrail approve amber-falcon",
+        "work\"rail\" app'rove' amber-falcon",
+        "w\\orkrail approve amber-falcon",
+        "$'\\x77orkrail' approve amber-falcon",
+        "$(which workrail) approve amber-falcon",
+        "`command -v workrail` approve amber-falcon",
+        "WR=workrail; $WR approve amber-falcon",
+        "CMD='workrail approve amber-falcon'\n$CMD",
+        "x=$(workrail approve amber-falcon)",
+        "diff <(workrail approve amber-falcon) /dev/null",
+        "(workrail approve amber-falcon)",
+        "if true; then workrail approve amber-falcon; fi",
+        "workrail \\\n  approve amber-falcon",
+        "bash <<'EOF'\nworkrail approve amber-falcon\nEOF",
+        "echo 'workrail approve amber-falcon' | sh",
+        "printf amber-falcon | xargs workrail approve",
+        "find . -exec workrail approve {} \\;",
+        "expect -c 'spawn workrail approve amber-falcon; send amber-falcon'",
+        "tmux send-keys 'workrail approve amber-falcon' Enter",
+        "workrail config set approvals.require terminal",
+        "workrail session prefs set full_auto_never_stop --session amber-falcon",
+        "workrail console --no-open",
+    ];
+    for line in refused {
+        assert!(refused_command(line).is_some(), "{line}");
+    }
+    let harmless = [
+        "",
+        "workrail show amber-falcon",
+        "workrail approve --help",
+        "workrail explain approve",
+        "workrail config get approvals.require",
+        "workrail session prefs show",
+        "grep -rn 'workrail approve' docs",
+        "git commit -m 'docs: workrail approve asks for the label'",
+        "echo workrail approve",
+        "cat <<EOF > notes.md\nworkrail approve amber-falcon\nEOF",
+        "cat workrail approve",
+        "cargo test # workrail approve amber-falcon",
+        "approve amber-falcon",
+        "./workrail-approve x",
+        "ls 'workrail' approve",
+        "echo 'unfinished",
+        "a=$(b",
+    ];
+    for line in harmless {
+        assert_eq!(refused_command(line), None, "{line}");
+    }
+}
+
+/// Written down so that the guide stays true: these are not seen.
+#[test]
+fn commands_that_are_hidden_from_a_reader_are_not_seen() {
+    let unseen = [
+        "python3 -c 'import os; os.system(\"workrail approve amber-falcon\")'",
+        "ln -s $(which workrail) x; ./x approve amber-falcon",
+        "./approve.sh",
+        "echo d29ya3JhaWwgYXBwcm92ZQ== | base64 -d | sh",
+    ];
+    for line in unseen {
+        assert_eq!(refused_command(line), None, "{line}");
+    }
+}
+
+#[test]
+fn lines_of_any_shape_are_read_to_an_end() {
+    let deep = "$(".repeat(10_000);
+    let quotes = "\"`'$(<<<".repeat(5_000);
+    let wrapped = "sudo ".repeat(20_000);
+    let shells = "sh -c '".repeat(2_000);
+    for line in [deep, quotes, wrapped, shells] {
+        assert_eq!(refused_command(&line), None);
+    }
+}
+
+#[test]
+fn a_refusal_says_why_and_needs_no_run() {
+    let input = serde_json::json!({ "session_id": "a", "tool_name": "Bash", "tool_input": { "command": "workrail approve x" } });
+    let event = read(HostName::ClaudeCode, "PreToolUse", &input).unwrap();
+    insta::assert_debug_snapshot!(without_run(&event).unwrap());
+}
+
+#[test]
+fn the_plugin_of_opencode_names_the_program() {
+    let plugin = opencode_plugin("/opt/my \"own\"/workrail");
+    insta::assert_snapshot!(plugin.lines().find(|line| line.starts_with("const program")).unwrap());
+}

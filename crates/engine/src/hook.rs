@@ -1,0 +1,219 @@
+//! `workrail hook`: what the host of an agent is answered, from what hooks remember of the chat and from the log (G108).
+//!
+//! Nothing of a session is written here, and no lock is taken.
+
+use workrail_core::hook::{
+    self, ChatStart, Happening, Hold, HookEvent, HookReply, PendingFor, PendingWork, RunPosition, ToolUse,
+    TurnEnd, Waiting,
+};
+use workrail_core::label::RunLabel;
+use workrail_core::render::prompt::title_without_secrets;
+use workrail_core::reply::look_call;
+use workrail_model::chat::{ChatMemory, ChatRecord};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::preferences::RunStatus;
+use workrail_model::text::truncate_with_marker;
+use workrail_model::tool::ToolName;
+use workrail_ports::chats::ChatDirectory;
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::request::ContinueWorkflow;
+use crate::token::{FirstKeys, node_facts, resolve};
+use crate::{Engine, Store, error};
+
+/// What hosts take as context without cutting it: the smallest limit is about 2,500 tokens.
+const CONTEXT_BYTES_MAX: usize = 9_000;
+const GOAL_BYTES_MAX: usize = 200;
+/// How many chats of a folder are looked at for work that was left there.
+const CHATS_LOOKED_AT_MAX: usize = 8;
+
+/// A run that a chat works on, as a hook sees it.
+struct ChatRun {
+    position: RunPosition,
+    /// Absent where no step is pending.
+    work: Option<PendingWork>,
+    state_token: String,
+}
+
+impl<S: Store> Engine<S> {
+    /// Answers one event of a host. What cannot be read is an error, which a hook answers with silence.
+    pub fn hook(
+        &self,
+        event: &HookEvent,
+        chats: &dyn ChatDirectory,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
+        match &event.what {
+            Happening::ToolEnds { tool: ToolUse::Own(tool), result } => {
+                self.bind(event, *tool, &result.text, chats)?;
+                Ok(HookReply::Silent)
+            }
+            Happening::ChatBegins(start) => self.chat_begins(event, *start, chats),
+            Happening::TurnBegins => match self.recall(event, chats)? {
+                HookReply::Silent if hook::hosts::forgets_silently(event.host) => self.reminded(event, chats),
+                reply => Ok(reply),
+            },
+            Happening::HistoryShrinks => {
+                if let Some(record) = chats.chat(event.key()) {
+                    let record = ChatRecord { memory: ChatMemory::Lost, ..record };
+                    chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
+                }
+                Ok(HookReply::Silent)
+            }
+            Happening::TurnEnds(end) => self.turn_ends(event, *end, chats),
+            Happening::ToolEnds { .. } if hook::hosts::takes_context_after_tools(event.host) => {
+                self.recall(event, chats)
+            }
+            Happening::ToolEnds { .. } | Happening::ToolStarts(_) | Happening::SubagentStarts { .. } => {
+                Ok(HookReply::Silent)
+            }
+        }
+    }
+
+    /// Remembers the run whose step a tool has just handed out. Only a token that this store signed names one.
+    fn bind(
+        &self,
+        event: &HookEvent,
+        tool: ToolName,
+        text: &str,
+        chats: &dyn ChatDirectory,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::Look)?;
+        let signed =
+            hook::tokens_in(tool, text).into_iter().find_map(|token| self.signer.verify_any(token).ok());
+        let Some(token) = signed else { return Ok(()) };
+        let session = token.session();
+        let run = self.reading().look(session, |facts| {
+            let resolved = resolve(facts, &token).map_err(|_| error::internal("the token names no node"))?;
+            resolved.at().map(|at| at.run).ok_or_else(|| error::internal("the token names no run"))
+        })?;
+        let known = chats.chat(event.key()).filter(|known| known.run_id == run);
+        let record = ChatRecord {
+            v: ChatRecord::VERSION,
+            host: event.host,
+            session_id: session,
+            run_id: run,
+            workspace: event.workspace.clone(),
+            used_at: self.environment.clock.now(),
+            held: known.and_then(|known| known.held),
+            memory: ChatMemory::Whole,
+        };
+        chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))
+    }
+
+    fn chat_begins(
+        &self,
+        event: &HookEvent,
+        start: ChatStart,
+        chats: &dyn ChatDirectory,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
+        match (start, chats.chat(event.key())) {
+            (ChatStart::Again, Some(record)) => self.given_back(event, &record),
+            (ChatStart::New, _) | (ChatStart::Again, None) => Ok(self.left_here(event, chats)),
+        }
+    }
+
+    /// Gives the step back to a chat whose history was shortened since, once.
+    fn recall(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> Result<HookReply, Box<ErrorEnvelope>> {
+        let lost = chats.chat(event.key()).filter(|record| record.memory == ChatMemory::Lost);
+        let Some(record) = lost else { return Ok(HookReply::Silent) };
+        let reply = self.given_back(event, &record)?;
+        let record = ChatRecord { memory: ChatMemory::Whole, ..record };
+        // Where that cannot be recorded, nothing is said: it would be said in every turn.
+        chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
+        Ok(reply)
+    }
+
+    /// In a sentence, which run the chat works on; not where that has just been the reason of a hold.
+    fn reminded(
+        &self,
+        event: &HookEvent,
+        chats: &dyn ChatDirectory,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
+        let Some(record) = chats.chat(event.key()) else { return Ok(HookReply::Silent) };
+        let run = self.chat_run(record.session_id, record.run_id)?;
+        let just_held = record.held.is_some_and(|held| held.log_length == run.position.log_length);
+        Ok(match run.work.filter(|_| !just_held) {
+            Some(work) => HookReply::Context { text: hook::given_back(&work, None) },
+            None => HookReply::Silent,
+        })
+    }
+
+    fn given_back(&self, event: &HookEvent, record: &ChatRecord) -> Result<HookReply, Box<ErrorEnvelope>> {
+        let ChatRun { work, state_token, .. } = self.chat_run(record.session_id, record.run_id)?;
+        let Some(work) = work else { return Ok(HookReply::Silent) };
+        let workspace = event.workspace.as_deref().and_then(|path| WorkspacePath::parse(path).ok());
+        let step = self.reading().rehydrate(&state_token, &ContinueWorkflow::default(), workspace.as_ref());
+        let step = step.ok().map(|reply| reply.parts().join("\n\n"));
+        let whole = step.map(|step| hook::given_back(&work, Some(&step)));
+        let fitting = whole.filter(|text| text.len() <= CONTEXT_BYTES_MAX);
+        Ok(HookReply::Context { text: fitting.unwrap_or_else(|| hook::given_back(&work, None)) })
+    }
+
+    /// What another chat left unfinished in this folder. It is only mentioned: this chat may be about something else.
+    fn left_here(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> HookReply {
+        let Some(workspace) = &event.workspace else { return HookReply::Silent };
+        let records = chats.chats().into_iter().filter(|record| record.workspace.as_ref() == Some(workspace));
+        let found = records
+            .take(CHATS_LOOKED_AT_MAX)
+            .find_map(|record| self.chat_run(record.session_id, record.run_id).ok()?.work);
+        found.map_or(HookReply::Silent, |work| HookReply::Context { text: hook::unfinished_here(&work) })
+    }
+
+    fn turn_ends(
+        &self,
+        event: &HookEvent,
+        end: TurnEnd,
+        chats: &dyn ChatDirectory,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
+        let Some(record) = chats.chat(event.key()) else { return Ok(HookReply::Silent) };
+        let run = self.chat_run(record.session_id, record.run_id)?;
+        match (hook::hold(end, record.held, run.position), run.work) {
+            (Hold::Hold(held), Some(work)) => {
+                let record = ChatRecord { held: Some(held), ..record };
+                chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
+                Ok(HookReply::Hold { reason: hook::held(&work) })
+            }
+            (Hold::Hold(_) | Hold::Release, _) => Ok(HookReply::Silent),
+        }
+    }
+
+    fn chat_run(&self, session: SessionId, run: RunId) -> Result<ChatRun, Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::Look)?;
+        let reading = self.reading();
+        reading.look(session, |facts| {
+            let label = RunLabel::of(run);
+            let unknown = || error::unknown_reference(&label.to_string());
+            let state = facts.run(run).ok_or_else(unknown)?;
+            let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip)).ok_or_else(unknown)?;
+            let snapshot = reading.content.snapshot(tip.snapshot_ref)?;
+            let state_token = self.signer.state(session, node_facts(facts, tip.node_id)?);
+            let position =
+                |pending| RunPosition { node: tip.node_id, log_length: facts.next_event_index(), pending };
+            let is_open = match facts.run_status(run, snapshot.state().is_complete()) {
+                Some(RunStatus::InProgress | RunStatus::Blocked) => true,
+                Some(RunStatus::Complete | RunStatus::CompleteWithGaps | RunStatus::Closed) | None => false,
+            };
+            let Some(pending) = snapshot.state().pending_step().filter(|_| is_open) else {
+                return Ok(ChatRun { position: position(PendingFor::Nobody), work: None, state_token });
+            };
+            let workflow = reading.content.workflow(state.workflow_hash)?;
+            let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
+            let waits = match facts.waits_for_person(tip.node_id) {
+                true => Waiting::ForPerson,
+                false => Waiting::ForNobody,
+            };
+            let autonomy = facts.preferences(tip.node_id).autonomy;
+            let whom = hook::pending_for(&workflow, pending, &context, autonomy, waits);
+            let goal = context.get("goal").and_then(serde_json::Value::as_str);
+            let work = PendingWork {
+                label: label.to_string(),
+                workflow: state.workflow_id.to_string(),
+                goal: goal.map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).replace('\n', " ")),
+                step: title_without_secrets(&workflow, pending, &context),
+                look: look_call(&state_token, label),
+            };
+            Ok(ChatRun { position: position(whom), work: Some(work), state_token })
+        })
+    }
+}

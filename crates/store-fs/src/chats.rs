@@ -1,0 +1,75 @@
+//! Which runs the chats of this machine work on: one small private file each, bounded, never truth (G108).
+//!
+//! Nothing here is synced or locked. Of two hooks that write at once, one wins; what is lost is learned again from the
+//! next call of a tool.
+
+use workrail_model::chat::{ChatKey, ChatRecord};
+use workrail_ports::chats::ChatDirectory;
+use workrail_ports::file_system::{FileSystem, FsError, RelPath, WritableFile};
+
+use crate::content::create_fresh;
+use crate::layout;
+use crate::store::LocalStore;
+
+/// A record holds ids and a path.
+const RECORD_BYTES_MAX: u64 = 16 * 1024;
+/// More chats than anybody has open; at most 2 MiB.
+const CHATS_MAX: usize = 128;
+
+impl<F: FileSystem> LocalStore<F> {
+    fn chat_at(&self, path: &RelPath) -> Option<ChatRecord> {
+        let bytes = self.fs().read(path, 0, RECORD_BYTES_MAX).ok()?;
+        let record: ChatRecord = serde_json::from_slice(&bytes).ok()?;
+        (record.v == ChatRecord::VERSION).then_some(record)
+    }
+
+    fn chat_files(&self) -> Vec<(RelPath, Option<ChatRecord>)> {
+        let entries = self.fs().list(&layout::chats()).unwrap_or_default();
+        let found = entries.iter().filter_map(|entry| {
+            let path = layout::chats().child(&entry.name)?;
+            // What an interrupted write left is no record, and goes first when there are too many.
+            let record = if layout::is_temporary(&entry.name) { None } else { self.chat_at(&path) };
+            Some((path, record))
+        });
+        found.collect()
+    }
+
+    /// Makes room for one more: what cannot be read goes first, then what was used longest ago.
+    fn bound_chats(&self) {
+        let mut files = self.chat_files();
+        files.sort_by(|(_, a), (_, b)| used(a).cmp(&used(b)));
+        for (path, _) in files.iter().take((files.len() + 1).saturating_sub(CHATS_MAX)) {
+            // What cannot be removed is tried again by the next new chat.
+            let _ = self.fs().remove_file(path);
+        }
+    }
+}
+
+fn used(record: &Option<ChatRecord>) -> Option<&str> {
+    record.as_ref().map(|record| record.used_at.as_str())
+}
+
+impl<F: FileSystem> ChatDirectory for LocalStore<F> {
+    fn chat(&self, key: ChatKey) -> Option<ChatRecord> {
+        self.chat_at(&layout::chat(key))
+    }
+
+    fn remember_chat(&self, key: ChatKey, record: &ChatRecord) -> Result<(), FsError> {
+        self.fs().create_dir(&layout::chats())?;
+        if self.fs().stat(&layout::chat(key)).is_err() {
+            self.bound_chats();
+        }
+        let temp = layout::chat_temp(key, std::process::id());
+        let mut file = create_fresh(self.fs(), &temp)?;
+        // Ids, texts and numbers always serialise.
+        file.append(&serde_json::to_vec(record).expect("plain struct"))?;
+        self.fs().rename(&temp, &layout::chat(key))
+    }
+
+    fn chats(&self) -> Vec<ChatRecord> {
+        let mut records: Vec<ChatRecord> =
+            self.chat_files().into_iter().filter_map(|(_, record)| record).collect();
+        records.sort_by(|a, b| b.used_at.as_str().cmp(a.used_at.as_str()));
+        records
+    }
+}
