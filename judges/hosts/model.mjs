@@ -4,7 +4,8 @@
 import { createServer } from 'node:http';
 
 /// Serves the API while `use(url)` runs. `play(shown, tools)` gets what the host showed of the last tool result, or null at
-/// the beginning of a chat, and the names of the tools that it offers, and returns `{ tool, arguments }` or `{ text }`.
+/// the beginning of a chat, the names of the tools that it offers, and all that the model is given as the host sent it, and
+/// returns `{ tool, arguments }` or `{ text }`.
 export async function whileModelling(api, play, use) {
   const failures = [];
   const server = createServer((request, response) => {
@@ -58,7 +59,7 @@ export function messages(method, path, body, response, play) {
   const tools = (asked.tools ?? []).map((tool) => tool.name);
   // Hosts ask for titles and summaries as well, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
-  const move = isAgent ? play(lastToolResult(asked.messages), tools) : { text: 'ok' };
+  const move = isAgent ? play(lastToolResult(asked.messages), tools, body) : { text: 'ok' };
   const name = move.tool && tools.find((name) => name.endsWith(move.tool));
   if (move.tool && !name) throw new Error(`the host does not offer ${move.tool}: ${tools}`);
   const block = move.tool
@@ -98,7 +99,7 @@ export function responses(method, path, body, response, play) {
   if (method !== 'POST' || !path.endsWith('/responses')) return false;
   const asked = JSON.parse(body);
   const last = asked.input.findLast((item) => item.type === 'function_call_output');
-  const move = play(last ? outputText(last.output) : null, offered(asked.tools ?? []));
+  const move = play(last ? outputText(last.output) : null, offered(asked.tools ?? []), body);
   calls += 1;
   const item = move.tool
     ? {
@@ -147,7 +148,7 @@ export function generateContent(method, path, body, response, play) {
   const tools = (asked.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map((tool) => tool.name);
   // The host asks for routing and summaries as well, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
-  const move = isAgent ? play(lastFunctionResponse(asked.contents), tools) : { text: '{}' };
+  const move = isAgent ? play(lastFunctionResponse(asked.contents), tools, body) : { text: '{}' };
   const name = move.tool && tools.find((name) => name.endsWith(move.tool));
   if (move.tool && !name) throw new Error(`the host does not offer ${move.tool}: ${tools}`);
   const part = move.tool ? { functionCall: { name, args: move.arguments } } : { text: move.text };

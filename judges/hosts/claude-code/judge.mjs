@@ -1,27 +1,59 @@
 // The real Claude Code, offline, with a scripted model.
 
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { judge, program, run } from '../agent.mjs';
 import { messages } from '../model.mjs';
+import { judgeRails, variables } from '../rails.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const claude = join(here, 'node_modules/@anthropic-ai/claude-code-linux-x64/claude');
 
-function chat(place, url, prompt) {
-  const workrail = { command: program, args: ['mcp'], env: { WORKRAIL_DATA_DIR: join(place, 'data') } };
+const offline = (url) => ({
+  ANTHROPIC_BASE_URL: url,
+  ANTHROPIC_API_KEY: 'scripted',
+  CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+  DISABLE_AUTOUPDATER: '1',
+  // All tools at once; otherwise the model would have to look for them first.
+  ENABLE_TOOL_SEARCH: 'false',
+});
+
+/// The arguments that make our server the only one, and let its tools and some others run.
+function withServer(place, env, tools) {
+  const workrail = { command: program, args: ['mcp'], env };
   const servers = join(place, 'mcp.json');
   writeFileSync(servers, JSON.stringify({ mcpServers: { workrail } }));
-  const args = ['-p', prompt, '--mcp-config', servers, '--strict-mcp-config', '--allowedTools', 'mcp__workrail'];
-  return run(claude, args, place, {
-    ANTHROPIC_BASE_URL: url,
-    ANTHROPIC_API_KEY: 'scripted',
-    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-    DISABLE_AUTOUPDATER: '1',
-    // All tools at once; otherwise the model would have to look for them first.
-    ENABLE_TOOL_SEARCH: 'false',
-  });
+  return ['--mcp-config', servers, '--strict-mcp-config', '--allowedTools', ['mcp__workrail', ...tools].join(',')];
 }
 
+function chat(place, url, prompt) {
+  const server = withServer(place, { WORKRAIL_DATA_DIR: join(place, 'data') }, []);
+  return run(claude, ['-p', prompt, ...server], place, offline(url));
+}
+
+const EVENTS = ['SessionStart', 'PreToolUse', 'PostToolUse', 'PostToolUseFailure', 'Stop', 'SubagentStart', 'SubagentStop'];
+
+const rails = {
+  compacts: true,
+  install(place) {
+    const entry = (event) => [{ matcher: '', hooks: [{ type: 'command', command: `${program} hook claude-code ${event}` }] }];
+    const hooks = Object.fromEntries(EVENTS.map((event) => [event, entry(event)]));
+    mkdirSync(join(place, 'home', '.claude'));
+    writeFileSync(join(place, 'home', '.claude', 'settings.json'), JSON.stringify({ hooks }));
+  },
+  chat(place, url, prompt, kind) {
+    const server = withServer(place, variables(place), ['Bash', 'Write', 'Agent']);
+    const history = kind === 'new' ? [] : ['--continue'];
+    return run(claude, ['-p', prompt, ...history, ...server], place, { ...offline(url), ...variables(place) });
+  },
+  shell: (command) => ({ tool: 'Bash', arguments: { command, description: 'A command' } }),
+  edit: (path, content) => ({ tool: 'Write', arguments: { file_path: path, content } }),
+  subagent: (prompt) => ({
+    tool: 'Agent',
+    arguments: { description: 'A part of it', prompt, subagent_type: 'general-purpose', run_in_background: false },
+  }),
+};
+
 await judge('Claude Code', here, messages, chat);
+await judgeRails('Claude Code', messages, rails);

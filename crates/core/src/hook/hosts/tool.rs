@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::tool::ToolName;
 
 use super::Input;
-use crate::hook::{ToolResult, ToolUse, patch};
+use crate::hook::{ToolResult, ToolUse, patch, refused_command};
 
 const SHELLS: [&str; 11] = [
     "Bash",
@@ -73,9 +73,11 @@ pub(super) fn named(name: &str, arguments: Option<&Value>) -> ToolUse {
     ToolUse::Other
 }
 
-/// A line of shell; a patch that is applied by one is an edit.
+/// A line of shell; a patch that is applied by one is an edit, unless it does more than that.
 pub(super) fn shell(command: String) -> ToolUse {
-    let is_patch = command.trim_start().starts_with("apply_patch") && command.contains("*** Begin Patch");
+    let is_patch = command.trim_start().starts_with("apply_patch")
+        && command.contains("*** Begin Patch")
+        && refused_command(&command).is_none();
     match is_patch {
         true => ToolUse::Edit { paths: patch::paths(&command) },
         false => ToolUse::Shell { command },
