@@ -51,6 +51,8 @@ export async function judgeRails(name, api, host) {
   };
   let label;
   const facts = [];
+  // What is played after a hold, in hosts that can hold.
+  const held = (move) => (host.endsWithTurn ? [] : [move]);
   const holds = (fact, condition, evidence) => {
     expect(condition, `${fact}: no\n${evidence}`);
     facts.push(fact);
@@ -78,15 +80,15 @@ export async function judgeRails(name, api, host) {
       },
       ...(host.subagent ? [() => host.subagent('TASK-OF-SUBAGENT')] : []),
       { text: 'I stop early.' },
-      (shown, text) => {
+      ...held((shown, text) => {
         const said = `WorkRail run ${label} (team.rails) is not complete`;
         holds('holds a turn that ends early', text.includes(said), end(text));
         return { text: 'I stop all the same.' };
-      },
+      }),
     ];
     const first = await talk('new', 'Work on it with WorkRail.', [...moves]);
     // A second hold would have asked the model once more.
-    holds('does not hold it twice', first.length === moves.length, end(first.at(-1)));
+    if (!host.endsWithTurn) holds('does not hold it twice', first.length === moves.length, end(first.at(-1)));
     const again = await talk('again', 'Go on.', [
       (shown, text) => {
         const given = `This chat works on WorkRail run ${label}`;
@@ -97,11 +99,11 @@ export async function judgeRails(name, api, host) {
         expect(shown.includes('MARK-OF-BUILD'), `the run did not advance:\n${shown}`);
         return { text: 'I stop early again.' };
       },
-      (shown, text) => {
+      ...held((shown, text) => {
         const said = 'its step "Make the change" is pending';
         holds('holds the next step as well', text.includes(said), end(text));
         return { text: 'I stop.' };
-      },
+      }),
     ]);
     expect(again.length > 0, 'the second chat said nothing');
     if (host.compacts) {

@@ -5,26 +5,48 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { judge, program, run } from '../agent.mjs';
 import { generateContent } from '../model.mjs';
+import { judgeRails, variables } from '../rails.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const gemini = join(here, 'node_modules/@google/gemini-cli/bundle/gemini.js');
 
-function chat(place, url, prompt) {
+function configure(place, env, more) {
   // Of a call that failed the model is shown the whole result, with `_meta`.
-  const env = { WORKRAIL_DATA_DIR: join(place, 'data'), WORKRAIL_TEXT_IN_DATA: 'false' };
-  const workrail = { command: program, args: ['mcp'], env, trust: true };
+  const workrail = { command: program, args: ['mcp'], env: { ...env, WORKRAIL_TEXT_IN_DATA: 'false' }, trust: true };
   const settings = {
     mcpServers: { workrail },
     security: { auth: { selectedType: 'gemini-api-key' }, folderTrust: { enabled: false } },
     general: { disableAutoUpdate: true, disableUpdateNag: true },
     privacy: { usageStatisticsEnabled: false },
+    ...more,
   };
   const folder = join(place, 'home', '.gemini');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'settings.json'), JSON.stringify(settings));
-  const args = [gemini, '--yolo', '--model', 'gemini-2.5-pro', '--prompt', prompt];
+}
+
+function talk(place, url, prompt, history) {
+  const args = [gemini, '--yolo', '--model', 'gemini-2.5-pro', ...history, '--prompt', prompt];
   return run(process.execPath, args, place, { GEMINI_API_KEY: 'scripted', GOOGLE_GEMINI_BASE_URL: url, GEMINI_CLI_TRUST_WORKSPACE: 'true' });
 }
+
+function chat(place, url, prompt) {
+  configure(place, { WORKRAIL_DATA_DIR: join(place, 'data') }, {});
+  return talk(place, url, prompt, []);
+}
+
+const EVENTS = ['SessionStart', 'BeforeAgent', 'BeforeTool', 'AfterTool', 'PreCompress', 'AfterAgent'];
+
+const rails = {
+  install(place) {
+    // The host gives hooks only some of the environment.
+    const set = Object.entries(variables(place)).map(([name, value]) => `${name}=${value}`).join(' ');
+    const entry = (event) => [{ hooks: [{ type: 'command', name: event, command: `env ${set} ${program} hook gemini ${event}` }] }];
+    configure(place, variables(place), { hooks: Object.fromEntries(EVENTS.map((event) => [event, entry(event)])) });
+  },
+  chat: (place, url, prompt, kind) => talk(place, url, prompt, kind === 'new' ? [] : ['--resume', 'latest']),
+  shell: (command) => ({ tool: 'run_shell_command', arguments: { command, description: 'A command' } }),
+};
 
 /// Gemini CLI marks what comes from a tool, and shows the whole result of a call that failed, as JSON.
 function strip(shown) {
@@ -35,3 +57,4 @@ function strip(shown) {
 }
 
 await judge('Gemini CLI', here, generateContent, chat, strip);
+await judgeRails('Gemini CLI', generateContent, rails);

@@ -27,21 +27,24 @@ function ask(event, input) {
 }
 
 export const WorkRail = async ({ client, directory }) => {
-  const seen = new Set();
+  // What each chat is told with every request until it has used a tool. The first request of a chat may be for its title.
+  const told = new Map();
   return {
     'tool.execute.before': async (input, output) => {
       const { deny } = await ask('tool.execute.before', { session: input.sessionID, directory, tool: input.tool, args: output.args });
       if (deny) throw new Error(deny);
     },
     'tool.execute.after': async (input, output) => {
+      told.set(input.sessionID, {});
       const exit = output.metadata?.exit;
       const shown = output.output ?? output.content;
       await ask('tool.execute.after', { session: input.sessionID, directory, tool: input.tool, args: input.args, output: shown, exit });
     },
     'experimental.chat.system.transform': async (input, output) => {
-      if (!input.sessionID || seen.has(input.sessionID)) return;
-      seen.add(input.sessionID);
-      const { context } = await ask('chat.system', { session: input.sessionID, directory });
+      const session = input.sessionID;
+      if (!session) return;
+      if (!told.has(session)) told.set(session, ask('chat.system', { session, directory }));
+      const { context } = await told.get(session);
       if (context) output.system.push(context);
     },
     'experimental.session.compacting': async (input, output) => {
