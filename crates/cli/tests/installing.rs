@@ -37,6 +37,16 @@ fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
 
+/// A home in which editors have made the folders that they keep their extensions' settings in.
+fn home_with_editors() -> Home {
+    let home = home();
+    for extension in ["saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline"] {
+        let folder = format!(".config/Code/User/globalStorage/{extension}/settings");
+        fs::create_dir_all(home.home().join(folder)).unwrap();
+    }
+    home
+}
+
 /// Every file beneath a folder with its text.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -106,7 +116,7 @@ fn every_client_gets_its_own_files() {
     for client in CLIENTS {
         let mut text = String::new();
         for scope in ["user", "project"] {
-            let home = home();
+            let home = home_with_editors();
             if !scopes(&home, client).contains(&scope) {
                 continue;
             }
@@ -122,7 +132,7 @@ fn every_client_gets_its_own_files() {
 #[test]
 fn installing_twice_changes_nothing_and_uninstalling_leaves_nothing() {
     for client in CLIENTS {
-        let home = home();
+        let home = home_with_editors();
         for scope in scopes(&home, client) {
             let folder = if scope == "user" { home.home() } else { home.project() };
             let before = tree(&folder);
@@ -345,6 +355,12 @@ fn instructions_that_another_client_reads_stay() {
 #[test]
 fn clients_whose_files_are_not_edited_are_printed() {
     let home = home();
+    let absent = home.run(&["install", "--client", "roo", "--scope", "user"]);
+    assert_eq!(
+        (absent.code, absent.out.as_str()),
+        (2, ""),
+        "a folder that the client makes itself: {absent:?}"
+    );
     assert_eq!(home.run(&["install", "--client", "goose"]).code, 2);
     let goose = home.done(&["install", "--client", "goose", "--print"]);
     let kiro = home.done(&["install", "--client", "kiro", "--print", "--without", "instructions"]);
@@ -383,7 +399,9 @@ fn about_hooks(home: &Home) -> String {
         let what = text("what");
         // How long it took differs from run to run.
         let what = match what.split_once(", the slowest in ") {
-            Some((before, after)) => format!("{before}, the slowest in [time]{}", &after[after.find(" ms").unwrap()..]),
+            Some((before, after)) => {
+                format!("{before}, the slowest in [time]{}", &after[after.find(" ms").unwrap()..])
+            }
             None => what,
         };
         format!("{}: {what}\n  fix: {}\n", text("level"), text("fix"))
@@ -427,9 +445,18 @@ fn doctor_asks_codex_which_hooks_it_trusts() {
         { "command": command("Stop"), "enabled": true, "trustStatus": "untrusted" },
         { "command": command("PreToolUse"), "enabled": true, "trustStatus": "trusted" },
     ] }] } });
-    stand_in(&home, "bin", "codex", &format!("read a; read b; read c; echo '{{\"id\":1}}'; echo '{listed}'; cat >/dev/null"));
+    stand_in(
+        &home,
+        "bin",
+        "codex",
+        &format!("read a; read b; read c; echo '{{\"id\":1}}'; echo '{listed}'; cat >/dev/null"),
+    );
     let path = std::env::var("PATH").unwrap();
     let with_codex = home.with("PATH", format!("{}:{path}", home.root().join("bin").display()));
-    let said = format!("{}--- without Codex\n{}", about_hooks(&with_codex), about_hooks(&home.with("PATH", "/usr/bin:/bin")));
+    let said = format!(
+        "{}--- without Codex\n{}",
+        about_hooks(&with_codex),
+        about_hooks(&home.with("PATH", "/usr/bin:/bin"))
+    );
     compare("doctor_codex_trust", &said, &home);
 }

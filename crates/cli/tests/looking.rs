@@ -75,6 +75,7 @@ const CHANGING: [&str; 34] = [
     "store keys rotate",
     "store passkeys reset",
     "uninstall",
+    "plugin render",
     "setup man",
     "config set",
     "config edit",

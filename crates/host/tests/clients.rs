@@ -97,7 +97,11 @@ fn server_file(client: Client, scope: Scope, bases: &Bases) -> Option<ClientFile
 }
 
 fn started() -> Setup {
-    Setup { own_program: Some("/opt/workrail".into()), connection: Connection::Program }
+    Setup {
+        own_program: Some("/opt/workrail".into()),
+        connection: Connection::Program,
+        opencode_plugin: str::to_owned,
+    }
 }
 
 fn reached() -> Setup {
@@ -105,7 +109,7 @@ fn reached() -> Setup {
         url: "http://127.0.0.1:8765/mcp".to_owned(),
         secret: Some(HttpSecret::new([0; 32])),
     };
-    Setup { own_program: None, connection }
+    Setup { own_program: None, connection, opencode_plugin: str::to_owned }
 }
 
 /// What a client starts: a project's file is shared, so it names the program.

@@ -52,7 +52,10 @@ fn file(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
     if let Some(first) = hooks.first().filter(|_| is_well) {
         let client = first.client.title();
         let (count, path) = (hooks.len(), &first.path);
-        findings.good(HOOKS, format!("{client}: {count} hooks answer, the slowest in {slowest} ms ({path})"));
+        findings.good(
+            HOOKS,
+            format!("{client}: all hooks answer ({count}), the slowest in {slowest} ms ({path})"),
+        );
     }
 }
 

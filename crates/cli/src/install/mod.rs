@@ -62,8 +62,9 @@ fn refused(error: &ClientError) -> Failure {
     Failure::Environment(format!("{error}\nNothing was written."))
 }
 
-fn own_program() -> Option<Utf8PathBuf> {
-    std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok())
+fn setup(connection: Connection) -> Setup {
+    let own_program = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+    Setup { own_program, connection, opencode_plugin: workrail_core::hook::hosts::opencode_plugin }
 }
 
 /// The client in the scope that was asked for, else in the widest one it has.
@@ -120,12 +121,18 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
             secret: secret.clone(),
         },
     };
-    let setup = Setup { own_program: own_program(), connection };
+    let setup = setup(connection);
     let ledger = ledger()?;
     let parts = selection.parts();
     // All are planned before any is written: one that cannot be edited stops them all.
     let plan = clients::plan(&targets, &parts, Intent::Install(&setup), &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
+    if changes.is_empty() {
+        return Err(Failure::Call(format!(
+            "There is no file here for: {}. Start the client once, or choose another scope or part.",
+            listed(&parts)
+        )));
+    }
     let done = carry_out(selection, &changes, &ledger, format, secret.as_ref(), show::Direction::Install)?;
     if format == Format::Text {
         show::advice(&targets, &parts, arguments.http.is_some(), done);
@@ -240,7 +247,7 @@ fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     if selection.client.is_empty() {
         return Err(Failure::Call("Name the client to print for: --client CLIENT.".to_owned()));
     }
-    let (bases, setup) = (bases()?, Setup { own_program: own_program(), connection: Connection::Program });
+    let (bases, setup) = (bases()?, setup(Connection::Program));
     let program = setup.own_program.as_ref().map_or("workrail", |path| path.as_str());
     let mut shown = Vec::new();
     for client in selection.client.iter().copied() {

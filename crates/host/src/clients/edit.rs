@@ -48,7 +48,7 @@ pub(super) fn install(
             Some(other) if !other.trim().is_empty() && !other.contains(texts::MARK) => {
                 return Err(Refusal::NotOurs);
             }
-            Some(_) | None => own::text(*file),
+            Some(_) | None => own::text(*file, setup, &program),
         },
         Content::ToolList { path, prefix } => {
             let entries: Vec<String> = own::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();

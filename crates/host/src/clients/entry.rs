@@ -29,11 +29,10 @@ fn list(words: &[&str]) -> CstInputValue {
     CstInputValue::Array(words.iter().map(|word| string(word)).collect())
 }
 
+type Members = Vec<(&'static str, CstInputValue)>;
+
 /// The members that must be as they are here, and those that are only there in a new entry.
-fn members(
-    shape: Shape,
-    command: &str,
-) -> (Vec<(&'static str, CstInputValue)>, Vec<(&'static str, CstInputValue)>) {
+fn members(shape: Shape, command: &str) -> (Members, Members) {
     let plain = vec![("command", string(command)), ("args", list(&ARGUMENTS))];
     match shape {
         Shape::Plain => (plain, Vec::new()),

@@ -253,6 +253,8 @@ pub struct Setup {
     /// This program's path, for files of the user alone.
     pub own_program: Option<Utf8PathBuf>,
     pub connection: Connection,
+    /// The text of opencode's plugin, for a program.
+    pub opencode_plugin: fn(&str) -> String,
 }
 
 /// What a client does to reach the server.

@@ -2,15 +2,18 @@
 
 use workrail_model::tool::ToolName;
 
+use super::Setup;
 use super::table::{AgentFormat, CommandFormat, OwnFile, RulesFormat};
 use super::texts::{Agent, Command, INSTRUCTIONS, MARK};
 
-pub(super) fn text(file: OwnFile) -> String {
+/// The text of a file whose hooks start this program.
+pub(super) fn text(file: OwnFile, setup: &Setup, program: &str) -> String {
     match file {
         OwnFile::Command(own, format) => command(own, format),
         OwnFile::Agent(own, format) => agent(own, format),
         OwnFile::Rules(format) => rules(format),
         OwnFile::GeminiPolicy => gemini_policy(),
+        OwnFile::OpencodePlugin => format!("// {MARK}\n{}", (setup.opencode_plugin)(program)),
     }
 }
 

@@ -60,10 +60,8 @@ struct Output {
 
 fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
     let answer = output.out.trim();
-    if output.code != Some(0) {
-        let code = output.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        let said = output.err.trim().lines().next().unwrap_or_default();
-        return HookTrial::Fails { why: format!("it ended with {code}: {said}") };
+    if let Some(why) = failure(output) {
+        return HookTrial::Fails { why };
     }
     // Silence is an answer, except to Cursor, which then blocks the tool.
     let is_answer =
@@ -71,6 +69,18 @@ fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
     match is_answer {
         true => HookTrial::Runs { after_ms },
         false => HookTrial::Fails { why: "its answer is not JSON".to_owned() },
+    }
+}
+
+/// Why a hook counts as failed by how it ended; the numbers are those of every shell.
+fn failure(output: &Output) -> Option<String> {
+    let said = output.err.trim().lines().next().unwrap_or_default();
+    match output.code {
+        Some(0) => None,
+        Some(126) => Some("its program cannot be run".to_owned()),
+        Some(127) => Some("its program was not found".to_owned()),
+        Some(code) => Some(format!("it ended with exit code {code}: {said}")),
+        None => Some("it was ended by a signal".to_owned()),
     }
 }
 

@@ -464,6 +464,7 @@ pub(super) const OPENCODE: Row = Row {
     // It asks about no tool unless its settings say so.
     places: &[
         user(Server, config(&["opencode/opencode.json", "opencode/opencode.jsonc"]), OPENCODE_SERVER),
+        user(Hooks, config(&["opencode/plugins/workrail.js"]), Content::Own(OwnFile::OpencodePlugin)),
         user(Instructions, config(&["opencode/AGENTS.md"]), Content::Instructions),
         user(
             Commands,
@@ -486,6 +487,7 @@ pub(super) const OPENCODE: Row = Row {
             agent(Agent::Reviewer, AgentFormat::Subagent),
         ),
         shared(Server, project(&["opencode.json", "opencode.jsonc"]), OPENCODE_SERVER),
+        shared(Hooks, project(&[".opencode/plugins/workrail.js"]), Content::Own(OwnFile::OpencodePlugin)),
         shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
         shared(
             Commands,

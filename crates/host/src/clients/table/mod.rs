@@ -248,6 +248,8 @@ pub(super) enum OwnFile {
     Rules(RulesFormat),
     /// Gemini CLI: a policy that allows the read-only tools.
     GeminiPolicy,
+    /// opencode: a plugin that calls `workrail hook`.
+    OpencodePlugin,
 }
 
 /// How a client writes a slash command down.
