@@ -116,7 +116,7 @@ enum Command {
     },
     /// Answer a hook of an agent's host: its JSON on standard input, the answer on standard output
     #[command(
-        after_help = "Hosts call this themselves once `workrail setup install` has configured them. It ends with 0 and prints \
+        after_help = "Hosts call this themselves once `workrail install` has configured them. It ends with 0 and prints \
                             `{}` where WorkRail has nothing to say, also when something is wrong.\n\n\
                             HOST: claude-code, codex, copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls \
                             it. `workrail hook opencode plugin` prints the plugin for opencode.\n\n\

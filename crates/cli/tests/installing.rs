@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use workrail_model::chat::HostName;
 use workrail_testkit::home::Home;
 use workrail_testkit::volatile;
 
@@ -459,4 +460,59 @@ fn doctor_asks_codex_which_hooks_it_trusts() {
         about_hooks(&home.with("PATH", "/usr/bin:/bin"))
     );
     compare("doctor_codex_trust", &said, &home);
+}
+
+const WITH_HOOKS: [(&str, &str); 6] = [
+    ("claude-code", "user"),
+    ("codex", "user"),
+    ("gemini", "user"),
+    ("cursor", "user"),
+    ("copilot", "user"),
+    ("vscode", "project"),
+];
+
+#[test]
+fn every_hook_that_is_installed_answers_and_is_one_that_the_program_knows() {
+    let home = home().with("PATH", "/usr/bin:/bin");
+    for (client, scope) in WITH_HOOKS {
+        home.done(&["install", "--client", client, "--scope", scope, "--only", "hooks"]);
+    }
+    // A project's file names the program, which the shell finds on its path.
+    let bin = home.program().parent().unwrap().display().to_string();
+    let found = home.with("PATH", format!("{bin}:/usr/bin:/bin")).run(&["doctor", "--json"]).json();
+    let hooks: Vec<&Value> =
+        found["findings"].as_array().unwrap().iter().filter(|finding| finding["area"] == "hooks").collect();
+    assert!(hooks.len() >= WITH_HOOKS.len(), "{hooks:#?}");
+    assert!(hooks.iter().all(|finding| finding["level"] == "good"), "{hooks:#?}");
+
+    let path = |path: std::path::PathBuf| camino::Utf8PathBuf::from_path_buf(path).unwrap();
+    let bases = workrail_host::clients::Bases {
+        home: path(home.home()),
+        config: path(home.home().join(".config")),
+        desktop: path(home.home().join(".config")),
+        project: path(home.project()),
+    };
+    let (installed, unreadable) = workrail_host::clients::installed_hooks(&bases);
+    assert!(unreadable.is_empty(), "{unreadable:?}");
+    for host in HostName::ALL {
+        let mut own: Vec<&str> = installed
+            .iter()
+            .filter(|hook| hook.host == host.as_str())
+            .map(|hook| hook.event.as_str())
+            .collect();
+        let mut known = workrail_core::hook::hosts::events(host).to_vec();
+        own.sort_unstable();
+        known.sort_unstable();
+        match host {
+            HostName::Opencode => {
+                assert!(own.is_empty(), "its plugin calls the program")
+            }
+            HostName::ClaudeCode
+            | HostName::Codex
+            | HostName::Copilot
+            | HostName::Vscode
+            | HostName::Gemini
+            | HostName::Cursor => assert_eq!(own, known, "{}", host.as_str()),
+        }
+    }
 }
