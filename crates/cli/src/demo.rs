@@ -133,7 +133,7 @@ async fn show() -> Result<(), Failure> {
 fn what_next() {
     chapter("What to do next");
     let next = [
-        ("Set up your client:", "workrail setup install --list"),
+        ("Set up your client:", "workrail install --list"),
         ("See the workflows:", "workrail workflow list"),
         ("Tell your agent:", "Use WorkRail. Start the workflow wr.coding_task; the goal is ..."),
         ("See what needs you:", "workrail"),

@@ -8,10 +8,12 @@ mod doctor;
 mod explain;
 mod flags;
 mod hook;
+mod install;
 mod layout;
 mod name;
 mod outcome;
 mod output;
+mod plugin;
 mod presence;
 mod runs;
 mod serve;
@@ -69,7 +71,14 @@ enum Command {
     /// Check, back up, repair and clean the data directory; manage its keys
     #[command(subcommand)]
     Store(upkeep::UpkeepCommand),
-    /// Set WorkRail up in clients and in the shell
+    /// Set up everything that an agent needs, in the clients on this machine
+    Install(install::InstallArguments),
+    /// Remove what `install` wrote
+    Uninstall(install::UninstallArguments),
+    /// Write plugins for agents' hosts
+    #[command(subcommand)]
+    Plugin(plugin::PluginCommand),
+    /// Set WorkRail up in the shell
     #[command(subcommand)]
     Setup(setup::SetupCommand),
     /// Check the whole installation and print what to fix
@@ -107,7 +116,7 @@ enum Command {
     },
     /// Answer a hook of an agent's host: its JSON on standard input, the answer on standard output
     #[command(
-        after_help = "Hosts call this themselves once `workrail setup install` has configured them. It ends with 0 and prints \
+        after_help = "Hosts call this themselves once `workrail install` has configured them. It ends with 0 and prints \
                             `{}` where WorkRail has nothing to say, also when something is wrong.\n\n\
                             HOST: claude-code, codex, copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls \
                             it. `workrail hook opencode plugin` prints the plugin for opencode.\n\n\
@@ -121,7 +130,7 @@ enum Command {
     },
     /// Serve agents over MCP on standard input and output, or over HTTP on loopback
     #[command(
-        after_help = "Clients start the server themselves once `workrail setup install` has configured them. Over \
+        after_help = "Clients start the server themselves once `workrail install` has configured them. Over \
                             HTTP, requests must carry the secret that `workrail store keys http-secret` prints.\n\n\
                             Examples:\n  workrail mcp\n  workrail mcp --http 127.0.0.1:8765"
     )]
@@ -169,6 +178,9 @@ impl Command {
             Self::Session(command) => command.is_long(),
             Self::Explain(_) => true,
             Self::Store(_)
+            | Self::Install(_)
+            | Self::Uninstall(_)
+            | Self::Plugin(_)
             | Self::Setup(_)
             | Self::Doctor(_)
             | Self::Config(_)
@@ -187,6 +199,9 @@ fn run(command: Command) -> ExitCode {
         Command::Workflow(command) => workflows::run(command),
         Command::Session(command) => sessions::run(command),
         Command::Store(command) => upkeep::run(command),
+        Command::Install(arguments) => install::install(&arguments),
+        Command::Uninstall(arguments) => install::uninstall(&arguments),
+        Command::Plugin(command) => plugin::run(&command),
         Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(command) => config::run(command),

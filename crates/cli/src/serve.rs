@@ -179,7 +179,7 @@ fn unusable_secret(error: &KeyringError) -> Failure {
         | KeyringError::UnknownVersion { .. }
         | KeyringError::Usable { .. } => {
             "`workrail store keys http-secret --new` makes a new secret; clients then need the new one \
-             (`workrail setup install --http`)."
+             (`workrail install --http`)."
         }
     };
     Failure::Environment(format!("The HTTP secret cannot be used: {error}.\n{next}"))

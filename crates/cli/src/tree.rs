@@ -17,7 +17,20 @@ const GROUPS: [Group; 3] = [
             "answer", "close", "report", "console",
         ],
     },
-    Group { heading: "Manage", commands: &["workflow", "session", "store", "setup", "config", "doctor"] },
+    Group {
+        heading: "Manage",
+        commands: &[
+            "install",
+            "uninstall",
+            "workflow",
+            "session",
+            "store",
+            "plugin",
+            "setup",
+            "config",
+            "doctor",
+        ],
+    },
     Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "hook"] },
 ];
 
@@ -60,7 +73,7 @@ const GUESSES: [(&[&str], &str); 17] = [
     (&["rm", "remove", "del"], "session delete"),
     (&["ui", "web", "dashboard", "browser", "gui"], "console"),
     (&["serve", "server", "start", "run"], "mcp"),
-    (&["init", "add", "configure"], "setup install"),
+    (&["init", "add", "configure"], "install"),
     (&["settings", "set", "get"], "config list"),
     (&["check", "health", "diagnose"], "doctor"),
     (&["tail", "follow", "monitor", "top"], "watch"),

@@ -12,7 +12,7 @@ fn the_demo_ends_with_what_to_do_next_and_leaves_nothing() {
     let shown = home.with("TMPDIR", &folder).done(&["demo"]).out;
     let ending = shown.split_once("\nWhat to do next\n").expect("it says what to do next").1;
     let expected = [
-        "    Set up your client:    workrail setup install --list",
+        "    Set up your client:    workrail install --list",
         "    See the workflows:     workrail workflow list",
         "    Tell your agent:       Use WorkRail. Start the workflow wr.coding_task; the goal is ...",
         "    See what needs you:    workrail",

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::clients::{
-    Bases, Client, ClientError, ClientFile, Credential, HttpEndpoint, Launch, Scope, apply, installed,
-    installed_http, removed,
+    Bases, Change, Client, ClientError, ClientFile, Connection, Intent, Ledger, Part, Scope, Setup, Target,
+    apply, plan,
 };
 use workrail_model::keyring::HttpSecret;
 
@@ -48,14 +48,42 @@ impl Machine {
         let root = Utf8PathBuf::from_path_buf(folder.path().to_owned()).unwrap();
         let bases = Bases {
             home: root.join("home"),
+            config: root.join("home/.config"),
             desktop: root.join("home/.config"),
             project: root.join("project"),
         };
         Self { folder, bases }
     }
 
+    fn ledger(&self) -> Ledger {
+        Ledger::in_data_dir(&self.bases.home.join("data"))
+    }
+
+    fn planned(&self, file: &ClientFile, intent: Intent<'_>) -> Result<Change, ClientError> {
+        let target = Target { client: file.client, scope: file.scope };
+        let mut changes = plan(&[target], &[Part::Server], intent, &self.bases, &self.ledger())?;
+        assert_eq!(changes.len(), 1);
+        Ok(changes.remove(0))
+    }
+
+    fn installed(&self, file: &ClientFile) -> Result<Change, ClientError> {
+        self.planned(file, Intent::Install(&started()))
+    }
+
+    fn installed_http(&self, file: &ClientFile) -> Result<Change, ClientError> {
+        self.planned(file, Intent::Install(&reached()))
+    }
+
+    fn removed(&self, file: &ClientFile) -> Result<Change, ClientError> {
+        self.planned(file, Intent::Uninstall)
+    }
+
+    fn apply(&self, change: &Change) -> Result<Option<Utf8PathBuf>, ClientError> {
+        apply(change, &self.ledger())
+    }
+
     fn file(&self, client: Client, scope: Scope, text: Option<&str>) -> ClientFile {
-        let file = client.file(scope, &self.bases).unwrap();
+        let file = server_file(client, scope, &self.bases).unwrap();
         if let Some(text) = text {
             fs::create_dir_all(file.path.parent().unwrap()).unwrap();
             fs::write(&file.path, text).unwrap();
@@ -64,25 +92,55 @@ impl Machine {
     }
 }
 
-fn launch() -> Launch {
-    Launch { command: "/opt/workrail".to_owned() }
+fn server_file(client: Client, scope: Scope, bases: &Bases) -> Option<ClientFile> {
+    client.server_files(bases).into_iter().find(|file| file.scope == scope)
 }
 
-/// Installs, checks that a second time changes nothing, removes, and shows both results.
+fn started() -> Setup {
+    Setup {
+        own_program: Some("/opt/workrail".into()),
+        connection: Connection::Program,
+        opencode_plugin: str::to_owned,
+    }
+}
+
+fn reached() -> Setup {
+    let connection = Connection::Http {
+        url: "http://127.0.0.1:8765/mcp".to_owned(),
+        secret: Some(HttpSecret::new([0; 32])),
+    };
+    Setup { own_program: None, connection, opencode_plugin: str::to_owned }
+}
+
+/// What a client starts: a project's file is shared, so it names the program.
+fn program(scope: Scope) -> &'static str {
+    match scope {
+        Scope::User => "/opt/workrail",
+        Scope::Project => "workrail",
+    }
+}
+
+/// Installs, checks that a second time changes nothing, adds a line of the user's, removes, and shows both results.
 fn through(client: Client, scope: Scope, text: Option<&str>) -> String {
     let machine = Machine::new();
     let file = machine.file(client, scope, text);
-    assert_eq!(apply(&installed(&file, &launch()).unwrap()).unwrap().is_some(), text.is_some());
+    let is_first = Client::command_in(&file) == Ok(None);
+    let backup = machine.apply(&machine.installed(&file).unwrap()).unwrap();
+    assert_eq!(backup.map(|path| fs::read_to_string(path).unwrap()).as_deref(), text);
     let after = fs::read_to_string(&file.path).unwrap();
-    assert_eq!(Client::command_in(&file), Ok(Some("/opt/workrail".to_owned())));
-    assert!(!installed(&file, &launch()).unwrap().is_needed(), "a second time changes nothing: {after}");
-    if let Some(text) = text {
-        assert_eq!(fs::read_to_string(format!("{}.workrail-backup-1", file.path)).unwrap(), text);
+    assert_eq!(Client::command_in(&file), Ok(Some(program(scope).to_owned())));
+    assert!(!machine.installed(&file).unwrap().is_needed(), "a second time changes nothing: {after}");
+    machine.apply(&machine.removed(&file).unwrap()).unwrap();
+    if is_first {
+        assert_eq!(fs::read_to_string(&file.path).ok().as_deref(), text, "the bytes that were there");
     }
-    apply(&removed(&file).unwrap()).unwrap();
+    // A file that was changed in between loses only our entry.
+    machine.apply(&machine.installed(&file).unwrap()).unwrap();
+    fs::write(&file.path, format!("{after}\n")).unwrap();
+    machine.apply(&machine.removed(&file).unwrap()).unwrap();
     let gone = fs::read_to_string(&file.path).unwrap();
     assert_eq!(Client::command_in(&file), Ok(None));
-    assert!(!removed(&file).unwrap().is_needed());
+    assert!(!machine.removed(&file).unwrap().is_needed());
     format!("{after}--- and removed again\n{gone}")
 }
 
@@ -97,7 +155,7 @@ fn every_client_from_nothing() {
     let bases = Machine::new().bases;
     for client in Client::ALL.iter().copied() {
         for scope in Scope::ALL.iter().copied() {
-            if let Some(file) = client.file(scope, &bases) {
+            if let Some(file) = server_file(client, scope, &bases) {
                 let path = shown_path(&file, &bases);
                 shown.push_str(&format!("== {} {path}\n{}", client.as_str(), through(client, scope, None)));
             }
@@ -112,12 +170,10 @@ fn every_json_client_with_a_file_in_use() {
     for client in [Client::ClaudeCode, Client::ClaudeDesktop, Client::Cursor, Client::Gemini, Client::VsCode]
     {
         let bases = Machine::new().bases;
-        let scope = client.usual_file(&bases).unwrap().scope;
-        let key = |text: &str| match client {
-            Client::VsCode => text.replace("mcpServers", "servers"),
-            Client::ClaudeCode | Client::ClaudeDesktop | Client::Cursor | Client::Codex | Client::Gemini => {
-                text.to_owned()
-            }
+        let scope = client.server_files(&bases)[0].scope;
+        let key = |text: &str| match client == Client::VsCode {
+            true => text.replace("mcpServers", "servers"),
+            false => text.to_owned(),
         };
         for (what, text) in [("empty", ""), ("in use", IN_USE), ("commented", COMMENTED)] {
             let came = through(client, scope, Some(&key(text)));
@@ -159,7 +215,7 @@ fn what_cannot_be_understood_is_refused_and_left_alone() {
     for (client, text) in cases.chain(toml.iter().map(|text| (Client::Codex, *text))) {
         let machine = Machine::new();
         let file = machine.file(client, Scope::User, Some(text));
-        let refused = installed(&file, &launch());
+        let refused = machine.installed(&file);
         assert!(matches!(refused, Err(ClientError::Malformed { .. })), "{text:?}: {refused:?}");
         assert_eq!(fs::read_to_string(&file.path).unwrap(), text);
         assert_eq!(
@@ -171,10 +227,10 @@ fn what_cannot_be_understood_is_refused_and_left_alone() {
     let machine = Machine::new();
     let file = machine.file(Client::ClaudeCode, Scope::User, None);
     fs::create_dir_all(&file.path).unwrap();
-    assert!(matches!(installed(&file, &launch()), Err(ClientError::Unreadable { .. })));
+    assert!(matches!(machine.installed(&file), Err(ClientError::Unreadable { .. })));
     let bytes = machine.file(Client::Gemini, Scope::User, Some(""));
     fs::write(&bytes.path, b"{\"a\": \"\xff\"}").unwrap();
-    assert!(matches!(installed(&bytes, &launch()), Err(ClientError::Unreadable { .. })));
+    assert!(matches!(machine.installed(&bytes), Err(ClientError::Unreadable { .. })));
 }
 
 #[test]
@@ -185,7 +241,7 @@ fn permissions_links_line_ends_and_marks_stay() {
     fs::rename(&file.path, &real).unwrap();
     fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(&real, &file.path).unwrap();
-    let backup = apply(&installed(&file, &launch()).unwrap()).unwrap().unwrap();
+    let backup = machine.apply(&machine.installed(&file).unwrap()).unwrap().unwrap();
     assert!(fs::symlink_metadata(&file.path).unwrap().file_type().is_symlink());
     for path in [&real, &backup] {
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600, "{path}");
@@ -198,37 +254,29 @@ fn permissions_links_line_ends_and_marks_stay() {
 fn what_another_program_wrote_in_the_meantime_is_not_lost() {
     let machine = Machine::new();
     let file = machine.file(Client::ClaudeCode, Scope::User, Some("{}\n"));
-    let planned = installed(&file, &launch()).unwrap();
+    let planned = machine.installed(&file).unwrap();
     fs::write(&file.path, "{ \"new\": true }\n").unwrap();
-    assert!(matches!(apply(&planned), Err(ClientError::Unwritable { .. })));
+    assert!(matches!(machine.apply(&planned), Err(ClientError::Unwritable { .. })));
     assert_eq!(fs::read_to_string(&file.path).unwrap(), "{ \"new\": true }\n");
-}
-
-fn endpoint(scope: Scope) -> HttpEndpoint {
-    let credential = match scope {
-        Scope::User => Credential::Secret(HttpSecret::new([0; 32])),
-        Scope::Project => Credential::Variable,
-    };
-    HttpEndpoint { url: "http://127.0.0.1:8765/mcp".to_owned(), credential }
 }
 
 /// Sets a client up for HTTP, checks that a second time changes nothing, and goes back to starting a program.
 fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
     let machine = Machine::new();
     let file = machine.file(client, scope, text);
-    apply(&installed_http(&file, &endpoint(scope)).unwrap()).unwrap();
+    machine.apply(&machine.installed_http(&file).unwrap()).unwrap();
     let after = fs::read_to_string(&file.path).unwrap();
     assert_eq!(Client::command_in(&file), Ok(Some("http://127.0.0.1:8765/mcp".to_owned())));
-    assert!(!installed_http(&file, &endpoint(scope)).unwrap().is_needed(), "a second time changes nothing");
+    assert!(!machine.installed_http(&file).unwrap().is_needed(), "a second time changes nothing");
     let secret = HttpSecret::new([0; 32]);
     assert_eq!(
         after.contains(secret.reveal()),
         scope == Scope::User,
         "only a user's own file has the secret"
     );
-    apply(&installed(&file, &launch()).unwrap()).unwrap();
+    machine.apply(&machine.installed(&file).unwrap()).unwrap();
     let back = fs::read_to_string(&file.path).unwrap();
-    assert_eq!(Client::command_in(&file), Ok(Some("/opt/workrail".to_owned())));
+    assert_eq!(Client::command_in(&file), Ok(Some(program(scope).to_owned())));
     assert!(!back.contains("8765"), "the address is gone with the program: {back}");
     format!("{after}--- and started again\n{back}")
 }
@@ -236,12 +284,16 @@ fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
 #[test]
 fn every_client_that_speaks_http() {
     let mut shown = String::new();
-    let bases = Machine::new().bases;
+    let machine = Machine::new();
+    let bases = machine.bases.clone();
     for client in Client::ALL.iter().copied() {
         for scope in Scope::ALL.iter().copied() {
-            let Some(file) = client.file(scope, &bases) else { continue };
-            if !client.speaks_http() {
-                assert!(matches!(installed_http(&file, &endpoint(scope)), Err(ClientError::NoHttp { .. })));
+            let Some(file) = server_file(client, scope, &bases) else { continue };
+            // Nor where nothing is known about naming a variable instead of the secret.
+            if let Err(refused) = machine.installed_http(&file) {
+                assert!(matches!(refused, ClientError::NoHttp { .. }), "{refused}");
+                assert!(scope == Scope::Project || !client.speaks_http(), "{refused}");
+                shown.push_str(&format!("== {} {} cannot\n", client.as_str(), scope.as_str()));
                 continue;
             }
             let path = shown_path(&file, &bases);
@@ -265,6 +317,6 @@ fn a_file_with_the_secret_in_it_is_readable_by_its_user_alone() {
     let machine = Machine::new();
     let file = machine.file(Client::Cursor, Scope::User, Some("{}\n"));
     fs::set_permissions(&file.path, fs::Permissions::from_mode(0o644)).unwrap();
-    apply(&installed_http(&file, &endpoint(Scope::User)).unwrap()).unwrap();
+    machine.apply(&machine.installed_http(&file).unwrap()).unwrap();
     assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
 }

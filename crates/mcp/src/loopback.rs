@@ -42,7 +42,7 @@ impl AdmissionError {
             Self::Origin => "Forbidden: the Origin header is not this server's own\n",
             Self::Secret => {
                 "Unauthorized: this server answers only requests that carry its secret.\nSend the header \
-                 `Authorization: Bearer SECRET`. `workrail store keys http-secret` prints the secret; `workrail setup install \
+                 `Authorization: Bearer SECRET`. `workrail store keys http-secret` prints the secret; `workrail install \
                  --client CLIENT --http ADDRESS` sets a client up with it.\n"
             }
         }

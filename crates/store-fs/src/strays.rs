@@ -12,7 +12,7 @@ use crate::rebuild;
 use crate::segment::{self, Bytes};
 
 /// Names of the root that belong to us; others of our own making are added by who makes them.
-const ROOT_NAMES: [&str; 18] = [
+const ROOT_NAMES: [&str; 19] = [
     "sessions",
     "snapshots",
     "blobs",
@@ -30,6 +30,7 @@ const ROOT_NAMES: [&str; 18] = [
     "logs",
     "config.toml",
     "cache",
+    "clients",
     ".suspect",
 ];
 /// Files of the root that have a spare name, for when something else has theirs.

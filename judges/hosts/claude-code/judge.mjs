@@ -1,11 +1,13 @@
 // The real Claude Code, offline, with a scripted model.
 
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { judge, program, run } from '../agent.mjs';
 import { messages } from '../model.mjs';
 import { judgeRails, variables } from '../rails.mjs';
+import { judgePlugin } from '../plugin.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const claude = join(here, 'node_modules/@anthropic-ai/claude-code-linux-x64/claude');
@@ -57,3 +59,4 @@ const rails = {
 
 await judge('Claude Code', here, messages, chat);
 await judgeRails('Claude Code', messages, rails);
+judgePlugin('Claude Code', 'claude-code', (folder, options) => execFileSync(claude, ['plugin', 'validate', folder], options));

@@ -1,11 +1,13 @@
 // The real Gemini CLI, offline, with a scripted model.
 
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { judge, program, run } from '../agent.mjs';
 import { generateContent } from '../model.mjs';
 import { judgeRails, variables } from '../rails.mjs';
+import { judgePlugin } from '../plugin.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const gemini = join(here, 'node_modules/@google/gemini-cli/bundle/gemini.js');
@@ -58,3 +60,6 @@ function strip(shown) {
 
 await judge('Gemini CLI', here, generateContent, chat, strip);
 await judgeRails('Gemini CLI', generateContent, rails);
+judgePlugin('Gemini CLI', 'gemini', (folder, options) =>
+  execFileSync(process.execPath, [gemini, 'extensions', 'validate', folder], options),
+);

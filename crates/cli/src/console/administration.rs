@@ -25,8 +25,8 @@ use workrail_ports::workflow_source::{Candidate, WorkflowSource as _};
 use super::{ConsoleEnvironment, told, watched};
 use crate::config::{change, needs_a_terminal};
 use crate::doctor;
+use crate::install as clients;
 use crate::settings;
-use crate::setup::clients;
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 

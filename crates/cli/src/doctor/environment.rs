@@ -10,7 +10,7 @@ use workrail_host::workspace::default_workspace;
 use workrail_model::event::WorkflowSourceKind;
 
 use super::Findings;
-use crate::{settings, setup, version};
+use crate::{install, settings, version};
 
 const PROGRAM: &str = "program";
 const SETTINGS: &str = "settings";
@@ -106,8 +106,8 @@ fn git(findings: &mut Findings) {
 
 /// A client that starts a program which is not there shows its user nothing but silence.
 fn clients(findings: &mut Findings) {
-    let Ok(bases) = setup::clients::bases() else { return };
-    for known in setup::clients::known(&bases) {
+    let Ok(bases) = install::bases() else { return };
+    for known in install::known(&bases) {
         let name = known.client.as_str();
         let mut set_up = false;
         for (file, command) in &known.files {
@@ -122,7 +122,7 @@ fn clients(findings: &mut Findings) {
                     findings.problem(
                         CLIENTS,
                         format!("{name} starts `{command}`, which does not exist ({})", file.path),
-                        format!("workrail setup install --client {name} --scope {scope}"),
+                        format!("workrail install --client {name} --scope {scope}"),
                     );
                 }
                 Ok(None) => {}
@@ -130,7 +130,7 @@ fn clients(findings: &mut Findings) {
             }
         }
         if known.present && !set_up {
-            let fix = format!("workrail setup install --client {name}");
+            let fix = format!("workrail install --client {name}");
             findings.warning(CLIENTS, format!("{name} is installed but not configured for WorkRail"), fix);
         }
     }

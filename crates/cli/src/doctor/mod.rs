@@ -2,6 +2,7 @@
 
 mod data;
 mod environment;
+mod hooks;
 
 use std::process::ExitCode;
 
@@ -75,6 +76,7 @@ impl Findings {
 pub(crate) fn looked() -> Vec<Finding> {
     let mut findings = Findings::default();
     environment::look(&mut findings);
+    hooks::look(&mut findings);
     data::look(&mut findings);
     findings.0
 }

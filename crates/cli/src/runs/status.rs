@@ -42,7 +42,7 @@ pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<Line> {
     let mut lines = Vec::new();
     if status.sessions == 0 {
         lines.push(Line::plain("No sessions yet. An agent starts one with start_workflow."));
-        lines.push(Line::toned(Tone::Quiet, "Set a client up: workrail setup install --client CLIENT"));
+        lines.push(Line::toned(Tone::Quiet, "Set a client up: workrail install --client CLIENT"));
         lines.push(Line::toned(Tone::Quiet, "See it work:     workrail demo"));
         return lines;
     }

@@ -1,6 +1,5 @@
-//! `workrail setup`: make clients and the shell know WorkRail.
+//! `workrail setup`: make the shell know WorkRail. `install` and `uninstall` are accepted here as well.
 
-pub(crate) mod clients;
 pub(crate) mod complete;
 mod shell;
 
@@ -8,17 +7,24 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::install::{self, InstallArguments, UninstallArguments};
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
-    #[command(flatten)]
-    Clients(clients::ClientCommand),
+    /// Another spelling of `workrail install`
+    #[command(hide = true)]
+    Install(InstallArguments),
+    /// Another spelling of `workrail uninstall`
+    #[command(hide = true)]
+    Uninstall(UninstallArguments),
     #[command(flatten)]
     Shell(shell::ShellCommand),
 }
 
 pub(crate) fn run(command: SetupCommand, program: clap::Command) -> ExitCode {
     match command {
-        SetupCommand::Clients(command) => clients::run(&command),
+        SetupCommand::Install(arguments) => install::install(&arguments),
+        SetupCommand::Uninstall(arguments) => install::uninstall(&arguments),
         SetupCommand::Shell(command) => shell::run(command, program),
     }
 }

@@ -19,12 +19,12 @@ fn config() {
 #[test]
 fn clients() {
     let stage = Stage::new();
-    stage.say_both(&["setup", "install", "--list"]);
-    stage.say(&["setup", "install", "--client", "cursor", "--dry-run"]);
-    stage.say_both(&["setup", "install", "--client", "cursor"]);
-    stage.say(&["setup", "install", "--client", "cursor", "--scope", "project"]);
-    stage.say_both(&["setup", "uninstall", "--client", "cursor"]);
-    stage.say(&["setup", "uninstall", "--client", "gemini"]);
+    stage.say_both(&["install", "--list"]);
+    stage.say(&["install", "--client", "cursor", "--dry-run"]);
+    stage.say_both(&["install", "--client", "cursor"]);
+    stage.say(&["install", "--client", "cursor", "--scope", "project"]);
+    stage.say_both(&["uninstall", "--client", "cursor"]);
+    stage.say(&["uninstall", "--client", "gemini"]);
     stage.compare("setup_clients");
 }
 

@@ -367,7 +367,7 @@ fn pager(filters: &Filters, page: usize, pages: usize) -> Markup {
     }
 }
 
-const EMPTY: &str = "No sessions yet. An agent starts one with `start_workflow`; `workrail setup install` adds WorkRail to a \
+const EMPTY: &str = "No sessions yet. An agent starts one with `start_workflow`; `workrail install` adds WorkRail to a \
                      client.";
 
 fn count(count: usize) -> Markup {

@@ -391,7 +391,7 @@ fn clients(found: &[ClientInfo]) -> Markup {
     };
     html! {
         (table(&["Client", "Scope", "WorkRail", "File"], found.iter().map(row)))
-        p { (ticked("Set one up with `workrail setup install --client NAME`; `--dry-run` shows the change first.")) }
+        p { (ticked("Set one up with `workrail install --client NAME`; `--dry-run` shows the change first.")) }
     }
 }
 

@@ -1,13 +1,7 @@
-//! Clients whose file is JSON, with comments or without.
+//! JSON files of clients, with comments or without: reading them strictly, and comparing and removing parts of them.
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
-
-use super::{HttpMembers, Launch, NAME};
-
-const AUTHORIZATION: &str = "Authorization";
-/// How the clients call the address of a server.
-const URLS: [&str; 2] = ["url", "httpUrl"];
+use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 
 /// Comments and trailing commas are common in these files; anything looser is a mistake.
 fn options() -> ParseOptions {
@@ -24,7 +18,7 @@ fn options() -> ParseOptions {
 }
 
 /// The file's root object; an empty file is an empty object.
-fn parsed(text: &str) -> Result<(CstRootNode, CstObject), String> {
+pub(super) fn parsed(text: &str) -> Result<(CstRootNode, CstObject), String> {
     let root = CstRootNode::parse(text, &options()).map_err(|error| error.to_string())?;
     let object = root.object_value_or_create().ok_or("it is not a JSON object")?;
     unambiguous(&object, "the file")?;
@@ -32,7 +26,7 @@ fn parsed(text: &str) -> Result<(CstRootNode, CstObject), String> {
 }
 
 /// A key that is there twice has no one place to edit.
-fn unambiguous(object: &CstObject, what: &str) -> Result<(), String> {
+pub(super) fn unambiguous(object: &CstObject, what: &str) -> Result<(), String> {
     let mut names: Vec<String> =
         object.properties().iter().filter_map(jsonc_parser::cst::CstObjectProp::decoded_name).collect();
     names.sort();
@@ -42,148 +36,148 @@ fn unambiguous(object: &CstObject, what: &str) -> Result<(), String> {
     }
 }
 
-fn servers(object: &CstObject, key: &str) -> Result<Option<CstObject>, String> {
+/// An object that is a member of another; `None` when there is no such member.
+pub(super) fn object_in(object: &CstObject, key: &str) -> Result<Option<CstObject>, String> {
     match object.get(key) {
         None => Ok(None),
         Some(property) => {
-            let servers = property.object_value().ok_or_else(|| format!("`{key}` is not an object"))?;
-            unambiguous(&servers, &format!("`{key}`"))?;
-            Ok(Some(servers))
+            let inner = property.object_value().ok_or_else(|| format!("`{key}` is not an object"))?;
+            unambiguous(&inner, &format!("`{key}`"))?;
+            Ok(Some(inner))
         }
     }
 }
 
-pub(super) fn install(text: &str, key: &str, says_type: bool, launch: &Launch) -> Result<String, String> {
-    let (root, object) = parsed(text)?;
-    let servers = match servers(&object, key)? {
-        Some(servers) => servers,
-        None => object.object_value_or_set(key),
-    };
-    let command = CstInputValue::String(launch.command.clone());
-    let arguments = Launch::ARGUMENTS.iter().map(|word| CstInputValue::String((*word).to_owned()));
-    let arguments = CstInputValue::Array(arguments.collect());
-    match servers.get(NAME) {
-        // What the user added, such as variables, stays.
-        Some(property) => {
-            let entry = property.object_value().ok_or_else(|| format!("`{key}.{NAME}` is not an object"))?;
-            unambiguous(&entry, &format!("`{key}.{NAME}`"))?;
-            if is_http(&entry) {
-                property.set_value(started(says_type, command, arguments));
-                return Ok(ended(root.to_string()));
-            }
-            put(&entry, "command", &launch.command, command);
-            if words(&entry) != Some(Launch::ARGUMENTS.map(str::to_owned).to_vec()) {
-                match entry.get("args") {
-                    Some(property) => property.set_value(arguments),
-                    None => drop(entry.append("args", arguments)),
-                }
-            }
+/// A list that is a member of an object.
+pub(super) fn array_in(object: &CstObject, key: &str) -> Result<Option<CstArray>, String> {
+    match object.get(key) {
+        None => Ok(None),
+        Some(property) => property.array_value().map(Some).ok_or_else(|| format!("`{key}` is not a list")),
+    }
+}
+
+pub(super) fn string(text: &str) -> CstInputValue {
+    CstInputValue::String(text.to_owned())
+}
+
+pub(super) fn text_in(object: &CstObject, member: &str) -> Option<String> {
+    object.get(member)?.value()?.as_string_lit()?.decoded_value().ok()
+}
+
+/// Whether a node says what a value says, however it is spaced.
+pub(super) fn same(node: &CstNode, value: &CstInputValue) -> bool {
+    match value {
+        CstInputValue::Null => node.as_null_keyword().is_some(),
+        CstInputValue::Bool(wanted) => node.as_boolean_lit().is_some_and(|own| own.value() == *wanted),
+        CstInputValue::Number(wanted) => node.as_number_lit().is_some_and(|own| own.to_string() == *wanted),
+        CstInputValue::String(wanted) => {
+            node.as_string_lit().and_then(|own| own.decoded_value().ok()).as_deref() == Some(wanted)
         }
-        None => {
-            servers.append(NAME, started(says_type, command, arguments));
-        }
-    }
-    Ok(ended(root.to_string()))
-}
-
-fn started(says_type: bool, command: CstInputValue, arguments: CstInputValue) -> CstInputValue {
-    let mut entry = Vec::new();
-    if says_type {
-        entry.push(("type".to_owned(), CstInputValue::String("stdio".to_owned())));
-    }
-    entry.push(("command".to_owned(), command));
-    entry.push(("args".to_owned(), arguments));
-    CstInputValue::Object(entry)
-}
-
-/// Whether an entry names an address and no program.
-fn is_http(entry: &CstObject) -> bool {
-    entry.get("command").is_none() && URLS.iter().any(|url| entry.get(url).is_some())
-}
-
-pub(super) fn install_http(
-    text: &str,
-    key: &str,
-    members: HttpMembers,
-    url: &str,
-    authorization: &str,
-) -> Result<String, String> {
-    let (root, object) = parsed(text)?;
-    let servers = match servers(&object, key)? {
-        Some(servers) => servers,
-        None => object.object_value_or_set(key),
-    };
-    let string = |text: &str| CstInputValue::String(text.to_owned());
-    let mut entry = Vec::new();
-    if let Some(kind) = members.says_type {
-        entry.push(("type".to_owned(), string(kind)));
-    }
-    entry.push((members.url.to_owned(), string(url)));
-    let headers = vec![(AUTHORIZATION.to_owned(), string(authorization))];
-    entry.push(("headers".to_owned(), CstInputValue::Object(headers)));
-    match servers.get(NAME) {
-        None => drop(servers.append(NAME, CstInputValue::Object(entry))),
-        Some(property) => {
-            let known = property.object_value().ok_or_else(|| format!("`{key}.{NAME}` is not an object"))?;
-            unambiguous(&known, &format!("`{key}.{NAME}`"))?;
-            match is_http(&known) {
-                // What the user added, such as other headers, stays.
-                true => {
-                    put(&known, members.url, url, string(url));
-                    let headers = known.object_value_or_set("headers");
-                    unambiguous(&headers, &format!("`{key}.{NAME}.headers`"))?;
-                    put(&headers, AUTHORIZATION, authorization, string(authorization));
-                }
-                // A program's arguments and variables mean nothing to a server that runs already.
-                false => property.set_value(CstInputValue::Object(entry)),
-            }
-        }
-    }
-    Ok(ended(root.to_string()))
-}
-
-/// Sets a text only when it is another one, so that nothing is reformatted for nothing.
-fn put(entry: &CstObject, key: &str, text: &str, value: CstInputValue) {
-    match entry.get(key) {
-        Some(property) => {
-            let now = property.value().and_then(|value| value.as_string_lit()?.decoded_value().ok());
-            if now.as_deref() != Some(text) {
-                property.set_value(value);
-            }
-        }
-        None => drop(entry.append(key, value)),
+        CstInputValue::Array(wanted) => node.as_array().is_some_and(|own| {
+            let elements = own.elements();
+            elements.len() == wanted.len()
+                && elements.iter().zip(wanted).all(|(own, wanted)| same(own, wanted))
+        }),
+        CstInputValue::Object(wanted) => node.as_object().is_some_and(|own| {
+            own.properties().len() == wanted.len()
+                && wanted.iter().all(|(key, wanted)| member_is(&own, key, wanted))
+        }),
     }
 }
 
-fn words(entry: &CstObject) -> Option<Vec<String>> {
-    let elements = entry.array_value("args")?.elements();
-    elements.iter().map(|element| element.as_string_lit()?.decoded_value().ok()).collect()
+pub(super) fn member_is(object: &CstObject, key: &str, wanted: &CstInputValue) -> bool {
+    object.get(key).and_then(|property| property.value()).is_some_and(|own| same(&own, wanted))
 }
 
-pub(super) fn remove(text: &str, key: &str) -> Result<String, String> {
-    let (root, object) = parsed(text)?;
-    match servers(&object, key)?.and_then(|servers| servers.get(NAME)) {
-        Some(property) => {
-            property.remove();
-            Ok(root.to_string())
-        }
-        None => Ok(text.to_owned()),
+/// Sets a member only when it is another one, so that nothing is reformatted for nothing.
+pub(super) fn put(object: &CstObject, key: &str, value: CstInputValue) {
+    match object.get(key) {
+        Some(_) if member_is(object, key, &value) => {}
+        Some(property) => property.set_value(value),
+        None => drop(object.append(key, value)),
     }
 }
 
-/// The command that the file starts WorkRail with, or the address where it is reached.
-pub(super) fn command(text: &str, key: &str) -> Result<Option<String>, String> {
-    let (_, object) = parsed(text)?;
-    let entry = servers(&object, key)?.and_then(|servers| servers.get(NAME)?.object_value());
-    let text =
-        |entry: &CstObject, member: &str| entry.get(member)?.value()?.as_string_lit()?.decoded_value().ok();
-    Ok(entry
-        .and_then(|entry| text(&entry, "command").or_else(|| URLS.iter().find_map(|url| text(&entry, url)))))
+/// Removes a member if it is an empty list or object.
+pub(super) fn prune(object: &CstObject, key: &str) {
+    let Some(property) = object.get(key) else { return };
+    let is_empty = property.array_value().is_some_and(|own| own.elements().is_empty())
+        || property.object_value().is_some_and(|own| own.properties().is_empty());
+    if is_empty {
+        property.remove();
+    }
 }
 
-fn ended(mut text: String) -> String {
+pub(super) fn ended(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
     }
     text
+}
+
+/// Adds the texts that a list lacks; the list is at the end of a path of objects.
+pub(super) fn add_to_list(text: &str, path: &[&str], entries: &[String]) -> Result<String, String> {
+    let (root, mut object) = parsed(text)?;
+    let Some((last, above)) = path.split_last() else { return Ok(text.to_owned()) };
+    for key in above {
+        object = match object_in(&object, key)? {
+            Some(inner) => inner,
+            None => object.object_value_or_set(key),
+        };
+    }
+    let list = match array_in(&object, last)? {
+        Some(list) => list,
+        None => object.array_value_or_set(last),
+    };
+    let is_there = |entry: &str| list.elements().iter().any(|own| same(own, &string(entry)));
+    let missing: Vec<&String> = entries.iter().filter(|entry| !is_there(entry)).collect();
+    if missing.is_empty() {
+        return Ok(text.to_owned());
+    }
+    list.ensure_multiline();
+    for entry in missing {
+        list.append(string(entry));
+    }
+    Ok(ended(root.to_string()))
+}
+
+/// Removes these texts from a list, and what is empty then.
+pub(super) fn remove_from_list(text: &str, path: &[&str], entries: &[String]) -> Result<String, String> {
+    let (root, object) = parsed(text)?;
+    let Some((last, above)) = path.split_last() else { return Ok(text.to_owned()) };
+    let mut objects = vec![object];
+    for key in above {
+        let Some(last) = objects.last() else { break };
+        match object_in(last, key)? {
+            Some(inner) => objects.push(inner),
+            None => return Ok(text.to_owned()),
+        }
+    }
+    let Some(holder) = objects.last() else { return Ok(text.to_owned()) };
+    let Some(list) = array_in(holder, last)? else { return Ok(text.to_owned()) };
+    let own: Vec<CstNode> = list
+        .elements()
+        .into_iter()
+        .filter(|node| entries.iter().any(|entry| same(node, &string(entry))))
+        .collect();
+    if own.is_empty() {
+        return Ok(text.to_owned());
+    }
+    for node in own {
+        node.remove();
+    }
+    for (object, key) in objects.iter().zip(path).rev() {
+        prune(object, key);
+    }
+    Ok(root.to_string())
+}
+
+/// A boolean at the end of a path of objects.
+pub(super) fn boolean(text: &str, path: &[&str]) -> Option<bool> {
+    let (_, mut object) = parsed(text).ok()?;
+    let (last, above) = path.split_last()?;
+    for key in above {
+        object = object_in(&object, key).ok()??;
+    }
+    object.get(last)?.value()?.as_boolean_lit().map(|own| own.value())
 }

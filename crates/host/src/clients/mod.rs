@@ -1,19 +1,37 @@
-//! The programs that people run agents in: where each keeps its servers, and putting WorkRail there.
+//! The programs that people run agents in: which files each reads, and putting WorkRail there.
 //!
-//! A file of somebody else's is changed only where it mentions WorkRail; comments, order and spacing stay.
-//! What cannot be read as it should be is refused, and nothing is written (G84).
+//! One table ([`table`]) says what goes into which file; everything else reads that table. A file of somebody else's is
+//! changed only where it mentions WorkRail; comments, order and spacing stay. What cannot be read as it should be is
+//! refused, and nothing is written (G84). Removing gives back the bytes that were there (G111).
 
+mod block;
 mod edit;
+mod entry;
+mod hooks;
+mod installed_hooks;
 mod json;
+mod ledger;
+mod own;
+mod plan;
+pub mod plugin;
+mod switches;
+mod table;
+mod texts;
 mod toml;
+mod trial;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use strum::{IntoStaticStr, VariantArray};
 use workrail_model::keyring::HttpSecret;
 
 use crate::env_vars::HTTP_TOKEN;
+use table::{Base, Content, Location, Place, When};
 
-pub use edit::{Change, apply, installed, installed_http, removed};
+pub use installed_hooks::{InstalledHook, installed_hooks};
+pub use ledger::Ledger;
+pub use plan::{Change, Intent, Target, apply, plan, printed};
+pub use switches::{HooksOff, hooks_off};
+pub use trial::{HookTrial, try_hook, untrusted_by_codex};
 
 /// The name of WorkRail in every client's file.
 pub const NAME: &str = "workrail";
@@ -29,6 +47,19 @@ pub enum Client {
     VsCode,
     Codex,
     Gemini,
+    Copilot,
+    Opencode,
+    Windsurf,
+    Zed,
+    Junie,
+    Cline,
+    Roo,
+    Amp,
+    Goose,
+    Kiro,
+    Continue,
+    Warp,
+    Antigravity,
 }
 
 /// For whom a server is set up.
@@ -49,46 +80,83 @@ impl Scope {
     }
 }
 
-/// How a client's file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Syntax {
-    /// JSON, perhaps with comments; the servers are under this key.
-    Json { servers: &'static str, says_type: bool },
-    /// TOML, in tables `[mcp_servers.NAME]`.
-    Toml,
+/// One thing that an agent is given; each can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum Part {
+    /// The entry that starts the MCP server.
+    Server,
+    /// Commands that the host runs between two calls.
+    Hooks,
+    /// What the agent reads at the start of every chat.
+    Instructions,
+    /// Slash commands.
+    Commands,
+    /// The subagents that delegating steps name.
+    Agents,
+    /// Read-only tools that run without a question.
+    Permissions,
 }
 
-/// How a client's JSON names a server that it reaches over HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct HttpMembers {
-    /// The value of `type`, where the client wants one.
-    says_type: Option<&'static str>,
-    url: &'static str,
+impl Part {
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    pub fn as_str(self) -> &'static str {
+        self.into_str()
+    }
 }
 
 /// Where things are that the clients' files are beneath.
 #[derive(Clone, Debug)]
 pub struct Bases {
     pub home: Utf8PathBuf,
+    /// `XDG_CONFIG_HOME`, or `~/.config`.
+    pub config: Utf8PathBuf,
     /// Where desktop programs keep their settings.
     pub desktop: Utf8PathBuf,
     pub project: Utf8PathBuf,
 }
 
 impl Bases {
-    /// `XDG_CONFIG_HOME`, or what the system uses instead.
     pub fn of_user(project: Utf8PathBuf) -> Option<Self> {
         let home = std::env::home_dir().and_then(|path| Utf8PathBuf::from_path_buf(path).ok())?;
         let xdg = std::env::var("XDG_CONFIG_HOME").ok().map(Utf8PathBuf::from);
+        let config = xdg.filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".config"));
         let desktop = match cfg!(target_os = "macos") {
             true => home.join("Library/Application Support"),
-            false => xdg.filter(|path| path.is_absolute()).unwrap_or_else(|| home.join(".config")),
+            false => config.clone(),
         };
-        Some(Self { home, desktop, project })
+        Some(Self { home, config, desktop, project })
+    }
+
+    fn base(&self, base: Base) -> &Utf8Path {
+        match base {
+            Base::Home => &self.home,
+            Base::Config => &self.config,
+            Base::Desktop => &self.desktop,
+            Base::Project => &self.project,
+        }
+    }
+
+    /// The first of the location's names that exists, else its first name.
+    fn locate(&self, location: &Location) -> Utf8PathBuf {
+        let base = self.base(location.base);
+        let existing = location.names.iter().map(|name| base.join(name)).find(|path| path.exists());
+        existing.unwrap_or_else(|| base.join(location.names.first().copied().unwrap_or_default()))
+    }
+
+    /// Where a place is on this machine; `None` where the client keeps no such file here.
+    fn place(&self, place: &Place) -> Option<Utf8PathBuf> {
+        let path = self.locate(&place.at);
+        let is_used = match place.when {
+            When::Always => true,
+            When::FolderExists => path.parent().is_some_and(|folder| folder.is_dir()),
+        };
+        is_used.then_some(path)
     }
 }
 
-/// A client's file for a scope.
+/// A client's file for a scope, where it keeps its servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: Client,
@@ -103,119 +171,122 @@ impl Client {
         self.into_str()
     }
 
-    fn syntax(self) -> Syntax {
-        match self {
-            Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::Gemini => {
-                Syntax::Json { servers: "mcpServers", says_type: false }
-            }
-            Self::VsCode => Syntax::Json { servers: "servers", says_type: true },
-            Self::Codex => Syntax::Toml,
-        }
+    /// What people call it.
+    pub fn title(self) -> &'static str {
+        self.row().title
     }
 
-    /// The client's entry for an HTTP server; `None` when its file supports only programs.
-    fn http_members(self) -> Option<HttpMembers> {
-        match self {
-            Self::ClaudeCode | Self::VsCode => Some(HttpMembers { says_type: Some("http"), url: "url" }),
-            Self::Cursor | Self::Codex => Some(HttpMembers { says_type: None, url: "url" }),
-            Self::Gemini => Some(HttpMembers { says_type: None, url: "httpUrl" }),
-            Self::ClaudeDesktop => None,
-        }
+    /// The page that describes the client's files.
+    pub fn documentation(self) -> &'static str {
+        self.row().documentation
+    }
+
+    /// What to paste where, for a client whose files are not edited.
+    pub fn by_hand(self) -> Option<&'static str> {
+        self.row().by_hand
+    }
+
+    /// What the user does before the client runs the hooks.
+    pub fn hooks_note(self) -> Option<&'static str> {
+        self.row().hooks_note
+    }
+
+    /// The scopes in which something can be set up.
+    pub fn scopes(self) -> impl Iterator<Item = Scope> {
+        let has = move |scope: &Scope| self.row().places.iter().any(|place| place.scope == *scope);
+        Scope::ALL.iter().copied().filter(has)
+    }
+
+    /// Parts that the client has a file for in this scope.
+    pub fn parts(self, scope: Scope) -> impl Iterator<Item = Part> {
+        let has = move |part: &Part| {
+            self.row().places.iter().any(|place| place.scope == scope && place.part == *part)
+        };
+        Part::ALL.iter().copied().filter(has)
+    }
+
+    /// The files that start the server, of every scope.
+    pub fn server_files(self, bases: &Bases) -> Vec<ClientFile> {
+        let places = self.row().places.iter().filter(|place| place.part == Part::Server);
+        let files = places.filter_map(|place| {
+            Some(ClientFile { client: self, scope: place.scope, path: bases.place(place)? })
+        });
+        files.collect()
     }
 
     /// Whether the client can be set up for HTTP.
     pub fn speaks_http(self) -> bool {
-        self.http_members().is_some()
+        self.row().places.iter().any(|place| match &place.content {
+            Content::Server(entry) => entry.speaks_http(),
+            Content::Hooks(_)
+            | Content::Instructions
+            | Content::Own(_)
+            | Content::ToolList { .. }
+            | Content::EntryToolList { .. }
+            | Content::CodexTools => false,
+        })
     }
 
     /// How the client's file refers to a variable of the environment.
-    fn variable(self, name: &str) -> String {
-        match self {
-            Self::ClaudeCode | Self::ClaudeDesktop | Self::Codex | Self::Gemini => format!("${{{name}}}"),
-            Self::Cursor | Self::VsCode => format!("${{env:{name}}}"),
-        }
-    }
-
-    /// The client's file, where it has one for the scope.
-    pub fn file(self, scope: Scope, bases: &Bases) -> Option<ClientFile> {
-        let Bases { home, desktop, project } = bases;
-        let path = match (self, scope) {
-            (Self::ClaudeCode, Scope::User) => home.join(".claude.json"),
-            (Self::ClaudeCode, Scope::Project) => project.join(".mcp.json"),
-            (Self::ClaudeDesktop, Scope::User) => desktop.join("Claude/claude_desktop_config.json"),
-            (Self::Cursor, Scope::User) => home.join(".cursor/mcp.json"),
-            (Self::Cursor, Scope::Project) => project.join(".cursor/mcp.json"),
-            (Self::VsCode, Scope::Project) => project.join(".vscode/mcp.json"),
-            (Self::Codex, Scope::User) => home.join(".codex/config.toml"),
-            (Self::Gemini, Scope::User) => home.join(".gemini/settings.json"),
-            (Self::Gemini, Scope::Project) => project.join(".gemini/settings.json"),
-            (Self::ClaudeDesktop | Self::Codex, Scope::Project) | (Self::VsCode, Scope::User) => return None,
-        };
-        Some(ClientFile { client: self, scope, path })
-    }
-
-    /// Its file for the whole user, or else for the project.
-    pub fn usual_file(self, bases: &Bases) -> Option<ClientFile> {
-        Scope::ALL.iter().copied().find_map(|scope| self.file(scope, bases))
+    fn variable(self, name: &str) -> Option<String> {
+        self.row().variable.map(|syntax| syntax.replace("NAME", name))
     }
 
     /// Whether there are signs of the client on this machine.
     pub fn is_present(self, bases: &Bases) -> bool {
-        let Bases { home, desktop, .. } = bases;
-        let (signs, program): (&[Utf8PathBuf], &str) = match self {
-            Self::ClaudeCode => (&[home.join(".claude.json"), home.join(".claude")], "claude"),
-            Self::ClaudeDesktop => (&[desktop.join("Claude")], "claude-desktop"),
-            Self::Cursor => (&[home.join(".cursor")], "cursor"),
-            Self::VsCode => (&[home.join(".vscode"), desktop.join("Code")], "code"),
-            Self::Codex => (&[home.join(".codex")], "codex"),
-            Self::Gemini => (&[home.join(".gemini")], "gemini"),
-        };
-        signs.iter().any(|path| path.exists()) || crate::machine::program(program).is_some()
+        let row = self.row();
+        let signs =
+            row.signs.iter().flat_map(|sign| sign.names.iter().map(|name| bases.base(sign.base).join(name)));
+        signs.into_iter().any(|path| path.exists())
+            || row.programs.iter().any(|program| crate::machine::program(program).is_some())
+    }
+
+    /// The command that a file starts WorkRail with, or the address where it is reached; `None` when it has neither.
+    pub fn command_in(file: &ClientFile) -> Result<Option<String>, ClientError> {
+        edit::command_in(file)
     }
 }
 
-/// How a client starts WorkRail.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launch {
-    /// A name on the path, or a whole path.
-    pub command: String,
+/// How clients reach WorkRail, and how its hooks are started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// This program's path, for files of the user alone.
+    pub own_program: Option<Utf8PathBuf>,
+    pub connection: Connection,
+    /// The text of opencode's plugin, for a program.
+    pub opencode_plugin: fn(&str) -> String,
 }
 
-impl Launch {
+/// What a client does to reach the server.
+#[derive(Clone, Debug)]
+pub enum Connection {
+    /// It starts the program.
+    Program,
+    /// It connects to a server that runs already. The secret goes into files of the user alone.
+    Http { url: String, secret: Option<HttpSecret> },
+}
+
+impl Setup {
     /// A project's file is shared, so it names the program; a user's own names this one: programs that a
     /// desktop starts often have another path than the shell.
-    pub fn for_scope(scope: Scope, own: Option<&Utf8Path>) -> Self {
-        let command = match (scope, own) {
+    fn program(&self, scope: Scope) -> String {
+        match (scope, &self.own_program) {
             (Scope::User, Some(own)) => own.to_string(),
             (Scope::User, None) | (Scope::Project, _) => NAME.to_owned(),
-        };
-        Self { command }
+        }
     }
-
-    pub const ARGUMENTS: [&'static str; 1] = ["mcp"];
 }
 
-/// A server that a client reaches over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpEndpoint {
-    pub url: String,
-    pub credential: Credential,
-}
+/// What the server is started with.
+const ARGUMENTS: [&str; 1] = ["mcp"];
 
-/// What the client sends to show whose it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credential {
-    /// The secret itself: for files of the user alone.
-    Secret(HttpSecret),
-    /// The variable `WORKRAIL_HTTP_TOKEN`: for files that are shared with a project.
-    Variable,
-}
-
-impl HttpEndpoint {
-    fn authorization(&self, client: Client) -> String {
-        match &self.credential {
-            Credential::Secret(secret) => format!("Bearer {}", secret.reveal()),
-            Credential::Variable => format!("Bearer {}", client.variable(HTTP_TOKEN.name)),
+/// What a client sends to show whose it is.
+fn authorization(client: Client, scope: Scope, secret: Option<&HttpSecret>) -> Option<String> {
+    match (scope, secret) {
+        (Scope::User, Some(secret)) => Some(format!("Bearer {}", secret.reveal())),
+        // A file that is shared with a project names a variable instead.
+        (Scope::User, None) | (Scope::Project, _) => {
+            client.variable(HTTP_TOKEN.name).map(|variable| format!("Bearer {variable}"))
         }
     }
 }
@@ -227,7 +298,11 @@ pub enum ClientError {
     Unreadable { path: Utf8PathBuf, detail: String },
     #[error("`{path}` is not valid and was left as it is: {detail}")]
     Malformed { path: Utf8PathBuf, detail: String },
-    #[error("{client} cannot be set up for HTTP: its file knows only programs to start")]
+    #[error(
+        "`{path}` was not written by WorkRail: rename it, or leave this part out with `--without {part}`"
+    )]
+    NotOurs { path: Utf8PathBuf, part: &'static str },
+    #[error("{client} cannot be set up for HTTP here: its file knows only programs to start")]
     NoHttp { client: &'static str },
     #[error("`{path}` cannot be written: {detail}")]
     Unwritable { path: Utf8PathBuf, detail: String },

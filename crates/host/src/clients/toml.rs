@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
-use super::{Launch, NAME};
+use super::{ARGUMENTS, NAME};
 
 const SERVERS: &str = "mcp_servers";
 const URL: &str = "url";
@@ -29,14 +29,14 @@ fn entry(document: &DocumentMut) -> Result<Option<&dyn TableLike>, String> {
     }
 }
 
-pub(super) fn install(text: &str, launch: &Launch) -> Result<String, String> {
+pub(super) fn install(text: &str, command: &str) -> Result<String, String> {
     let mut document = parsed(text)?;
     let known = entry(&document)?;
     let same = known.is_some_and(|entry| {
         let words = entry.get("args").and_then(Item::as_array).map(|words| words.iter().collect::<Vec<_>>());
         let words = words.map(|words| words.iter().map(|word| word.as_str()).collect::<Vec<_>>());
-        entry.get("command").and_then(Item::as_str) == Some(&launch.command)
-            && words == Some(Launch::ARGUMENTS.iter().map(|word| Some(*word)).collect())
+        entry.get("command").and_then(Item::as_str) == Some(command)
+            && words == Some(ARGUMENTS.iter().map(|word| Some(*word)).collect())
     });
     if same {
         return Ok(text.to_owned());
@@ -45,8 +45,8 @@ pub(super) fn install(text: &str, launch: &Launch) -> Result<String, String> {
     for member in [URL, HEADERS] {
         entry.remove(member);
     }
-    entry.insert("command", value(&launch.command));
-    entry.insert("args", value(Launch::ARGUMENTS.iter().copied().collect::<Array>()));
+    entry.insert("command", value(command));
+    entry.insert("args", value(ARGUMENTS.iter().copied().collect::<Array>()));
     Ok(document.to_string())
 }
 
@@ -102,9 +102,72 @@ pub(super) fn remove(text: &str) -> Result<String, String> {
     Ok(document.to_string())
 }
 
+const TOOLS: &str = "tools";
+const APPROVAL: &str = "approval_mode";
+
+/// Lets these tools run without a question; a file without the server's table stays as it is.
+pub(super) fn allow(text: &str, tools: &[&str]) -> Result<String, String> {
+    let mut document = parsed(text)?;
+    if entry(&document)?.is_none() {
+        return Ok(text.to_owned());
+    }
+    let entry = entry_or_new(&mut document)?;
+    let known = entry.entry(TOOLS).or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let known =
+        known.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}.{NAME}.{TOOLS}` is not a table"))?;
+    for tool in tools {
+        let own = known.entry(tool).or_insert_with(toml_edit::table);
+        let own = own.as_table_like_mut().ok_or_else(|| format!("`{TOOLS}.{tool}` is not a table"))?;
+        // What the user decided about a tool stays.
+        if own.get(APPROVAL).is_none() {
+            own.insert(APPROVAL, value("approve"));
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Takes back what `allow` wrote.
+pub(super) fn disallow(text: &str, tools: &[&str]) -> Result<String, String> {
+    let mut document = parsed(text)?;
+    if entry(&document)?.is_none() {
+        return Ok(text.to_owned());
+    }
+    let entry = entry_or_new(&mut document)?;
+    let Some(known) = entry.get_mut(TOOLS).and_then(Item::as_table_like_mut) else {
+        return Ok(text.to_owned());
+    };
+    let mut is_changed = false;
+    for tool in tools {
+        let is_own = known
+            .get(tool)
+            .and_then(Item::as_table_like)
+            .is_some_and(|own| own.len() == 1 && own.get(APPROVAL).and_then(Item::as_str) == Some("approve"));
+        if is_own {
+            known.remove(tool);
+            is_changed = true;
+        }
+    }
+    if known.is_empty() {
+        entry.remove(TOOLS);
+    }
+    Ok(if is_changed { document.to_string() } else { text.to_owned() })
+}
+
 pub(super) fn command(text: &str) -> Result<Option<String>, String> {
     let document = parsed(text)?;
     let entry = entry(&document)?;
     let text = |member: &str| entry.and_then(|entry| entry.get(member)?.as_str()).map(str::to_owned);
     Ok(text("command").or_else(|| text(URL)))
+}
+
+/// A boolean at the end of a path of tables.
+pub(super) fn boolean(text: &str, path: &[&str]) -> Option<bool> {
+    let document = parsed(text).ok()?;
+    let (first, rest) = path.split_first()?;
+    let item = rest.iter().try_fold(document.get(first)?, |item, key| item.get(key))?;
+    item.as_bool()
 }

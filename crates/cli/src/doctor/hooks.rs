@@ -1,0 +1,98 @@
+//! The hooks in clients' files: each is run as its host would, and what keeps a host from running it is named.
+
+use workrail_host::clients::{
+    Bases, Client, HookTrial, InstalledHook, Scope, hooks_off, installed_hooks, try_hook, untrusted_by_codex,
+};
+
+use super::Findings;
+use crate::install;
+
+const HOOKS: &str = "hooks";
+
+pub(super) fn look(findings: &mut Findings) {
+    let Ok(bases) = install::bases() else { return };
+    let (hooks, unreadable) = installed_hooks(&bases);
+    for error in unreadable {
+        findings.warning(HOOKS, error.to_string(), "fix the file by hand");
+    }
+    // One file after another, in the order of the table.
+    let mut rest = hooks.as_slice();
+    while let Some(first) = rest.first() {
+        let (here, others) = rest.split_at(rest.iter().take_while(|hook| hook.path == first.path).count());
+        file(findings, here, &bases);
+        rest = others;
+    }
+    let mut clients: Vec<Client> = hooks.iter().map(|hook| hook.client).collect();
+    clients.dedup();
+    for client in clients {
+        switched_off(findings, client, &bases);
+    }
+    codex(findings, &hooks, &bases);
+}
+
+fn repair(hook: &InstalledHook) -> String {
+    let scope = hook.scope.as_str();
+    format!("workrail install --client {} --scope {scope} --only hooks", hook.client.as_str())
+}
+
+fn file(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
+    let mut slowest = 0;
+    let mut is_well = true;
+    for hook in hooks {
+        match try_hook(hook, &bases.project) {
+            HookTrial::Runs { after_ms } => slowest = slowest.max(after_ms),
+            HookTrial::Fails { why } => {
+                is_well = false;
+                let (client, event, path) = (hook.client.title(), &hook.event, &hook.path);
+                let what = format!("{client}: the hook for {event} does not work: {why} ({path})");
+                findings.problem(HOOKS, what, repair(hook));
+            }
+        }
+    }
+    if let Some(first) = hooks.first().filter(|_| is_well) {
+        let client = first.client.title();
+        let (count, path) = (hooks.len(), &first.path);
+        findings.good(
+            HOOKS,
+            format!("{client}: all hooks answer ({count}), the slowest in {slowest} ms ({path})"),
+        );
+    }
+}
+
+fn switched_off(findings: &mut Findings, client: Client, bases: &Bases) {
+    for off in hooks_off(client, bases) {
+        let (client, path, setting) = (off.client.title(), off.path, off.setting);
+        findings.problem(
+            HOOKS,
+            format!("{client} runs no hooks: {path} says `{setting}`"),
+            format!("remove that setting from {path}"),
+        );
+    }
+}
+
+/// Codex skips hooks that nobody has trusted, without a word.
+fn codex(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
+    let own: Vec<&InstalledHook> = hooks.iter().filter(|hook| hook.client == Client::Codex).collect();
+    if own.is_empty() {
+        return;
+    }
+    let Some(skipped) = untrusted_by_codex(&bases.project) else {
+        return findings
+            .good(HOOKS, "Codex: whether it trusts the hooks is not known; it could not be asked");
+    };
+    for scope in Scope::ALL {
+        let untrusted: Vec<&str> = own
+            .iter()
+            .filter(|hook| hook.scope == *scope && skipped.contains(&hook.command))
+            .map(|hook| hook.event.as_str())
+            .collect();
+        if !untrusted.is_empty() {
+            let what = format!(
+                "Codex skips hooks that are not trusted: {} ({} scope)",
+                untrusted.join(", "),
+                scope.as_str()
+            );
+            findings.problem(HOOKS, what, "type /hooks in Codex, look at them and trust them");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! `workrail install` and `uninstall`: everything that an agent needs, in the clients' own files, shown before it is
+//! written.
+
+mod arguments;
+mod show;
+mod status;
+
+use std::process::ExitCode;
+
+use camino::Utf8PathBuf;
+use serde_json::{Value, json};
+use workrail_host::clients::{
+    self, Bases, Change, Client, ClientError, Connection, Intent, Ledger, Part, Scope, Setup, Target,
+};
+use workrail_host::data_dir::data_dir;
+use workrail_model::keyring::HttpSecret;
+use workrail_model::loopback::LoopbackAddress;
+use workrail_ports::keyring::KeyringError;
+
+use crate::confirm::{self, AskFirst};
+use crate::outcome::{self, Failure, Format};
+use crate::output::{self, Tone};
+use crate::{settings, wiring};
+
+pub(crate) use arguments::{InstallArguments, Selection, UninstallArguments};
+pub(crate) use status::known;
+
+pub(crate) fn install(arguments: &InstallArguments) -> ExitCode {
+    let selection = &arguments.selection;
+    let format = Format::json_if(selection.json);
+    let done = if selection.list {
+        status::list(format)
+    } else if arguments.print {
+        print(arguments, format)
+    } else {
+        set_up(arguments, format)
+    };
+    outcome::finish(done, format)
+}
+
+pub(crate) fn uninstall(arguments: &UninstallArguments) -> ExitCode {
+    let selection = &arguments.selection;
+    let format = Format::json_if(selection.json);
+    let done = if selection.list { status::list(format) } else { take_out(selection, format) };
+    outcome::finish(done, format)
+}
+
+/// Where the clients' files are for this user, in this folder.
+pub(crate) fn bases() -> Result<Bases, Failure> {
+    let here = std::env::current_dir().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+    let bases = here.and_then(Bases::of_user);
+    bases.ok_or_else(|| Failure::Environment("no home directory or working folder was found".to_owned()))
+}
+
+fn ledger() -> Result<Ledger, Failure> {
+    let folder =
+        data_dir(&settings::current()?.settings).map_err(|error| Failure::Environment(error.to_string()))?;
+    Ok(Ledger::in_data_dir(&folder))
+}
+
+fn refused(error: &ClientError) -> Failure {
+    Failure::Environment(format!("{error}\nNothing was written."))
+}
+
+fn setup(connection: Connection) -> Setup {
+    let own_program = std::env::current_exe().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
+    Setup { own_program, connection, opencode_plugin: workrail_core::hook::hosts::opencode_plugin }
+}
+
+/// The client in the scope that was asked for, else in the widest one it has.
+fn target(client: Client, scope: Option<Scope>) -> Result<Target, Failure> {
+    let Some(usual) = client.scopes().next() else {
+        return Err(Failure::Call(format!(
+            "WorkRail does not edit the files of {}. `workrail install --client {} --print` shows what to paste.",
+            client.title(),
+            client.as_str()
+        )));
+    };
+    match scope {
+        None => Ok(Target { client, scope: usual }),
+        Some(scope) if client.scopes().any(|own| own == scope) => Ok(Target { client, scope }),
+        Some(_) => Err(Failure::Call(format!(
+            "{} has no such scope; use --scope {}.",
+            client.as_str(),
+            usual.as_str()
+        ))),
+    }
+}
+
+fn named(selection: &Selection) -> Result<Vec<Target>, Failure> {
+    selection.client.iter().map(|client| target(*client, selection.scope())).collect()
+}
+
+/// The clients on this machine that can be set up in this scope.
+fn found(selection: &Selection, bases: &Bases) -> Result<Vec<Target>, Failure> {
+    let present: Vec<Client> =
+        Client::ALL.iter().copied().filter(|client| client.is_present(bases)).collect();
+    let targets: Vec<Target> =
+        present.iter().filter_map(|client| target(*client, selection.scope()).ok()).collect();
+    match targets.is_empty() {
+        true => Err(Failure::Call(
+            "No client that can be set up here was found. Name one with --client; `workrail install --list` shows them."
+                .to_owned(),
+        )),
+        false => Ok(targets),
+    }
+}
+
+fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
+    let selection = &arguments.selection;
+    let bases = bases()?;
+    let targets = match selection.client.is_empty() {
+        true => found(selection, &bases)?,
+        false => named(selection)?,
+    };
+    let secret = secret_for(arguments.http, &targets, selection.dry_run)?;
+    let connection = match arguments.http {
+        None => Connection::Program,
+        Some(address) => Connection::Http {
+            url: format!("http://{}/mcp", address.socket_address()),
+            secret: secret.clone(),
+        },
+    };
+    let setup = setup(connection);
+    let ledger = ledger()?;
+    let parts = selection.parts();
+    // All are planned before any is written: one that cannot be edited stops them all.
+    let plan = clients::plan(&targets, &parts, Intent::Install(&setup), &bases, &ledger);
+    let changes = plan.map_err(|error| refused(&error))?;
+    if changes.is_empty() {
+        return Err(Failure::Call(format!(
+            "There is no file here for: {}. Start the client once, or choose another scope or part.",
+            listed(&parts)
+        )));
+    }
+    let done = carry_out(selection, &changes, &ledger, format, secret.as_ref(), show::Direction::Install)?;
+    if format == Format::Text {
+        show::advice(&targets, &parts, arguments.http.is_some(), done);
+    }
+    Ok(())
+}
+
+fn take_out(selection: &Selection, format: Format) -> Result<(), Failure> {
+    let bases = bases()?;
+    let targets = match selection.client.is_empty() {
+        true => everywhere(selection),
+        false => named(selection)?,
+    };
+    let ledger = ledger()?;
+    let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
+    let changes = plan.map_err(|error| refused(&error))?;
+    let done = carry_out(selection, &changes, &ledger, format, None, show::Direction::Uninstall)?;
+    if format == Format::Text && done == Done::Written {
+        output::line("Restart the clients; they load tools only at startup.");
+    }
+    Ok(())
+}
+
+/// Every client in every scope: whatever is found of WorkRail is removed.
+fn everywhere(selection: &Selection) -> Vec<Target> {
+    let all = Client::ALL.iter().copied();
+    let targets = all.flat_map(|client| client.scopes().map(move |scope| Target { client, scope }));
+    targets.filter(|target| selection.scope().is_none_or(|scope| scope == target.scope)).collect()
+}
+
+/// What came of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    DryRun,
+    Written,
+}
+
+/// Shows what changes, asks once unless clients were named, and writes.
+fn carry_out(
+    selection: &Selection,
+    changes: &[Change],
+    ledger: &Ledger,
+    format: Format,
+    secret: Option<&HttpSecret>,
+    direction: show::Direction,
+) -> Result<Done, Failure> {
+    if format == Format::Text {
+        show::changes(changes, secret, direction);
+    }
+    let needed: Vec<&Change> = changes.iter().filter(|change| change.is_needed()).collect();
+    let done = match (needed.is_empty(), selection.dry_run) {
+        (true, _) => Done::Nothing,
+        (false, true) => Done::DryRun,
+        (false, false) => Done::Written,
+    };
+    if done == Done::Written && selection.client.is_empty() {
+        let files = if needed.len() == 1 { "this file" } else { "these files" };
+        let question = format!("Write {files} ({})? Type yes:", needed.len());
+        confirm::typed(AskFirst::unless(selection.yes), &question, &["yes".to_owned(), "y".to_owned()])?;
+    }
+    let mut backups = Vec::new();
+    for change in changes {
+        backups.push(match done {
+            Done::Written => {
+                clients::apply(change, ledger).map_err(|error| Failure::Environment(error.to_string()))?
+            }
+            Done::Nothing | Done::DryRun => None,
+        });
+    }
+    match format {
+        Format::Json => output::json(&json!({
+            "dryRun": selection.dry_run,
+            "files": changes.iter().zip(&backups)
+                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == Done::Written, secret))
+                .collect::<Vec<Value>>(),
+        })),
+        Format::Text => show::written(done, needed.len(), &backups),
+    }
+    Ok(done)
+}
+
+/// The HTTP secret, where a file of the user's own is to hold it. A dry run makes none.
+fn secret_for(
+    http: Option<LoopbackAddress>,
+    targets: &[Target],
+    dry_run: bool,
+) -> Result<Option<HttpSecret>, Failure> {
+    let Some(address) = http else { return Ok(None) };
+    if address.socket_address().port() == 0 {
+        return Err(Failure::Call("Name the port that the server listens on, not 0.".to_owned()));
+    }
+    if targets.iter().all(|target| target.scope == Scope::Project) {
+        return Ok(None);
+    }
+    let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
+    match dry_run {
+        // Where there is none yet, any text represents it: it is not shown.
+        true => {
+            let known = wiring::look_at_directory(settings::current()?)?.http_secret().map_err(unusable)?;
+            Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))
+        }
+        false => {
+            wiring::open_directory(settings::current()?)?.http_secret_or_new().map(Some).map_err(unusable)
+        }
+    }
+}
+
+/// Prints what would be in each file if it were new, to be copied by hand.
+fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
+    let selection = &arguments.selection;
+    if selection.client.is_empty() {
+        return Err(Failure::Call("Name the client to print for: --client CLIENT.".to_owned()));
+    }
+    let (bases, setup) = (bases()?, setup(Connection::Program));
+    let program = setup.own_program.as_ref().map_or("workrail", |path| path.as_str());
+    let mut shown = Vec::new();
+    for client in selection.client.iter().copied() {
+        let by_hand = client.by_hand().map(|text| text.replace("PROGRAM", program));
+        let files = match target(client, selection.scope()) {
+            Ok(target) => clients::printed(target, &selection.parts(), &setup, &bases),
+            Err(_) if by_hand.is_some() => Vec::new(),
+            Err(failure) => return Err(failure),
+        };
+        if format == Format::Text {
+            show::printed(client, &files, by_hand.as_deref());
+        }
+        let files = files.iter().map(|(path, text)| json!({ "path": path, "text": text }));
+        shown.push(json!({
+            "client": client.as_str(), "documentation": client.documentation(), "byHand": by_hand,
+            "files": files.collect::<Vec<Value>>(),
+        }));
+    }
+    if format == Format::Json {
+        output::json(&json!({ "clients": shown }));
+    }
+    Ok(())
+}
+
+/// The names of parts, for people.
+fn listed(parts: &[Part]) -> String {
+    parts.iter().map(|part| part.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// How a line of a difference is shown.
+fn tone_of(line: &str) -> Tone {
+    match line.as_bytes().first() {
+        Some(b'+') => Tone::Good,
+        Some(b'-') => Tone::Bad,
+        Some(_) | None => Tone::Quiet,
+    }
+}

@@ -1,0 +1,132 @@
+//! What `install` and `uninstall` say.
+
+use camino::Utf8PathBuf;
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+use workrail_host::clients::{Change, Client, Part, Scope, Target};
+use workrail_model::keyring::HttpSecret;
+
+use super::{Done, listed, tone_of};
+use crate::output::{self, Tone};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Install,
+    Uninstall,
+}
+
+fn names(change: &Change) -> String {
+    change.clients.iter().map(|client| client.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What changes, line by line; a secret is not shown.
+fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
+    let (before, after) =
+        (change.before.as_deref().unwrap_or_default(), change.after.as_deref().unwrap_or_default());
+    let diff = TextDiff::from_lines(before, after);
+    let groups = diff.grouped_ops(2);
+    let changes = groups.iter().flatten().flat_map(|op| diff.iter_changes(op));
+    changes
+        .map(|line| {
+            let mark = match line.tag() {
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+                ChangeTag::Equal => ' ',
+            };
+            let text = line.value().trim_end_matches('\n');
+            match secret {
+                Some(secret) => format!("{mark} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
+                None => format!("{mark} {text}"),
+            }
+        })
+        .collect()
+}
+
+pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction: Direction) {
+    for change in changes {
+        let (clients, path, parts) = (names(change), &change.path, listed(&change.parts));
+        if !change.is_needed() {
+            // What a bare `uninstall` looked at and did not find is of no interest.
+            if direction == Direction::Install {
+                output::toned(Tone::Good, &format!("{clients}: {path} is up to date ({parts})."));
+            }
+            continue;
+        }
+        let removed = if change.after.is_none() { ", removed" } else { "" };
+        output::toned(Tone::Heading, &format!("{clients}: {path} ({parts}{removed})"));
+        for line in diff(change, secret) {
+            output::toned(tone_of(&line), &format!("  {line}"));
+        }
+    }
+    if direction == Direction::Uninstall && !changes.iter().any(Change::is_needed) {
+        output::toned(Tone::Good, "Nothing of WorkRail was found in these files.");
+    }
+}
+
+pub(super) fn written(done: Done, files: usize, backups: &[Option<Utf8PathBuf>]) {
+    match done {
+        Done::Nothing => {}
+        Done::DryRun => output::line("Nothing was written."),
+        Done::Written => {
+            for backup in backups.iter().flatten() {
+                output::line(&format!("Previous file saved as {backup}"));
+            }
+            let noun = if files == 1 { "file" } else { "files" };
+            output::line(&format!("{files} {noun} written."));
+        }
+    }
+}
+
+/// What is left for the user to do.
+pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Done) {
+    for Target { client, scope } in targets {
+        let missing: Vec<Part> =
+            parts.iter().copied().filter(|part| !client.parts(*scope).any(|own| own == *part)).collect();
+        if !missing.is_empty() {
+            let (client, scope) = (client.title(), scope.as_str());
+            output::toned(
+                Tone::Quiet,
+                &format!("{client} has no file for this at {scope} scope: {}.", listed(&missing)),
+            );
+        }
+        if let Some(note) = client.hooks_note()
+            && parts.contains(&Part::Hooks)
+        {
+            output::line(note);
+        }
+    }
+    if done == Done::Written {
+        output::line("Restart the client; it loads tools only at startup. Then ask it to list workflows.");
+    }
+    if is_http && targets.iter().any(|target| target.scope == Scope::Project) {
+        output::line(
+            "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"",
+        );
+    }
+}
+
+pub(super) fn as_json(
+    change: &Change,
+    backup: Option<&Utf8PathBuf>,
+    is_written: bool,
+    secret: Option<&HttpSecret>,
+) -> Value {
+    let names: Vec<&str> = change.clients.iter().map(|client| client.as_str()).collect();
+    let parts: Vec<&str> = change.parts.iter().map(|part| part.as_str()).collect();
+    json!({
+        "clients": names, "scope": change.scope.as_str(), "path": change.path, "parts": parts,
+        "changed": change.is_needed() && is_written, "removed": change.before.is_some() && change.after.is_none(),
+        "backup": backup, "diff": diff(change, secret),
+    })
+}
+
+pub(super) fn printed(client: Client, files: &[(Utf8PathBuf, String)], by_hand: Option<&str>) {
+    output::toned(Tone::Heading, &format!("{} ({})", client.title(), client.documentation()));
+    for (path, text) in files {
+        output::toned(Tone::Heading, path.as_str());
+        output::line(text);
+    }
+    if let Some(text) = by_hand {
+        output::line(text);
+    }
+}

@@ -1,0 +1,50 @@
+//! The hooks that clients' files name: what a host runs, and what keeps it from running them.
+
+use camino::Utf8PathBuf;
+
+use super::table::Content;
+use super::{Bases, Client, ClientError, Scope, edit, hooks};
+
+/// A hook in a client's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledHook {
+    pub client: Client,
+    pub scope: Scope,
+    pub path: Utf8PathBuf,
+    /// What `workrail hook` calls the host.
+    pub host: &'static str,
+    pub event: String,
+    /// As the host gives it to a shell.
+    pub command: String,
+}
+
+/// Every hook of ours in the files of all clients. A file that cannot be read is reported.
+pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for client in Client::ALL.iter().copied() {
+        for place in client.row().places {
+            let Content::Hooks(file) = &place.content else { continue };
+            let Some(path) = bases.place(place) else { continue };
+            let text = match edit::read(&path) {
+                Ok(Some(text)) => text,
+                Ok(None) => continue,
+                Err(error) => {
+                    unreadable.push(error);
+                    continue;
+                }
+            };
+            match hooks::installed(text.trim_start_matches('\u{feff}'), file) {
+                Ok(own) => found.extend(own.into_iter().map(|(event, command)| InstalledHook {
+                    client,
+                    scope: place.scope,
+                    path: path.clone(),
+                    host: file.host,
+                    event,
+                    command,
+                })),
+                Err(detail) => unreadable.push(ClientError::Malformed { path, detail }),
+            }
+        }
+    }
+    (found, unreadable)
+}

@@ -1,0 +1,250 @@
+//! Plans what setting WorkRail up changes, file by file, and carries it out.
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::edit::{self, Refusal};
+use super::ledger::{Ledger, ReceiptChange};
+use super::table::{Content, Place};
+use super::{Bases, Client, ClientError, ClientFile, Connection, Part, Scope, Setup};
+use crate::whole_file;
+
+/// A client that is set up, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub client: Client,
+    pub scope: Scope,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Intent<'a> {
+    Install(&'a Setup),
+    Uninstall,
+}
+
+/// What a file says, and what it is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub path: Utf8PathBuf,
+    /// Absent when the file does not exist yet.
+    pub before: Option<String>,
+    /// Absent when the file is to be removed.
+    pub after: Option<String>,
+    pub clients: Vec<Client>,
+    pub parts: Vec<Part>,
+    pub scope: Scope,
+    /// Whether `after` holds a secret: then only the user may read the file.
+    pub is_private: bool,
+    receipt: ReceiptChange,
+}
+
+impl Change {
+    pub fn is_needed(&self) -> bool {
+        self.before != self.after
+    }
+}
+
+/// A file and the places of the table that are in it, in the order of the table.
+struct FileEdits {
+    path: Utf8PathBuf,
+    scope: Scope,
+    places: Vec<(Client, &'static Place)>,
+}
+
+/// Every file that setting up or removing these parts is about, whether it has to change or not.
+///
+/// Nothing is written. One file that cannot be read or edited refuses the whole plan.
+pub fn plan(
+    targets: &[Target],
+    parts: &[Part],
+    intent: Intent<'_>,
+    bases: &Bases,
+    ledger: &Ledger,
+) -> Result<Vec<Change>, ClientError> {
+    let files = edited_files(targets, parts, bases);
+    let planned = files.iter().map(|file| match intent {
+        Intent::Install(setup) => installed(file, setup, bases, ledger).map(Some),
+        Intent::Uninstall => removed(file, targets, bases, ledger),
+    });
+    planned.filter_map(Result::transpose).collect()
+}
+
+fn edited_files(targets: &[Target], parts: &[Part], bases: &Bases) -> Vec<FileEdits> {
+    let mut files: Vec<FileEdits> = Vec::new();
+    for Target { client, scope } in targets {
+        let wanted = |place: &&Place| place.scope == *scope && parts.contains(&place.part);
+        for place in client.row().places.iter().filter(wanted) {
+            let Some(path) = bases.place(place) else { continue };
+            match files.iter_mut().find(|file| file.path == path) {
+                Some(file) => file.places.push((*client, place)),
+                None => files.push(FileEdits { path, scope: *scope, places: vec![(*client, place)] }),
+            }
+        }
+    }
+    files
+}
+
+fn refused(client: Client, place: &Place, path: &Utf8Path, refusal: Refusal) -> ClientError {
+    let path = path.to_owned();
+    match refusal {
+        Refusal::Malformed(detail) => ClientError::Malformed { path, detail },
+        Refusal::NotOurs => ClientError::NotOurs { path, part: place.part.as_str() },
+        Refusal::NoHttp => ClientError::NoHttp { client: client.as_str() },
+    }
+}
+
+/// Some editors leave a mark in front of a text; it stays where it is.
+fn split_mark(text: &str) -> (&str, &str) {
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => ("\u{feff}", rest),
+        None => ("", text),
+    }
+}
+
+fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) -> Result<Change, ClientError> {
+    let before = edit::read(&file.path)?;
+    let (mark, rest) = split_mark(before.as_deref().unwrap_or_default());
+    let mut text = before.is_some().then(|| rest.to_owned());
+    for (client, place) in &file.places {
+        let edited = edit::install(*client, place, setup, text.as_deref());
+        text = Some(edited.map_err(|refusal| refused(*client, place, &file.path, refusal))?);
+    }
+    // A place that had nothing to do makes no empty file.
+    let after = text.filter(|text| before.is_some() || !text.is_empty()).map(|text| format!("{mark}{text}"));
+    let receipt = match (&before, ledger.receipt(&file.path)) {
+        (Some(now), Some(receipt)) if receipt.is_of(now) => {
+            ReceiptChange::Record { original: receipt.original }
+        }
+        (Some(now), _) if holds_own(&file.path, now, bases) => ReceiptChange::Forget,
+        (_, _) => ReceiptChange::first(before.as_deref()),
+    };
+    let has_server = file.places.iter().any(|(_, place)| place.part == Part::Server);
+    let has_secret = matches!(setup.connection, Connection::Http { secret: Some(_), .. });
+    let is_private = has_server && has_secret && file.scope == Scope::User;
+    Ok(change(file, before, after, is_private, receipt))
+}
+
+fn change(
+    file: &FileEdits,
+    before: Option<String>,
+    after: Option<String>,
+    is_private: bool,
+    receipt: ReceiptChange,
+) -> Change {
+    let mut clients: Vec<Client> = file.places.iter().map(|(client, _)| *client).collect();
+    clients.dedup();
+    let mut parts: Vec<Part> = file.places.iter().map(|(_, place)| place.part).collect();
+    parts.dedup();
+    Change { path: file.path.clone(), before, after, clients, parts, scope: file.scope, is_private, receipt }
+}
+
+/// `None` for a file that another client still needs.
+fn removed(
+    file: &FileEdits,
+    targets: &[Target],
+    bases: &Bases,
+    ledger: &Ledger,
+) -> Result<Option<Change>, ClientError> {
+    if file.places.iter().any(|(_, place)| is_shared(place, &file.path, targets, bases)) {
+        return Ok(None);
+    }
+    let before = edit::read(&file.path)?;
+    let Some(now) = &before else {
+        return Ok(Some(change(file, None, None, false, ReceiptChange::Forget)));
+    };
+    let (mark, rest) = split_mark(now);
+    let mut text = Some(rest.to_owned());
+    for (client, place) in &file.places {
+        let Some(now) = text else { break };
+        text = edit::remove(place, &now).map_err(|refusal| refused(*client, place, &file.path, refusal))?;
+    }
+    let after = text.map(|text| format!("{mark}{text}"));
+    let is_rest = after.as_deref().is_none_or(|text| !holds_own(&file.path, text, bases));
+    let (after, receipt) = match ledger.receipt(&file.path) {
+        Some(receipt) if receipt.is_of(now) && is_rest => (receipt.original, ReceiptChange::Forget),
+        Some(receipt) if receipt.is_of(now) => (after, ReceiptChange::Record { original: receipt.original }),
+        Some(_) | None => (after, ReceiptChange::Forget),
+    };
+    Ok(Some(change(file, before, after, false, receipt)))
+}
+
+/// Whether another client that stays set up reads the same instructions.
+fn is_shared(place: &Place, path: &Utf8Path, targets: &[Target], bases: &Bases) -> bool {
+    if !matches!(place.content, Content::Instructions) {
+        return false;
+    }
+    let others = Client::ALL.iter().copied().filter(|client| {
+        !targets.contains(&Target { client: *client, scope: place.scope })
+            && client.row().places.iter().any(|other| {
+                matches!(other.content, Content::Instructions)
+                    && other.scope == place.scope
+                    && bases.place(other).as_deref() == Some(path)
+            })
+    });
+    let is_set_up = |file: &ClientFile| matches!(Client::command_in(file), Ok(Some(_)));
+    others
+        .flat_map(|client| client.server_files(bases))
+        .filter(|file| file.scope == place.scope)
+        .any(|file| is_set_up(&file))
+}
+
+/// Whether a text holds anything that WorkRail writes into this file, for whichever client.
+fn holds_own(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
+    let places = Client::ALL.iter().flat_map(|client| client.row().places);
+    let here = places.filter(|place| bases.place(place).as_deref() == Some(path));
+    let (_, rest) = split_mark(text);
+    here.into_iter().any(|place| match edit::remove(place, rest) {
+        Ok(left) => left.as_deref() != Some(rest),
+        // What cannot be read is not known to be free of ours.
+        Err(_) => true,
+    })
+}
+
+/// Writes a change; returns where the file as it was is kept.
+///
+/// The file is read once more: what its owner wrote since the change was planned is not lost.
+pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, ClientError> {
+    let unwritable = |detail: String| ClientError::Unwritable { path: change.path.clone(), detail };
+    if !change.is_needed() {
+        return Ok(None);
+    }
+    if edit::read(&change.path)? != change.before {
+        return Err(unwritable("it was changed by another program in the meantime; try again".to_owned()));
+    }
+    let written = |error: std::io::Error| unwritable(error.to_string());
+    let backup = match &change.before {
+        Some(text) => Some(ledger.back_up(&change.path, text).map_err(written)?),
+        None => None,
+    };
+    match &change.after {
+        Some(text) => {
+            ledger.note_folders(&change.path).map_err(written)?;
+            match change.is_private {
+                true => whole_file::write_private(&change.path, text).map_err(written)?,
+                false => whole_file::write(&change.path, text).map_err(written)?,
+            }
+        }
+        None => {
+            std::fs::remove_file(&change.path).map_err(written)?;
+            ledger.remove_folders(&change.path).map_err(written)?;
+        }
+    }
+    match (&change.receipt, &change.after) {
+        (ReceiptChange::Record { original }, Some(after)) => {
+            ledger.record(&change.path, original.as_deref(), after).map_err(written)?;
+        }
+        (ReceiptChange::Record { .. } | ReceiptChange::Forget, _) => ledger.forget(&change.path),
+    }
+    Ok(backup)
+}
+
+/// What each file would hold if it did not exist yet, to be copied by hand.
+pub fn printed(target: Target, parts: &[Part], setup: &Setup, bases: &Bases) -> Vec<(Utf8PathBuf, String)> {
+    let files = edited_files(&[target], parts, bases);
+    let shown = files.into_iter().filter_map(|file| {
+        let text = file.places.iter().try_fold(None::<String>, |text, (client, place)| {
+            edit::install(*client, place, setup, text.as_deref()).map(Some)
+        });
+        Some((file.path, text.ok().flatten()?))
+    });
+    shown.collect()
+}

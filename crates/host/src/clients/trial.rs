@@ -1,0 +1,172 @@
+//! Running hooks as their hosts do, and asking hosts whether they would.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use camino::Utf8Path;
+use serde_json::{Value, json};
+
+use super::InstalledHook;
+use crate::machine;
+
+/// As long as the entries let a hook run.
+const HOOK_MS_MAX: u64 = 10_000;
+/// Codex starts its server within this time.
+const CODEX_MS_MAX: u64 = 10_000;
+/// More than any answer of a hook.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+const POLL_MS: u64 = 5;
+
+/// What came of running a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookTrial {
+    Runs { after_ms: u64 },
+    Fails { why: String },
+}
+
+/// Runs a hook the way its host does: through a shell, in the project's folder, with the event on standard input.
+///
+/// The event is about a chat that does not exist, so it changes nothing.
+pub fn try_hook(hook: &InstalledHook, folder: &Utf8Path) -> HookTrial {
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(&hook.command).current_dir(folder);
+    let begun = Instant::now();
+    match run(command, &event(hook, folder), HOOK_MS_MAX) {
+        Ok(output) => judged(hook, &output, u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)),
+        Err(why) => HookTrial::Fails { why },
+    }
+}
+
+/// What hosts say about an event, under each of the names that they use.
+fn event(hook: &InstalledHook, folder: &Utf8Path) -> String {
+    let chat = "workrail-doctor";
+    json!({
+        "session_id": chat, "sessionId": chat, "conversation_id": chat,
+        "cwd": folder, "workspace_roots": [folder],
+        "hook_event_name": hook.event, "source": "startup",
+        "tool_name": "Read", "toolName": "view", "tool_input": {}, "toolArgs": {}, "command": "true",
+        "stop_hook_active": true, "stopHookActive": true, "status": "aborted",
+    })
+    .to_string()
+}
+
+struct Output {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
+    let answer = output.out.trim();
+    if let Some(why) = failure(output) {
+        return HookTrial::Fails { why };
+    }
+    // Silence is an answer, except to Cursor, which then blocks the tool.
+    let is_answer =
+        (answer.is_empty() && hook.host != "cursor") || serde_json::from_str::<Value>(answer).is_ok();
+    match is_answer {
+        true => HookTrial::Runs { after_ms },
+        false => HookTrial::Fails { why: "its answer is not JSON".to_owned() },
+    }
+}
+
+/// Why a hook counts as failed by how it ended; the numbers are those of every shell.
+fn failure(output: &Output) -> Option<String> {
+    let said = output.err.trim().lines().next().unwrap_or_default();
+    match output.code {
+        Some(0) => None,
+        Some(126) => Some("its program cannot be run".to_owned()),
+        Some(127) => Some("its program was not found".to_owned()),
+        Some(code) => Some(format!("it ended with exit code {code}: {said}")),
+        None => Some("it was ended by a signal".to_owned()),
+    }
+}
+
+fn run(mut command: Command, input: &str, limit_ms: u64) -> Result<Output, String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let input = input.to_owned();
+    if let Some(mut stdin) = child.stdin.take() {
+        // A hook that reads nothing closes its side; that is not an error.
+        std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
+    }
+    let (out, err) = (heard(child.stdout.take()), heard(child.stderr.take()));
+    let code = ended(&mut child, limit_ms)?;
+    let wait = Duration::from_millis(limit_ms);
+    let text = |heard: mpsc::Receiver<String>| heard.recv_timeout(wait).unwrap_or_default();
+    Ok(Output { code, out: text(out), err: text(err) })
+}
+
+fn ended(child: &mut Child, limit_ms: u64) -> Result<Option<i32>, String> {
+    let limit = Instant::now() + Duration::from_millis(limit_ms);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status.code()),
+            Ok(None) if Instant::now() < limit => std::thread::sleep(Duration::from_millis(POLL_MS)),
+            Ok(None) => {
+                end(child);
+                return Err(format!("it did not end within {} seconds", limit_ms / 1000));
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn end(child: &mut Child) {
+    // One that has ended already cannot be killed.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Everything that a pipe says, read beside the process.
+fn heard<R: Read + Send + 'static>(pipe: Option<R>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(pipe) = pipe {
+            let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
+        }
+        // Nobody waits for it any more.
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+/// Commands of hooks that Codex would skip, by what Codex itself says; `None` where it could not be asked.
+pub fn untrusted_by_codex(folder: &Utf8Path) -> Option<Vec<String>> {
+    let codex = machine::program("codex")?;
+    let mut command = Command::new(codex);
+    command.arg("app-server").current_dir(folder);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
+    let client = json!({ "name": "workrail", "version": env!("CARGO_PKG_VERSION") });
+    let calls = [
+        json!({ "id": 1, "method": "initialize", "params": { "clientInfo": client } }),
+        json!({ "method": "initialized" }),
+        json!({ "id": 2, "method": "hooks/list", "params": { "cwds": [folder] } }),
+    ];
+    let text: String = calls.iter().map(|call| format!("{call}\n")).collect();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(stdout.take(ANSWER_BYTES_MAX)).lines().map_while(Result::ok);
+        let mut answers = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        // Nobody waits for it any more.
+        let _ = sender.send(answers.find(|answer| answer["id"] == 2));
+    });
+    let asked = stdin.write_all(text.as_bytes());
+    let answer = match asked {
+        Ok(()) => receiver.recv_timeout(Duration::from_millis(CODEX_MS_MAX)).ok().flatten(),
+        Err(_) => None,
+    };
+    end(&mut child);
+    let found = answer?;
+    let folders = found["result"]["data"].as_array()?;
+    let hooks = folders.iter().filter_map(|folder| folder["hooks"].as_array()).flatten();
+    let skipped = hooks.filter(|hook| {
+        hook["trustStatus"] == "untrusted" || hook["trustStatus"] == "modified" || hook["enabled"] == false
+    });
+    Some(skipped.filter_map(|hook| hook["command"].as_str().map(str::to_owned)).collect())
+}
