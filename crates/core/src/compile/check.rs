@@ -60,7 +60,7 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Repo
             ("is an absolute path", format!("references are looked for inside {base}"))
         } else if leaves_folder(path) {
             ("leads out of its folder", format!("references are looked for inside {base} only"))
-        } else if library.is_missing(path) {
+        } else if library.is_missing(own.resolve_from, path) {
             ("was not found", format!("there is no such file in {base}"))
         } else {
             continue;
@@ -74,7 +74,9 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Repo
             .why(format!("{why}; runs report this one as not found"))
             .fix(match path.contains("://") {
                 true => "name the address in a prompt instead, or keep a copy of the document in the project",
-                false if library.is_missing(path) => "correct the path, or add the document",
+                false if library.is_missing(own.resolve_from, path) => {
+                    "correct the path, or add the document"
+                }
                 false => "move the document into the project, and write its relative path",
             }),
         );
