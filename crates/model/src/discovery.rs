@@ -34,7 +34,7 @@ pub enum Precedence {
     Bundled,
     Plugin,
     User,
-    /// A folder that the user registered or names in the environment.
+    // A folder that the user registered or names in the environment. Not a doc comment: it would split the flat schema.
     #[serde(rename = "folder")]
     Custom,
     Git,
