@@ -269,3 +269,77 @@ fn the_hotfix_workflow_of_the_guide_validates_without_a_word_and_is_formatted() 
     assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&value));
     home.done(&["workflow", "fmt", "--check", "team.hotfix.json"]);
 }
+
+/// Writes a workflow file beneath the home with one reference that is resolved from its package.
+fn with_package_reference(home: &Home, path: &str, source: &str) {
+    let workflow = json!({
+        "id": "team.packed", "name": "n", "description": "d", "version": "1.0.0",
+        "references": [{ "id": "r", "title": "t", "source": source, "purpose": "p", "authoritative": true,
+            "resolveFrom": "package" }],
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do." }],
+    });
+    home.write(&home.root().join(path), &workflow.to_string());
+}
+
+#[test]
+fn a_missing_document_of_the_package_is_reported_where_a_run_would_look_for_it() {
+    let home = author();
+    let warnings = |file: &str| {
+        let checked = home.run(&["workflow", "validate", "--json", file]).json();
+        let problems = checked["files"][0]["problems"].as_array().unwrap().clone();
+        problems.iter().map(|own| own["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // The package of a project's workflow is the project; of a user's, its folder.
+    with_package_reference(&home, "project/workflows/a.json", "docs/guide.md");
+    assert_eq!(warnings("workflows/a.json"), ["reference-source"]);
+    home.write(&home.project().join("docs/guide.md"), "# Guide\n");
+    assert_eq!(warnings("workflows/a.json"), <[&str; 0]>::default());
+    with_package_reference(&home, "home/.workrail/workflows/b.json", "docs/guide.md");
+    let user = home.root().join("home/.workrail/workflows");
+    assert_eq!(warnings(user.join("b.json").to_str().unwrap()), ["reference-source"]);
+    home.write(&user.join("docs/guide.md"), "# Guide\n");
+    assert_eq!(warnings(user.join("b.json").to_str().unwrap()), <[&str; 0]>::default());
+    // A file outside of every source has no package yet.
+    with_package_reference(&home, "elsewhere/c.json", "docs/guide.md");
+    assert_eq!(warnings(home.root().join("elsewhere/c.json").to_str().unwrap()), <[&str; 0]>::default());
+}
+
+#[test]
+fn migrate_moves_the_bindings_of_a_renamed_workflow() {
+    let home = author();
+    let workflow = json!({
+        "id": "release", "name": "n", "description": "d", "version": "1.0.0",
+        "extensionPoints": [{ "slotId": "checker", "purpose": "Who checks.", "default": "you" }],
+        "steps": [{ "id": "a", "title": "A", "prompt": "Ask {{wr.bindings.checker}}." }],
+    });
+    let bindings =
+        "{\n  \"release\": { \"checker\": \"the owner\" },\n  \"team.other\": { \"x\": \"y\" }\n}\n";
+    home.write(&home.project().join("workflows/release.json"), &workflow.to_string());
+    home.write(&home.project().join(".workrail/bindings.json"), bindings);
+    let read = || fs::read_to_string(home.project().join(".workrail/bindings.json")).unwrap();
+    let migrate = ["workflow", "migrate", "workflows", "--namespace", "team"];
+    let shown = home.done(&migrate).out;
+    assert!(shown.contains("the bindings of `release` become those of `team.release`"), "{shown}");
+    assert_eq!(read(), bindings, "nothing is written without --write");
+    home.done(&[&migrate[..], &["--write"]].concat());
+    assert_eq!(read(), bindings.replace("\"release\"", "\"team.release\""));
+    let prompts = home.done(&["workflow", "compile", "team.release", "--emit", "prompts"]).out;
+    assert!(prompts.contains("Ask the owner."), "{prompts}");
+}
+
+/// The whole file of the guide, and what its parts beside it say.
+#[test]
+fn the_workflow_in_the_guide_validates_without_a_word() {
+    let home = author();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/authoring.md");
+    let page = fs::read_to_string(page).unwrap();
+    let blocks = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let whole: Vec<&str> = blocks.filter(|block| block.contains("\"steps\"")).collect();
+    assert_eq!(whole.len(), 1);
+    put(&home, "team.hotfix.json", whole[0]);
+    home.write(&home.project().join("docs/runbook.md"), "# Runbook\n");
+    let checked = home.done(&["workflow", "validate", "--json", "team.hotfix.json"]).json();
+    for count in ["errors", "warnings", "hints"] {
+        assert_eq!(checked[count], json!(0), "{checked:#}");
+    }
+}

@@ -115,10 +115,7 @@ fn a_git_source_from_registering_to_removing() {
     assert_eq!(listed_ids(&home), ["team.hello"]);
     assert_eq!(home.run(&["workflow", "sources", "health"]).code, 0);
     let git = source(&home, "git");
-    assert_eq!(
-        (&git["state"], &git["usable"], &git["sourceKind"]),
-        (&json!("ok"), &json!(1), &json!("remote"))
-    );
+    assert_eq!((&git["state"], &git["usable"], &git["sourceKind"]), (&json!("ok"), &json!(1), &json!("git")));
 
     fs::rename(home.root().join("repo"), home.root().join("moved")).unwrap();
     assert_eq!(home.run(&["workflow", "sources", "sync"]).code, 1);
@@ -288,7 +285,7 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
     };
     assert_eq!(
         (&find("team.same")["name"], &find("team.same")["sourceKind"]),
-        (&json!("Git"), &json!("remote"))
+        (&json!("Git"), &json!("git"))
     );
     assert_eq!(find("team.part")["kind"], "routine");
     assert_eq!(find("old-plugin")["suggestedId"], "repo.old_plugin");
@@ -308,6 +305,17 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
         home.done(&["workflow", "list", "--all", "--json"]).out,
         home.done(&["workflow", "list", "--all", "--json"]).out
     );
+
+    let problems = home.run(&["workflow", "list", "--problems"]);
+    assert_eq!(problems.code, 1);
+    let files: Vec<&str> = problems.out.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(files, ["plugin acme/core.json (wr.small_change)", "git team/core.json (wr.small_change)"]);
+    let table = home.done(&["workflow", "list"]).out;
+    let row = table.lines().find(|line| line.starts_with("team.same")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..3], ["team.same", "Git", "git"]);
+    let agent = home.client().call("list_workflows", json!({})).text;
+    assert!(agent.contains("- team.same · Git (git, "), "{agent}");
+    assert!(agent.contains("- plugin acme/core.json") && !agent.contains("same.json"), "{agent}");
 
     let shown = home.done(&["workflow", "inspect", "team.same", "--json"]).json();
     assert_eq!(

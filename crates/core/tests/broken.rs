@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use workrail_core::compile::{Checked, CompileInput, Library, check};
+use workrail_model::compiled::ResolveFrom;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/broken")
@@ -29,7 +30,10 @@ fn checked(path: &Path) -> Checked {
     let bytes = std::fs::read(path).unwrap();
     let library = Library::EMPTY
         .with_workflows(["team.release".to_owned(), "team.rollback".to_owned()])
-        .with_missing_documents(["docs/release-runbok.md".to_owned()]);
+        .with_missing_documents([
+            (ResolveFrom::Workspace, "docs/release-runbok.md".to_owned()),
+            (ResolveFrom::Package, "runbok.md".to_owned()),
+        ]);
     check(CompileInput { library: &library, ..CompileInput::new(&bytes, "FILE") })
 }
 

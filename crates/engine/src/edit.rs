@@ -8,9 +8,9 @@ use workrail_core::discover::{plan, prompt_lines};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
-use workrail_model::discovery::PlanEntry;
+use workrail_model::discovery::{PlanEntry, Precedence};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::event::{Context, WorkflowSourceKind};
+use workrail_model::event::Context;
 use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
 use workrail_ports::workflow_source::Candidate;
@@ -27,7 +27,7 @@ pub use workrail_core::trial::TrialReport;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInSource {
     pub key: Sha256,
-    pub source_kind: WorkflowSourceKind,
+    pub source_kind: Precedence,
     /// Relative to its folder.
     pub reference: String,
     pub is_editable: bool,
@@ -75,7 +75,7 @@ pub fn file_key(file: &Candidate) -> Sha256 {
 fn described(file: &Candidate) -> FileInSource {
     FileInSource {
         key: file_key(file),
-        source_kind: file.precedence.source_kind(),
+        source_kind: file.precedence,
         reference: file.reference.clone(),
         is_editable: file.precedence.is_editable(),
     }
@@ -112,7 +112,7 @@ impl<S: Store> Engine<S> {
         let bytes = text.as_bytes();
         let workflow_id = authored_id(bytes);
         let bindings = self.bindings_of(workflow_id.as_ref())?;
-        let origin = Origin::of(about.source_kind);
+        let origin = Origin::of(about.source_kind.source_kind());
         let library = self.catalog.library(self.environment.workspace.as_ref());
         let checked = check(CompileInput {
             bindings: &bindings,

@@ -319,7 +319,7 @@ impl<S: Store> Engine<S> {
             facts,
             run: prepared.run,
             workflow: &prepared.workflow,
-            source_kind: prepared.source.kind,
+            source_kind: prepared.source.kind.source_kind(),
             source_ref: &prepared.source.reference,
             source_digest: Some(prepared.source_digest),
             context: prepared.context.clone(),

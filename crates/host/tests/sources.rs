@@ -9,7 +9,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::sources::Sources;
 use workrail_model::compiled::{ReferenceDeclaration, ResolveFrom};
 use workrail_model::discovery::Precedence;
-use workrail_model::event::WorkflowSourceKind;
 use workrail_ports::workflow_source::{Located, SourceFile, SourceListing, WorkflowSource};
 use workrail_ports::workspace::WorkspacePath;
 
@@ -271,7 +270,7 @@ fn references_stay_inside_their_base() {
             resolve_from,
         };
         let file = SourceFile {
-            kind: WorkflowSourceKind::User,
+            kind: Precedence::User,
             reference: "x.json".to_owned(),
             package: Some(scene.path("custom").to_string()),
         };

@@ -28,12 +28,14 @@ pub const LISTED_ERROR_BYTES_MAX: usize = 400;
 pub const KNOWN_IDS_MAX: usize = 20;
 
 /// Where a file is among the sources. Later ones win, except that nothing shadows the bundled `wr.*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Precedence {
     Bundled,
     Plugin,
     User,
-    /// A folder that the user names in the environment.
+    // A folder that the user registered or names in the environment. Not a doc comment: it would split the flat schema.
+    #[serde(rename = "folder")]
     Custom,
     Git,
     Project,
@@ -48,6 +50,18 @@ impl Precedence {
             Self::User | Self::Custom => WorkflowSourceKind::User,
             Self::Git => WorkflowSourceKind::Remote,
             Self::Project => WorkflowSourceKind::Project,
+        }
+    }
+
+    /// What people and agents read: the word by which such a source is registered.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bundled => "bundled",
+            Self::Plugin => "plugin",
+            Self::User => "user",
+            Self::Custom => "folder",
+            Self::Git => "git",
+            Self::Project => "project",
         }
     }
 
@@ -90,7 +104,7 @@ pub struct ListedWorkflow {
     /// What a legacy id should be renamed to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggested_id: Option<String>,
-    pub source_kind: WorkflowSourceKind,
+    pub source_kind: Precedence,
     /// What a run that starts now is pinned to.
     pub workflow_hash: WorkflowHash,
     pub name: String,
@@ -142,7 +156,7 @@ pub struct WorkflowGroup {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnusableFile {
-    pub source_kind: WorkflowSourceKind,
+    pub source_kind: Precedence,
     /// As found beneath its source.
     pub file: String,
     /// When the file can be read that far.
@@ -304,7 +318,7 @@ pub struct WorkflowInspection {
     pub canonical_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggested_id: Option<String>,
-    pub source_kind: WorkflowSourceKind,
+    pub source_kind: Precedence,
     /// The file beneath its source.
     pub source_ref: String,
     pub workflow_hash: WorkflowHash,

@@ -2,14 +2,13 @@
 
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::Precedence;
-use workrail_model::event::WorkflowSourceKind;
 
 use crate::workspace::WorkspacePath;
 
 /// Where an authored file came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    pub kind: WorkflowSourceKind,
+    pub kind: Precedence,
     /// Opaque; meaningful within its kind. Never an absolute path.
     pub reference: String,
     /// What references resolved from the package are relative to. For the adapter alone: never recorded.

@@ -94,7 +94,7 @@ impl Administration for ConsoleEnvironment {
                 fix: own.fix,
             });
             SourceInfo {
-                kind: sources::kind(report.precedence),
+                kind: report.precedence.word(),
                 name: report.name,
                 place: report.place,
                 state: report.state.as_str(),

@@ -7,7 +7,7 @@ use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
 use workrail_host::sources::SourceState;
 use workrail_host::workspace::default_workspace;
-use workrail_model::event::WorkflowSourceKind;
+use workrail_model::discovery::Precedence;
 
 use super::Findings;
 use crate::{install, settings, version};
@@ -165,12 +165,13 @@ fn workflows(findings: &mut Findings) {
             WORKFLOWS,
             format!("{} cannot be used: {first}", file.file),
             match file.source_kind {
-                WorkflowSourceKind::Project => format!("workrail workflow validate {}", file.file),
+                Precedence::Project => format!("workrail workflow validate {}", file.file),
                 // Its name is relative to a folder that is not this one.
-                WorkflowSourceKind::Bundled
-                | WorkflowSourceKind::User
-                | WorkflowSourceKind::Remote
-                | WorkflowSourceKind::Plugin => "workrail workflow list --problems".to_owned(),
+                Precedence::Bundled
+                | Precedence::Plugin
+                | Precedence::User
+                | Precedence::Custom
+                | Precedence::Git => "workrail workflow list --problems".to_owned(),
             },
         );
     }

@@ -14,7 +14,6 @@ use workrail_model::discovery::{
 use workrail_ports::workspace::WorkspacePath;
 
 use super::pinned;
-use super::sources::kind;
 use crate::layout::wrapped;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -103,7 +102,7 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
         return done;
     }
     if !arguments.problems {
-        let rows = workflows.iter().map(|own| row(own, &label(&catalog, own, workspace.as_ref())));
+        let rows = workflows.iter().map(row);
         match output::columns() {
             Some(width) => rows.for_each(|row| paragraph(&row, width)),
             None => output::table(&["workflow", "name", "source", "version", "what it is for"], rows),
@@ -126,12 +125,6 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
     done
 }
 
-/// What kind of source a workflow comes from: recorded runs know fewer kinds than people register.
-fn label(catalog: &Catalog, workflow: &ListedWorkflow, workspace: Option<&WorkspacePath>) -> String {
-    let owner = catalog.claimants(&workflow.workflow_id, workspace).into_iter().next();
-    owner.map_or_else(|| word(&workflow.source_kind), |own| kind(own.precedence).to_owned())
-}
-
 /// A row for a terminal, on which the five columns have no room beside each other.
 fn paragraph(row: &[String], width: usize) {
     let [id, name, source, version, what] = row else { return };
@@ -141,7 +134,7 @@ fn paragraph(row: &[String], width: usize) {
     }
 }
 
-fn row(workflow: &ListedWorkflow, source: &str) -> Vec<String> {
+fn row(workflow: &ListedWorkflow) -> Vec<String> {
     let routine = match workflow.kind {
         WorkflowKind::Workflow => "",
         WorkflowKind::Routine => " (routine)",
@@ -150,23 +143,15 @@ fn row(workflow: &ListedWorkflow, source: &str) -> Vec<String> {
     vec![
         format!("{}{routine}{rename}", workflow.workflow_id),
         workflow.name.clone(),
-        source.to_owned(),
+        workflow.source_kind.word().to_owned(),
         workflow.version.clone(),
         workflow.description.clone(),
     ]
 }
 
-/// A closed set in its written form.
-fn word(value: &impl serde::Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(Json::String(text)) => text,
-        Ok(_) | Err(_) => String::new(),
-    }
-}
-
 fn problem(file: &UnusableFile) {
     let id = file.workflow_id.as_ref().map_or(String::new(), |id| format!(" ({id})"));
-    output::toned(Tone::Bad, &format!("{} {}{id}", word(&file.source_kind), file.file));
+    output::toned(Tone::Bad, &format!("{} {}{id}", file.source_kind.word(), file.file));
     for error in &file.errors {
         output::line(&format!("  {error}"));
     }
@@ -219,9 +204,7 @@ fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(
     let mut whole = whole.map_err(|error| Failure::Environment(error.to_string()))?;
     let claimants: Vec<Json> = claimants
         .iter()
-        .map(
-            |own| json!({ "source": kind(own.precedence), "file": own.reference, "state": fate(own.choice) }),
-        )
+        .map(|own| json!({ "source": own.precedence, "file": own.reference, "state": fate(own.choice) }))
         .collect();
     if let Json::Object(members) = &mut whole {
         // Words for agents, whose next call is not a person's.
@@ -238,7 +221,7 @@ fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
     output::line(&found.description);
     output::line("");
     for own in claimants {
-        let text = format!("  {:<10} {} {}", fate(own.choice), kind(own.precedence), own.reference);
+        let text = format!("  {:<10} {} {}", fate(own.choice), own.precedence.word(), own.reference);
         output::toned(if own.choice == Choice::Chosen { Tone::Good } else { Tone::Quiet }, &text);
     }
     output::line(&format!("  {:<10} {}", "hash", found.workflow_hash));

@@ -10,9 +10,8 @@ use workrail_engine::versions::{PinnedVersion, StepPreview, WorkflowVersions};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::discovery::{
-    ListedWorkflow, PlanEntry, Staleness, UnusableFile, WorkflowInspection, WorkflowKind,
+    ListedWorkflow, PlanEntry, Precedence, Staleness, UnusableFile, WorkflowInspection, WorkflowKind,
 };
-use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::text::clean;
 
@@ -70,13 +69,14 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
     Ok(Page { title: "Workflows".to_owned(), parts })
 }
 
-pub(super) fn source(kind: WorkflowSourceKind) -> &'static str {
+pub(super) fn source(kind: Precedence) -> &'static str {
     match kind {
-        WorkflowSourceKind::Bundled => "Bundled",
-        WorkflowSourceKind::Plugin => "Plugins",
-        WorkflowSourceKind::User => "Yours",
-        WorkflowSourceKind::Remote => "Git sources",
-        WorkflowSourceKind::Project => "This project",
+        Precedence::Bundled => "Bundled",
+        Precedence::Plugin => "Plugins",
+        Precedence::User => "Yours",
+        Precedence::Custom => "Folders",
+        Precedence::Git => "Git sources",
+        Precedence::Project => "This project",
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Migration {
     Id { from: String, to: String },
     /// A delegation to a workflow that is renamed in the same call.
     Delegation { from: String, to: String },
+    /// What the workspace chose for the extension points of a workflow that is renamed in the same call.
+    Bindings { from: String, to: String },
     /// An older spelling of a field.
     Spelling { from: String, to: String },
 }
@@ -43,6 +45,7 @@ impl Migration {
         match self {
             Self::Id { from, to } => format!("the id `{from}` becomes `{to}`"),
             Self::Delegation { from, to } => format!("a delegation to `{from}` becomes one to `{to}`"),
+            Self::Bindings { from, to } => format!("the bindings of `{from}` become those of `{to}`"),
             Self::Spelling { from, to } => format!("`{from}` is now spelled `{to}`"),
         }
     }
@@ -78,7 +81,22 @@ pub fn migrated(text: &str, renames: &Renames) -> Option<Migrated> {
     let root = parsed.value.as_ref()?.as_object()?;
     let mut editor = Editor { text, renames, edits: Vec::new(), changes: Vec::new() };
     editor.root(root);
-    let Editor { mut edits, changes, .. } = editor;
+    editor.done()
+}
+
+/// A workspace's bindings with the sections of renamed workflows under their new ids; `None` if it is not JSON.
+pub fn migrated_bindings(text: &str, renames: &Renames) -> Option<Migrated> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
+    let root = parsed.value.as_ref()?.as_object()?;
+    let mut editor = Editor { text, renames, edits: Vec::new(), changes: Vec::new() };
+    // A flat file is for every workflow: its keys are slots.
+    for section in root.properties.iter().filter(|own| own.value.as_object().is_some()) {
+        editor.section(section);
+    }
+    editor.done()
+}
+
+fn applied(text: &str, mut edits: Vec<Edit>) -> Option<String> {
     edits.sort_by_key(|edit| edit.start);
     let mut out = String::with_capacity(text.len());
     let mut end = 0;
@@ -88,7 +106,7 @@ pub fn migrated(text: &str, renames: &Renames) -> Option<Migrated> {
         end = edit.end;
     }
     out.push_str(text.get(end..)?);
-    Some(Migrated { text: out, changes })
+    Some(out)
 }
 
 struct Edit {
@@ -105,6 +123,18 @@ struct Editor<'t> {
 }
 
 impl Editor<'_> {
+    fn done(self) -> Option<Migrated> {
+        Some(Migrated { text: applied(self.text, self.edits)?, changes: self.changes })
+    }
+
+    fn section(&mut self, section: &ObjectProp<'_>) {
+        let from = section.name.as_str().to_owned();
+        let Some(to) = self.renames.get(&from).map(ToString::to_string) else { return };
+        let range = section.name.range();
+        self.replace(range.start, range.end, format!("\"{to}\""));
+        self.changes.push(Migration::Bindings { from, to });
+    }
+
     fn replace(&mut self, start: usize, end: usize, replacement: String) {
         self.edits.push(Edit { start, end, replacement });
     }

@@ -8,4 +8,4 @@ mod migrate;
 
 pub use inputs::{HashInputs, hash_inputs};
 pub use layout::formatted;
-pub use migrate::{Migrated, Migration, Renames, migrated, renamed};
+pub use migrate::{Migrated, Migration, Renames, migrated, migrated_bindings, renamed};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use workrail_model::capability::Capability;
 use workrail_model::compiled::{AssessmentDefinition, CompiledStep, CompiledWorkflow, ResolveFrom};
 use workrail_model::limits::{PINNED_WORKFLOW_BYTES_MAX, RENDERED_STEP_BYTES_MAX};
+use workrail_model::name::StepId;
 
 use super::Library;
 use super::diagnostic::Code;
@@ -60,7 +61,7 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Repo
             ("is an absolute path", format!("references are looked for inside {base}"))
         } else if leaves_folder(path) {
             ("leads out of its folder", format!("references are looked for inside {base} only"))
-        } else if library.is_missing(path) {
+        } else if library.is_missing(own.resolve_from, path) {
             ("was not found", format!("there is no such file in {base}"))
         } else {
             continue;
@@ -74,7 +75,9 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Repo
             .why(format!("{why}; runs report this one as not found"))
             .fix(match path.contains("://") {
                 true => "name the address in a prompt instead, or keep a copy of the document in the project",
-                false if library.is_missing(path) => "correct the path, or add the document",
+                false if library.is_missing(own.resolve_from, path) => {
+                    "correct the path, or add the document"
+                }
                 false => "move the document into the project, and write its relative path",
             }),
         );
@@ -226,6 +229,19 @@ pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report
     }
 }
 
+/// The steps whose text cannot fit. Rendering every step is most of the work of compiling, so it is left out where all that
+/// was written could not fill one step.
+fn steps_over_budget(workflow: &CompiledWorkflow, text_bytes: usize) -> Vec<&StepId> {
+    /// A step shows an authored text at most twice, and an unset variable at most doubles it.
+    const GROWTH_MAX: usize = 4;
+    /// Built-in texts of a step: its contract with the shape to fill in, and the sentences around everything.
+    const BUILT_IN_BYTES: usize = 64 * 1024;
+    if text_bytes.saturating_mul(GROWTH_MAX).saturating_add(BUILT_IN_BYTES) <= RENDERED_STEP_BYTES_MAX {
+        return Vec::new();
+    }
+    too_long_as_authored(workflow)
+}
+
 /// The compiled form, and every text in it, is within its limits.
 pub(super) fn sizes(
     workflow: &CompiledWorkflow,
@@ -233,7 +249,7 @@ pub(super) fn sizes(
     places: &BTreeMap<String, DocPath>,
     report: &mut Report,
 ) {
-    for step_id in too_long_as_authored(workflow) {
+    for step_id in steps_over_budget(workflow, text_bytes) {
         let at = places.get(step_id.as_str()).cloned().unwrap_or_else(|| DocPath::root().key("steps"));
         report.push(
             DraftDiagnostic::on(Code::StepTooLong, &at)

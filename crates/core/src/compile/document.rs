@@ -241,9 +241,9 @@ impl Reader<'_> {
         let mut members: Vec<Member> = Vec::with_capacity(object.properties.len());
         let mut seen = std::collections::BTreeSet::new();
         for property in &object.properties {
-            let key = property.name.as_str().to_owned();
+            let key = property.name.as_str();
             let key_span = self.span(property.name.range());
-            if !seen.insert(key.clone()) {
+            if !seen.insert(key) {
                 self.report.push(
                     DraftDiagnostic::at(Code::DuplicateKey, key_span)
                         .message(format!("the key `{key}` occurs twice in this object"))
@@ -253,7 +253,7 @@ impl Reader<'_> {
                 continue;
             }
             let value = self.node(&property.value, depth + 1)?;
-            members.push(Member { key, key_span, value });
+            members.push(Member { key: key.to_owned(), key_span, value });
         }
         Some(members)
     }

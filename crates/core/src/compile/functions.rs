@@ -104,23 +104,24 @@ impl<'a> Visible<'a> {
 struct SoughtNames<'n> {
     names: BTreeSet<&'n str>,
     lengths: BTreeSet<usize>,
-    first_bytes: BTreeSet<u8>,
+    /// By byte, because this is asked for every byte of every text.
+    first_bytes: [bool; 256],
 }
 
 impl<'n> SoughtNames<'n> {
     fn new(names: impl Iterator<Item = &'n str>) -> Self {
         let names: BTreeSet<&str> = names.collect();
-        Self {
-            lengths: names.iter().map(|name| name.len()).collect(),
-            first_bytes: names.iter().filter_map(|name| name.bytes().next()).collect(),
-            names,
+        let mut first_bytes = [false; 256];
+        for byte in names.iter().filter_map(|name| name.bytes().next()) {
+            first_bytes[usize::from(byte)] = true;
         }
+        Self { lengths: names.iter().map(|name| name.len()).collect(), first_bytes, names }
     }
 
     /// Adds the names that stand anywhere in the text; a name that was found is not looked for again.
     fn look_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
         for (at, byte) in text.bytes().enumerate() {
-            if !self.first_bytes.contains(&byte) {
+            if !self.first_bytes[usize::from(byte)] {
                 continue;
             }
             for length in &self.lengths {

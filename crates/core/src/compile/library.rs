@@ -5,12 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use workrail_model::compiled::ResolveFrom;
+
 /// Workflows and routines beside the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
     workflow_ids: Option<BTreeSet<String>>,
     routines: BTreeMap<String, Vec<u8>>,
-    missing_documents: BTreeSet<String>,
+    missing_documents: BTreeSet<(ResolveFrom, String)>,
 }
 
 impl Library {
@@ -39,15 +41,15 @@ impl Library {
         self
     }
 
-    /// Paths of references that were looked for and not found.
+    /// References that were looked for and not found, each by where its path starts.
     #[must_use]
-    pub fn with_missing_documents(mut self, paths: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_missing_documents(mut self, paths: impl IntoIterator<Item = (ResolveFrom, String)>) -> Self {
         self.missing_documents.extend(paths);
         self
     }
 
-    pub(super) fn is_missing(&self, path: &str) -> bool {
-        self.missing_documents.contains(path)
+    pub(super) fn is_missing(&self, from: ResolveFrom, path: &str) -> bool {
+        self.missing_documents.iter().any(|(base, missing)| *base == from && missing == path)
     }
 
     pub(super) fn workflow_ids(&self) -> Option<&BTreeSet<String>> {

@@ -102,11 +102,11 @@ pub(super) fn too_deep(at: Span) -> DraftDiagnostic {
 /// A string with a line break or another control character in it, which JSON forbids.
 pub(super) fn raw_control(text: &str, span: Span) -> Option<DraftDiagnostic> {
     let inner = text.get(span.start..span.end)?;
-    let (offset, found) =
-        inner.char_indices().find(|(_, c)| c.is_control() && *c != '\u{7f}' && (*c as u32) < 0x20)?;
+    // Every byte of a longer character is above these.
+    let (offset, found) = inner.bytes().enumerate().find(|(_, byte)| *byte < 0x20)?;
     let (what, instead) = match found {
-        '\n' | '\r' => ("a line break", "\\n"),
-        '\t' => ("a tab", "\\t"),
+        b'\n' | b'\r' => ("a line break", "\\n"),
+        b'\t' => ("a tab", "\\t"),
         _ => ("a control character", "\\u00XX"),
     };
     let start = span.start + offset;

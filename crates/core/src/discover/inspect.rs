@@ -5,15 +5,15 @@ use workrail_model::compiled::{BindingSource, CompiledWarning, CompiledWorkflow,
 use workrail_model::digest::WorkflowHash;
 use workrail_model::discovery::{
     AUTHORING_SPEC_VERSION, DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus,
-    InspectMode, InspectedBinding, InspectedContract, InspectedReference, Staleness, WorkflowInspection,
+    InspectMode, InspectedBinding, InspectedContract, InspectedReference, Precedence, Staleness,
+    WorkflowInspection,
 };
-use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Autonomy, RiskPolicy};
 use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
 
-use super::list::{GOAL_WANTED, legacy_text, source_word};
+use super::list::{GOAL_WANTED, legacy_text};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
 use crate::compile::{Code, Diagnostics, Severity};
 
@@ -26,7 +26,7 @@ const LINE_BYTES_MAX: usize = 600;
 pub struct Inspected<'a> {
     pub workflow: &'a CompiledWorkflow,
     pub hash: WorkflowHash,
-    pub source_kind: WorkflowSourceKind,
+    pub source_kind: Precedence,
     pub reference: &'a str,
     /// What the call named, when it is another id than the workflow's own.
     pub asked: Option<&'a WorkflowId>,
@@ -204,7 +204,7 @@ fn metadata(body: &WorkflowInspection) -> Vec<String> {
         one_line(&body.description, LINE_BYTES_MAX),
         format!(
             "Source: {} {}. Hash: {}. {}, {}.",
-            source_word(body.source_kind),
+            body.source_kind.word(),
             one_line(&body.source_ref, 200),
             body.workflow_hash,
             counted(body.step_count, "step"),

@@ -7,9 +7,9 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
     DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus, LISTED_DESCRIPTION_BYTES_MAX,
-    LISTED_PROBLEMS_MAX, ListedWorkflow, Staleness, UnusableFile, WorkflowGroup, WorkflowKind, WorkflowList,
+    LISTED_PROBLEMS_MAX, ListedWorkflow, Precedence, Staleness, UnusableFile, WorkflowGroup, WorkflowKind,
+    WorkflowList,
 };
-use workrail_model::event::WorkflowSourceKind;
 use workrail_model::name::WorkflowId;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
@@ -33,7 +33,7 @@ const GROUPS_MAX: usize = 40;
 pub struct Summary {
     pub id: WorkflowId,
     pub kind: WorkflowKind,
-    pub source_kind: WorkflowSourceKind,
+    pub source_kind: Precedence,
     /// Of the file's bytes.
     pub source: Sha256,
     pub hash: WorkflowHash,
@@ -52,7 +52,7 @@ impl Summary {
     pub fn new(
         workflow: &CompiledWorkflow,
         hash: WorkflowHash,
-        source_kind: WorkflowSourceKind,
+        source_kind: Precedence,
         reference: &str,
         source: Sha256,
     ) -> Self {
@@ -85,10 +85,13 @@ impl Summary {
     pub fn suggested(&self, is_taken: impl Fn(&str) -> bool) -> Option<String> {
         match IdStatus::of(&self.id) {
             IdStatus::Namespaced => None,
-            IdStatus::Legacy => {
-                suggested_id(self.id.as_str(), Origin::of(self.source_kind), self.source, is_taken)
-                    .map(|id| id.to_string())
-            }
+            IdStatus::Legacy => suggested_id(
+                self.id.as_str(),
+                Origin::of(self.source_kind.source_kind()),
+                self.source,
+                is_taken,
+            )
+            .map(|id| id.to_string()),
         }
     }
 }
@@ -313,21 +316,11 @@ fn line(workflow: &ListedWorkflow) -> String {
         "- {routine}{} · {} ({}, {}, {}){tags}: {}",
         workflow.workflow_id,
         workflow.name,
-        source_word(workflow.source_kind),
+        workflow.source_kind.word(),
         workflow.version,
         &workflow.workflow_hash.digest().hex()[..8],
         workflow.description,
     )
-}
-
-pub(super) fn source_word(kind: WorkflowSourceKind) -> &'static str {
-    match kind {
-        WorkflowSourceKind::Bundled => "bundled",
-        WorkflowSourceKind::User => "user",
-        WorkflowSourceKind::Project => "project",
-        WorkflowSourceKind::Remote => "remote",
-        WorkflowSourceKind::Plugin => "plugin",
-    }
 }
 
 /// What follows the list: legacy ids and files that cannot be used.
@@ -356,7 +349,7 @@ fn rename_line(workflow: &ListedWorkflow) -> String {
 
 fn unusable_line(file: &UnusableFile) -> String {
     let id = file.workflow_id.as_ref().map_or_else(String::new, |id| format!(" (`{id}`)"));
-    let mut text = format!("- {} {}{id}", source_word(file.source_kind), one_line(&file.file, 200));
+    let mut text = format!("- {} {}{id}", file.source_kind.word(), one_line(&file.file, 200));
     for error in &file.errors {
         text.push_str("\n    ");
         text.push_str(error);

@@ -18,8 +18,7 @@ pub use provenance::{LineOrigin, PromptLine, prompt_lines};
 pub use select::{Choice, Claim, Selection, kind_of, select};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
-use workrail_model::discovery::Staleness;
-use workrail_model::event::WorkflowSourceKind;
+use workrail_model::discovery::{Precedence, Staleness};
 
 /// Ends a line that was cut to fit into a list.
 const CUT: &str = " …";
@@ -39,8 +38,8 @@ pub(crate) fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
 }
 
 /// Whether the author's stamp is of today's rules; bundled files need none.
-fn staleness(workflow: &CompiledWorkflow, source: WorkflowSourceKind) -> Option<Staleness> {
-    (source != WorkflowSourceKind::Bundled).then(|| Staleness::of(workflow.validated_against_spec_version))
+fn staleness(workflow: &CompiledWorkflow, source: Precedence) -> Option<Staleness> {
+    (source != Precedence::Bundled).then(|| Staleness::of(workflow.validated_against_spec_version))
 }
 
 /// Authored text as one line of at most `max` bytes: control characters would break the list.

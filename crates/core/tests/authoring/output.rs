@@ -172,6 +172,9 @@ fn criteria_and_assessments_are_both_enforced() {
 }
 
 #[test_case(json!([{ "type": "contains", "value": "Done", "message": "m" }]), "done", false; "contains is exact")]
+#[test_case(json!([{ "type": "contains", "value": "Answer:", "message": "m" }]), "**Answer**: 3", true; "emphasis before the colon")]
+#[test_case(json!([{ "type": "contains", "value": "Answer:", "message": "m" }]), "**Answer:** 3", true; "emphasis around the colon")]
+#[test_case(json!([{ "type": "contains", "value": "a*b", "message": "m" }]), "ab", false; "marks that are asked for count")]
 #[test_case(json!([{ "type": "regex", "pattern": "^(?!.*TODO).*$", "flags": "s", "message": "m" }]), "a\nTODO", false; "look-ahead fails")]
 #[test_case(json!([{ "type": "regex", "pattern": "^(?!.*TODO).*$", "flags": "s", "message": "m" }]), "a\nb", true; "look-ahead passes")]
 #[test_case(json!([{ "type": "regex", "pattern": "RESULT", "flags": "i", "message": "m" }]), "the result", true; "ignore case")]
@@ -186,6 +189,48 @@ fn criteria(criteria: Value, notes: &str, passes: bool) {
     let workflow = compiled(&one(json!({ "validationCriteria": criteria })));
     let check = checked(&workflow, Some(notes), &[], json!({}));
     assert_eq!(check.findings.is_empty(), passes, "{:?}", check.findings);
+}
+
+#[test]
+fn a_near_miss_is_named() {
+    let criteria = json!([{ "type": "contains", "value": "Answer:", "message": "Write the answer." }]);
+    let workflow = compiled(&one(json!({ "validationCriteria": criteria })));
+    let message = |notes: &str| {
+        let check = checked(&workflow, Some(notes), &[], json!({}));
+        check.findings[0].1.message.as_str().to_owned()
+    };
+    insta::assert_snapshot!([message("**answer:** 3"), message("It is 3.")].join("\n"));
+}
+
+#[test_case("Look again." => "Look again. Then assess again and resubmit."; "plain guidance")]
+#[test_case("Look again. Then rate again." => "Look again. Then assess again and resubmit."; "the author says so at the end")]
+#[test_case("Look, then rate again. List the rest." => "Look, then rate again. List the rest. Then resubmit."; "the author says so before")]
+fn a_follow_up_asks_once_for_another_rating(guidance: &str) -> String {
+    let mut source = assessed();
+    source["steps"][0]["assessmentConsequences"][0]["effect"]["guidance"] = json!(guidance);
+    let artifact = json!({ "kind": "wr.assessment", "dimensions": { "confidence": "low" } });
+    let check = checked(&compiled(&source), Some("Looked at it."), &[artifact], json!({}));
+    check.findings[0].1.suggested_fix.as_ref().unwrap().as_str().to_owned()
+}
+
+/// G46: what a step says about its proof and the proof itself do not contradict each other.
+#[test_case("passed", "passed", &[]; "both passed")]
+#[test_case("partial", "failed", &[]; "both negative")]
+#[test_case("partial", "passed", &[BlockerCode::MissingContextKey]; "partial is not passed")]
+#[test_case("failed", "passed", &[BlockerCode::MissingContextKey]; "failed is not passed")]
+fn passed_beside_a_report_that_did_not_pass_is_refused(
+    result: &str,
+    verified: &str,
+    expected: &[BlockerCode],
+) {
+    let workflow = compiled(&one(json!({
+        "outputContract": { "contractRef": "wr.contracts.verification_report" },
+        "sets": { "verified": { "values": ["passed", "failed", "stuck"] } },
+    })));
+    let report = json!({ "kind": "wr.verification_report", "result": result,
+        "checks": [{ "name": "on the old printer", "result": "skipped" }] });
+    let check = checked(&workflow, None, &[report], json!({ "verified": verified }));
+    assert_eq!(codes(&check), expected, "{:?}", check.findings);
 }
 
 #[test]

@@ -184,11 +184,10 @@ impl Catalog {
                 .map_err(|cause| CompileFailure::Outside(error::bindings(&bindings.reference, &cause)))?,
             (None, _) | (_, None) => Bindings::new(),
         };
-        let kind = file.precedence.source_kind();
         let calls_a_template = bytes.windows(CALL.len()).any(|part| part == CALL);
         let library = if calls_a_template { self.routines_of(listing) } else { Library::EMPTY };
         let input = CompileInput {
-            origin: Origin::of(kind),
+            origin: Origin::of(file.precedence.source_kind()),
             bindings: &chosen,
             library: &library,
             ..CompileInput::new(&bytes, &file.reference)
@@ -198,7 +197,7 @@ impl Catalog {
             return Err(CompileFailure::Diagnostics(checked.diagnostics));
         };
         let hash = workflow.hash().map_err(|cause| outside(&cause.to_string()))?;
-        let summary = Arc::new(Summary::new(&workflow, hash, kind, &file.reference, digest));
+        let summary = Arc::new(Summary::new(&workflow, hash, file.precedence, &file.reference, digest));
         Ok((workflow, summary, checked.diagnostics))
     }
 }
@@ -229,11 +228,7 @@ fn routines(claims: &[Claim], selection: &Selection) -> Vec<usize> {
 }
 
 pub(super) fn source_of(file: &Candidate) -> SourceFile {
-    SourceFile {
-        kind: file.precedence.source_kind(),
-        reference: file.reference.clone(),
-        package: file.package.clone(),
-    }
+    SourceFile { kind: file.precedence, reference: file.reference.clone(), package: file.package.clone() }
 }
 
 /// What is said about a claim that was not granted; nothing where precedence did its work.
@@ -268,7 +263,7 @@ fn refused(
 ) -> UnusableFile {
     let shown = errors.iter().take(LISTED_ERRORS_MAX);
     UnusableFile {
-        source_kind: precedence.source_kind(),
+        source_kind: precedence,
         file: reference.to_owned(),
         workflow_id: id.map(ToString::to_string),
         errors: shown.map(|error| truncate_with_marker(error, LISTED_ERROR_BYTES_MAX).into_owned()).collect(),

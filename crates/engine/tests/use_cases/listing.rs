@@ -7,7 +7,6 @@ use test_case::test_case;
 use workrail_engine::request::ListWorkflows;
 use workrail_model::discovery::{DISCOVERY_TEXT_BYTES_MAX, Precedence, WorkflowKind, WorkflowList};
 use workrail_model::error::ErrorCode;
-use workrail_model::event::WorkflowSourceKind;
 
 use crate::scene::{Scene, authored, workflow};
 
@@ -48,7 +47,7 @@ fn the_hash_that_is_listed_is_the_hash_that_runs_are_pinned_to() {
     for listed in scene.list().workflows {
         let started = scene.start(listed.workflow_id.as_str()).unwrap();
         assert_eq!(started.workflow_hash, listed.workflow_hash, "{}", listed.workflow_id);
-        assert_eq!(started.workflow_source_kind, listed.source_kind);
+        assert_eq!(started.workflow_source_kind, listed.source_kind.source_kind());
         assert!(listed.workflow_id.as_str() != "team.bound" || listed.workflow_hash != unbound);
     }
 }
@@ -57,13 +56,9 @@ fn the_hash_that_is_listed_is_the_hash_that_runs_are_pinned_to() {
 fn nothing_takes_over_a_bundled_id_and_the_attempt_is_listed() {
     let scene = library();
     let before = scene.start("wr.small_change").unwrap().workflow_hash;
-    for (precedence, kind) in [
-        (Precedence::Plugin, WorkflowSourceKind::Plugin),
-        (Precedence::User, WorkflowSourceKind::User),
-        (Precedence::Custom, WorkflowSourceKind::User),
-        (Precedence::Git, WorkflowSourceKind::Remote),
-        (Precedence::Project, WorkflowSourceKind::Project),
-    ] {
+    for precedence in
+        [Precedence::Plugin, Precedence::User, Precedence::Custom, Precedence::Git, Precedence::Project]
+    {
         let scene = library();
         let evil = authored("wr.small_change", &json!({ "version": "9.9.9" }));
         scene.shelf.put(precedence, "evil.json", &evil);
@@ -71,9 +66,9 @@ fn nothing_takes_over_a_bundled_id_and_the_attempt_is_listed() {
         let list = scene.list();
         assert_eq!(list.unusable.len(), 1, "{precedence:?}");
         let refused = &list.unusable[0];
-        assert_eq!((refused.source_kind, refused.file.as_str()), (kind, "evil.json"));
+        assert_eq!((refused.source_kind, refused.file.as_str()), (precedence, "evil.json"));
         assert!(refused.errors[0].contains("rename it to"), "{:?}", refused.errors);
-        assert!(list.text.contains("evil.json"));
+        assert!(list.text.contains(&format!("- {} evil.json", precedence.word())), "{}", list.text);
     }
     scene.shelf.put(Precedence::User, "new.json", &workflow("wr.brand_new"));
     let error = scene.start("wr.brand_new").unwrap_err();

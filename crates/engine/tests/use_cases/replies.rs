@@ -92,6 +92,61 @@ fn a_start_shows_the_step_the_references_and_what_to_know() {
     insta::assert_snapshot!(text(&start(&scene, "team.release")));
 }
 
+/// A workflow with many references, of which every second one is there; the text that lists them.
+fn references_of(count: usize, purpose: &str) -> Vec<String> {
+    let scene = Scene::new();
+    let references: Vec<Value> = (0..count)
+        .map(|n| {
+            let folder = if n % 2 == 0 { "gone" } else { "docs" };
+            json!({ "id": format!("r{n}"), "title": format!("Document {n}"), "source": format!("{folder}/{n}.md"),
+                "purpose": purpose, "authoritative": false })
+        })
+        .collect();
+    let file = authored("team.many", &json!({ "references": references }));
+    scene.shelf.put(Precedence::Project, "many.json", &file);
+    let reply = start(&scene, "team.many");
+    let lines = text(&reply).lines().skip_while(|line| !line.starts_with("References of this workflow"));
+    lines.take_while(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn references_that_resolve_come_first_and_all_are_named() {
+    insta::assert_snapshot!(references_of(4, "How we write").join("\n"));
+}
+
+#[test]
+fn references_take_less_room_each_before_one_is_left_out() {
+    let few = references_of(10, &"long purpose ".repeat(8));
+    assert_eq!(few.len(), 11, "each is named");
+    assert!(few[1].starts_with("- Document 1 (docs/1.md)") && !few.concat().contains("purpose"), "{few:#?}");
+    let ids = references_of(90, "p");
+    assert_eq!((ids.len(), ids[1].as_str(), ids[46].as_str()), (91, "- r1", "- r0 [unresolved]"));
+    let many = references_of(400, "p");
+    assert!(many.join("\n").len() <= 1_280, "{}", many.join("\n").len());
+    let more = many.last().unwrap();
+    assert_eq!(more, &format!("- and {} more (inspect_workflow lists all)", 400 - (many.len() - 2)));
+}
+
+#[test]
+fn an_artifact_of_an_unknown_kind_is_recorded_with_a_warning_that_names_the_nearest() {
+    let scene = scene();
+    let begun = start(&scene, "team.release");
+    let mut sent = ack(&begun, "The plan is in plan.md, with the three risks.");
+    sent.output.artifacts = vec![
+        json!({ "kind": "wr.verification_reprot", "result": "passed" }),
+        json!({ "kind": "team.own", "anything": 1 }),
+    ];
+    let reply = scene.engine.continue_workflow(sent).unwrap().into_structured();
+    assert_eq!(
+        reply["warnings"],
+        json!([{
+            "code": "UNKNOWN_ARTIFACT_KIND",
+            "message": "There is no artifact kind `wr.verification_reprot`: it was recorded, but no step reads it. Did you mean \
+                        `wr.verification_report`?",
+        }])
+    );
+}
+
 #[test]
 fn a_start_beyond_the_recommendation_and_under_a_legacy_id_warns() {
     let scene = scene();

@@ -15,7 +15,7 @@ use workrail_model::event::Context;
 use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
 
-use workrail_ports::workflow_source::WorkflowSource;
+use workrail_ports::workflow_source::{Candidate, Located, SourceFile, WorkflowSource};
 
 use super::{Emit, diff, files, report};
 use crate::outcome::{Failure, Format};
@@ -41,12 +41,34 @@ pub(super) fn library() -> Result<Library, Failure> {
     Ok(catalog.library(default_workspace().as_ref()))
 }
 
-/// The references of a workflow that should be in the workspace and are not.
-pub(super) fn missing_documents(workflow: Option<&CompiledWorkflow>) -> Vec<String> {
-    let (Some(workflow), Some(workspace)) = (workflow, default_workspace()) else { return Vec::new() };
-    let base = Utf8Path::new(workspace.as_str());
-    let in_workspace = workflow.references.iter().filter(|own| own.resolve_from == ResolveFrom::Workspace);
-    in_workspace.filter(|own| !base.join(&own.source).is_file()).map(|own| own.source.clone()).collect()
+/// The documents that a workflow points at and that are missing where a run looks for them.
+pub(super) fn missing_documents(
+    file: &Utf8Path,
+    workflow: Option<&CompiledWorkflow>,
+) -> Result<Vec<(ResolveFrom, String)>, Failure> {
+    let Some(workflow) = workflow.filter(|own| !own.references.is_empty()) else { return Ok(Vec::new()) };
+    let (sources, workspace) = (settings::sources()?, default_workspace());
+    let source = source_of(file, &sources.survey(workspace.as_ref()).files);
+    let looked_for = workflow.references.iter().filter(|own| match own.resolve_from {
+        ResolveFrom::Workspace => workspace.is_some(),
+        // A file of no source has no package yet.
+        ResolveFrom::Package => source.package.is_some(),
+    });
+    let missing =
+        looked_for.filter(|own| sources.locate(own, &source, workspace.as_ref()) == Located::Missing);
+    Ok(missing.map(|own| (own.resolve_from, own.source.clone())).collect())
+}
+
+/// The source that a named file is part of, as a run knows it.
+fn source_of(file: &Utf8Path, candidates: &[Candidate]) -> SourceFile {
+    let real = |path: &Utf8Path| path.canonicalize_utf8().ok();
+    let place = real(file);
+    let own = candidates.iter().find(|own| place.is_some() && real(Utf8Path::new(&own.place)) == place);
+    SourceFile {
+        kind: own.map_or(Precedence::Project, |own| own.precedence),
+        reference: file.to_string(),
+        package: own.and_then(|own| own.package.clone()),
+    }
 }
 
 /// A file of ours may use our namespace; everybody else's is checked as part of a project.

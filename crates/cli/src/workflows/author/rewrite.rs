@@ -2,14 +2,17 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
-use workrail_core::author::{Migration, Renames, formatted, migrated, renamed};
+use workrail_core::author::{Migration, Renames, formatted, migrated, migrated_bindings, renamed};
 use workrail_core::compare::{DiffLine, text_lines};
 use workrail_core::compile::{CompileInput, Origin, check};
 use workrail_host::sources::write_named;
+use workrail_host::workspace::default_workspace;
+use workrail_ports::workflow_source::WorkflowSource as _;
 
 use super::{files, report};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
+use crate::settings;
 
 /// A file and what becomes of it.
 struct Rewritten {
@@ -111,7 +114,8 @@ pub(super) fn migrate(
         let done = migrated(&before, &renames)?;
         Some(Rewritten { file, before, after: done.text, changes: done.changes })
     });
-    let all: Vec<Rewritten> = all.collect();
+    let mut all: Vec<Rewritten> = all.collect();
+    all.extend(bindings(&renames)?);
     let changed: Vec<&Rewritten> = all.iter().filter(|own| own.differs()).collect();
     if is_written {
         write(&changed)?;
@@ -129,6 +133,21 @@ pub(super) fn migrate(
         Format::Text => shown(&all, &changed, is_written),
     }
     Ok(())
+}
+
+/// The workspace's bindings, where they have a section of a renamed workflow.
+fn bindings(renames: &Renames) -> Result<Option<Rewritten>, Failure> {
+    let workspace = default_workspace();
+    let call = |error: &dyn std::fmt::Display| Failure::Call(format!("the workspace's bindings: {error}"));
+    let found = settings::sources()?.bindings(workspace.as_ref()).map_err(|error| call(&error))?;
+    let (Some(workspace), Some(found)) = (workspace, found) else { return Ok(None) };
+    let before = String::from_utf8(found.bytes).map_err(|error| call(&error))?;
+    let Some(done) = migrated_bindings(&before, renames) else {
+        return Err(call(&format!("`{}` is not JSON. Nothing was written.", found.reference)));
+    };
+    let file = Utf8Path::new(workspace.as_str()).join(&found.reference);
+    let own = Rewritten { file, before, after: done.text, changes: done.changes };
+    Ok(own.differs().then_some(own))
 }
 
 fn shown(all: &[Rewritten], changed: &[&Rewritten], is_written: bool) {

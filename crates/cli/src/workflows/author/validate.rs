@@ -97,7 +97,7 @@ fn once(paths: &[Utf8PathBuf], as_json: bool) -> Result<CheckedFiles, Failure> {
             ..CompileInput::new(&bytes, file.as_str())
         };
         let mut checked = check(input);
-        let missing = compile::missing_documents(checked.workflow.as_ref());
+        let missing = compile::missing_documents(file, checked.workflow.as_ref())?;
         if !missing.is_empty() {
             let library = library.clone().with_missing_documents(missing);
             checked = check(CompileInput { library: &library, ..input });

@@ -4,7 +4,6 @@ use serde_json::{Value as Json, json};
 use workrail_engine::catalog::{Catalog, SourceCount};
 use workrail_host::sources::{SourceReport, Sources};
 use workrail_host::workspace::default_workspace;
-use workrail_model::discovery::Precedence;
 
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
@@ -26,18 +25,6 @@ pub(crate) fn looked_at_in(sources: Sources) -> Vec<(SourceReport, SourceCount)>
     counted.collect()
 }
 
-/// What a source is called in commands and tables.
-pub(crate) fn kind(precedence: Precedence) -> &'static str {
-    match precedence {
-        Precedence::Bundled => "bundled",
-        Precedence::Plugin => "plugin",
-        Precedence::User => "user",
-        Precedence::Custom => "folder",
-        Precedence::Git => "git",
-        Precedence::Project => "project",
-    }
-}
-
 fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
     let problems: Vec<Json> = report
         .problems
@@ -45,7 +32,7 @@ fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
         .map(|own| json!({ "reference": own.reference, "problem": own.problem, "fix": own.fix }))
         .collect();
     json!({
-        "kind": kind(report.precedence), "sourceKind": report.precedence.source_kind(), "name": report.name,
+        "kind": report.precedence, "sourceKind": report.precedence, "name": report.name,
         "place": report.place, "state": report.state, "files": report.files, "usable": count.usable,
         "shadowed": count.shadowed,
         "git": report.git, "problems": problems,
@@ -68,7 +55,7 @@ fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
     };
     let name = if report.git.is_some() { report.name.clone() } else { String::new() };
     let usable = format!("{} of {}{}", count.usable, report.files, shadowed(count));
-    vec![kind(report.precedence).to_owned(), name, place, report.state.as_str().to_owned(), usable]
+    vec![report.precedence.word().to_owned(), name, place, report.state.as_str().to_owned(), usable]
 }
 
 const HEADING: [&str; 5] = ["source", "name", "where", "state", "usable"];
@@ -111,7 +98,7 @@ pub(super) fn health(format: Format) -> Result<(), Failure> {
             let state = report.state.as_str();
             output::toned(
                 tone,
-                &format!("{state:<14} {} {name}{} ({files})", kind(report.precedence), report.place),
+                &format!("{state:<14} {} {name}{} ({files})", report.precedence.word(), report.place),
             );
             if let Some(git) = &report.git {
                 let when = git.fetched_at_ms.map_or("never".to_owned(), ago);

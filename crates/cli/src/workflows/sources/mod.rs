@@ -12,8 +12,8 @@ use workrail_model::config::{Key, SYNC_HOURS_DEFAULT};
 
 use crate::outcome::{self, EXIT_CODES, Format};
 
+pub(crate) use looking::looked_at_in;
 use looking::{health, list};
-pub(crate) use looking::{kind, looked_at_in};
 pub(crate) use registering::{NewGit, forget, register_folder, register_git};
 use registering::{add_folder, add_git, remove};
 use syncing::sync;

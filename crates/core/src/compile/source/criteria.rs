@@ -35,7 +35,8 @@ authored! {
         kind "type": Word<RuleType>, required;
         /// What the agent reads if the check fails.
         message "message": Text<1, 1024>, required;
-        /// For `contains`: the text that the notes must contain, exactly as written.
+        /// For `contains`: the text that the notes must contain, as written. Emphasis in the notes does not count:
+        /// `**Answer**:` contains `Answer:`.
         value "value": Any, optional;
         /// For `regex`: the pattern that must match somewhere in the notes.
         pattern "pattern": Text<1, 4096>, optional;

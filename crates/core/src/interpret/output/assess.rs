@@ -231,6 +231,19 @@ pub(super) fn apply_consequences(step: &CompiledStep, scope: &Scope<'_>, check: 
     }
 }
 
+/// The author's guidance, and what follows it; authors often end with that themselves.
+fn and_again(guidance: &str) -> String {
+    const OWN_ENDINGS: [&str; 2] = ["Then rate again.", "Then assess again."];
+    let own = OWN_ENDINGS.iter().find_map(|ending| guidance.trim_end().strip_suffix(ending));
+    let is_said = own.is_none() && (guidance.contains("rate again") || guidance.contains("assess again"));
+    let guidance = own.unwrap_or(guidance).trim_end();
+    if is_said {
+        format!("{guidance} Then resubmit.")
+    } else {
+        format!("{guidance} Then assess again and resubmit.")
+    }
+}
+
 /// Names every dimension that was given the level; the pointer has room for the first.
 fn followup(applied: &AppliedConsequence, names: &[String], scope: &Scope<'_>) -> (Reason, Blocker) {
     let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
@@ -247,7 +260,7 @@ fn followup(applied: &AppliedConsequence, names: &[String], scope: &Scope<'_>) -
             if names.len() == 1 { "was" } else { "were" },
             applied.level.as_str()
         )),
-        suggested_fix: Some(BoundedText::clip(&format!("{guidance} Then assess again and resubmit."))),
+        suggested_fix: Some(BoundedText::clip(&and_again(&guidance))),
     };
     (Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired), blocker)
 }

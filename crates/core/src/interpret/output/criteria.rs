@@ -88,7 +88,7 @@ fn judge(
             let passes = rule.when.as_ref().is_some_and(|id| !condition_holds(workflow, id, scope))
                 || rule_passes(&rule.check, notes);
             if !passes {
-                issues.push(rule.message.clone());
+                issues.push(format!("{}{}", rule.message, near_miss(&rule.check, notes)));
             }
             passes
         }
@@ -104,7 +104,7 @@ fn judge(
 
 fn rule_passes(check: &RuleCheck, notes: &str) -> bool {
     match check {
-        RuleCheck::Contains { value } => notes.contains(value.as_str()),
+        RuleCheck::Contains { value } => contains(notes, value),
         RuleCheck::Regex { pattern, flags } => {
             pattern_of(pattern, flags).is_ok_and(|regex| regex.is_match(notes).unwrap_or(false))
         }
@@ -113,6 +113,25 @@ fn rule_passes(check: &RuleCheck, notes: &str) -> bool {
             min.is_none_or(|min| length >= min as usize) && max.is_none_or(|max| length <= max as usize)
         }
         RuleCheck::Schema { schema } => schema_passes(schema, notes),
+    }
+}
+
+/// Whether the notes have the text. Emphasis is layout: `**Answer**:` and `**Answer:**` are `Answer:`.
+fn contains(notes: &str, value: &str) -> bool {
+    const EMPHASIS: [char; 2] = ['*', '`'];
+    notes.contains(value) || (!value.contains(EMPHASIS) && notes.replace(EMPHASIS, "").contains(value))
+}
+
+/// What is nearly right, for the end of the rule's message; nothing where the text is missing altogether.
+fn near_miss(check: &RuleCheck, notes: &str) -> String {
+    match check {
+        RuleCheck::Contains { value } if contains(&notes.to_lowercase(), &value.to_lowercase()) => {
+            format!(" The notes have it in a different letter case: write {value:?}.")
+        }
+        RuleCheck::Contains { .. }
+        | RuleCheck::Regex { .. }
+        | RuleCheck::Length { .. }
+        | RuleCheck::Schema { .. } => String::new(),
     }
 }
 

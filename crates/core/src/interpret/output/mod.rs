@@ -7,6 +7,7 @@ mod context;
 mod criteria;
 mod notes;
 mod observe;
+mod proof;
 
 pub(crate) use assess::{ASSESSMENT_CONTRACT, definitions};
 pub(crate) use criteria::{CRITERIA_REF, pattern_of, wants};
@@ -109,6 +110,7 @@ pub fn check_output(
         check.findings.extend(notes::finding(step, submitted.notes));
     }
     check.findings.extend(context::findings(pending, step, submitted));
+    check.findings.extend(proof::findings(step, submitted));
     check.findings.extend(observe::findings(step, artifacts));
     assess::apply_consequences(step, &scope, &mut check);
     observe::divergences(submitted.reported, &mut check);

@@ -1,0 +1,47 @@
+//! A step that reports a verification does not say `passed` beside a report that says otherwise (G46).
+
+use serde_json::Value;
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::compiled::CompiledStep;
+use workrail_model::name::ContextKey;
+use workrail_model::reason::{ContractViolation, Reason};
+use workrail_model::text::BoundedText;
+
+use super::super::Finding;
+use super::Submitted;
+use crate::contract;
+
+const REPORT: &str = "wr.verification_report";
+const PASSED: &str = "passed";
+
+/// Keys that the step sets to `passed` although its report does not.
+pub(super) fn findings<'a>(
+    step: &'a CompiledStep,
+    submitted: Submitted<'a>,
+) -> impl Iterator<Item = Finding> + 'a {
+    let reports = submitted.artifacts.iter().filter(|own| contract::kind_of(own) == REPORT);
+    let result = reports.last().and_then(|own| own.get("result")).and_then(Value::as_str);
+    let contradicted = result.filter(|result| *result != PASSED);
+    contradicted.into_iter().flat_map(move |result| {
+        let keys = step
+            .sets
+            .keys()
+            .filter(move |key| submitted.context.get(key.as_str()).and_then(Value::as_str) == Some(PASSED));
+        keys.map(move |key| finding(key, result))
+    })
+}
+
+fn finding(key: &ContextKey, result: &str) -> Finding {
+    let blocker = Blocker {
+        code: BlockerCode::MissingContextKey,
+        pointer: BlockerPointer::ContextKey { key: key.clone() },
+        message: BoundedText::clip(&format!(
+            "`context.{key}` is \"passed\", but the result of the verification report is {result:?}."
+        )),
+        suggested_fix: Some(BoundedText::clip(&format!(
+            "Send the one that is wrong again: `context.{key}` with the value that fits the report, or the report with the \
+             result that its checks show."
+        ))),
+    };
+    (Reason::ContractViolation(ContractViolation::MissingContextKey), blocker)
+}
