@@ -6,7 +6,9 @@
 pub mod answered;
 pub mod children;
 mod next_call;
+mod recorded;
 pub mod recovery;
+mod references;
 mod text;
 pub mod tips;
 
