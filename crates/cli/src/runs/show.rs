@@ -3,7 +3,7 @@
 use serde_json::json;
 use workrail_core::link::NodeLink;
 use workrail_core::report::markdown::render_node;
-use workrail_core::report::{ContextValues, GapStanding, RunReport, Standing, branch_letter, words};
+use workrail_core::report::{BranchPosition, ContextValues, GapStanding, RunReport, branch_letter, words};
 use workrail_engine::SessionOrRun;
 use workrail_engine::sessions::RunContinuation;
 use workrail_model::preferences::RunStatus;
@@ -159,9 +159,9 @@ fn points(run: &RunReport) {
     }
     for node in run.nodes.iter().skip(skipped) {
         let mark = match node.standing {
-            Standing::Tip => " · current",
-            Standing::BranchEnd => " · end of a branch",
-            Standing::Passed => "",
+            BranchPosition::Tip => " · current",
+            BranchPosition::BranchEnd => " · end of a branch",
+            BranchPosition::Passed => "",
         };
         output::line(&format!("    {}. {}{mark}", node.point, words::one_line(&words::point(node))));
         output::toned(Tone::Quiet, &format!("       {}", node.link));

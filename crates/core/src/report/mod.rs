@@ -54,7 +54,8 @@ pub use attempt::{
 pub use build::{Detail, Material, Subject, build, point_names};
 pub use context::ContextValues;
 pub(crate) use context::seen as seen_context_value;
-pub use point::{PointName, branch_letter, branch_number};
+pub(crate) use point::branch_number;
+pub use point::{PointName, branch_letter};
 pub use signature::{SeenChallenges, Signature, Signatures, check_event, is_signed, signatures};
 pub(crate) use timing::elapsed;
 pub use timing::{Times, ago, elapsed_text, shown};
@@ -78,7 +79,7 @@ pub struct Report {
     /// Notes of the session itself, outside any run.
     pub notes: Vec<Output>,
     pub runs: Vec<RunReport>,
-    /// Content that is recorded and cannot be read, and texts that were left out for want of room.
+    /// Recorded content that cannot be read, and texts that were left out because the report is too long.
     pub remarks: Vec<String>,
 }
 
@@ -220,7 +221,7 @@ pub struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub step: StepReport,
-    pub standing: Standing,
+    pub standing: BranchPosition,
     pub attempts: Vec<Attempt>,
     /// What was saved here without completing the step.
     pub saved: Vec<Output>,
@@ -272,7 +273,7 @@ pub enum StepReport {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum BranchPosition {
     /// Work went on beyond it.
     Passed,
     /// The end of a branch on which the run does not continue.
@@ -286,11 +287,11 @@ pub enum Standing {
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
     Agent,
-    /// Somebody who typed a label at a terminal.
+    /// A person who typed a label at a terminal.
     Terminal,
     /// The program that runs the agent, when it was asked to show the user a form.
     Chat,
-    /// Somebody who sent a form of the console.
+    /// A person who sent a form of the console.
     Console,
     /// A person with a passkey.
     Passkey,

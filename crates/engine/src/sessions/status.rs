@@ -36,7 +36,7 @@ pub struct NeedsYou {
 /// Why a run does not move on, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Need {
-    pub why: Why,
+    pub why: WaitReason,
     /// What to type.
     pub command: String,
 }
@@ -44,7 +44,7 @@ pub struct Need {
 /// Why a run does not move on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Why {
+pub enum WaitReason {
     /// A person decides on what the agent submitted.
     Approval { step: String },
     /// A person answers; an approval may follow.
@@ -96,12 +96,15 @@ impl<S: Store> Engine<S> {
             Ok(Some(Attention::Person(waiting))) => Some(asked(&waiting, &name)),
             Ok(Some(Attention::Agent { step, blockers })) => {
                 let reasons = blockers.iter().map(|blocker| blocker.message.as_str().to_owned()).collect();
-                Some(Need { why: Why::Refused { step, reasons }, command: format!("workrail show {name}") })
+                Some(Need {
+                    why: WaitReason::Refused { step, reasons },
+                    command: format!("workrail show {name}"),
+                })
             }
             Ok(None) => {
                 let gaps = self.critical_gaps(session, run);
                 let need = || Need {
-                    why: Why::Gaps { gaps: gaps.clone() },
+                    why: WaitReason::Gaps { gaps: gaps.clone() },
                     command: format!("workrail show {name}"),
                 };
                 (!gaps.is_empty()).then(need)
@@ -121,7 +124,10 @@ impl<S: Store> Engine<S> {
 }
 
 fn unreadable(problem: &str) -> Need {
-    Need { why: Why::Unreadable { problem: problem.to_owned() }, command: "workrail store verify".to_owned() }
+    Need {
+        why: WaitReason::Unreadable { problem: problem.to_owned() },
+        command: "workrail store verify".to_owned(),
+    }
 }
 
 /// What a person is asked, and the command that answers.
@@ -132,11 +138,11 @@ fn asked(waiting: &Waiting, name: &str) -> Need {
             AskedProof::Any => format!("workrail approve {name}"),
             AskedProof::Passkey | AskedProof::PasskeyToEnrol => "workrail console".to_owned(),
         };
-        return Need { why: Why::Approval { step }, command };
+        return Need { why: WaitReason::Approval { step }, command };
     }
     let keys: Vec<String> = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect();
     let open = |own: &Question| OpenQuestion { key: own.key.to_string(), question: own.description.clone() };
     let questions = waiting.questions.iter().map(open).collect();
     let command = format!("workrail answer {name} {}", keys.join(" "));
-    Need { why: Why::Questions { step, questions }, command }
+    Need { why: WaitReason::Questions { step, questions }, command }
 }
