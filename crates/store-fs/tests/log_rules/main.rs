@@ -5,23 +5,15 @@ mod foreign;
 mod support;
 mod unreadable;
 
-use std::ops::ControlFlow;
-
 use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
 use workrail_model::health::{CorruptionReason, SessionHealth};
-use workrail_model::id::SessionId;
 use workrail_model::manifest::{Cursor, ManifestIndex, ManifestRecord};
-use workrail_model::plan::RawSegment;
-use workrail_ports::archive::SessionArchive;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
-use workrail_ports::file_system::{FsErrorKind, FsOp};
-use workrail_ports::keyring::{KeyringError, KeyringStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_ports::upkeep::{Inspection, Sweep, Upkeep, UpkeepError};
-use workrail_store_fs::LocalStore;
+use workrail_ports::upkeep::{Inspection, Sweep, Upkeep};
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
-use workrail_testkit::history::{self, Step};
+use workrail_testkit::history::Step;
 
 use support::{disk_bytes, events_of, group_ends, open, path, session_of, stranger, within, write_session};
 
