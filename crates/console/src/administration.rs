@@ -21,7 +21,7 @@ pub struct SourceInfo {
     /// What it is removed by; absent for what is always there.
     pub registered_as: Option<String>,
     pub git: Option<GitInfo>,
-    pub problems: Vec<Problem>,
+    pub problems: Vec<SourceProblem>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct GitInfo {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct SourceProblem {
     pub what: String,
     pub problem: String,
     pub fix: String,

@@ -23,7 +23,7 @@ mod target;
 mod use_cases;
 
 pub use administration::{
-    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, Problem, SourceInfo,
+    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, SourceInfo, SourceProblem,
 };
 pub use guard::Secrets;
 pub use routes::{open_address, router};

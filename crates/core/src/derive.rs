@@ -83,7 +83,12 @@ fn of_attempt(domain: &str, node: NodeId, attempt: AttemptId, rest: &[&[u8]]) ->
 }
 
 /// `digest` is that of the notes or the artifact, so that two artifacts of one attempt differ.
-pub fn output_id(node: NodeId, attempt: AttemptId, channel: OutputChannel, digest: Sha256) -> OutputId {
+pub(crate) fn output_id(
+    node: NodeId,
+    attempt: AttemptId,
+    channel: OutputChannel,
+    digest: Sha256,
+) -> OutputId {
     let channel = spelled(&channel);
     let rest: [&[u8]; 2] = [&channel, digest.as_bytes()];
     OutputId::from_bits(of_attempt("workrail/output/1", node, attempt, &rest))
@@ -103,7 +108,7 @@ pub(crate) fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: 
     GapId::from_bits(of_attempt("workrail/gap/1", node, attempt, &rest))
 }
 
-pub fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
+pub(crate) fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
     ContextId::from_bits(of_attempt("workrail/context/1", node, attempt, &[]))
 }
 
@@ -123,13 +128,17 @@ pub(crate) fn trace_id(node: NodeId, attempt: AttemptId) -> TraceId {
 }
 
 /// One per checked contract; without a contract, the attempt's own check.
-pub fn validation_id(node: NodeId, attempt: AttemptId, contract: Option<&ContractRef>) -> ValidationId {
+pub(crate) fn validation_id(
+    node: NodeId,
+    attempt: AttemptId,
+    contract: Option<&ContractRef>,
+) -> ValidationId {
     let contract = contract.map_or("", ContractRef::as_str);
     ValidationId::from_bits(of_attempt("workrail/validation/1", node, attempt, &[contract.as_bytes()]))
 }
 
 /// The change that makes `effective` hold at `node`.
-pub fn change_id(node: NodeId, attempt: AttemptId, effective: Preferences) -> ChangeId {
+pub(crate) fn change_id(node: NodeId, attempt: AttemptId, effective: Preferences) -> ChangeId {
     let effective = spelled(&effective);
     ChangeId::from_bits(of_attempt("workrail/preferences/1", node, attempt, &[&effective]))
 }

@@ -47,7 +47,7 @@ pub enum CorruptionReason {
         "segment `{segment}` is complete but not committed, and `{content}`, which it refers to, is missing or damaged"
     )]
     PendingContent { segment: String, content: String },
-    /// Neither damaged nor sound: nobody knows until this user may read it. The path is relative to the data
+    /// Unknown whether it is damaged, until this user may read it. The path is relative to the data
     /// directory.
     #[error("`{path}` may not be read by the user that runs WorkRail: {detail}")]
     AccessDenied { path: String, detail: String },

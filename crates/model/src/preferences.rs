@@ -86,7 +86,7 @@ impl Mode {
 pub enum PreferenceSource {
     /// The call that started the run named a mode. WorkRail cannot tell whether the user or the agent chose it.
     User,
-    /// Requested on the command line; nothing says by whom.
+    /// Requested on the command line; it is not known who did.
     CommandLine,
     /// A person agreed with a passkey in the console, and the record holds the assertion (G97).
     Passkey,

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use workrail_core::passkey::{
-    AssertionError, NewKey, Passkeys, ProofError, RecordedIn, Refusal, Standing, Statement, Trust,
+    AssertionError, NewKey, Passkeys, ProofError, RecordedIn, Refusal, SignerOrigin, Statement, Trust,
     check_recorded, registered,
 };
 use workrail_model::approval::ApprovalDecision;
@@ -142,14 +142,14 @@ fn judged(
     decided: &Decided,
     around: RecordedIn,
     log: &Log,
-) -> Result<Standing, ProofError> {
+) -> Result<SignerOrigin, ProofError> {
     check_recorded(proof, &decided.statement(), around, &log.keys()).map(|(_, standing)| standing)
 }
 
 #[test]
 fn a_decision_that_was_recorded_is_proven() {
     let (log, _, proof) = recorded();
-    assert_eq!(judged(&proof, &Decided::new(), here(), &log), Ok(Standing::EnrolledHere));
+    assert_eq!(judged(&proof, &Decided::new(), here(), &log), Ok(SignerOrigin::EnrolledHere));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_key_that_the_store_does_not_have_proves_nothing_here() {
     let proof = PasskeyProof { signed, run: decided.run, key };
     assert_eq!(judged(&proof, &decided, here(), &log), Err(ProofError::UnknownKey));
     let imported = RecordedIn { is_imported: true, ..here() };
-    assert_eq!(judged(&proof, &decided, imported, &log), Ok(Standing::Foreign), "and it opens no gate");
+    assert_eq!(judged(&proof, &decided, imported, &log), Ok(SignerOrigin::Foreign), "and it opens no gate");
     // It says that it is the enrolled key.
     let genuine = log.keys();
     let mut posing = proof.clone();
@@ -414,7 +414,7 @@ fn a_reset_that_the_record_leaves_out_is_not_proven() {
     let accepted = log.keys().accept(&decided.statement(), &signed).unwrap();
     log.append(accepted.used);
     let mut proof = PasskeyProof { signed, run: decided.run, key: accepted.key };
-    assert_eq!(judged(&proof, &decided, here(), &log), Ok(Standing::EnrolledHere));
+    assert_eq!(judged(&proof, &decided, here(), &log), Ok(SignerOrigin::EnrolledHere));
     proof.key.resets = 0;
     assert_eq!(judged(&proof, &decided, here(), &log), Err(ProofError::OtherKey));
 }

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
-    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, Problem, SourceInfo,
+    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, SourceInfo, SourceProblem,
 };
 use workrail_core::trial::{Script, try_workflow};
 use workrail_engine::edit::{TrialReport, file_key};
@@ -88,7 +88,7 @@ impl Administration for ConsoleEnvironment {
                 }
                 Precedence::Bundled | Precedence::User | Precedence::Project => None,
             };
-            let problems = report.problems.into_iter().map(|own| Problem {
+            let problems = report.problems.into_iter().map(|own| SourceProblem {
                 what: own.reference,
                 problem: own.problem,
                 fix: own.fix,

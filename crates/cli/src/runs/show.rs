@@ -3,9 +3,11 @@
 use serde_json::json;
 use workrail_core::link::NodeLink;
 use workrail_core::report::markdown::render_node;
-use workrail_core::report::{ContextValues, GapStanding, Report, RunReport, Standing, branch_letter, words};
+use workrail_core::report::{
+    BranchPosition, ContextValues, GapStanding, Report, RunReport, branch_letter, words,
+};
 use workrail_engine::SessionOrRun;
-use workrail_engine::sessions::{RunContinuation, Why};
+use workrail_engine::sessions::{RunContinuation, WaitReason};
 use workrail_model::preferences::RunStatus;
 
 use super::status::{every_reason, submitted};
@@ -168,9 +170,9 @@ fn points(run: &RunReport) {
     }
     for node in run.nodes.iter().skip(skipped) {
         let mark = match node.standing {
-            Standing::Tip => " · current",
-            Standing::BranchEnd => " · end of a branch",
-            Standing::Passed => "",
+            BranchPosition::Tip => " · current",
+            BranchPosition::BranchEnd => " · end of a branch",
+            BranchPosition::Passed => "",
         };
         output::line(&format!("    {}. {}{mark}", node.point, words::one_line(&words::point(node))));
         output::toned(Tone::Quiet, &format!("       {}", node.link));
@@ -203,7 +205,7 @@ fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::line(&format!("    {}", call.arguments_text()));
 }
 
-/// Why the run does not move on, and what to type: the first thing somebody wants to know.
+/// WaitReason the run does not move on, and what to type: the first thing somebody wants to know.
 fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
     let Some(need) = going_on.and_then(|going_on| going_on.need.as_ref()) else { return };
     output::line("");
@@ -228,14 +230,16 @@ fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
 }
 
 /// What else a person can do about it.
-fn instead(why: &Why, run: &RunReport) -> Option<String> {
+fn instead(why: &WaitReason, run: &RunReport) -> Option<String> {
     let label = &run.label;
     match why {
-        Why::Approval { .. } => Some(format!("or send it back: workrail reject {label} --reason TEXT")),
-        Why::Refused { .. } => Some(format!(
+        WaitReason::Approval { .. } => {
+            Some(format!("or send it back: workrail reject {label} --reason TEXT"))
+        }
+        WaitReason::Refused { .. } => Some(format!(
             "The agent has been told. If its chat is gone, continue in a new one with the call below. If nobody will \
              finish it: workrail close {label} --reason TEXT"
         )),
-        Why::Questions { .. } | Why::Gaps { .. } | Why::Unreadable { .. } => None,
+        WaitReason::Questions { .. } | WaitReason::Gaps { .. } | WaitReason::Unreadable { .. } => None,
     }
 }

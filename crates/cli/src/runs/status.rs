@@ -1,7 +1,7 @@
 //! `workrail status`: what needs you, why, and what to type; then what is running.
 
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{NeedsYou, Stage, Status, Why};
+use workrail_engine::sessions::{NeedsYou, Stage, Status, WaitReason};
 use workrail_host::clock::SystemClock;
 use workrail_ports::environment::Clock as _;
 
@@ -106,15 +106,18 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
 }
 
 /// What a person decides on, where that is what the run waits for.
-pub(super) fn submitted(why: &Why) -> Option<&str> {
+pub(super) fn submitted(why: &WaitReason) -> Option<&str> {
     match why {
-        Why::Approval { submitted, .. } => submitted.as_deref(),
-        Why::Questions { .. } | Why::Refused { .. } | Why::Gaps { .. } | Why::Unreadable { .. } => None,
+        WaitReason::Approval { submitted, .. } => submitted.as_deref(),
+        WaitReason::Questions { .. }
+        | WaitReason::Refused { .. }
+        | WaitReason::Gaps { .. }
+        | WaitReason::Unreadable { .. } => None,
     }
 }
 
-/// Why a run does not move on, the first line first, and of many reasons only the first.
-pub(super) fn why(why: &Why) -> Vec<String> {
+/// WaitReason a run does not move on, the first line first, and of many reasons only the first.
+pub(super) fn why(why: &WaitReason) -> Vec<String> {
     let mut lines = every_reason(why);
     let more = lines.len().saturating_sub(REASONS_SHOWN + 1);
     if more > 0 {
@@ -124,19 +127,19 @@ pub(super) fn why(why: &Why) -> Vec<String> {
     lines
 }
 
-/// Why a run does not move on, the first line first.
-pub(super) fn every_reason(why: &Why) -> Vec<String> {
+/// WaitReason a run does not move on, the first line first.
+pub(super) fn every_reason(why: &WaitReason) -> Vec<String> {
     let (first, rest) = match why {
-        Why::Approval { step, .. } => (format!("\"{step}\" waits for your approval."), Vec::new()),
-        Why::Questions { step, questions } => {
+        WaitReason::Approval { step, .. } => (format!("\"{step}\" waits for your approval."), Vec::new()),
+        WaitReason::Questions { step, questions } => {
             let asked = questions.iter().map(|own| format!("{}: {}", own.key, own.question));
             (format!("\"{step}\" asks you:"), asked.collect())
         }
-        Why::Refused { step, reasons } => {
+        WaitReason::Refused { step, reasons } => {
             (format!("\"{step}\" is blocked: the agent's last attempt was refused."), reasons.clone())
         }
-        Why::Gaps { gaps } => ("Blocked: critical gaps are open.".to_owned(), gaps.clone()),
-        Why::Unreadable { problem } => (format!("Cannot be read: {problem}"), Vec::new()),
+        WaitReason::Gaps { gaps } => ("Blocked: critical gaps are open.".to_owned(), gaps.clone()),
+        WaitReason::Unreadable { problem } => (format!("Cannot be read: {problem}"), Vec::new()),
     };
     std::iter::once(first).chain(rest).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use workrail_engine::compare::{ComparedPart, Extent, Place};
+use workrail_engine::compare::{ComparedPart, Extent, PartEnd};
 use workrail_engine::report::OpenedParts;
 use workrail_model::id::{NodeId, RunId};
 
@@ -32,12 +32,12 @@ impl ComparedRef {
     }
 
     pub(crate) fn up_to(run: RunId, node: NodeId) -> Self {
-        Self { run, part: ComparedPart { extent: Extent::Path, place: Place::Node(node) } }
+        Self { run, part: ComparedPart { extent: Extent::Path, place: PartEnd::Node(node) } }
     }
 
     /// Counted from 1.
     pub(crate) fn attempt(run: RunId, node: NodeId, number: u32) -> Self {
-        Self { run, part: ComparedPart { extent: Extent::Attempt { number }, place: Place::Node(node) } }
+        Self { run, part: ComparedPart { extent: Extent::Attempt { number }, place: PartEnd::Node(node) } }
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {

@@ -15,10 +15,8 @@ pub use features::{Feature, Setting, feature, features};
 pub use insertions::{Insertion, InsertionKind, insertions};
 pub(crate) use refs::STEP_REF_BYTES_MAX;
 pub use refs::{Snippet, snippet, snippets};
-pub use templates::{
-    PROBE_TEMPLATE, Routine, Template, TemplateArgument, TemplateStep, routine_template, routines, template,
-    templates,
-};
+pub use templates::{PROBE_TEMPLATE, Routine, Template, TemplateArgument, TemplateStep, template, templates};
+pub(crate) use templates::{routine_template, routines};
 
 use serde_json::{Value, json};
 

@@ -65,7 +65,7 @@ pub struct Routine {
 }
 
 /// Every built-in routine, sorted by id.
-pub fn routines() -> &'static [Routine] {
+pub(crate) fn routines() -> &'static [Routine] {
     static ROUTINES: LazyLock<Vec<Routine>> = LazyLock::new(|| {
         let named = ALL.iter().filter_map(|template| {
             let name = template.id.strip_prefix("wr.templates.routine.")?;
@@ -77,7 +77,7 @@ pub fn routines() -> &'static [Routine] {
 }
 
 /// The template of a routine, by the id of its workflow.
-pub fn routine_template(workflow_id: &str) -> Option<&'static Template> {
+pub(crate) fn routine_template(workflow_id: &str) -> Option<&'static Template> {
     routines().iter().find(|own| own.workflow_id == workflow_id).map(|own| own.template)
 }
 

@@ -322,20 +322,25 @@ fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A
     walk.take(Item::Member(section, found))
 }
 
-fn list<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
+/// Reads a section with its own reader, or passes over it when nothing of it is wanted.
+fn section<'de, A, S>(walk: &Walk<'_>, part: Part, reader: S, map: &mut A) -> Result<(), A::Error>
+where
+    A: MapAccess<'de>,
+    S: DeserializeSeed<'de, Value = ()>,
+{
     if walk.wants(part) {
-        return map.next_value_seed(List { walk, part });
+        return map.next_value_seed(reader);
     }
     walk.lavish();
     map.next_value::<IgnoredAny>().map(|_| ())
 }
 
+fn list<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
+    section(walk, part, List { walk, part }, map)
+}
+
 fn table<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
-    if walk.wants(part) {
-        return map.next_value_seed(Table { walk, part });
-    }
-    walk.lavish();
-    map.next_value::<IgnoredAny>().map(|_| ())
+    section(walk, part, Table { walk, part }, map)
 }
 
 struct List<'a, 'w> {

@@ -9,8 +9,8 @@ use super::align::{Aligned, align};
 use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared};
 use super::{
     ArtifactComparison, Comparison, ContextComparison, Continuation, Continues, Counts, DiffLine, Difference,
-    End, Extent, FieldDifference, GapComparison, GapState, Place, RunPart, Side, StepComparison, StepOutcome,
-    StepSide, VERSION, diff, words,
+    End, Extent, FieldDifference, GapComparison, GapState, PartEnd, RunPart, Side, StepComparison,
+    StepOutcome, StepSide, VERSION, diff, words,
 };
 use crate::report::{
     Artifact, Attempt, Body, Covers, GapReport, GapStanding, Outcome, Report, RunReport, StepReport, Subject,
@@ -83,7 +83,7 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
     let end = covered.end;
     let facts = compared.subject.facts;
     let reference = match &compared.part {
-        RunPart { extent: Extent::Path, place: Place::Current } => run.label.clone(),
+        RunPart { extent: Extent::Path, place: PartEnd::Current } => run.label.clone(),
         part => format!("{}@{}", run.label, named_by_point(part, covered)),
     };
     let last_at = covered.steps.last().and_then(|step| step.attempt?.at.as_ref()).or(end.at.as_ref());
@@ -120,8 +120,8 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
 /// A node's id is nothing that people type.
 fn named_by_point(part: &RunPart, covered: &Covered<'_>) -> RunPart {
     let place = match &part.place {
-        Place::Node(_) => Place::Point(covered.end.point.clone()),
-        place @ (Place::Current | Place::Branch(_) | Place::Point(_)) => place.clone(),
+        PartEnd::Node(_) => PartEnd::Point(covered.end.point.clone()),
+        place @ (PartEnd::Current | PartEnd::Branch(_) | PartEnd::Point(_)) => place.clone(),
     };
     RunPart { place, ..part.clone() }
 }

@@ -29,7 +29,7 @@ use crate::report::{ContextValue, PointName};
 
 pub use build::{Compared, build};
 pub use diff::lines as text_lines;
-pub use reference::{Extent, Place, ReferenceError, RunPart};
+pub use reference::{Extent, PartEnd, ReferenceError, RunPart};
 pub use sides::UnknownPart;
 
 /// The version of the comparison's shape; a reader of `--json` looks at it first.

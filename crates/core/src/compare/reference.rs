@@ -33,7 +33,7 @@ pub enum Extent {
 
 /// Where a part of a run ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PartEnd {
     /// Where the run continues.
     Current,
     /// Where a branch ends; 0 is the current one.
@@ -46,11 +46,11 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPart {
     pub extent: Extent,
-    pub place: Place,
+    pub place: PartEnd,
 }
 
 impl RunPart {
-    pub const WHOLE: Self = Self { extent: Extent::Path, place: Place::Current };
+    const WHOLE: Self = Self { extent: Extent::Path, place: PartEnd::Current };
 
     /// Splits `RUN@PART`; without a part it is the run on its current branch.
     pub fn split(text: &str) -> Result<(&str, Self), ReferenceError> {
@@ -68,7 +68,7 @@ impl RunPart {
             return Ok(Self { extent: Extent::Path, place });
         }
         if let Some(branch) = branch_number(text) {
-            return Ok(Self { extent: Extent::Path, place: Place::Branch(branch) });
+            return Ok(Self { extent: Extent::Path, place: PartEnd::Branch(branch) });
         }
         let (name, extent) = match text.split_once(':') {
             None => (text, Extent::Point),
@@ -81,11 +81,11 @@ impl RunPart {
     }
 }
 
-fn point(text: &str) -> Option<Place> {
-    NodeId::parse(text).ok().map(Place::Node).or_else(|| PointName::parse(text).map(Place::Point))
+fn point(text: &str) -> Option<PartEnd> {
+    NodeId::parse(text).ok().map(PartEnd::Node).or_else(|| PointName::parse(text).map(PartEnd::Point))
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PartEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Current => f.write_str(&branch_letter(0)),
@@ -101,8 +101,8 @@ impl fmt::Display for RunPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { extent, place } = self;
         match (extent, place) {
-            (Extent::Path, Place::Current | Place::Branch(_)) => write!(f, "{place}"),
-            (Extent::Path, Place::Point(_) | Place::Node(_)) => write!(f, "..{place}"),
+            (Extent::Path, PartEnd::Current | PartEnd::Branch(_)) => write!(f, "{place}"),
+            (Extent::Path, PartEnd::Point(_) | PartEnd::Node(_)) => write!(f, "..{place}"),
             (Extent::Point, _) => write!(f, "{place}"),
             (Extent::Attempt { number }, _) => write!(f, "{place}:{number}"),
         }

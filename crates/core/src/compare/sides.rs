@@ -7,7 +7,7 @@ use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::name::{LoopId, StepId};
 
 use super::build::Compared;
-use super::reference::{Extent, Place};
+use super::reference::{Extent, PartEnd};
 use crate::report::{Attempt, NodeReport, Outcome, RunReport, StepReport, branch_letter};
 
 /// A part that a run does not have.
@@ -106,10 +106,10 @@ fn end<'a>(compared: &Compared<'_>, run: &'a RunReport) -> Result<&'a NodeReport
     let at = |wanted: &dyn Fn(&NodeReport) -> bool| run.nodes.iter().find(|node| wanted(node));
     let no_point = |point: String| UnknownPart::Point { label: label(), point };
     match &compared.part.place {
-        Place::Current => {
+        PartEnd::Current => {
             at(&|node| Some(node.node_id) == run.tip).ok_or_else(|| no_point("where it continues".to_owned()))
         }
-        Place::Branch(number) => {
+        PartEnd::Branch(number) => {
             let branch = run.branches.iter().find(|branch| branch.number == *number);
             let found = branch.and_then(|branch| at(&|node| node.point == branch.last));
             found.ok_or_else(|| UnknownPart::Branch {
@@ -123,8 +123,8 @@ fn end<'a>(compared: &Compared<'_>, run: &'a RunReport) -> Result<&'a NodeReport
                     .join(", "),
             })
         }
-        Place::Point(name) => at(&|node| node.point == *name).ok_or_else(|| no_point(name.to_string())),
-        Place::Node(id) => at(&|node| node.node_id == *id).ok_or_else(|| no_point(id.to_string())),
+        PartEnd::Point(name) => at(&|node| node.point == *name).ok_or_else(|| no_point(name.to_string())),
+        PartEnd::Node(id) => at(&|node| node.node_id == *id).ok_or_else(|| no_point(id.to_string())),
     }
 }
 

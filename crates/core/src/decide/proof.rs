@@ -11,7 +11,7 @@ use workrail_model::snapshot::PendingStep;
 
 use crate::interpret::AskedProof;
 use crate::passkey::{
-    Passkeys, ProofError, RecordedIn, Standing, Statement, check_preferences, check_recorded,
+    Passkeys, ProofError, RecordedIn, SignerOrigin, Statement, check_preferences, check_recorded,
 };
 use crate::project::SessionState;
 
@@ -59,10 +59,10 @@ impl<'a> ApprovalRule<'a> {
         let standing = facts.node(node).map(|at| self.standing(facts, at.run_id, node, decided));
         match (decided.channel, asked) {
             (ApprovalChannel::Passkey, AskedProof::Any) => {
-                matches!(standing, Some(Some(Ok((_, Standing::EnrolledHere | Standing::Foreign)))))
+                matches!(standing, Some(Some(Ok((_, SignerOrigin::EnrolledHere | SignerOrigin::Foreign)))))
             }
             (ApprovalChannel::Passkey, AskedProof::Passkey | AskedProof::PasskeyToEnrol) => {
-                let Some(Some(Ok((challenge, Standing::EnrolledHere)))) = standing else { return false };
+                let Some(Some(Ok((challenge, SignerOrigin::EnrolledHere)))) = standing else { return false };
                 !is_repeated(facts, node, challenge)
             }
             (
@@ -96,7 +96,7 @@ impl<'a> ApprovalRule<'a> {
             let (Some(proof), Some(keys)) = (allowed_by, self.keys) else { return false };
             let covers = proof.changes.contains(&PreferenceChange::Autonomy(preferences.autonomy));
             let standing = check_preferences(proof, facts.session_id(), facts.is_imported(), keys);
-            covers && matches!(standing, Ok((_, Standing::EnrolledHere)))
+            covers && matches!(standing, Ok((_, SignerOrigin::EnrolledHere)))
         };
         match asked {
             AskedProof::Any => preferences.autonomy,
@@ -114,7 +114,7 @@ impl<'a> ApprovalRule<'a> {
         run: RunId,
         node: NodeId,
         decided: &ApprovalRecorded,
-    ) -> Option<Result<(Sha256, Standing), ProofError>> {
+    ) -> Option<Result<(Sha256, SignerOrigin), ProofError>> {
         standing(decided, node, RecordedIn { run, is_imported: facts.is_imported() }, self.keys?)
     }
 }
@@ -133,7 +133,7 @@ pub fn standing(
     node: NodeId,
     around: RecordedIn,
     keys: &Passkeys,
-) -> Option<Result<(Sha256, Standing), ProofError>> {
+) -> Option<Result<(Sha256, SignerOrigin), ProofError>> {
     let proof = decided.proof.as_ref()?;
     let statement = Statement::Decision {
         run: proof.run,

@@ -352,7 +352,7 @@ pub fn page_of(code: Code) -> Page {
         ),
         Code::KeySetLater => (
             "A condition reads a context key that is only set after it has decided.",
-            "The step is skipped before anybody could set the key.",
+            "The step is skipped before the key can be set.",
             "Set the key in an earlier step, or move the step that reads it.",
         ),
         Code::UnannouncedValue => (
@@ -372,7 +372,7 @@ pub fn page_of(code: Code) -> Page {
         ),
         Code::NoEffect => (
             "A field is accepted and changes nothing here.",
-            "The author may rely on a rule that nobody follows.",
+            "The author may rely on a rule that has no effect.",
             "Put it where it has an effect, or remove it.",
         ),
     };

@@ -13,5 +13,5 @@ mod statement;
 pub use assertion::{AssertionError, NewKey, RegistrationError, registered};
 pub use fingerprint::fingerprint;
 pub use log::{Accepted, Ended, Enrolment, LogDamage, Passkeys, Refusal, Trust};
-pub use recorded::{ProofError, RecordedIn, Standing, check_preferences, check_recorded};
+pub use recorded::{ProofError, RecordedIn, SignerOrigin, check_preferences, check_recorded};
 pub use statement::Statement;

@@ -27,7 +27,7 @@ pub enum ProofError {
 
 /// What a proof that holds proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SignerOrigin {
     /// A key that was enrolled in this store at that time signed it.
     EnrolledHere,
     /// The key that came with the session signed it. Whose key that is, this store cannot know.
@@ -48,7 +48,7 @@ pub fn check_recorded(
     statement: &Statement<'_>,
     around: RecordedIn,
     keys: &Passkeys,
-) -> Result<(Sha256, Standing), ProofError> {
+) -> Result<(Sha256, SignerOrigin), ProofError> {
     let origin = match (proof.run == around.run, around.is_imported) {
         (true, is_imported) => RecordOrigin { is_imported, is_renamed: false },
         (false, true) => RecordOrigin { is_imported: true, is_renamed: true },
@@ -63,7 +63,7 @@ pub fn check_preferences(
     session: SessionId,
     is_imported: bool,
     keys: &Passkeys,
-) -> Result<(Sha256, Standing), ProofError> {
+) -> Result<(Sha256, SignerOrigin), ProofError> {
     let is_renamed = proof.session != session;
     if is_renamed && !is_imported {
         return Err(ProofError::OtherRun);
@@ -86,12 +86,12 @@ fn check_kept(
     statement: &Statement<'_>,
     origin: RecordOrigin,
     keys: &Passkeys,
-) -> Result<(Sha256, Standing), ProofError> {
+) -> Result<(Sha256, SignerOrigin), ProofError> {
     let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
     assertion::check(signed, challenge, &key.public_key)?;
     let Some(own) = keys.by_entry(key.enrolment) else {
         return match origin.is_imported {
-            true => Ok((challenge, Standing::Foreign)),
+            true => Ok((challenge, SignerOrigin::Foreign)),
             false => Err(ProofError::UnknownKey),
         };
     };
@@ -107,8 +107,8 @@ fn check_kept(
         return Err(ProofError::OtherKey);
     }
     match origin.is_renamed {
-        false => Ok((challenge, Standing::EnrolledHere)),
+        false => Ok((challenge, SignerOrigin::EnrolledHere)),
         // A copy of a run of this store: the decision was about the other one.
-        true => Ok((challenge, Standing::Foreign)),
+        true => Ok((challenge, SignerOrigin::Foreign)),
     }
 }

@@ -87,7 +87,7 @@ impl SessionState {
     }
 
     /// Whether the session came into this store in a bundle.
-    pub fn is_imported(&self) -> bool {
+    pub(crate) fn is_imported(&self) -> bool {
         self.is_imported
     }
 

@@ -1,7 +1,7 @@
 //! A long text in pages that fit a reply, cut between lines where there is a line to cut at.
 
 /// Beside the page, a reply holds its heading and the next call: together they stay within the limit of a reply.
-pub const PAGE_BYTES_MAX: usize = 7 * 1024;
+const PAGE_BYTES_MAX: usize = 7 * 1024;
 
 /// One page of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

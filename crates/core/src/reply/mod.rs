@@ -6,7 +6,9 @@
 pub mod answered;
 pub mod children;
 mod next_call;
+mod recorded;
 pub mod recovery;
+mod references;
 mod text;
 pub mod tips;
 
@@ -31,7 +33,7 @@ use crate::progress::Progress;
 use crate::project::SessionState;
 use crate::reason::GapCloser;
 use crate::render::prompt::delegation::PARENT_TOKEN;
-use crate::render::prompt::{self, Lifecycle, StepTextTooLong, Telling};
+use crate::render::prompt::{self, Lifecycle, RenderMode, StepTextTooLong};
 
 /// A title may hold a variable, and a variable anything.
 pub const TITLE_SHOWN_BYTES_MAX: usize = 200;
@@ -230,7 +232,7 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
         ReplyMoment::Checkpointed => return Ok(body(input, step, "")),
     };
-    let telling = Telling { lifecycle, autonomy: input.preferences.autonomy };
+    let telling = RenderMode { lifecycle, autonomy: input.preferences.autonomy };
     let prompt = match input.long_text {
         LongText::Refuse => prompt::render_step(workflow, step, context, telling)?,
         LongText::Shorten => prompt::render_step_shortened(workflow, step, context, telling),

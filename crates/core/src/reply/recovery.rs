@@ -303,6 +303,6 @@ pub(super) fn first_words(notes: &str) -> String {
 }
 
 /// The node before this one, to which a stuck run can go back.
-pub fn last_good(facts: &SessionState, node: NodeId) -> Option<EventIndex> {
+pub(crate) fn last_good(facts: &SessionState, node: NodeId) -> Option<EventIndex> {
     facts.ancestors(node).nth(1).map(|before| before.created_index)
 }

@@ -18,10 +18,10 @@ use super::context::{ContextValues, entries};
 use super::node::{OutputExtent, actor_of, first_words};
 use super::table::merged;
 use super::{
-    Actor, Body, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers, DivergenceReport,
-    GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName, PreferenceReport,
-    Report, Round, RunReport, Shown, Signatures, Span, Standing, StepReport, Table, VERSION, WorkflowFacts,
-    point,
+    Actor, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers,
+    DivergenceReport, GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName,
+    PreferenceReport, Report, Round, RunReport, Shown, Signatures, Span, StepReport, Table, VERSION,
+    WorkflowFacts, point,
 };
 use crate::label::RunLabel;
 use crate::progress::{Progress, loops};
@@ -386,7 +386,7 @@ impl<'a> RunBuilder<'a> {
     /// Keyed tables of the attempts that led to where the run continues.
     fn tables(&self, nodes: &[NodeReport]) -> Vec<Table> {
         let mut tables = Vec::new();
-        for node in nodes.iter().filter(|node| node.branch == 0 && node.standing == Standing::Passed) {
+        for node in nodes.iter().filter(|node| node.branch == 0 && node.standing == BranchPosition::Passed) {
             let led_on = self.led_on(node.node_id);
             let attempts = node.attempts.iter().filter(|attempt| Some(attempt.attempt_id) == led_on);
             for output in attempts.flat_map(|attempt| &attempt.outputs).filter(|output| !output.superseded) {

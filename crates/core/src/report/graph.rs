@@ -10,7 +10,7 @@ use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 
 use super::sections::Tone;
-use super::{NodeReport, Outcome, Standing, StepReport, words};
+use super::{BranchPosition, NodeReport, Outcome, StepReport, words};
 
 /// A straight stretch longer than this is drawn by its ends.
 const STRETCH_MAX: usize = 9;
@@ -110,7 +110,7 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
 /// Whether a child is drawn in the lane of its parent.
 fn goes_on(parent: &NodeReport, child: &NodeReport) -> bool {
     // A checkpoint is a note beside its step, unless the run went on from the checkpoint itself.
-    let of_path = child.kind == NodeKind::Step || child.standing == Standing::Tip;
+    let of_path = child.kind == NodeKind::Step || child.standing == BranchPosition::Tip;
     child.branch == parent.branch && (of_path || parent.kind == NodeKind::Checkpoint)
 }
 
@@ -151,7 +151,7 @@ fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
 
 /// A point at which nothing happened but the step itself.
 fn is_plain(node: &NodeReport) -> bool {
-    node.standing == Standing::Passed && blocked_attempts(node) == 0 && node.kind == NodeKind::Step
+    node.standing == BranchPosition::Passed && blocked_attempts(node) == 0 && node.kind == NodeKind::Step
 }
 
 fn blocked_attempts(node: &NodeReport) -> usize {
@@ -169,10 +169,10 @@ pub enum Mark {
 
 pub fn mark(node: &NodeReport) -> Mark {
     match (node.kind, node.standing) {
-        (_, Standing::Tip) => Mark::Tip,
+        (_, BranchPosition::Tip) => Mark::Tip,
         (NodeKind::Checkpoint, _) => Mark::Checkpoint,
-        (NodeKind::Step, Standing::BranchEnd) => Mark::BranchEnd,
-        (NodeKind::Step, Standing::Passed) => Mark::Step,
+        (NodeKind::Step, BranchPosition::BranchEnd) => Mark::BranchEnd,
+        (NodeKind::Step, BranchPosition::Passed) => Mark::Step,
     }
 }
 
@@ -184,7 +184,7 @@ pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
         count => Some((Tone::Warning, format!("{count} blocked attempts"))),
     };
     // The title of a tip that is complete says so already.
-    let is_said = node.standing == Standing::Tip && node.step == StepReport::Complete;
+    let is_said = node.standing == BranchPosition::Tip && node.step == StepReport::Complete;
     let standing = words::standing(node).filter(|_| !is_said);
     blocked.into_iter().chain(standing.map(|(tone, text)| (tone, text.to_owned()))).collect()
 }

@@ -10,7 +10,8 @@ use workrail_model::text::clean;
 use super::graph::{self, Extent, Strokes};
 use super::sections::{self, Fact, Section, Span};
 use super::{
-    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, Times, words,
+    Artifact, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
+    words,
 };
 
 /// Everything.
@@ -161,7 +162,8 @@ impl Page {
                 self.line(&format!("- {}", inline_text(&decision.summary)));
             }
         }
-        if node.kind == NodeKind::Step && node.attempts.is_empty() && node.standing != Standing::Passed {
+        if node.kind == NodeKind::Step && node.attempts.is_empty() && node.standing != BranchPosition::Passed
+        {
             match node.step {
                 StepReport::Complete => {}
                 StepReport::Pending { .. } | StepReport::Unreadable => {

@@ -6,11 +6,12 @@
 //! give equal bytes (G76): there is no "generated now", and clock times are shown and never order anything (G6).
 //! A damaged session is reported up to the damage, and every rendering says so first (G20).
 //!
-//! Code map: `build` the run, `node` one point of it, `point` how points are called, `table` artifacts by their contracts, `context` what may
+//! Code map: `attempt` what one try left, `build` the run, `node` one point of it, `point` how points are called, `table` artifacts by their contracts, `context` what may
 //! be shown of the context, `budget` how much text a report takes in, `timing` times for display, `graph` where
 //! the run graph's points are drawn, `path` the same with loops and forks folded, `sections` what is shown, `words` how things are called, `markdown` the text
 //! form.
 
+mod attempt;
 mod budget;
 mod build;
 mod context;
@@ -32,29 +33,29 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use workrail_model::approval::Descent;
-use workrail_model::assessment::AssessedDimension;
-use workrail_model::blocker::Blocker;
 use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
-use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::digest::{BlobRef, WorkflowHash};
+use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{
     DivergenceReason, EdgeCauseKind, EventIndex, NodeKind, TraceKind, WorkflowSourceKind,
 };
 use workrail_model::gap::Severity;
 use workrail_model::health::SessionHealth;
-use workrail_model::id::{AttemptId, GapId, NodeId, RunId, SessionId};
+use workrail_model::id::{GapId, NodeId, RunId, SessionId};
 use workrail_model::name::{LoopId, StepId, WorkflowId};
 use workrail_model::preferences::{Preferences, RunStatus};
 use workrail_model::reason::Reason;
 use workrail_model::time::Timestamp;
 
-use crate::contract::kind_of;
 use crate::progress::Progress;
 
+pub use attempt::{
+    Artifact, Assessment, Attempt, Body, Field, Outcome, Output, Shown, SubmittedArtifact, Table,
+};
 pub use build::{Detail, Material, Subject, build, point_names};
 pub use context::ContextValues;
 pub(crate) use context::seen as seen_context_value;
-pub use point::{PointName, branch_letter, branch_number};
+pub(crate) use point::branch_number;
+pub use point::{PointName, branch_letter};
 pub use signature::{SeenChallenges, Signature, Signatures, check_event, is_signed, signatures};
 pub(crate) use timing::elapsed;
 pub use timing::{Times, ago, elapsed_text, shown};
@@ -78,7 +79,7 @@ pub struct Report {
     /// Notes of the session itself, outside any run.
     pub notes: Vec<Output>,
     pub runs: Vec<RunReport>,
-    /// Content that is recorded and cannot be read, and texts that were left out for want of room.
+    /// Recorded content that cannot be read, and texts that were left out because the report is too long.
     pub remarks: Vec<String>,
 }
 
@@ -220,7 +221,7 @@ pub struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub step: StepReport,
-    pub standing: Standing,
+    pub standing: BranchPosition,
     pub attempts: Vec<Attempt>,
     /// What was saved here without completing the step.
     pub saved: Vec<Output>,
@@ -272,7 +273,7 @@ pub enum StepReport {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum BranchPosition {
     /// Work went on beyond it.
     Passed,
     /// The end of a branch on which the run does not continue.
@@ -286,11 +287,11 @@ pub enum Standing {
 #[serde(rename_all = "snake_case")]
 pub enum Actor {
     Agent,
-    /// Somebody who typed a label at a terminal.
+    /// A person who typed a label at a terminal.
     Terminal,
     /// The program that runs the agent, when it was asked to show the user a form.
     Chat,
-    /// Somebody who sent a form of the console.
+    /// A person who sent a form of the console.
     Console,
     /// A person with a passkey.
     Passkey,
@@ -299,129 +300,6 @@ pub enum Actor {
     User,
     Workflow,
     System,
-}
-
-/// One try to complete the step.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Attempt {
-    pub attempt_id: AttemptId,
-    pub by: Actor,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    /// Since the point was reached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub elapsed_ms: Option<u64>,
-    pub outcome: Outcome,
-    pub outputs: Vec<Output>,
-    pub problems: Vec<String>,
-    pub assessments: Vec<Assessment>,
-    /// What the assessments asked for in addition.
-    pub consequences: Vec<String>,
-    /// Keys that a refused attempt sent; its retry sees them.
-    pub context_keys: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Outcome {
-    #[serde(rename_all = "camelCase")]
-    Advanced {
-        to_node_id: NodeId,
-        /// The name of that point; absent when it is beyond the damage.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        to_point: Option<PointName>,
-    },
-    Blocked {
-        blockers: Vec<Blocker>,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Output {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    /// A later output corrects this one.
-    pub superseded: bool,
-    pub body: Body,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Body {
-    Notes { markdown: String },
-    Artifact { artifact: Artifact },
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Artifact {
-    /// What it calls itself.
-    pub artifact_kind: String,
-    pub sha256: BlobRef,
-    pub bytes: u64,
-    pub shown: Shown,
-}
-
-/// How an artifact is shown.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "as", rename_all = "snake_case")]
-pub enum Shown {
-    /// Its contract has lists of rows.
-    Tables {
-        tables: Vec<Table>,
-        fields: Vec<Field>,
-    },
-    Json {
-        value: Value,
-    },
-    /// Too long to be shown; the beginning.
-    Text {
-        text: String,
-    },
-    /// The content cannot be read.
-    Unreadable,
-}
-
-/// An artifact that was submitted, under the contract of its kind.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SubmittedArtifact {
-    pub artifact_kind: String,
-    pub shown: Shown,
-}
-
-impl SubmittedArtifact {
-    pub fn of(workflow: &CompiledWorkflow, value: &Value) -> Self {
-        let artifact_kind = kind_of(value).to_owned();
-        let shown = table::shown(Some(workflow), &artifact_kind, value.clone());
-        Self { artifact_kind, shown }
-    }
-}
-
-/// Rows under named columns.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Table {
-    pub title: String,
-    pub columns: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Field {
-    pub name: String,
-    pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Assessment {
-    pub assessment_id: String,
-    pub dimensions: Vec<AssessedDimension>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub summary: Option<String>,
 }
 
 /// Why the engine chose what it chose.

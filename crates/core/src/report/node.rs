@@ -15,8 +15,8 @@ use super::budget::{ARTIFACT_BYTES_MAX, Budget};
 use super::build::{Detail, RunBuilder, Subject};
 use super::timing::elapsed;
 use super::{
-    Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, PassedOver,
-    Shown, Standing, table,
+    Actor, Approval, Artifact, Assessment, Attempt, Body, BranchPosition, Decision, NodeReport, Outcome,
+    Output, PassedOver, Shown, table,
 };
 use crate::contract::kind_of;
 use crate::derive;
@@ -90,12 +90,12 @@ impl RunBuilder<'_> {
         told.collect()
     }
 
-    fn standing(&self, node: &NodeState) -> Standing {
+    fn standing(&self, node: &NodeState) -> BranchPosition {
         let is_step = node.kind == NodeKind::Step || node.parent.is_none();
         match () {
-            () if self.tip == Some(node.node_id) => Standing::Tip,
-            () if is_step && self.subject.facts.is_tip(node.node_id) => Standing::BranchEnd,
-            () => Standing::Passed,
+            () if self.tip == Some(node.node_id) => BranchPosition::Tip,
+            () if is_step && self.subject.facts.is_tip(node.node_id) => BranchPosition::BranchEnd,
+            () => BranchPosition::Passed,
         }
     }
 

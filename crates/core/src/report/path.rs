@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use workrail_model::id::NodeId;
 
 use super::graph::{Row, walk};
-use super::{NodeReport, Round, Standing, graph};
+use super::{BranchPosition, NodeReport, Round, graph};
 
 /// A loop with more points than this has its finished rounds folded.
 const LOOP_POINTS_MAX: usize = 6;
@@ -119,7 +119,7 @@ fn brackets(rounds: &[Round]) -> Vec<String> {
 
 /// Whether a fold may hide the point: not where the run continues, and not what is looked at.
 fn is_hideable(node: &NodeReport, opened: &Opened) -> bool {
-    node.standing != Standing::Tip && opened.shown != Some(node.node_id)
+    node.standing != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
 
 fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {

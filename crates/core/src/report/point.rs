@@ -61,7 +61,7 @@ pub fn branch_letter(branch: u64) -> String {
 }
 
 /// The branch that has these letters.
-pub fn branch_number(letters: &str) -> Option<u64> {
+pub(crate) fn branch_number(letters: &str) -> Option<u64> {
     // More letters than any run has branches.
     let is_short = (1..=8).contains(&letters.len());
     if !is_short || !letters.bytes().all(|letter| letter.is_ascii_lowercase()) {

@@ -10,7 +10,7 @@ use workrail_model::id::RunId;
 
 use crate::decide::proof::standing;
 use crate::passkey::{
-    Passkeys, ProofError, RecordedIn, Standing, Statement, check_preferences, check_recorded,
+    Passkeys, ProofError, RecordedIn, SignerOrigin, Statement, check_preferences, check_recorded,
 };
 use crate::project::SessionState;
 
@@ -47,7 +47,7 @@ impl Signature {
 
 impl Signature {
     /// The same in a few words, for a line of a log.
-    pub fn briefly(&self) -> String {
+    pub(crate) fn briefly(&self) -> String {
         match self {
             Self::Holds => "proven".to_owned(),
             Self::Foreign => "a key of another store".to_owned(),
@@ -57,11 +57,11 @@ impl Signature {
     }
 }
 
-impl From<Result<(Sha256, Standing), ProofError>> for Signature {
-    fn from(checked: Result<(Sha256, Standing), ProofError>) -> Self {
+impl From<Result<(Sha256, SignerOrigin), ProofError>> for Signature {
+    fn from(checked: Result<(Sha256, SignerOrigin), ProofError>) -> Self {
         match checked {
-            Ok((_, Standing::EnrolledHere)) => Self::Holds,
-            Ok((_, Standing::Foreign)) => Self::Foreign,
+            Ok((_, SignerOrigin::EnrolledHere)) => Self::Holds,
+            Ok((_, SignerOrigin::Foreign)) => Self::Foreign,
             Err(problem) => Self::Fails { problem: problem.to_string() },
         }
     }
@@ -99,8 +99,8 @@ impl SeenChallenges {
     pub fn once(
         &mut self,
         event: &Event,
-        checked: Result<(Sha256, Standing), ProofError>,
-    ) -> Result<(Sha256, Standing), ProofError> {
+        checked: Result<(Sha256, SignerOrigin), ProofError>,
+    ) -> Result<(Sha256, SignerOrigin), ProofError> {
         // One agreement lets several runs go further.
         let run = event.scope.run().filter(|_| matches!(event.data, EventData::PreferencesChanged(_)));
         let (challenge, standing) = checked?;
@@ -116,7 +116,7 @@ pub fn check_event(
     facts: &SessionState,
     event: &Event,
     keys: &Passkeys,
-) -> Option<Result<(Sha256, Standing), ProofError>> {
+) -> Option<Result<(Sha256, SignerOrigin), ProofError>> {
     let is_imported = facts.is_imported();
     if let EventData::PreferencesChanged(change) = &event.data {
         return Some(check_preferences(change.proof.as_ref()?, facts.session_id(), is_imported, keys));

@@ -8,7 +8,7 @@ use workrail_model::name::{ContractRef, LoopId};
 
 use super::graph::{Extent, Point, Strokes, drawn, rows};
 use super::path::{Item, Opened, lines};
-use super::{NodeReport, PassedOver, PointName, Round, Shown, Standing, StepReport, Table, table};
+use super::{BranchPosition, NodeReport, PassedOver, PointName, Round, Shown, StepReport, Table, table};
 use crate::builtins::contract;
 use crate::compile::{CompileInput, compile};
 
@@ -38,7 +38,7 @@ fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
         reached_by: None,
         at: None,
         step: StepReport::Complete,
-        standing: Standing::Passed,
+        standing: BranchPosition::Passed,
         attempts: Vec::new(),
         saved: Vec::new(),
         decisions: Vec::new(),
@@ -80,7 +80,7 @@ fn nested_forks_take_one_lane_each_and_give_it_back() {
 #[test]
 fn a_long_way_is_drawn_by_its_ends_and_whole_on_request() {
     let mut nodes: Vec<NodeReport> = (1..=1_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
-    nodes[999].standing = Standing::Tip;
+    nodes[999].standing = BranchPosition::Tip;
     assert_eq!(
         text(&nodes, Extent::Condensed),
         ["● 1", "● 2", "● 3", "⋮ +993", "● 997", "● 998", "● 999", "◉ 1000"]
@@ -128,7 +128,7 @@ fn branches_beside_the_path_are_one_line_until_they_are_opened() {
         node(5, Some(1), 0),
         node(6, Some(5), 0),
     ];
-    nodes[5].standing = Standing::Tip;
+    nodes[5].standing = BranchPosition::Tip;
     let closed = ["1", "  branch from 2, 2 points", "  4", "5", "6"];
     assert_eq!(path(&nodes, &Opened::default()), closed, "a branch of one point is that point");
     let open = ["1", "  2 (folds)", "  3", "  4", "5", "6"];
@@ -150,7 +150,7 @@ fn finished_rounds_of_a_long_loop_are_one_line_and_the_current_round_is_shown() 
     for n in 0..10 {
         nodes[usize::try_from(n).unwrap() + 1].rounds = vec![round(n)];
     }
-    nodes[10].standing = Standing::Tip;
+    nodes[10].standing = BranchPosition::Tip;
     let closed = ["1", "Slices 1 to 4, 8 points", "10", "11", "12"];
     assert_eq!(path(&nodes, &Opened::default()), closed);
     let parts = [nodes[1].node_id].into();

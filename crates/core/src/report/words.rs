@@ -11,7 +11,7 @@ use workrail_model::text::clean;
 
 use super::sections::Tone;
 use super::{
-    Actor, Approval, Attempt, ContextValue, NodeReport, Report, RunReport, Signature, Span, Standing,
+    Actor, Approval, Attempt, BranchPosition, ContextValue, NodeReport, Report, RunReport, Signature, Span,
     StepReport, Times, elapsed_text,
 };
 
@@ -46,7 +46,7 @@ pub fn closed(run: &RunReport, times: Times) -> Option<String> {
     Some(format!("{} (by {}{at})", closed.reason, actor(closed.by)))
 }
 
-pub fn actor(actor: Actor) -> &'static str {
+pub(crate) fn actor(actor: Actor) -> &'static str {
     match actor {
         Actor::Agent => "the agent",
         Actor::Terminal => "someone at a terminal",
@@ -91,12 +91,12 @@ pub fn point(node: &NodeReport) -> String {
 /// Where a point is in its run; nothing for one that work went beyond.
 pub fn standing(node: &NodeReport) -> Option<(Tone, &'static str)> {
     match (node.standing, &node.step) {
-        (Standing::Tip, StepReport::Complete) => Some((Tone::Good, "complete")),
-        (Standing::Tip, StepReport::Pending { .. } | StepReport::Unreadable) => {
+        (BranchPosition::Tip, StepReport::Complete) => Some((Tone::Good, "complete")),
+        (BranchPosition::Tip, StepReport::Pending { .. } | StepReport::Unreadable) => {
             Some((Tone::Current, "current"))
         }
-        (Standing::BranchEnd, _) => Some((Tone::Quiet, "end of a branch")),
-        (Standing::Passed, _) => None,
+        (BranchPosition::BranchEnd, _) => Some((Tone::Quiet, "end of a branch")),
+        (BranchPosition::Passed, _) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{advance, start};
-use workrail_core::render::prompt::{Lifecycle, Telling, render_step, render_title};
+use workrail_core::render::prompt::{Lifecycle, RenderMode, render_step, render_title};
 use workrail_model::preferences::Autonomy;
 
 use crate::driver::context;
@@ -113,7 +113,7 @@ fn people_are_waited_for_only_where_the_mode_waits() {
         let workflow = compiled(&workflow(json!([step])));
         let empty = context(json!({}));
         let state = start(&workflow, &empty).unwrap().state;
-        let telling = Telling { lifecycle: Lifecycle::Advance, autonomy };
+        let telling = RenderMode { lifecycle: Lifecycle::Advance, autonomy };
         render_step(&workflow, state.pending_step().unwrap(), &empty, telling).unwrap()
     };
     let gate = || json!({ "kind": "human_approval" });

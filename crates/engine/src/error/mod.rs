@@ -6,34 +6,30 @@ mod advice;
 mod bundle;
 mod call;
 mod content;
+mod decision;
+mod keyring;
 mod token;
 mod upkeep;
 mod workflow;
 
 use serde_json::{Value, json};
-use workrail_core::decide::DecideError;
-use workrail_core::interpret::InterpretError;
 use workrail_core::project::FoldError;
-use workrail_core::render::prompt::StepTextTooLong;
 use workrail_core::token::TokenError;
-use workrail_model::canonical::CanonicalError;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
-use workrail_model::event::EventError;
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
-use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS, RENDERED_STEP_BYTES_MAX};
-use workrail_model::placeholder;
-use workrail_model::plan::PlanError;
+use workrail_model::limits::{IO_RETRY_AFTER_MS, LOCK_RETRY_AFTER_MS};
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
-use workrail_ports::keyring::KeyringError;
 use workrail_ports::session_store::StoreError;
 
 use advice::{Advice, sentence};
 pub(crate) use bundle::*;
 pub(crate) use call::*;
 pub(crate) use content::*;
+pub(crate) use decision::*;
+pub(crate) use keyring::*;
 pub(crate) use token::*;
 pub(crate) use upkeep::*;
 pub(crate) use workflow::*;
@@ -72,139 +68,6 @@ pub(crate) fn internal(detail: &str) -> Boxed {
         ),
     };
     envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, advice)
-}
-
-pub(crate) fn decide(cause: &DecideError) -> Boxed {
-    match cause {
-        DecideError::Context(inner) => context(inner),
-        DecideError::NotesTooLong { bytes, max } => {
-            let mut error = invalid(
-                format!(
-                    "`output.notesMarkdown` has {bytes} bytes, at most {max} are allowed. Nothing was recorded."
-                ),
-                "Shorten the notes to what this step did; link to files instead of pasting them.",
-            );
-            error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
-            error
-        }
-        DecideError::ArtifactTooLong { position, bytes, max } => {
-            let mut error = invalid(
-                format!("`output.artifacts[{position}]` has {bytes} bytes, at most {max} are allowed."),
-                "Write the content to a file and send an artifact that refers to it.",
-            );
-            error.details = Some(json!({
-                "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes of RFC 8785 canonical JSON",
-            }));
-            error
-        }
-        DecideError::TextTooLong(inner) => step_text(inner),
-        DecideError::Placeholder { place } => {
-            let mut error = invalid(
-                format!(
-                    "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
-                     recorded."
-                ),
-                "Send the call again with your own text there, and leave out what does not apply: a list may be empty.",
-            );
-            let argument = place.split(['.', '[']).next().unwrap_or(place);
-            error.details = Some(json!({ "argument": argument, "place": place }));
-            error
-        }
-        DecideError::NotTheAgentsGap { position, gap, summary } => {
-            let mut error = invalid(
-                format!(
-                    "Gap {gap} cannot be closed with an artifact: what was missing is the user's to give ({summary}). \
-                     Nothing was recorded."
-                ),
-                "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user wants \
-                 to decide after all, go back to that step in guided mode and let them run `workrail approve`.",
-            );
-            error.details =
-                Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));
-            error
-        }
-        DecideError::NoSuchGap { position, open } => {
-            let mut error = invalid(
-                format!(
-                    "`output.artifacts[{position}]` closes a gap that is not open in this run. Nothing was recorded."
-                ),
-                "",
-            );
-            error.suggestion = match open.as_slice() {
-                [] => "The run has no open gap: leave the artifact out.".to_owned(),
-                ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),
-            };
-            error.details =
-                Some(json!({ "argument": "output", "refusedArtifact": position, "openGaps": open }));
-            error
-        }
-        DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
-            if field == "eventIndex" =>
-        {
-            session_full("its events have used up their numbers")
-        }
-        DecideError::EmptyCheckpoint => invalid(
-            "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
-            "Send `output.notesMarkdown` with what is done and what is next.",
-        ),
-        DecideError::NothingPending => invalid(
-            "The run is complete: there is no step to complete.".to_owned(),
-            "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
-        ),
-        DecideError::Canonical(inner) => {
-            let suggestion = match inner {
-                CanonicalError::TooDeep => "Flatten the artifact, or write it to a file and refer to that.",
-                CanonicalError::UnsafeInteger { .. } | CanonicalError::NotJson { .. } => {
-                    "Send integers beyond 2^53-1 as strings."
-                }
-            };
-            let message = format!("`output` cannot be kept: {inner}. Nothing was recorded.");
-            let mut error = invalid(message, suggestion);
-            error.details = Some(json!({ "argument": "output" }));
-            error
-        }
-        DecideError::Interpret(InterpretError::MissingContext { key, expected, .. }) => {
-            missing_key(key, expected, &chain(cause))
-        }
-        DecideError::Interpret(_)
-        | DecideError::Plan(_)
-        | DecideError::Snapshot(_)
-        | DecideError::StepKey(_)
-        | DecideError::Invariant(_) => internal(&chain(cause)),
-    }
-}
-
-/// A loop at the very start reads a key that the start did not set.
-fn missing_key(key: &str, expected: &str, cause: &str) -> Boxed {
-    let mut error = invalid(
-        format!("`context.{key}` is missing: {cause}. Nothing was recorded."),
-        "Send the call below with your own value.",
-    );
-    let value = match expected {
-        "a number" => json!(placeholder::A_NUMBER),
-        _ => json!([placeholder::AN_ITEM]),
-    };
-    error.details = Some(json!({ "argument": "context", "contextKey": key, "emptyValue": value }));
-    error
-}
-
-/// A value of the context makes the text of the next step too long to be sent or stored.
-pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
-    let StepTextTooLong { step_id, variable, context_key, variable_bytes, empty_value } = cause;
-    let mut error = invalid(
-        format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),
-        "",
-    );
-    error.suggestion = format!(
-        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path. \
-         The call below sends an empty value."
-    );
-    error.details = Some(json!({
-        "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
-        "emptyValue": empty_value, "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string",
-        "argument": "context",
-    }));
-    error
 }
 
 pub(crate) fn store(cause: StoreError) -> Boxed {
@@ -378,63 +241,6 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
     )
 }
 
-pub(crate) fn keyring(cause: KeyringError) -> Boxed {
-    match &cause {
-        KeyringError::Io(error) if error.kind == FsErrorKind::PermissionDenied => {
-            unusable_keyring(&format!("the keyring cannot be used: {error}"), KEYRING_ACCESS)
-        }
-        KeyringError::Io(error) if error.kind == FsErrorKind::WrongKind => unusable_keyring(
-            &format!("the folder of the signing keys cannot be used: {error}"),
-            "move `keys` out of the data directory, then restore it from a backup or run `workrail store keys \
-             new`",
-        ),
-        KeyringError::Io(error) => io(error),
-        KeyringError::Locked => envelope(
-            ErrorCode::StoreBusy,
-            Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-            format!("{}. Nothing was recorded.", sentence(&cause.to_string())),
-            Advice::repeat_soon(""),
-        ),
-        KeyringError::Exposed { .. } => unusable_keyring(
-            &cause.to_string(),
-            "give the folder `keys` of the data directory mode 0700 and the files in it mode 0600",
-        ),
-        KeyringError::ForeignOwner { .. } => unusable_keyring(
-            &cause.to_string(),
-            "run WorkRail as the owner of the data directory, or give the folder `keys` and the files \
-             in it to the user who runs WorkRail",
-        ),
-        KeyringError::Invalid { .. } | KeyringError::UnknownVersion { .. } => {
-            unusable_keyring(&cause.to_string(), KEYRING_REMEDY)
-        }
-        KeyringError::Usable { .. } => invalid(
-            format!("{}.", sentence(&cause.to_string())),
-            "To sign with a fresh key, run `workrail store keys rotate`.",
-        ),
-    }
-}
-
-/// The keys may be whole: only access to them is missing, and new keys could not be written there either.
-const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode 0700 and the files in \
-     it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail";
-
-/// Both ways out; the sessions themselves need no keys.
-const KEYRING_REMEDY: &str = "restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
-     keys end the tokens in open chats; every run can be found again";
-
-/// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
-pub(crate) fn keyring_lost() -> Boxed {
-    unusable_keyring(
-        "the keyring `keys/keyring.json` is missing, but this data directory has sessions",
-        KEYRING_REMEDY,
-    )
-}
-
-fn unusable_keyring(what: &str, remedy: &str) -> Boxed {
-    let message = format!("{}. No token can be signed or checked; all sessions are intact.", sentence(what));
-    envelope(ErrorCode::StoreKeyringUnusable, Retry::NotRetryable, message, Advice::for_the_user(remedy))
-}
-
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -449,7 +255,11 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use workrail_core::decide::DecideError;
+    use workrail_model::event::EventError;
+    use workrail_model::plan::PlanError;
     use workrail_ports::file_system::RelPath;
+    use workrail_ports::keyring::KeyringError;
 
     fn failed_sync() -> FsError {
         let (path, detail) = (RelPath::root(), "input/output error".to_owned());

@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
 use workrail_core::report::words;
 use workrail_core::report::{
-    Artifact, Attempt, Body, NodeReport, Output, Report, RunReport, Shown, Standing, StepReport, Times,
+    Artifact, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
     branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
@@ -63,7 +63,7 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
 pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> Markup {
     let is_beside = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
-        section.node.tip[node.standing == Standing::Tip].beside[is_beside] id=(node.node_id) {
+        section.node.tip[node.standing == BranchPosition::Tip].beside[is_beside] id=(node.node_id) {
             header {
                 span.no { (node.point) }
                 h4 { (clean(&words::point(node))) }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use workrail_core::label::RunLabel;
-use workrail_core::render::prompt::{Lifecycle, Telling, render_step_shortened, title_without_secrets};
+use workrail_core::render::prompt::{Lifecycle, RenderMode, render_step_shortened, title_without_secrets};
 use workrail_core::report::SubmittedArtifact;
 use workrail_model::blocker::Blocker;
 use workrail_model::error::ErrorEnvelope;
@@ -82,7 +82,7 @@ impl<S: Store> Engine<S> {
         let workflow = reading.content.workflow(run.workflow_hash)?;
         let snapshot = reading.content.snapshot(found.snapshot_ref)?;
         let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;
-        let told = Telling { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
+        let told = RenderMode { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
         let pending = snapshot.state().pending_step();
         Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, told)))
     }

@@ -14,7 +14,7 @@ pub use attention::Attention;
 pub use log::SessionLog;
 pub use search::NoteSearch;
 pub use show::{RunContinuation, SessionView};
-pub use status::{Need, NeedsYou, OpenQuestion, Status, Why};
+pub use status::{Need, NeedsYou, OpenQuestion, Status, WaitReason};
 pub use workrail_core::overview::{
     DamagedRow, Extent, FoundIn, Hit, RowFilter, RunRow, SessionsList, Stage, Wanted,
 };

@@ -37,18 +37,18 @@ pub struct NeedsYou {
     pub need: Need,
 }
 
-/// Why a run does not move on, and what to do.
+/// WaitReason a run does not move on, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Need {
-    pub why: Why,
+    pub why: WaitReason,
     /// What to type.
     pub command: String,
 }
 
-/// Why a run does not move on.
+/// WaitReason a run does not move on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Why {
+pub enum WaitReason {
     /// A person decides on what the agent submitted: the beginning of its notes, which `workrail approve` shows whole.
     Approval {
         step: String,
@@ -108,19 +108,22 @@ impl<S: Store> Engine<S> {
         NeedsYou { need: need.unwrap_or_else(|| unreadable("its content cannot be read")), run }
     }
 
-    /// Why a run does not move on by itself; `None` for one that does, or that is finished.
+    /// WaitReason a run does not move on by itself; `None` for one that does, or that is finished.
     pub fn need(&self, session: SessionId, run: RunId) -> Option<Need> {
         let name = RunLabel::of(run).to_string();
         match self.attention(session, run) {
             Ok(Some(Attention::Person(waiting))) => Some(asked(&waiting, &name)),
             Ok(Some(Attention::Agent { step, blockers })) => {
                 let reasons = blockers.iter().map(|blocker| blocker.message.as_str().to_owned()).collect();
-                Some(Need { why: Why::Refused { step, reasons }, command: format!("workrail show {name}") })
+                Some(Need {
+                    why: WaitReason::Refused { step, reasons },
+                    command: format!("workrail show {name}"),
+                })
             }
             Ok(None) => {
                 let gaps = self.critical_gaps(session, run);
                 let need = || Need {
-                    why: Why::Gaps { gaps: gaps.clone() },
+                    why: WaitReason::Gaps { gaps: gaps.clone() },
                     command: format!("workrail show {name}"),
                 };
                 (!gaps.is_empty()).then(need)
@@ -140,7 +143,10 @@ impl<S: Store> Engine<S> {
 }
 
 fn unreadable(problem: &str) -> Need {
-    Need { why: Why::Unreadable { problem: problem.to_owned() }, command: "workrail store verify".to_owned() }
+    Need {
+        why: WaitReason::Unreadable { problem: problem.to_owned() },
+        command: "workrail store verify".to_owned(),
+    }
 }
 
 /// What a person is asked, and the command that answers.
@@ -153,11 +159,11 @@ fn asked(waiting: &Waiting, name: &str) -> Need {
         };
         let submitted =
             waiting.notes.as_deref().map(|own| truncate_with_marker(own, SUBMITTED_BYTES_MAX).into_owned());
-        return Need { why: Why::Approval { step, submitted }, command };
+        return Need { why: WaitReason::Approval { step, submitted }, command };
     }
     let keys: Vec<String> = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect();
     let open = |own: &Question| OpenQuestion { key: own.key.to_string(), question: own.description.clone() };
     let questions = waiting.questions.iter().map(open).collect();
     let command = format!("workrail answer {name} {}", keys.join(" "));
-    Need { why: Why::Questions { step, questions }, command }
+    Need { why: WaitReason::Questions { step, questions }, command }
 }

@@ -171,10 +171,12 @@ impl Key {
             }
             Self::LogFilter => "What is logged to stderr, as `tracing` filter directives.",
             Self::Autonomy => {
-                "How far runs go on their own when nobody chose: stop for the user, stop only for what the user \
+                "How far runs go on their own by default: stop for the user, stop only for what the user \
                  alone can give, or never stop and disclose."
             }
-            Self::RiskPolicy => "How early to warn in runs for which nobody chose; never what is required.",
+            Self::RiskPolicy => {
+                "How early to warn in runs without a choice of their own; it never changes what is required."
+            }
             Self::RepliesStructured => {
                 "Whether replies also have `structuredContent`, and tools an output schema. For programs that need them: \
                  hosts that find structured content show it to the model in place of the text."

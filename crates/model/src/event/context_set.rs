@@ -106,7 +106,7 @@ pub enum ContextSource {
     /// The program that runs the agent was asked to show the user a form, and sent this back. A hook of that program can
     /// answer without showing it to anyone (G63).
     ChatAnswer,
-    /// Somebody answered in the console, which an agent with a shell can open too (G63).
+    /// Answered in the console, which an agent with a shell can open too (G63).
     ConsoleAnswer,
 }
 

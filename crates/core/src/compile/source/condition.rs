@@ -254,7 +254,7 @@ authored! {
     /// A gate before the run continues.
     struct Gate "a confirmation gate" {
         /// `human_approval`: a person must approve, and no tool call does it; a run that never stops goes on and records a gap.
-        /// `coordinator_eval`: the agent is told to wait for the user's word, as with `true`.
+        /// `coordinator_eval`: the step asks the agent to wait for the user's word, as with `true`.
         kind "kind": Word<GateKind>, required;
         /// The gate exists only if this holds.
         condition "condition": Condition, optional;

@@ -129,7 +129,7 @@ authored! {
         required "required": Distinct<CapabilityText, 1>, default;
         /// Used if available. If the agent reports that one is unavailable, this is recorded as a gap.
         preferred "preferred": Distinct<CapabilityText, 1>, default;
-        /// Not used by this workflow: the agent is told so, and steps that delegate are refused.
+        /// Not used by this workflow: replies say so, and steps that delegate are refused.
         disabled "disabled": Distinct<CapabilityText, 1>, default;
         /// Whether the workflow uses sub-agents: the same as an entry in one of the lists.
         delegation "delegation": Word<Need>, optional;

@@ -36,13 +36,13 @@ pub enum Lifecycle {
 
 /// For whom and when a step's text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Telling {
+pub struct RenderMode {
     pub lifecycle: Lifecycle,
     /// Who is waited for: the text never asks for more than the mode allows.
     pub autonomy: Autonomy,
 }
 
-impl From<Lifecycle> for Telling {
+impl From<Lifecycle> for RenderMode {
     /// The text for a run without a chosen mode.
     fn from(lifecycle: Lifecycle) -> Self {
         Self { lifecycle, autonomy: Autonomy::Guided }
@@ -116,7 +116,7 @@ pub fn render_step(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    telling: impl Into<Telling>,
+    telling: impl Into<RenderMode>,
 ) -> Result<String, StepTextTooLong> {
     let source = StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Told };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
@@ -152,7 +152,7 @@ pub fn render_step_shortened(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    telling: impl Into<Telling>,
+    telling: impl Into<RenderMode>,
 ) -> String {
     let telling = telling.into();
     render_step(workflow, pending, context, telling).unwrap_or_else(|too_long| {
@@ -185,7 +185,7 @@ pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> 
     };
     let fits = |step: &CompiledStep| {
         let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
-        let telling = Telling::from(Lifecycle::Advance);
+        let telling = RenderMode::from(Lifecycle::Advance);
         let source =
             StepSource { workflow, pending: &pending, context: &context, telling, plan: PlanAround::LeftOut };
         let mut out = LimitedText::new(room, Values::Whole, Overflow::Refuse);
@@ -205,7 +205,7 @@ struct StepSource<'a> {
     workflow: &'a CompiledWorkflow,
     pending: &'a PendingStep,
     context: &'a Context,
-    telling: Telling,
+    telling: RenderMode,
     plan: PlanAround,
 }
 
@@ -339,7 +339,7 @@ fn guidance(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
     scope: &Scope<'_>,
-    telling: Telling,
+    telling: RenderMode,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let lifecycle = telling.lifecycle;

@@ -17,7 +17,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
-use super::{Lifecycle, Telling, bullets};
+use super::{Lifecycle, RenderMode, bullets};
 use crate::condition::Scope;
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
 use crate::secrets::is_secret;
@@ -28,7 +28,7 @@ pub(super) fn write(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-    telling: Telling,
+    telling: RenderMode,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let scope = step_scope(workflow, pending, context);

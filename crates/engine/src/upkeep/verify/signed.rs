@@ -1,7 +1,7 @@
 //! What passkeys signed: whether it holds, and by which key (G97).
 
 use serde::Serialize;
-use workrail_core::passkey::{ProofError, Standing, fingerprint};
+use workrail_core::passkey::{ProofError, SignerOrigin, fingerprint};
 use workrail_core::project::SessionState;
 use workrail_core::report::{check_event, is_signed};
 use workrail_model::approval::ApprovalDecision;
@@ -73,10 +73,10 @@ impl Check<'_> {
     }
 
     /// Counts a signature that holds, and names its key, so that an auditor can compare it with the one that they know.
-    fn signed(&mut self, session: &str, event: &Event, standing: Standing) {
+    fn signed(&mut self, session: &str, event: &Event, standing: SignerOrigin) {
         match standing {
-            Standing::EnrolledHere => self.report.counts.signed_decisions += 1,
-            Standing::Foreign => self.report.counts.foreign_decisions += 1,
+            SignerOrigin::EnrolledHere => self.report.counts.signed_decisions += 1,
+            SignerOrigin::Foreign => self.report.counts.foreign_decisions += 1,
         }
         let Some((what, key)) = signed_of(event) else { return };
         if self.report.signed.len() < SIGNED_MAX {
@@ -87,7 +87,7 @@ impl Check<'_> {
                 key: key.name.to_string(),
                 fingerprint: fingerprint(&key.public_key),
                 resets: key.resets,
-                is_foreign: standing == Standing::Foreign,
+                is_foreign: standing == SignerOrigin::Foreign,
             });
         }
     }

@@ -1,0 +1,146 @@
+//! What the core refused to decide, as an answer to the caller.
+
+use serde_json::json;
+use workrail_core::decide::DecideError;
+use workrail_core::interpret::InterpretError;
+use workrail_core::render::prompt::StepTextTooLong;
+use workrail_model::canonical::CanonicalError;
+use workrail_model::event::EventError;
+use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
+use workrail_model::placeholder;
+use workrail_model::plan::PlanError;
+
+use super::{Boxed, chain, context, internal, invalid, session_full};
+
+pub(crate) fn decide(cause: &DecideError) -> Boxed {
+    match cause {
+        DecideError::Context(inner) => context(inner),
+        DecideError::NotesTooLong { bytes, max } => {
+            let mut error = invalid(
+                format!(
+                    "`output.notesMarkdown` has {bytes} bytes, at most {max} are allowed. Nothing was recorded."
+                ),
+                "Shorten the notes to what this step did; link to files instead of pasting them.",
+            );
+            error.details = Some(json!({ "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes" }));
+            error
+        }
+        DecideError::ArtifactTooLong { position, bytes, max } => {
+            let mut error = invalid(
+                format!("`output.artifacts[{position}]` has {bytes} bytes, at most {max} are allowed."),
+                "Write the content to a file and send an artifact that refers to it.",
+            );
+            error.details = Some(json!({
+                "measuredBytes": bytes, "maxBytes": max, "method": "UTF-8 bytes of RFC 8785 canonical JSON",
+            }));
+            error
+        }
+        DecideError::TextTooLong(inner) => step_text(inner),
+        DecideError::Placeholder { place } => {
+            let mut error = invalid(
+                format!(
+                    "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
+                     recorded."
+                ),
+                "Send the call again with your own text there, and leave out what does not apply: a list may be empty.",
+            );
+            let argument = place.split(['.', '[']).next().unwrap_or(place);
+            error.details = Some(json!({ "argument": argument, "place": place }));
+            error
+        }
+        DecideError::NotTheAgentsGap { position, gap, summary } => {
+            let mut error = invalid(
+                format!(
+                    "Gap {gap} cannot be closed with an artifact: what was missing is the user's to give ({summary}). \
+                     Nothing was recorded."
+                ),
+                "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user wants \
+                 to decide after all, go back to that step in guided mode and let them run `workrail approve`.",
+            );
+            error.details =
+                Some(json!({ "argument": "output", "refusedArtifact": position, "gapId": gap.to_string() }));
+            error
+        }
+        DecideError::NoSuchGap { position, open } => {
+            let mut error = invalid(
+                format!(
+                    "`output.artifacts[{position}]` closes a gap that is not open in this run. Nothing was recorded."
+                ),
+                "",
+            );
+            error.suggestion = match open.as_slice() {
+                [] => "The run has no open gap: leave the artifact out.".to_owned(),
+                ids => format!("Name an open gap in `gapId`: {}. Or leave the artifact out.", ids.join(", ")),
+            };
+            error.details =
+                Some(json!({ "argument": "output", "refusedArtifact": position, "openGaps": open }));
+            error
+        }
+        DecideError::Plan(PlanError::Event { source: EventError::Field { field, .. }, .. })
+            if field == "eventIndex" =>
+        {
+            session_full("its events have used up their numbers")
+        }
+        DecideError::EmptyCheckpoint => invalid(
+            "The checkpoint holds neither notes nor artifacts, so there is nothing to keep.".to_owned(),
+            "Send `output.notesMarkdown` with what is done and what is next.",
+        ),
+        DecideError::NothingPending => invalid(
+            "The run is complete: there is no step to complete.".to_owned(),
+            "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
+        ),
+        DecideError::Canonical(inner) => {
+            let suggestion = match inner {
+                CanonicalError::TooDeep => "Flatten the artifact, or write it to a file and refer to that.",
+                CanonicalError::UnsafeInteger { .. } | CanonicalError::NotJson { .. } => {
+                    "Send integers beyond 2^53-1 as strings."
+                }
+            };
+            let message = format!("`output` cannot be kept: {inner}. Nothing was recorded.");
+            let mut error = invalid(message, suggestion);
+            error.details = Some(json!({ "argument": "output" }));
+            error
+        }
+        DecideError::Interpret(InterpretError::MissingContext { key, expected, .. }) => {
+            missing_key(key, expected, &chain(cause))
+        }
+        DecideError::Interpret(_)
+        | DecideError::Plan(_)
+        | DecideError::Snapshot(_)
+        | DecideError::StepKey(_)
+        | DecideError::Invariant(_) => internal(&chain(cause)),
+    }
+}
+
+/// A loop at the very start reads a key that the start did not set.
+fn missing_key(key: &str, expected: &str, cause: &str) -> Boxed {
+    let mut error = invalid(
+        format!("`context.{key}` is missing: {cause}. Nothing was recorded."),
+        "Send the call below with your own value.",
+    );
+    let value = match expected {
+        "a number" => json!(placeholder::A_NUMBER),
+        _ => json!([placeholder::AN_ITEM]),
+    };
+    error.details = Some(json!({ "argument": "context", "contextKey": key, "emptyValue": value }));
+    error
+}
+
+/// A value of the context makes the text of the next step too long to be sent or stored.
+pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
+    let StepTextTooLong { step_id, variable, context_key, variable_bytes, empty_value } = cause;
+    let mut error = invalid(
+        format!("`context.{context_key}` is too large to be shown: {cause}. Nothing was recorded."),
+        "",
+    );
+    error.suggestion = format!(
+        "Send the call again with a smaller `context.{context_key}`: write the content to a file and pass its path. \
+         The call below sends an empty value."
+    );
+    error.details = Some(json!({
+        "stepId": step_id, "variable": variable, "contextKey": context_key, "variableBytes": variable_bytes,
+        "emptyValue": empty_value, "maxBytes": RENDERED_STEP_BYTES_MAX, "method": "UTF-8 bytes as a JSON string",
+        "argument": "context",
+    }));
+    error
+}

@@ -1,0 +1,67 @@
+//! Files and folders of others between the segments: named by `verify`, moved aside by an append, never removed.
+
+use workrail_ports::session_store::SessionStore;
+use workrail_ports::upkeep::Inspection;
+use workrail_store_fs::sim::SimFs;
+use workrail_testkit::history::Step;
+
+use super::support::{self, disk_bytes, open, path, session_of, stranger, within, write_session};
+
+/// Broke: a folder with the name of the next segment made every append fail.
+#[test]
+fn a_folder_with_the_name_of_the_next_segment_is_moved_aside() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    let at = written[1].next_index();
+    let parts = stranger(session, at, 3);
+    let last = at.get() + parts.events.len() as u64 - 1;
+    let folder = format!("{:08}-{last:08}.jsonl", at.get());
+    fs.write_raw(&within(session, &format!("events/{folder}/notes.txt")), b"of the user");
+    let store = open(fs.clone());
+    let (strays, _) = store.strays(10).unwrap();
+    assert!(strays.iter().any(|stray| stray.path.ends_with(&folder)), "{strays:?}");
+    support::append_stranger(fs.clone(), session, 3);
+    let aside = path(&format!("backups/content/segment-{session}-{folder}-1/notes.txt"));
+    assert_eq!(fs.read_raw(&aside).as_deref(), Some(b"of the user".as_slice()));
+}
+
+/// Broke: locking a session removed every unknown file in `events/`, and `verify` named none of them.
+#[test]
+fn files_named_as_segments_are_moved_aside_and_only_by_an_append() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    let foreign = ["notes.txt", "00000000.jsonl", "0-4.jsonl", "00000000-00000004.jsonl.bak", "photo.png"];
+    for name in foreign {
+        fs.write_raw(&within(session, &format!("events/{name}")), b"of the user");
+    }
+    // Two that are named as segments and are none: beside the committed ones, and at the end of the log.
+    let end = written[1].next_index().get();
+    let junk = ["00000000-00000001.jsonl".to_owned(), format!("{end:08}-{end:08}.jsonl")];
+    for name in &junk {
+        fs.write_raw(&within(session, &format!("events/{name}")), b"junk");
+    }
+    let before = disk_bytes(&fs);
+    let store = open(fs.clone());
+    let (strays, _) = store.strays(100).unwrap();
+    for name in foreign.iter().copied().chain(junk.iter().map(String::as_str)) {
+        let path = format!("sessions/{session}/events/{name}");
+        assert!(strays.iter().any(|stray| stray.path == path), "{name}: {strays:?}");
+    }
+    drop(store.lock(session).unwrap());
+    let mut after = disk_bytes(&fs);
+    after.remove(&within(session, ".lock"));
+    let mut expected = before;
+    expected.remove(&within(session, ".lock"));
+    assert_eq!(after, expected, "a writer that appends nothing removes nothing");
+    support::append_stranger(fs.clone(), session, 3);
+    for name in foreign {
+        assert!(fs.read_raw(&within(session, &format!("events/{name}"))).is_some(), "{name}");
+    }
+    for name in &junk {
+        assert!(fs.read_raw(&within(session, &format!("events/{name}"))).is_none(), "{name}");
+        let aside = path(&format!("backups/content/segment-{session}-{name}-1"));
+        assert_eq!(fs.read_raw(&aside).as_deref(), Some(b"junk".as_slice()), "{name}");
+    }
+}
