@@ -18,6 +18,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod store;
+mod team;
 mod times;
 mod tree;
 mod upkeep;
@@ -68,6 +69,9 @@ enum Command {
     /// Check, back up, repair and clean the data directory; manage its keys
     #[command(subcommand)]
     Store(upkeep::UpkeepCommand),
+    /// Give people and agents access to a team's server
+    #[command(subcommand)]
+    Team(team::TeamCommand),
     /// Set WorkRail up in clients and in the shell
     #[command(subcommand)]
     Setup(setup::SetupCommand),
@@ -104,6 +108,17 @@ enum Command {
         #[arg(long)]
         no_open: bool,
     },
+    /// Serve a team over HTTP: agents at /mcp, people in the console
+    #[command(
+        after_help = "Everybody needs a token: `workrail team token create`. An address that other machines reach needs TLS \
+                            (--tls-cert and --tls-key), or a proxy in front that ends TLS (--behind-proxy). The server keeps no \
+                            state of its own: run as many as you like on one database. GET /healthz and /readyz are for balancers, \
+                            /metrics is for Prometheus.\n\n\
+                            Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 0.0.0.0:8443 \
+                            --public-url https://workrail.example.com:8443 --tls-cert cert.pem --tls-key key.pem\n  workrail serve \
+                            --listen 10.0.0.5:8080 --public-url https://workrail.example.com --behind-proxy"
+    )]
+    Serve(team::server::ServeArguments),
     /// Serve agents over MCP on standard input and output, or over HTTP on loopback
     #[command(
         after_help = "Clients start the server themselves once `workrail setup install` has configured them. Over \
@@ -150,6 +165,8 @@ impl Command {
             Self::Session(command) => command.is_long(),
             Self::Explain(_) => true,
             Self::Store(_)
+            | Self::Team(_)
+            | Self::Serve(_)
             | Self::Setup(_)
             | Self::Doctor(_)
             | Self::Config(_)
@@ -167,6 +184,8 @@ fn run(command: Command) -> ExitCode {
         Command::Workflow(command) => workflows::run(command),
         Command::Session(command) => sessions::run(command),
         Command::Store(command) => upkeep::run(command),
+        Command::Team(command) => team::run(command),
+        Command::Serve(arguments) => team::server::run(&arguments),
         Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(command) => config::run(command),

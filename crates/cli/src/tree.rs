@@ -17,8 +17,11 @@ const GROUPS: [Group; 3] = [
             "answer", "close", "report", "console",
         ],
     },
-    Group { heading: "Manage", commands: &["workflow", "session", "store", "setup", "config", "doctor"] },
-    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp"] },
+    Group {
+        heading: "Manage",
+        commands: &["workflow", "session", "store", "team", "setup", "config", "doctor"],
+    },
+    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "serve"] },
 ];
 
 /// The program with its commands grouped in the help.
@@ -59,7 +62,7 @@ const GUESSES: [(&[&str], &str); 17] = [
     (&["deny", "decline", "no"], "reject"),
     (&["rm", "remove", "del"], "session delete"),
     (&["ui", "web", "dashboard", "browser", "gui"], "console"),
-    (&["serve", "server", "start", "run"], "mcp"),
+    (&["server", "start", "run"], "mcp"),
     (&["init", "add", "configure"], "setup install"),
     (&["settings", "set", "get"], "config list"),
     (&["check", "health", "diagnose"], "doctor"),
@@ -165,7 +168,8 @@ mod tests {
     }
 
     /// Commands that print no document: what they print is for a program of its own, or there is nothing to print.
-    const WITHOUT_JSON: [(&str, &str); 5] = [
+    const WITHOUT_JSON: [(&str, &str); 6] = [
+        ("workrail serve", "serves until it is ended; its one line is the address"),
         ("workrail console", "serves until it is ended; its one line is the address"),
         ("workrail mcp", "speaks MCP on standard output"),
         ("workrail demo", "tells a story to people"),

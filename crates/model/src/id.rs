@@ -176,6 +176,8 @@ wide_id!(/// A person's decision on a gate.
     ApprovalId, "appr_");
 wide_id!(/// A person's decision that nobody will finish a run.
     ClosureId, "close_");
+wide_id!(/// A token that a member of a team acts with.
+    AccessTokenId, "tok_");
 wide_id!(/// One export of one session.
     BundleId, "bundle_");
 
