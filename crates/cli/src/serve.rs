@@ -67,6 +67,10 @@ impl Served {
 
 impl Execution for Served {
     fn offers(&self, tool: ToolName) -> bool {
+        self.tools.offers(tool)
+    }
+
+    fn lists(&self, tool: ToolName) -> bool {
         self.tools.offers(tool) && self.engine.may(act_of(tool))
     }
 

@@ -21,6 +21,8 @@ use crate::repair;
 pub trait Execution: Send + Sync + 'static {
     /// Whether a tool is switched on.
     fn offers(&self, tool: ToolName) -> bool;
+    /// Whether this caller is shown it: what a role cannot use is not listed, and a call of it is answered with the reason.
+    fn lists(&self, tool: ToolName) -> bool;
     fn answer(&self, request: Request) -> Answer;
     /// The same on behalf of a member of the team, and through a program that calls itself so; `None` where neither
     /// makes a difference.
@@ -131,7 +133,7 @@ pub(crate) fn run(
 /// The error with a call that this server takes (G70).
 fn leading_on(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
     error.next_call =
-        error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.offers(tool)));
+        error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.lists(tool)));
     error
 }
 

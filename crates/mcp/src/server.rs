@@ -253,7 +253,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         let structured_content = self.execution.structured_content();
         let execution = self.execution(&context);
-        let tools = catalogue::tools(|tool| execution.offers(tool), structured_content);
+        let tools = catalogue::tools(|tool| execution.lists(tool), structured_content);
         let mut listed = ListToolsResult::with_all_items(tools);
         let era = Era::of(&context);
         era.sign(&mut listed.meta);

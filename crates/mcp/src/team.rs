@@ -65,7 +65,11 @@ pub fn routes(
     metrics: Arc<Metrics>,
 ) -> Router {
     let server = Server::new(execution).without_chat_approvals();
-    let agents = mcp_route(server, &names);
+    // The SDK checks again what we checked, without knowing usual ports; `let_in` has compared whole origins and hands none on.
+    let has_port =
+        |origin: &&String| origin.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let origins = names.origins.iter().filter(has_port).cloned().collect();
+    let agents = mcp_route(server, &ListenerNames { hosts: names.hosts.clone(), origins });
     let counted = Arc::clone(&metrics);
     let numbers = get(move || async move {
         ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], counted.text())
@@ -114,6 +118,7 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     };
     // Nothing behind this needs the token, so nothing behind it can log it.
     request.headers_mut().remove(header::AUTHORIZATION);
+    request.headers_mut().remove(header::ORIGIN);
     request.extensions_mut().insert(caller);
     let answered = next.run(request).await;
     drop(counted);

@@ -50,8 +50,8 @@ impl Site {
                 "Other machines reach this address, so say which name they use: --public-url https://HOST.".to_owned(),
             ),
             (false, false, Some(_)) => Err(
-                "Other machines reach this address, and tokens would be sent to it unencrypted. Give --tls-cert and \
-                 --tls-key, or end TLS in a proxy and say so with --behind-proxy."
+                "Other machines reach this address, and tokens would be sent to it unencrypted. End TLS in a proxy \
+                 in front of it and say so with --behind-proxy."
                     .to_owned(),
             ),
             (_, true, None | Some(Scheme::Http)) => Err(
@@ -89,10 +89,10 @@ fn serve(site: &Site) -> Result<(), Failure> {
         site.listen,
         |bound, _ending| team::routes(served, site.names(bound), members, metrics),
         |bound| {
-            let url = site.shown(bound);
-            output::line(&format!("Serving {url}: agents at {url}/mcp."));
+            output::notice(&format!("listening on http://{bound}/mcp"));
             output::notice(&format!(
-                "Listening on {bound}. Every request needs a token; `workrail team token create` makes one."
+                "Clients use {}. Every request needs a token: `workrail team token create` makes one.",
+                site.shown(bound)
             ));
         },
     );
