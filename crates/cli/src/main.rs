@@ -21,6 +21,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod store;
+mod team;
 mod times;
 mod tree;
 mod upkeep;
@@ -78,6 +79,9 @@ enum Command {
     /// Write plugins for agents' hosts
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
+    /// Give people and agents access to a team's server
+    #[command(subcommand)]
+    Team(team::TeamCommand),
     /// Set WorkRail up in the shell
     #[command(subcommand)]
     Setup(setup::SetupCommand),
@@ -128,6 +132,15 @@ enum Command {
         /// What happened, as the host calls it.
         event: String,
     },
+    /// Serve the agents of a team over HTTP, on any machine, with a token for each
+    #[command(
+        after_help = "Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
+                            proxy in front that ends TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
+                            like on one database. GET /healthz and /readyz are for balancers, /metrics is for Prometheus.\n\n\
+                            Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 10.0.0.5:8080 \
+                            --public-url https://workrail.example.com --behind-proxy"
+    )]
+    Serve(team::server::ServeArguments),
     /// Serve agents over MCP on standard input and output, or over HTTP on loopback
     #[command(
         after_help = "Clients start the server themselves once `workrail install` has configured them. Over \
@@ -181,6 +194,8 @@ impl Command {
             | Self::Install(_)
             | Self::Uninstall(_)
             | Self::Plugin(_)
+            | Self::Team(_)
+            | Self::Serve(_)
             | Self::Setup(_)
             | Self::Doctor(_)
             | Self::Config(_)
@@ -202,6 +217,8 @@ fn run(command: Command) -> ExitCode {
         Command::Install(arguments) => install::install(&arguments),
         Command::Uninstall(arguments) => install::uninstall(&arguments),
         Command::Plugin(command) => plugin::run(&command),
+        Command::Team(command) => team::run(command),
+        Command::Serve(arguments) => team::server::run(&arguments),
         Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Config(command) => config::run(command),

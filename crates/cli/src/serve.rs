@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use workrail_engine::request::Request;
+use workrail_engine::request::{Request, act_of};
 use workrail_engine::{Answer, AskedUser, UserReply, Waiting};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
@@ -13,12 +13,14 @@ use workrail_host::processes;
 use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_host::workspace;
 use workrail_mcp::http::Lifetime;
+use workrail_mcp::metrics::Metrics;
 use workrail_mcp::{Authentication, Chat, ChatApprovals, Execution, StructuredContent, TextInData};
 use workrail_model::config::{Key, Settings};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::ServerId;
 use workrail_model::loopback::LoopbackAddress;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
+use workrail_model::team::Caller;
 use workrail_model::tool::{ToolName, ToolSet};
 use workrail_ports::environment::{Clock, Entropy};
 use workrail_ports::file_system::FsErrorKind;
@@ -32,12 +34,35 @@ use crate::wiring::{AnyEngine, Opened};
 use crate::{flags, output, settings, version, wiring};
 
 /// The engine as the MCP server sees it.
-struct Served {
+#[derive(Clone)]
+pub(crate) struct Served {
     engine: AnyEngine,
-    settings: Settings,
+    settings: Arc<Settings>,
     tools: ToolSet,
     /// Absent when the data directory did not take it: a server that nobody sees still serves.
-    registered: Option<Registered<Disk>>,
+    registered: Option<Arc<Registered<Disk>>>,
+    /// Where the agents are.
+    reach: Reach,
+}
+
+/// Where the agents of a server are.
+#[derive(Clone)]
+enum Reach {
+    /// On this machine: folders that they name are here.
+    Local,
+    /// Anywhere: a folder that they name says nothing here.
+    Remote(Arc<Metrics>),
+}
+
+impl Served {
+    pub(crate) fn engine(&self) -> &AnyEngine {
+        &self.engine
+    }
+
+    /// The same for agents of other machines.
+    pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
+        Self { reach: Reach::Remote(metrics), ..self }
+    }
 }
 
 impl Execution for Served {
@@ -45,12 +70,29 @@ impl Execution for Served {
         self.tools.offers(tool)
     }
 
+    fn lists(&self, tool: ToolName) -> bool {
+        self.tools.offers(tool) && self.engine.may(act_of(tool))
+    }
+
+    fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>> {
+        let caller = caller.unwrap_or_else(|| self.engine.caller());
+        let caller = program.map_or_else(|| caller.clone(), |program| caller.through(program));
+        let differs = caller != *self.engine.caller();
+        differs.then(|| Arc::new(Self { engine: self.engine.acting_as(caller), ..self.clone() }) as _)
+    }
+
     fn is_folder(&self, path: &str) -> bool {
-        workspace::is_folder(path)
+        match self.reach {
+            Reach::Local => workspace::is_folder(path),
+            Reach::Remote(_) => false,
+        }
     }
 
     fn assumed_folder(&self) -> Option<String> {
-        workspace::process_folder().map(|folder| folder.as_str().to_owned())
+        match self.reach {
+            Reach::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
+            Reach::Remote(_) => None,
+        }
     }
 
     fn structured_content(&self) -> StructuredContent {
@@ -93,16 +135,24 @@ impl Execution for Served {
     }
 
     /// Answers a call and logs how it went.
-    fn answer(&self, request: Request) -> Answer {
-        let Some(registered) = &self.registered else { return self.engine.answer(request) };
+    fn answer(&self, mut request: Request) -> Answer {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
+        if let Reach::Remote(_) = self.reach {
+            request.forget_folder();
+        }
         let answered = self.engine.answer(request);
-        let duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let took = begun.elapsed();
+        let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let (outcome, run) = match &answered {
             Ok(reply) => (reply.kind().as_str().to_owned(), reply.run_label().map(str::to_owned)),
             Err(error) => (error.code.as_str().to_owned(), None),
         };
-        registered.log(&LoggedCall { at, tool, duration_us, outcome, run });
+        if let Reach::Remote(metrics) = &self.reach {
+            metrics.call(tool, &outcome, took);
+        }
+        if let Some(registered) = &self.registered {
+            registered.log(&LoggedCall { at, tool, duration_us, outcome, run });
+        }
         answered
     }
 }
@@ -200,7 +250,7 @@ fn serve(
     outcome::finish(served, Format::Text)
 }
 
-fn served(transport: Transport) -> Result<(Served, Arc<AnyStore>), Failure> {
+pub(crate) fn served(transport: Transport) -> Result<(Served, Arc<AnyStore>), Failure> {
     let current = settings::current()?;
     let sources = Sources::from_settings(&current.settings).watched();
     let mirrors = sources.mirrors().to_vec();
@@ -219,7 +269,8 @@ fn served(transport: Transport) -> Result<(Served, Arc<AnyStore>), Failure> {
             }
         });
     let tools = flags::offered(&settings);
-    Ok((Served { engine, settings, tools, registered }, store))
+    let (settings, registered) = (Arc::new(settings), registered.map(Arc::new));
+    Ok((Served { engine, settings, tools, registered, reach: Reach::Local }, store))
 }
 
 fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {

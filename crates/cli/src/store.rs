@@ -11,13 +11,16 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex};
 use workrail_model::evidence::HookObservation;
-use workrail_model::id::{RunId, SessionId};
+use workrail_model::id::{AccessTokenId, RunId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::Cursor;
 use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_model::team::AccessToken;
+use workrail_model::time::Timestamp;
+use workrail_ports::access::AccessTokens;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
 use workrail_ports::backup::KeysCopy;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
@@ -217,6 +220,24 @@ impl PasskeyLog for AnyStore {
         line: &[u8],
     ) -> Result<(), PasskeyLogError> {
         either!(self, store => store.replace_passkeys(damaged, sound_bytes, line))
+    }
+}
+
+impl AccessTokens for AnyStore {
+    fn access_tokens(&self) -> Result<Vec<AccessToken>, KeyringError> {
+        either!(self, store => store.access_tokens())
+    }
+
+    fn access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, KeyringError> {
+        either!(self, store => store.access_token(id))
+    }
+
+    fn add_access_token(&self, token: &AccessToken) -> Result<(), KeyringError> {
+        either!(self, store => store.add_access_token(token))
+    }
+
+    fn revoke_access_token(&self, id: AccessTokenId, at: &Timestamp) -> Result<bool, KeyringError> {
+        either!(self, store => store.revoke_access_token(id, at))
     }
 }
 

@@ -25,13 +25,14 @@ const GROUPS: [Group; 3] = [
             "workflow",
             "session",
             "store",
+            "team",
             "plugin",
             "setup",
             "config",
             "doctor",
         ],
     },
-    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "hook"] },
+    Group { heading: "Learn and serve", commands: &["demo", "explain", "mcp", "serve", "hook"] },
 ];
 
 /// The program with its commands grouped in the help.
@@ -72,7 +73,7 @@ const GUESSES: [(&[&str], &str); 17] = [
     (&["deny", "decline", "no"], "reject"),
     (&["rm", "remove", "del"], "session delete"),
     (&["ui", "web", "dashboard", "browser", "gui"], "console"),
-    (&["serve", "server", "start", "run"], "mcp"),
+    (&["server", "start", "run"], "mcp"),
     (&["init", "add", "configure"], "install"),
     (&["settings", "set", "get"], "config list"),
     (&["check", "health", "diagnose"], "doctor"),
@@ -178,7 +179,8 @@ mod tests {
     }
 
     /// Commands that print no document: what they print is for a program of its own, or there is nothing to print.
-    const WITHOUT_JSON: [(&str, &str); 6] = [
+    const WITHOUT_JSON: [(&str, &str); 7] = [
+        ("workrail serve", "serves until it is ended; its one line is the address"),
         ("workrail console", "serves until it is ended; its one line is the address"),
         ("workrail mcp", "speaks MCP on standard output"),
         ("workrail hook", "answers a host in the host's own JSON"),

@@ -9,10 +9,12 @@ use workrail_host::boot::boot_id;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
+use workrail_host::identity::local_user;
 use workrail_host::sources::Sources;
 use workrail_host::store_password::{store_key, store_password};
 use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_model::config::Key;
+use workrail_model::team::Caller;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_store_fs::LocalStore;
@@ -44,14 +46,24 @@ pub(crate) fn open_with(
     sources: Arc<dyn WorkflowSource>,
 ) -> Result<Opened<AnyStore>, Failure> {
     let store = any(current, open_directory(current)?)?;
-    Ok(opened(current, sources, store))
+    Ok(named(opened(current, sources, store)))
 }
 
 /// Opens it for reading only: nothing is created in the data directory, and no key, lock or right to write is needed there
 /// (G16).
 pub(crate) fn look(current: &Current) -> Result<Opened<AnyStore>, Failure> {
     let store = any(current, look_at_directory(current)?)?;
-    Ok(opened(current, sources_of(current), store))
+    Ok(named(opened(current, sources_of(current), store)))
+}
+
+/// Records in a store that several people share name who caused them; a directory has one user.
+fn named(opened: Opened<AnyStore>) -> Opened<AnyStore> {
+    let Opened { engine, store } = opened;
+    let actor = match &*store {
+        AnyStore::Directory(_) => None,
+        AnyStore::Database { .. } => local_user(),
+    };
+    Opened { engine: engine.acting_as(Caller::Owner(actor)), store }
 }
 
 /// The store that the settings name, with the directory of this machine.

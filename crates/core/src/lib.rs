@@ -3,6 +3,7 @@
 //! Pure: no I/O, no clock, no randomness, no maps with random order. Ids and time come in as arguments,
 //! so that equal inputs give equal decisions in every process.
 
+pub mod access;
 pub mod author;
 pub mod builtins;
 pub mod bundle;

@@ -18,6 +18,7 @@ use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
 use workrail_model::submission::{StepOutput, Submission};
+use workrail_model::team::Act;
 use workrail_model::token::TokenKind;
 
 use crate::ask::AskedUser;
@@ -88,7 +89,7 @@ impl<S: Store> Engine<S> {
                 notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
                 material: &content,
                 tools: self.environment.tools,
-                minting: self.minting()?,
+                minting: self.minting(Act::Work)?,
             })
             .map_err(|cause| error::decide(&cause))?;
             held.append(decided.plan)?;

@@ -20,6 +20,7 @@ use workrail_model::name::{ContextKey, StepId};
 use workrail_model::passkey::SignedChallenge;
 use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::strict_json;
+use workrail_model::team::Act;
 
 use crate::cards::Named;
 use crate::{Engine, Store, error};
@@ -282,6 +283,7 @@ impl<S: Store> Engine<S> {
         (decision, reason): (ApprovalDecision, Option<&str>),
         given: Given<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         // An answer changes what is decided on, so it comes first.
         if !seen.asks_approval || !seen.questions.is_empty() {
             return Err(error::a_question(label, &seen.questions));
@@ -307,7 +309,7 @@ impl<S: Store> Engine<S> {
                     (ApprovalOrigin { channel: ApprovalChannel::Passkey, descends_from_server }, Some(proof))
                 }
             };
-            let minting = self.minting()?;
+            let minting = self.minting(Act::Decide)?;
             let plan =
                 approve(Approve { facts, node, step, decision, submitted, reason, origin, proof, minting })
                     .map_err(|cause| error::decide(&cause))?;
@@ -345,6 +347,7 @@ impl<S: Store> Engine<S> {
         to: AnswerTo<'_>,
         values: Context,
     ) -> Result<Waiting, Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         let recorded = self.hold(place.session, |held| {
             let facts = held.state();
             let waiting = self.waiting_in(facts, place, label)?;
@@ -372,7 +375,7 @@ impl<S: Store> Engine<S> {
                     Some(self.use_passkey(&statement, signed, run)?)
                 }
             };
-            let minting = self.minting()?;
+            let minting = self.minting(Act::Decide)?;
             let plan = answer(GiveAnswer { facts, node: waiting.node, values, channel, proof, minting })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)?;

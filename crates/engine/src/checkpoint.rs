@@ -12,6 +12,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::AttemptId;
 use workrail_model::reply::{NextCall, Warning, WarningCode};
 use workrail_model::session::SessionBody;
+use workrail_model::team::Act;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
@@ -72,7 +73,7 @@ impl<S: Store> Engine<S> {
             let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
             let snapshot = self.content().snapshot(node.snapshot_ref)?;
             let workflow = self.content().workflow(at.workflow)?;
-            let minting = self.minting()?;
+            let minting = self.minting(Act::Work)?;
             let decided = checkpoint(Checkpoint {
                 facts,
                 node: at.node,
@@ -128,7 +129,7 @@ impl<S: Store> Engine<S> {
         let verified = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
         let id = verified.session();
         self.hold(id, |held| {
-            let plan = session_notes(held.state(), &request.output, self.minting()?)
+            let plan = session_notes(held.state(), &request.output, self.minting(Act::Work)?)
                 .map_err(|cause| error::checkpoint(&cause, request))?;
             if let Some(plan) = plan {
                 held.append(plan)?;

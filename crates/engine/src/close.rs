@@ -7,6 +7,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::CloseChannel;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::RunStatus;
+use workrail_model::team::Act;
 
 use crate::{Engine, Store, error};
 
@@ -30,6 +31,7 @@ impl<S: Store> Engine<S> {
         reason: &str,
         channel: CloseChannel,
     ) -> Result<ClosedRun, Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         let reason = reason.trim();
         if reason.is_empty() {
             return Err(error::no_reason());
@@ -51,7 +53,7 @@ impl<S: Store> Engine<S> {
                 }
                 Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => {}
             }
-            let plan = close(Close { facts, run, reason, channel, minting: self.minting()? })
+            let plan = close(Close { facts, run, reason, channel, minting: self.minting(Act::Decide)? })
                 .map_err(|cause| error::decide(&cause))?;
             held.append(plan)?;
             let recorded = held.state().run(run).and_then(|run| run.closed.as_ref());

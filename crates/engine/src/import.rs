@@ -12,6 +12,7 @@ use workrail_model::event::{Activity, ImportedFrom};
 use workrail_model::id::{BundleId, RunId, SessionId};
 use workrail_model::limits::ACTIVITY_LEAP_MAX;
 use workrail_model::plan::{Attachment, RawSegment};
+use workrail_model::team::Act;
 use workrail_ports::archive::StagedSession;
 use workrail_ports::session_store::StoreError;
 
@@ -62,6 +63,7 @@ impl<S: Store> Engine<S> {
         source: &mut R,
         mode: ImportMode,
     ) -> Result<Imported, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         let refused = |cause| error::bundle(&cause);
         let surveyed = survey(source).map_err(refused)?;
         let checked = check(source, surveyed).map_err(refused)?;

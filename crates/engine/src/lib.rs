@@ -2,6 +2,7 @@
 //!
 //! The engine loads, asks the core, appends, answers. It names no file, no clock and no protocol.
 
+mod access;
 mod advance;
 mod approve;
 mod ask;
@@ -51,8 +52,10 @@ use std::sync::{Arc, Mutex};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::resume::ResumeBody;
+use workrail_model::team::{Act, Caller};
 use workrail_model::token::{TokenEncoding, TokenKind};
 use workrail_model::tool::ToolSet;
+use workrail_ports::access::AccessTokens;
 use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::content::ContentStore;
@@ -67,6 +70,7 @@ use workrail_ports::upkeep::Upkeep;
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
+pub use access::{AccessRefusal, MadeToken};
 pub use approve::{EarlierDecision, Question, Waiting, typed_answer};
 pub use ask::AskedUser;
 use cards::Cards;
@@ -94,6 +98,7 @@ pub trait Store:
     + ContentStore
     + KeyringStore
     + PasskeyLog
+    + AccessTokens
     + ActivityCounter
     + ProjectionCache
     + SessionIndex
@@ -111,6 +116,7 @@ impl<S> Store for S where
         + ContentStore
         + KeyringStore
         + PasskeyLog
+        + AccessTokens
         + ActivityCounter
         + ProjectionCache
         + SessionIndex
@@ -164,8 +170,15 @@ impl std::fmt::Debug for Environment {
 /// An edge's result; boxed because errors carry everything a caller needs to fix the call.
 pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
 
-/// The use cases over one store.
+/// The use cases over one store, on behalf of one caller.
 pub struct Engine<S: Store> {
+    shared: Arc<Shared<S>>,
+    /// Whose rights hold, and whom records name.
+    caller: Caller,
+}
+
+/// What the engines of all callers have in common.
+pub struct Shared<S: Store> {
     store: Arc<S>,
     environment: Environment,
     signer: Signer,
@@ -178,20 +191,42 @@ pub struct Engine<S: Store> {
     keyed_starts: Mutex<()>,
 }
 
+impl<S: Store> std::fmt::Debug for Shared<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl<S: Store> std::ops::Deref for Engine<S> {
+    type Target = Shared<S>;
+
+    fn deref(&self) -> &Shared<S> {
+        &self.shared
+    }
+}
+
+impl<S: Store> Clone for Engine<S> {
+    /// Another handle on the same store and caches.
+    fn clone(&self) -> Self {
+        self.acting_as(self.caller.clone())
+    }
+}
+
 impl<S: Store> std::fmt::Debug for Engine<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").finish_non_exhaustive()
+        f.debug_struct("Engine").field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 
 impl<S: Store> Engine<S> {
-    /// Touches nothing: the signing keys are read by the first call that needs them.
+    /// Acts for the user who runs this program. Touches nothing: the signing keys are read by the first call that needs
+    /// them.
     pub fn new(store: Arc<S>, environment: Environment) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
         let sessions = Arc::clone(&store) as Arc<dyn SessionReader>;
         let signer = Signer::new(keys, sessions, environment.token_encoding);
         let catalog = Catalog::new(Arc::clone(&environment.workflows));
-        Self {
+        let shared = Arc::new(Shared {
             store,
             environment,
             signer,
@@ -201,11 +236,22 @@ impl<S: Store> Engine<S> {
             workspaces: Workspaces::default(),
             catalog,
             keyed_starts: Mutex::new(()),
-        }
+        });
+        Self { shared, caller: Caller::Owner(None) }
+    }
+
+    /// The same store and the same caches, on behalf of somebody else.
+    pub fn acting_as(&self, caller: Caller) -> Self {
+        Self { shared: Arc::clone(&self.shared), caller }
+    }
+
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Answers one call of a tool.
     pub fn answer(&self, request: Request) -> Answer {
+        self.permit(request.act())?;
         match request {
             Request::ListWorkflows(request) => Reply::plain(&self.list_workflows(request)?),
             Request::InspectWorkflow(request) => Reply::plain(&self.inspect_workflow(request)?),
@@ -234,7 +280,10 @@ impl<S: Store> Engine<S> {
             }
         }
         match (&request.ack_token, &request.state_token) {
-            (Some(ack), _) => self.advance(ack, &request),
+            (Some(ack), _) => {
+                self.permit(Act::Work)?;
+                self.advance(ack, &request)
+            }
             (None, Some(state)) => {
                 let workspace = self.workspace(request.workspace_path.as_deref())?;
                 self.reading().rehydrate(state, &request, workspace.as_ref())
@@ -245,6 +294,7 @@ impl<S: Store> Engine<S> {
 
     /// Saves work beside the pending step without completing it.
     pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+        self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::DoNotMake)?;
         self.checkpoint(request)
     }

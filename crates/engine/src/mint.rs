@@ -3,6 +3,7 @@
 use workrail_core::decide::Minting;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{AttemptId, RunId, SessionId};
+use workrail_model::team::Act;
 use workrail_ports::environment::Entropy;
 
 use crate::{Engine, Store, error};
@@ -27,11 +28,14 @@ impl<S: Store> Engine<S> {
         random(&*self.environment.entropy).map(RunId::from_bits)
     }
 
-    pub(crate) fn minting(&self) -> Result<Minting, Box<ErrorEnvelope>> {
+    /// What a plan is made with. No plan is made for a caller who may not do this (G113).
+    pub(crate) fn minting(&self, act: Act) -> Result<Minting, Box<ErrorEnvelope>> {
+        self.permit(act)?;
         Ok(Minting {
             event_seed: random(&*self.environment.entropy)?,
             at: self.environment.clock.now(),
             activity: self.store.next().map_err(error::store)?,
+            actor: self.caller.actor(),
         })
     }
 }

@@ -17,6 +17,7 @@ use workrail_model::passkey::{
 use workrail_model::preferences::PreferenceChange;
 use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::snapshot::PendingStep;
+use workrail_model::team::Act;
 use workrail_ports::passkeys::PasskeyLogError;
 
 use crate::approve::{Waiting, taken};
@@ -252,6 +253,7 @@ impl<S: Store> Engine<S> {
     ///
     /// A damaged log is set aside: what is sound in it stays, so that decisions of its keys can still be checked.
     pub fn reset_passkeys(&self) -> Result<(), Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         let stored = self.store.passkey_log().map_err(error::passkey_log)?;
         if Passkeys::read(&stored.log, stored.head.as_deref()).is_ok() {
             return self.append_change(|_| Ok(PasskeyChange::Reset { damaged: None }));
@@ -349,6 +351,7 @@ impl<S: Store> Engine<S> {
         &self,
         mut change: impl FnMut(&Passkeys) -> Result<PasskeyChange, Box<ErrorEnvelope>>,
     ) -> Result<(), Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         let mut tries = APPEND_TRIES;
         loop {
             let stored = self.store.passkey_log().map_err(error::passkey_log)?;

@@ -8,6 +8,7 @@ use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
 use workrail_model::passkey::{PreferenceProof, WishedPreferences};
 use workrail_model::preferences::{PreferenceChange, Preferences, RunStatus};
+use workrail_model::team::Act;
 
 use crate::find::SessionOrRun;
 use crate::{Engine, Store, error};
@@ -101,6 +102,7 @@ impl<S: Store> Engine<S> {
         changes: &[PreferenceChange],
         proof: Option<&PreferenceProof>,
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         let mut asked = Vec::new();
         for run in self.preferences_of(found)? {
             if !is_open(run.status) {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use workrail_model::discovery::InspectMode;
 use workrail_model::preferences::Mode;
 use workrail_model::submission::StepOutput;
+use workrail_model::team::Act;
 use workrail_model::tool::ToolName;
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -204,7 +205,48 @@ pub enum Request {
     StartSession(StartSession),
 }
 
+/// What calling a tool is, for roles. Looking at a step again is reading; a tool is offered to those who can use all of
+/// it.
+pub fn act_of(tool: ToolName) -> Act {
+    match tool {
+        ToolName::ListWorkflows | ToolName::InspectWorkflow | ToolName::ResumeSession | ToolName::ReadRun => {
+            Act::Read
+        }
+        ToolName::StartWorkflow
+        | ToolName::ContinueWorkflow
+        | ToolName::CheckpointWorkflow
+        | ToolName::StartSession => Act::Work,
+    }
+}
+
 impl Request {
+    /// What the caller must be allowed to do.
+    pub(crate) fn act(&self) -> Act {
+        match self {
+            // Without an ack it shows the pending step; completing it asks again.
+            Self::ContinueWorkflow(_) => Act::Read,
+            Self::ListWorkflows(_)
+            | Self::InspectWorkflow(_)
+            | Self::StartWorkflow(_)
+            | Self::CheckpointWorkflow(_)
+            | Self::ResumeSession(_)
+            | Self::ReadRun(_)
+            | Self::StartSession(_) => act_of(self.tool()),
+        }
+    }
+
+    /// Leaves out the folder, which says nothing where the caller is on another machine.
+    pub fn forget_folder(&mut self) {
+        match self {
+            Self::ListWorkflows(own) => own.workspace_path = None,
+            Self::InspectWorkflow(own) => own.workspace_path = None,
+            Self::StartWorkflow(own) => own.workspace_path = None,
+            Self::ContinueWorkflow(own) => own.workspace_path = None,
+            Self::ResumeSession(own) => own.workspace_path = None,
+            Self::CheckpointWorkflow(_) | Self::ReadRun(_) | Self::StartSession(_) => {}
+        }
+    }
+
     pub fn tool(&self) -> ToolName {
         match self {
             Self::ListWorkflows(_) => ToolName::ListWorkflows,

@@ -6,6 +6,7 @@ use workrail_model::id::SessionId;
 use workrail_model::reply::NextCall;
 use workrail_model::session::SessionBody;
 use workrail_model::submission::StepOutput;
+use workrail_model::team::Act;
 use workrail_model::tool::{ToolName, ToolSet};
 
 use crate::reply::Reply;
@@ -16,10 +17,11 @@ use crate::{Answer, Engine, Store, error};
 impl<S: Store> Engine<S> {
     /// Opens a session that can hold notes without a run.
     pub fn start_session(&self, request: StartSession) -> Answer {
+        self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;
         let goal = request.goal.map(|goal| StepOutput::notes(format!("Goal: {goal}")));
-        let plan = open_session(id, &goal.unwrap_or_default(), self.minting()?)
+        let plan = open_session(id, &goal.unwrap_or_default(), self.minting(Act::Work)?)
             .map_err(|cause| error::decide(&cause))?;
         self.create(id, plan).map_err(|failed| {
             let look = NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);

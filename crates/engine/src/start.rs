@@ -18,6 +18,7 @@ use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::{Mode, PreferenceSource, Preferences};
 use workrail_model::reply::{NextCall, ReferenceInfo, Warning, WarningCode};
+use workrail_model::team::Act;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
@@ -60,6 +61,7 @@ struct Keyed {
 impl<S: Store> Engine<S> {
     /// Starts a run and returns its first step.
     pub fn start_workflow(&self, request: StartWorkflow) -> Answer {
+        self.permit(Act::Work)?;
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         self.signer.refresh(FirstKeys::Make)?;
         let keyed = keyed(&request)?;
@@ -332,7 +334,7 @@ impl<S: Store> Engine<S> {
             notices: prepared.notices.clone(),
             repeatable: keyed.map(|keyed| keyed.request_digest),
             tools: self.environment.tools,
-            minting: self.minting()?,
+            minting: self.minting(Act::Work)?,
         })
         .map_err(|cause| error::decide(&cause))
     }

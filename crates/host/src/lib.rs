@@ -10,6 +10,7 @@ pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;
 pub mod folders;
+pub mod identity;
 pub mod local_time;
 pub mod machine;
 pub mod notification;

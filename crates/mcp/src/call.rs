@@ -1,5 +1,7 @@
 //! One tool call: checked, parsed, handed to the engine; answered as text for the model and data for programs.
 
+use std::sync::Arc;
+
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -8,6 +10,7 @@ use workrail_engine::request::Request;
 use workrail_engine::{Answer, AskedUser, Reply, UserReply, Waiting};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
+use workrail_model::team::Caller;
 use workrail_model::text::{clean, is_harmful};
 use workrail_model::tool::ToolName;
 
@@ -18,7 +21,12 @@ use crate::repair;
 pub trait Execution: Send + Sync + 'static {
     /// Whether a tool is switched on.
     fn offers(&self, tool: ToolName) -> bool;
+    /// Whether this caller is shown it: what a role cannot use is not listed, and a call of it is answered with the reason.
+    fn lists(&self, tool: ToolName) -> bool;
     fn answer(&self, request: Request) -> Answer;
+    /// The same on behalf of a member of the team, and through a program that calls itself so; `None` where neither
+    /// makes a difference.
+    fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
     /// Whether there is such a folder on the server's machine.
     fn is_folder(&self, path: &str) -> bool;
     /// The folder that a call is about when nobody named one; nothing where the user did.
@@ -125,7 +133,7 @@ pub(crate) fn run(
 /// The error with a call that this server takes (G70).
 fn leading_on(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
     error.next_call =
-        error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.offers(tool)));
+        error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.lists(tool)));
     error
 }
 

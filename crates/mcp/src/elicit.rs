@@ -103,7 +103,7 @@ impl Server {
             }
         };
         // Settings and the session are read on a blocking thread.
-        let open = self.blocking(move |execution| match execution.chat().within(approvals) {
+        let open = self.blocking(context, move |execution| match execution.chat().within(approvals) {
             Chat::Off => None,
             Chat::On { wait, approvals } => {
                 let subject = FormSubject::of(&execution.open_for_user(&asked)?);
@@ -153,7 +153,7 @@ impl Server {
             return AskOutcome::Unanswered;
         }
         let count = said.len();
-        let recorded = self.recorded(asked, waiting, said).await;
+        let recorded = self.recorded(asked, waiting, said, context).await;
         let is_whole = recorded.len() == count;
         let reply = match recorded.is_empty() {
             true => reply,
@@ -163,9 +163,15 @@ impl Server {
     }
 
     /// Records what the user said, as far as it still fits; returns that.
-    async fn recorded(&self, asked: AskedUser, seen: Waiting, said: Vec<UserReply>) -> Vec<UserReply> {
+    async fn recorded(
+        &self,
+        asked: AskedUser,
+        seen: Waiting,
+        said: Vec<UserReply>,
+        context: &RequestContext<RoleServer>,
+    ) -> Vec<UserReply> {
         let approvals = self.chat_approvals;
-        let recording = self.blocking(move |execution| {
+        let recording = self.blocking(context, move |execution| {
             let mut recorded = Vec::new();
             let mut seen = seen;
             for reply in said {

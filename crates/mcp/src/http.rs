@@ -26,7 +26,7 @@ use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
-use workrail_model::loopback::LoopbackAddress;
+use workrail_model::loopback::{ListenerNames, LoopbackAddress};
 
 use crate::addressee::{Addressee, Scan};
 use crate::batch;
@@ -138,7 +138,7 @@ pub fn serve_localhost(
 }
 
 /// How long work that was begun may take once the server was told to end.
-const ENDING_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const ENDING_WAIT: Duration = Duration::from_secs(2);
 
 /// A free port may be taken on the other family; then the next one is tried.
 const PORTS_TRIED_MAX: usize = 16;
@@ -185,23 +185,27 @@ fn input_ended(lifetime: Lifetime) -> io::Result<impl Future<Output = ()>> {
 
 /// Everything behind the check of who asks: the outer router has no routes, so nothing is matched before.
 fn routes(handler: impl ServerHandler + Clone, allowed: AllowList) -> Router {
-    let allowed = Arc::new(allowed);
+    let known = mcp_route(handler, &allowed.names);
+    Router::new().fallback_service(known).layer(from_fn_with_state(Arc::new(allowed), admit))
+}
+
+/// The endpoint at `/mcp`, for requests that are admitted.
+pub(crate) fn mcp_route(handler: impl ServerHandler + Clone, names: &ListenerNames) -> Router {
     let config = StreamableHttpServerConfig::default()
         // Every request represents itself: a restart of the server is invisible to clients.
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
         // Checked by us already; the SDK gets the same rule, so that neither depends on the other.
-        .with_allowed_hosts(allowed.names.hosts.clone())
-        .with_allowed_origins(allowed.names.origins.clone())
+        .with_allowed_hosts(names.hosts.clone())
+        .with_allowed_origins(names.origins.clone())
         .enforce_origin_validation();
     let service = StreamableHttpService::new(
         move || Ok(handler.clone()),
         Arc::new(LocalSessionManager::default()),
         config,
     );
-    let known = Router::new().route_service("/mcp", service).layer(from_fn(strict));
-    Router::new().fallback_service(known).layer(from_fn_with_state(allowed, admit))
+    Router::new().route_service("/mcp", service).layer(from_fn(strict))
 }
 
 async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next: Next) -> Response {
@@ -218,13 +222,15 @@ async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next
                 AdmissionError::Host | AdmissionError::Origin => {
                     (StatusCode::FORBIDDEN, reason).into_response()
                 }
-                AdmissionError::Secret => {
-                    let scheme = [(header::WWW_AUTHENTICATE, "Bearer realm=\"workrail\"")];
-                    (StatusCode::UNAUTHORIZED, scheme, reason).into_response()
-                }
+                AdmissionError::Secret => unauthorized(reason),
             }
         }
     }
+}
+
+pub(crate) fn unauthorized(reason: &'static str) -> Response {
+    let scheme = [(header::WWW_AUTHENTICATE, "Bearer realm=\"workrail\"")];
+    (StatusCode::UNAUTHORIZED, scheme, reason).into_response()
 }
 
 async fn strict(mut request: Request, next: Next) -> Response {
@@ -350,7 +356,7 @@ fn refusal(status: StatusCode, refused: Refused) -> Response {
 
 /// Resolves when the process is asked to end; from now on, and not from the first poll.
 #[cfg(unix)]
-fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -363,7 +369,7 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

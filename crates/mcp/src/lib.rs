@@ -15,14 +15,17 @@ pub mod http;
 mod lines;
 mod loopback;
 mod message;
+pub mod metrics;
 mod output_schema;
 mod prompts;
+mod quota;
 mod repair;
 mod resources;
 mod roots;
 mod runtime;
 mod server;
 pub mod stdio;
+pub mod team;
 
 pub use call::{Execution, StructuredContent, TextInData};
 pub use elicit::{Chat, ChatApprovals};

@@ -56,18 +56,8 @@ impl AllowList {
     }
 
     pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), AdmissionError> {
-        let host = sent(headers, header::HOST).once().ok_or(AdmissionError::Host)?;
-        if !self.names.has_host(host) {
-            return Err(AdmissionError::Host);
-        }
-        if uri.authority().is_some_and(|authority| !self.names.has_host(authority.as_str())) {
-            return Err(AdmissionError::Host);
-        }
-        match sent(headers, header::ORIGIN) {
-            SentHeader::Unusable => Err(AdmissionError::Origin),
-            SentHeader::Once(origin) if !self.names.has_origin(origin) => Err(AdmissionError::Origin),
-            SentHeader::Absent | SentHeader::Once(_) => self.authenticated(headers),
-        }
+        check_names(&self.names, uri, headers)?;
+        self.authenticated(headers)
     }
 
     fn authenticated(&self, headers: &HeaderMap) -> Result<(), AdmissionError> {
@@ -75,11 +65,37 @@ impl AllowList {
             Authentication::Bearer(secret) => secret,
             Authentication::None => return Ok(()),
         };
-        match sent(headers, header::AUTHORIZATION).once().and_then(|value| value.split_once(' ')) {
-            Some((scheme, sent)) if scheme.eq_ignore_ascii_case("bearer") && secret.is(sent.trim()) => Ok(()),
+        match bearer(headers) {
+            Some(sent) if secret.is(sent) => Ok(()),
             Some(_) | None => Err(AdmissionError::Secret),
         }
     }
+}
+
+/// Whether a request names this listener, and comes from no page or from its own.
+pub(crate) fn check_names(
+    names: &ListenerNames,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), AdmissionError> {
+    let host = sent(headers, header::HOST).once().ok_or(AdmissionError::Host)?;
+    if !names.has_host(host) {
+        return Err(AdmissionError::Host);
+    }
+    if uri.authority().is_some_and(|authority| !names.has_host(authority.as_str())) {
+        return Err(AdmissionError::Host);
+    }
+    match sent(headers, header::ORIGIN) {
+        SentHeader::Unusable => Err(AdmissionError::Origin),
+        SentHeader::Once(origin) if !names.has_origin(origin) => Err(AdmissionError::Origin),
+        SentHeader::Absent | SentHeader::Once(_) => Ok(()),
+    }
+}
+
+/// What a request carries as its bearer token.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, sent) = sent(headers, header::AUTHORIZATION).once()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(sent.trim())
 }
 
 fn sent(headers: &HeaderMap, name: HeaderName) -> SentHeader<'_> {

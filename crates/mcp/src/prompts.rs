@@ -68,12 +68,12 @@ impl Argument {
 /// The prompts that are possible here. `folder` is the client's, where it said.
 pub(crate) fn list(execution: &dyn Execution, folder: Option<String>) -> Vec<Prompt> {
     let mut prompts = Vec::new();
-    if execution.offers(ToolName::ResumeSession) {
+    if execution.lists(ToolName::ResumeSession) {
         let description = "Continue earlier work: finds the run and shows its pending step.";
         let arguments = vec![Argument::Run.shown()];
         prompts.push(Prompt::new(RESUME, Some(description), Some(arguments)).with_title("Resume a run"));
     }
-    if execution.offers(ToolName::StartWorkflow) {
+    if execution.lists(ToolName::StartWorkflow) {
         let workflows = workflows(execution, folder.as_deref());
         prompts.extend(workflows.iter().filter(|own| own.workflow_id.as_str() != RESUME).map(prompt_of));
     }
@@ -129,10 +129,10 @@ pub(crate) fn get(
     given: &JsonObject,
     folder: Option<String>,
 ) -> Result<GetPromptResult, ErrorData> {
-    let text = if name == RESUME && execution.offers(ToolName::ResumeSession) {
+    let text = if name == RESUME && execution.lists(ToolName::ResumeSession) {
         resume_text(Argument::Run.of(given)?)
     } else {
-        let offered = execution.offers(ToolName::StartWorkflow);
+        let offered = execution.lists(ToolName::StartWorkflow);
         let found = if offered { workflows(execution, folder.as_deref()) } else { Vec::new() };
         match found.iter().find(|own| own.workflow_id.as_str() == name) {
             Some(workflow) => start_text(workflow, Argument::Goal.of(given)?, Argument::Mode.of(given)?)?,
@@ -204,7 +204,7 @@ pub(crate) fn complete(
     folder: Option<String>,
 ) -> CompletionInfo {
     let mut values = match (prompt, argument) {
-        (RESUME, "run") if execution.offers(ToolName::ResumeSession) => run_labels(execution, typed, folder),
+        (RESUME, "run") if execution.lists(ToolName::ResumeSession) => run_labels(execution, typed, folder),
         (_, "mode") if prompt != RESUME => {
             let modes = Mode::ALL.into_iter().map(|mode| mode.as_str().to_owned());
             modes.filter(|mode| mode.starts_with(typed)).collect()

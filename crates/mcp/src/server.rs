@@ -14,6 +14,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
+use workrail_model::team::Caller;
 use workrail_model::tool::ToolName;
 
 use crate::asked_forms::AskedForms;
@@ -99,13 +100,21 @@ impl Server {
         Self { chat_approvals: ChatApprovals::Refused, ..self }
     }
 
+    /// What answers this request: on behalf of whoever sent it, in the name of their program.
+    pub(crate) fn execution(&self, context: &RequestContext<RoleServer>) -> Arc<dyn Execution> {
+        let http = context.extensions.get::<axum::http::request::Parts>();
+        let caller = http.and_then(|parts| parts.extensions.get::<Caller>());
+        let program = context.client_info().map(|own| format!("{} {}", own.name, own.version));
+        let acting = self.execution.acting_for(caller, program.as_deref());
+        acting.unwrap_or_else(|| Arc::clone(&self.execution))
+    }
+
     async fn call(
-        &self,
+        execution: Arc<dyn Execution>,
         tool: ToolName,
         arguments: Option<Map<String, Value>>,
         folder: Folder,
     ) -> CallResult {
-        let execution = Arc::clone(&self.execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled half-way.
         tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
             .await
@@ -120,9 +129,10 @@ impl Server {
     /// Looks something up, on a blocking thread as well.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
+        context: &RequestContext<RoleServer>,
         look_up: impl FnOnce(&dyn Execution) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let execution = Arc::clone(&self.execution);
+        let execution = self.execution(context);
         let found = tokio::task::spawn_blocking(move || look_up(&*execution)).await;
         found.map_err(|_| ErrorData::internal_error("the request failed inside WorkRail", None))
     }
@@ -242,7 +252,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let structured_content = self.execution.structured_content();
-        let tools = catalogue::tools(|tool| self.execution.offers(tool), structured_content);
+        let execution = self.execution(&context);
+        let tools = catalogue::tools(|tool| execution.lists(tool), structured_content);
         let mut listed = ListToolsResult::with_all_items(tools);
         let era = Era::of(&context);
         era.sign(&mut listed.meta);
@@ -262,7 +273,8 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let offered = |tool: &ToolName| self.execution.offers(*tool);
+        let execution = self.execution(&context);
+        let offered = |tool: &ToolName| execution.offers(*tool);
         let Some(tool) = ToolName::parse(&request.name).filter(offered) else {
             let known: Vec<&str> = ToolName::ALL.into_iter().filter(offered).map(ToolName::as_str).collect();
             let known = known.join(", ");
@@ -276,7 +288,7 @@ impl ServerHandler for Server {
             return Ok(self.finished(era, refused));
         }
         let folder = self.folder(tool, arguments.as_ref(), &context).await;
-        let CallResult { result, waits } = self.call(tool, arguments, folder).await;
+        let CallResult { result, waits } = Self::call(execution, tool, arguments, folder).await;
         let (Some(reply), Some(way)) = (waits, way) else { return Ok(self.finished(era, result)) };
         match self.ask_user(*reply, way, &context).await {
             AskOutcome::Unanswered => Ok(self.finished(era, result)),
@@ -294,7 +306,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
-        let prompts = self.blocking(|execution| prompts::list(execution, folder)).await?;
+        let prompts = self.blocking(&context, |execution| prompts::list(execution, folder)).await?;
         let mut listed = ListPromptsResult::with_all_items(prompts);
         Era::of(&context).sign(&mut listed.meta);
         Ok(listed)
@@ -308,7 +320,8 @@ impl ServerHandler for Server {
         let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
         let given = request.arguments.unwrap_or_default();
         let name = request.name;
-        let got = self.blocking(move |execution| prompts::get(execution, &name, &given, folder)).await?;
+        let got =
+            self.blocking(&context, move |execution| prompts::get(execution, &name, &given, folder)).await?;
         got.map(|mut prompt| {
             Era::of(&context).sign(&mut prompt.meta);
             prompt.into()
@@ -324,7 +337,9 @@ impl ServerHandler for Server {
         let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
         let ArgumentInfo { name, value, .. } = request.argument;
         let completion = self
-            .blocking(move |execution| prompts::complete(execution, &prompt.name, &name, &value, folder))
+            .blocking(&context, move |execution| {
+                prompts::complete(execution, &prompt.name, &name, &value, folder)
+            })
             .await?;
         let mut result = CompleteResult::new(completion);
         Era::of(&context).sign(&mut result.meta);
@@ -340,10 +355,10 @@ impl ServerHandler for Server {
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         match self.has_resources() {
-            true => self.blocking(resources::list).await?,
+            true => self.blocking(&context, resources::list).await?,
             false => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
         }
     }
@@ -362,12 +377,12 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         if !self.has_resources() {
             return Err(ErrorData::method_not_found::<ReadResourceRequestMethod>());
         }
-        Ok(self.blocking(move |execution| resources::read(execution, &request.uri)).await??.into())
+        Ok(self.blocking(&context, move |execution| resources::read(execution, &request.uri)).await??.into())
     }
 
     /// The SDK hands over what it could not read as a method that it knows; a method of ours that comes here

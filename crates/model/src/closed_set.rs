@@ -103,6 +103,8 @@ mod tests {
             crate::reply::ReplyKind,
             crate::reply::WarningCode,
             crate::resume::MatchReason,
+            crate::team::Act,
+            crate::team::Role,
             crate::token::TokenEncoding,
             crate::tool::ToolName,
         );

@@ -82,6 +82,8 @@ codes! {
     StoreContentDamaged = "STORE_CONTENT_DAMAGED",
     /// The signing keys cannot be used as they are.
     StoreKeyringUnusable = "STORE_KEYRING_UNUSABLE",
+    /// The caller's role does not allow it.
+    StoreAccessDenied = "STORE_ACCESS_DENIED",
     /// A rule that must always hold did not; nothing was recorded.
     InternalInvariant = "INTERNAL_INVARIANT",
 }

@@ -178,6 +178,8 @@ wide_id!(/// A person's decision that nobody will finish a run.
     ClosureId, "close_");
 wide_id!(/// Something that is known of a step's work.
     EvidenceId, "evid_");
+wide_id!(/// A token that a member of a team acts with.
+    AccessTokenId, "tok_");
 wide_id!(/// One export of one session.
     BundleId, "bundle_");
 

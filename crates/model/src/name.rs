@@ -147,6 +147,14 @@ name!(
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
 );
 
+name!(
+    /// A person, an agent, or the user of a machine, as records name them.
+    PrincipalName, "name", "^[A-Za-z0-9][A-Za-z0-9_.@-]*$",
+    "letters, digits, `_`, `-`, `.`, `@`, starting with a letter or a digit; 64 bytes at most",
+    |text| within(text, 64) && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@'))
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,6 +44,15 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// So much later; `None` where that does not fit the shape.
+    pub fn plus_ms(&self, ms: u64) -> Option<Self> {
+        let time: DateTime = self.0.get(..SHAPE.len() - 1)?.parse().ok()?;
+        let later = time.checked_add(jiff::SignedDuration::from_millis(i64::try_from(ms).ok()?)).ok()?;
+        Self::parse(&later.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()).ok()
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -91,6 +100,9 @@ mod tests {
 
     #[test]
     fn time_is_counted_as_the_calendar_does() {
+        let later = |text: &str, ms| Timestamp::parse(text).unwrap().plus_ms(ms).map(|own| own.to_string());
+        assert_eq!(later("2026-02-28T23:59:59.999Z", 1).as_deref(), Some("2026-03-01T00:00:00.000Z"));
+        assert_eq!(later("9999-12-31T23:59:59.999Z", 1), None);
         let ms = |text: &str| Timestamp::parse(text).unwrap().epoch_ms();
         assert_eq!(ms("1970-01-01T00:00:00.000Z"), Some(0));
         assert_eq!(ms("1969-12-31T23:59:59.999Z"), Some(-1));

@@ -3,6 +3,7 @@
 //! All ports are synchronous: a cancelled async append could stop half-way, a blocking call on a
 //! blocking thread cannot.
 
+pub mod access;
 pub mod archive;
 pub mod backup;
 pub mod cache;

@@ -301,6 +301,15 @@ pub(crate) fn http_secret_temp() -> RelPath {
     path("keys/.tmp-http-secret")
 }
 
+/// The digests of access tokens.
+pub(crate) fn access_tokens() -> RelPath {
+    path("keys/access-tokens.json")
+}
+
+pub(crate) fn access_tokens_temp() -> RelPath {
+    path("keys/.tmp-access-tokens")
+}
+
 pub(crate) fn keyring_temp() -> RelPath {
     path("keys/.tmp-keyring")
 }

@@ -3,6 +3,7 @@
 //! `FORMAT.md` beside this crate says what every byte means; `commit` is the append protocol, `load`
 //! the reader that believes nothing.
 
+mod access;
 mod activity;
 mod archive;
 mod backup;

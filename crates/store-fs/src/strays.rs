@@ -37,8 +37,15 @@ const ROOT_NAMES: [&str; 19] = [
 const COUNTER_NAMES: [&str; 3] = ["activity", "activity.lock", "activity.reserved"];
 const SESSION_NAMES: [&str; 8] =
     [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
-const KEY_NAMES: [&str; 6] =
-    ["keyring.json", "http-secret", "passkeys.jsonl", "passkeys.head", ".lock", ".suspect"];
+const KEY_NAMES: [&str; 7] = [
+    "keyring.json",
+    "http-secret",
+    "access-tokens.json",
+    "passkeys.jsonl",
+    "passkeys.head",
+    ".lock",
+    ".suspect",
+];
 
 /// Collects what is found, up to a limit, and counts the rest.
 struct StrayList {

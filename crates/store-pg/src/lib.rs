@@ -6,6 +6,7 @@
 //! The client waits for answers with a runtime of its own, so nothing here may be called from async code: the servers
 //! call the engine on blocking threads.
 
+mod access;
 mod activity;
 mod address;
 mod append;

@@ -12,13 +12,16 @@ use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, DedupeKey, Event, EventData};
 use workrail_model::evidence::HookObservation;
 use workrail_model::health::SessionHealth;
-use workrail_model::id::{RunId, SessionId};
+use workrail_model::id::{AccessTokenId, RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_bytes};
 use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
+use workrail_model::team::AccessToken;
+use workrail_model::time::Timestamp;
+use workrail_ports::access::AccessTokens;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
 use workrail_ports::content::{ContentError, ContentStore};
@@ -50,6 +53,7 @@ struct Data {
     entropy: SeededEntropy,
     keyring: Option<Keyring>,
     passkeys: StoredPasskeys,
+    access_tokens: Vec<AccessToken>,
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
     index: BTreeMap<(u32, SessionId), IndexRecord>,
@@ -81,6 +85,7 @@ impl MemoryStore {
             entropy: SeededEntropy::new(seed),
             keyring: None,
             passkeys: StoredPasskeys::default(),
+            access_tokens: Vec::new(),
             activity: 0,
             cache: BTreeMap::new(),
             index: BTreeMap::new(),
@@ -410,6 +415,28 @@ impl PasskeyLog for MemoryStore {
         let last = line.strip_suffix(b"\n").unwrap_or(line);
         stored.head = Some(Sha256::of(last).to_string().into_bytes());
         Ok(())
+    }
+}
+
+impl AccessTokens for MemoryStore {
+    fn access_tokens(&self) -> Result<Vec<AccessToken>, KeyringError> {
+        Ok(self.data().access_tokens.clone())
+    }
+
+    fn access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, KeyringError> {
+        Ok(self.data().access_tokens.iter().find(|own| own.id == id).cloned())
+    }
+
+    fn add_access_token(&self, token: &AccessToken) -> Result<(), KeyringError> {
+        self.data().access_tokens.push(token.clone());
+        Ok(())
+    }
+
+    fn revoke_access_token(&self, id: AccessTokenId, at: &Timestamp) -> Result<bool, KeyringError> {
+        let mut data = self.data();
+        let Some(token) = data.access_tokens.iter_mut().find(|own| own.id == id) else { return Ok(false) };
+        token.revoked_at.get_or_insert_with(|| at.clone());
+        Ok(true)
     }
 }
 

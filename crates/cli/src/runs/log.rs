@@ -31,7 +31,9 @@ pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), F
         let number = line.point.as_ref().map(|point| format!(" {point}.")).unwrap_or_default();
         let step = line.step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
         let place = line.run.as_ref().map(|run| format!("{run}{number}{step}: ")).unwrap_or_default();
-        output::line(&format!("{:>5}  {at:19}  {:30}  {place}{}", line.event_index, line.kind, line.summary));
+        let by = line.actor.as_ref().map(|actor| format!(" [{actor}]")).unwrap_or_default();
+        let (index, kind, summary) = (line.event_index, &line.kind, &line.summary);
+        output::line(&format!("{index:>5}  {at:19}  {kind:30}  {place}{summary}{by}"));
     }
     Ok(())
 }

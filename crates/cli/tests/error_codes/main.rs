@@ -12,6 +12,7 @@ mod tokens;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use workrail_model::error::ErrorCode;
@@ -19,8 +20,9 @@ use workrail_model::event::{Event, EventData, EventIndex};
 use workrail_model::id::SessionId;
 use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
 use workrail_testkit::home::{Home, Ran};
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::mcp_client::{McpClient, ToolReply, reply_data};
 use workrail_testkit::volatile;
+use workrail_testkit::wire::{Http, stateless};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -353,6 +355,25 @@ fn every_code_has_a_page_and_a_test_of_its_name() {
             assert!(page.contains(part), "{} lacks {part}", code.as_str());
         }
     }
+}
+
+#[test]
+fn store_access_denied() {
+    let home = Home::new(PROGRAM);
+    let made = home.done(&["team", "token", "create", "ada", "--role", "viewer", "--json"]).json();
+    let listen = ["serve", "--listen", "127.0.0.1:0"];
+    let server = Http::of_command(home.command(&listen).stdin(Stdio::null()));
+    let arguments = json!({ "workflowId": "wr.small_change" });
+    let call = stateless(1, "tools/call", json!({ "name": "start_workflow", "arguments": arguments }));
+    let headers = format!(
+        "Authorization: Bearer {}\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: start_workflow\r\n",
+        made["token"].as_str().unwrap()
+    );
+    let answer = server.post(&headers, &call.to_string()).json();
+    server.end("TERM");
+    let said = reply_data(&answer["result"]);
+    assert_eq!(said["code"], ErrorCode::StoreAccessDenied.as_str(), "{answer}");
+    compare(&home, ErrorCode::StoreAccessDenied, "a viewer starts a run", &format!("{}\n", pretty(&said)));
 }
 
 #[test]

@@ -33,6 +33,7 @@ impl Draft {
             dedupe_key: DedupeKey::of(self.session, scope, &data),
             at: Some(self.minting.at.clone()),
             activity: Some(self.minting.activity),
+            actor: self.minting.actor.clone(),
             data,
         });
         event_id

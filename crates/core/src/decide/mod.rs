@@ -26,6 +26,7 @@ use workrail_model::id::GapId;
 use workrail_model::plan::PlanError;
 use workrail_model::snapshot::SnapshotError;
 use workrail_model::step_key::StepKeyError;
+use workrail_model::team::Actor;
 use workrail_model::time::Timestamp;
 
 use crate::interpret::InterpretError;
@@ -38,6 +39,8 @@ pub struct Minting {
     pub event_seed: [u8; 10],
     pub at: Timestamp,
     pub activity: Activity,
+    /// Who causes the plan, where records name them.
+    pub actor: Option<Actor>,
 }
 
 /// A command that cannot be decided.

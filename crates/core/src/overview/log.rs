@@ -37,6 +37,9 @@ pub struct LogLine {
     /// The step of the node, when it can be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// Who caused it, where the record says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     pub summary: String,
 }
 
@@ -71,6 +74,7 @@ pub fn line(event: &Event, nodes: &LoggedNodes) -> LogLine {
         node_id: node,
         point: node.and_then(|node| nodes.names.get(&node).cloned()),
         step: node.and_then(|node| nodes.steps.get(&node).cloned()),
+        actor: event.actor.as_ref().map(ToString::to_string),
         summary: match cut {
             None => summary,
             Some(place) => format!("{}…", &summary[..place]),

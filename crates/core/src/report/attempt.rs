@@ -19,6 +19,9 @@ use crate::contract::kind_of;
 pub struct Attempt {
     pub attempt_id: AttemptId,
     pub by: Actor,
+    /// The member of the team, where the record names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     /// Since the point was reached.

@@ -112,6 +112,13 @@ fn workspace(facts: &SessionState) -> Vec<Observed> {
 }
 
 impl Subject<'_> {
+    /// Who caused an event, where it says so.
+    pub(super) fn caused_by(&self, index: EventIndex) -> Option<String> {
+        let place = usize::try_from(index.get()).ok()?;
+        let event = self.events.get(place).filter(|event| event.event_index == index)?;
+        event.actor.as_ref().map(ToString::to_string)
+    }
+
     /// The clock time of an event.
     pub(super) fn at(&self, index: EventIndex) -> Option<&Timestamp> {
         let place = usize::try_from(index.get()).ok()?;
@@ -184,6 +191,7 @@ impl<'a> RunBuilder<'a> {
             goal: tip.and_then(|tip| goal(facts, tip)),
             status: state.and_then(|state| facts.run_status(run.run_id, state.is_complete())),
             is_damaged: !self.subject.health.is_healthy(),
+            started_by: subject.caused_by(run.started_at_index),
             waits_for_person: tip.is_some_and(|tip| facts.waits_for_person(tip)),
             closed: run.closed.as_ref().map(|closed| ClosedRun {
                 reason: closed.reason.as_str().to_owned(),

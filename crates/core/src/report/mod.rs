@@ -128,6 +128,9 @@ pub struct RunReport {
     /// `health` says more.
     #[serde(skip)]
     pub is_damaged: bool,
+    /// The member of the team who started it, where the record names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<String>,
     /// The last attempt was refused for something that only a person can give.
     pub waits_for_person: bool,
     /// That a person closed it, while nothing was recorded of it since.
@@ -314,6 +317,9 @@ pub struct Decision {
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     pub by: Actor,
+    /// The member of the team, where the record names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
     /// Whether the approving process descended from the program that ran a server; absent when unknown.
     #[serde(skip_serializing_if = "Descent::is_unknown")]
     pub descends_from_server: Descent,

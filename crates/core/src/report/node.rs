@@ -144,6 +144,7 @@ impl RunBuilder<'_> {
         Attempt {
             attempt_id: attempt,
             by: Actor::Agent,
+            who: subject.caused_by(record.event_index),
             at: at.cloned(),
             elapsed_ms: elapsed(subject.at(node.created_index), at),
             outcome: match &record.outcome {
@@ -171,6 +172,7 @@ impl RunBuilder<'_> {
                 ApprovalChannel::Console => Actor::Console,
                 ApprovalChannel::Passkey => Actor::Passkey,
             },
+            who: self.subject.caused_by(record.index),
             key: record.data.proof.as_ref().map(|proof| proof.key.name.to_string()),
             signature: self.subject.signatures.get(&record.index).cloned(),
             resets: record.data.proof.as_ref().map(|proof| proof.key.resets).filter(|resets| *resets > 0),

@@ -146,6 +146,7 @@ impl RunReport {
             line("Closed", words::closed(self, times).map(plain).unwrap_or_default()),
             line("Step", step),
             line("Started inside", parent.unwrap_or_default()),
+            line("Started by", self.started_by.clone().map(plain).unwrap_or_default()),
             line("Time", plain(words::span(&self.span, times))),
             line("Counts", plain(words::counts(self))),
             line("Run id", vec![code(self.run_id)]),
@@ -295,7 +296,7 @@ impl From<&Table> for Section {
 
 impl Attempt {
     pub fn head(&self, times: Times) -> AttemptHead {
-        let by = words::actor(self.by);
+        let by = words::caused(words::actor(self.by), self.who.as_deref());
         let (tone, ending, mut rest) = match &self.outcome {
             Outcome::Advanced { to_point: Some(point), .. } => (
                 Tone::Good,

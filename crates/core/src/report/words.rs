@@ -206,7 +206,16 @@ fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
         Some(count) => format!("; the passkeys of that store had been reset {count} times before"),
     };
     let proves = approval.signature.as_ref().unwrap_or(&Signature::Unchecked).in_words();
-    format!("{verb} with the passkey \"{key}\" for step {}{at}{note} — {proves}{resets}", approval.step_id)
+    let by = approval.who.as_ref().map(|who| format!("by {who} ")).unwrap_or_default();
+    format!(
+        "{verb} {by}with the passkey \"{key}\" for step {}{at}{note} — {proves}{resets}",
+        approval.step_id
+    )
+}
+
+/// Who did something, by the way it was done and by name where the record has one.
+pub fn caused(by: &str, who: Option<&str>) -> String {
+    who.map_or_else(|| by.to_owned(), |who| format!("{who}, {by}"))
 }
 
 /// An approval or rejection in words.
@@ -229,7 +238,8 @@ pub fn approval(approval: &Approval, times: Times) -> String {
         },
         Actor::Agent | Actor::CommandLine | Actor::User | Actor::Workflow | Actor::System => "",
     };
-    format!("{verb} by {} for step {}{at}{note}{warning}", actor(approval.by), approval.step_id)
+    let by = caused(actor(approval.by), approval.who.as_deref());
+    format!("{verb} by {by} for step {}{at}{note}{warning}", approval.step_id)
 }
 
 /// JSON as people read it: indented.

@@ -257,6 +257,7 @@ fn minting(plans: u64) -> Minting {
         // The literal has the one shape, and the number of plans is far below 2^53.
         at: Timestamp::parse("2000-01-01T00:00:00.000Z").expect("literal timestamp"),
         activity: Activity::new(plans + 1).expect("small number"),
+        actor: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! No suggestion destroys anything: not a command, not a file to remove (G71).
 
+mod access;
 mod advice;
 mod bundle;
 mod call;
@@ -24,6 +25,7 @@ use workrail_model::tool::ToolName;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::session_store::StoreError;
 
+pub(crate) use access::*;
 use advice::{Advice, sentence};
 pub(crate) use bundle::*;
 pub(crate) use call::*;

@@ -26,7 +26,10 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         ErrorCode::ValidationError if error.details.is_some() => {
             Some(acceptable(tool, sent, error.details.as_ref()))
         }
-        ErrorCode::ValidationError | ErrorCode::StoreKeyringUnusable | ErrorCode::StoreSafeMode => None,
+        ErrorCode::ValidationError
+        | ErrorCode::StoreKeyringUnusable
+        | ErrorCode::StoreSafeMode
+        | ErrorCode::StoreAccessDenied => None,
         // No tool reads a bundle: people import them.
         ErrorCode::BundleInvalidFormat
         | ErrorCode::BundleUnsupportedVersion

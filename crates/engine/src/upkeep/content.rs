@@ -12,6 +12,7 @@ use workrail_model::event::{Event, EventData, OutputPayload};
 use workrail_model::id::SessionId;
 use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_model::strict_json;
+use workrail_model::team::Act;
 use workrail_ports::content::ContentError;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Upkeep;
@@ -71,6 +72,7 @@ impl<S: Store + Upkeep> Engine<S> {
         mode: Mode,
         watch: Watch<'_>,
     ) -> Result<ContentRepair, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         let sessions = match scope {
             Scope::One(session) => vec![session],
             Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,

@@ -15,6 +15,7 @@ use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_model::preferences::RunStatus;
 use workrail_model::retention::Ttl;
+use workrail_model::team::Act;
 use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, Sweep, Swept, Tally, Upkeep, UpkeepError};
@@ -252,6 +253,9 @@ impl<S: Store + Upkeep> Engine<S> {
         watch: Watch<'_>,
         refused: impl FnOnce(CleanupPlan) -> Result<(), Box<ErrorEnvelope>>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
+        if mode == Mode::Real {
+            self.permit(Act::Administer)?;
+        }
         let mut cleaned = CleanupReport {
             dry_run: mode == Mode::DryRun,
             ttl: ttl.to_string(),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::keyring::{Keyring, SigningKey};
+use workrail_model::team::Act;
 
 use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
@@ -54,6 +55,7 @@ impl<S: Store> Engine<S> {
 
     /// A fresh key for new tokens. Tokens of the key before it stay good until the next rotation.
     pub fn rotate_keys(&self) -> Result<Keys, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         self.signer.refresh(FirstKeys::Make)?;
         let keyring = self.store.rotate().map_err(error::keyring)?;
         let keys = Keys::from(&keyring);
@@ -64,6 +66,7 @@ impl<S: Store> Engine<S> {
     /// A fresh keyring where the one before is lost or cannot be used. Tokens that agents have are not accepted
     /// any more; the sessions stay as they are.
     pub fn new_keys(&self) -> Result<NewKeys, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         let replaced = self.store.replace().map_err(error::keyring)?;
         let keys = Keys::from(&replaced.keyring);
         self.signer.adopt(replaced.keyring);

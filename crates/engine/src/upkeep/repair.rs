@@ -6,6 +6,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Event;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
+use workrail_model::team::Act;
 use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep, UpkeepError};
 
 use super::{Mode, told};
@@ -93,6 +94,7 @@ const LOOKS_MAX: usize = 3;
 impl<S: Store + Upkeep> Engine<S> {
     /// Cuts a damaged session back to what can be trusted, or says what that would do.
     pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         for _ in 0..LOOKS_MAX {
             if let Some(outcome) = self.try_repair(session, mode)? {
                 return Ok(outcome);

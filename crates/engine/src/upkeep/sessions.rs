@@ -10,6 +10,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::name::WorkflowId;
 use workrail_model::preferences::RunStatus;
+use workrail_model::team::Act;
 use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Inspection, Upkeep, UpkeepError};
@@ -85,15 +86,18 @@ impl<S: Store + Inspection> Engine<S> {
 impl<S: Store + Upkeep> Engine<S> {
     /// Exempts a session from retention.
     pub fn keep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         self.store.keep(session).map_err(error::upkeep)
     }
 
     pub fn unkeep(&self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
+        self.permit(Act::Decide)?;
         self.store.unkeep(session).map_err(error::upkeep)
     }
 
     /// Removes a session that the person has seen as `seen`; its content goes with the next clean-up.
     pub fn delete(&self, seen: &Overview) -> Result<FileTotals, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
         let session = seen.session_id;
         let judged = match self.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => {

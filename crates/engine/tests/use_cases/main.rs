@@ -22,6 +22,7 @@ mod reporting;
 mod resuming;
 mod retries;
 mod rich;
+mod roles;
 mod scene;
 mod schemas;
 mod starting;

@@ -10,6 +10,7 @@ use crate::canonical::{CanonicalError, to_canonical};
 use crate::id::{EventId, NodeId, RunId, SessionId};
 use crate::limits::{EVENT_INDEX_MAX, SAFE_INTEGER_MAX};
 use crate::strict_json;
+use crate::team::Actor;
 use crate::time::Timestamp;
 
 /// The position of an event in its session; the only order there is (G6).
@@ -97,6 +98,8 @@ pub struct Event {
     /// Informational; nothing orders or decides by it.
     pub at: Option<Timestamp>,
     pub activity: Option<Activity>,
+    /// Who caused it, where a store is shared (G114). Nothing is decided by it.
+    pub actor: Option<Actor>,
     pub data: EventData,
 }
 
@@ -131,6 +134,9 @@ struct Written<'a> {
     at: Option<&'a Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     activity: Option<Activity>,
+    /// Who caused it, where a store is shared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<&'a Actor>,
     #[serde(flatten)]
     data: &'a EventData,
 }
@@ -158,6 +164,8 @@ struct Envelope {
     at: Option<Timestamp>,
     #[serde(default)]
     activity: Option<Activity>,
+    #[serde(default)]
+    actor: Option<Actor>,
     data: Value,
 }
 
@@ -192,6 +200,7 @@ impl Event {
             dedupe_key: &self.dedupe_key,
             at: self.at.as_ref(),
             activity: self.activity,
+            actor: self.actor.as_ref(),
             data: &self.data,
         }
     }
@@ -219,6 +228,7 @@ impl Event {
             dedupe_key: envelope.dedupe_key,
             at: envelope.at,
             activity: envelope.activity,
+            actor: envelope.actor,
             data,
         };
         event.check()?;

@@ -218,7 +218,8 @@ impl EventData {
             | Self::AssessmentRecorded(_)
             | Self::AssessmentConsequenceApplied(_)
             | Self::ApprovalRecorded(_)
-            | Self::RunClosed(_) => None,
+            | Self::RunClosed(_)
+            | Self::EvidenceRecorded(_) => None,
         };
         blobs.chain(snapshot).chain(workflow).collect()
     }

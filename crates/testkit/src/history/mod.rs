@@ -303,6 +303,7 @@ impl History {
             event_seed: self.event_seed(),
             at: fixed::epoch(),
             activity: fixed::activity(self.plans + 1),
+            actor: None,
         }
     }
 
@@ -341,6 +342,7 @@ impl History {
                 dedupe_key: DedupeKey::of(self.session(), scope, &data),
                 at: Some(fixed::epoch()),
                 activity: Some(fixed::activity(self.plans + 1)),
+                actor: None,
                 data,
             });
         }

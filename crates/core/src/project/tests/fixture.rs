@@ -92,6 +92,7 @@ impl Log {
             dedupe_key: DedupeKey::of(session(), scope, &data),
             at: index.is_multiple_of(3).then(|| Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap()),
             activity: index.is_multiple_of(2).then(|| Activity::new(1000 + index).unwrap()),
+            actor: None,
             data,
         };
         event.check().unwrap();

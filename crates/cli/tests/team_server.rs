@@ -1,0 +1,295 @@
+//! A team's server through the real binary: tokens, roles, who is let in, and what records say (G113, G114, G115).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::reply_data;
+use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::wire::{Answer, Http, initialize, stateless};
+
+const ROLES: [&str; 4] = ["viewer", "agent", "approver", "admin"];
+
+fn home() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
+}
+
+fn serve(home: &Home, arguments: &[&str]) -> Http {
+    let all = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
+    Http::of_command(home.command(&all).stdin(Stdio::null()))
+}
+
+fn token(home: &Home, name: &str, role: &str) -> Value {
+    home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
+}
+
+fn secret(token: &Value) -> &str {
+    token["token"].as_str().unwrap()
+}
+
+/// One message with a token, on a connection of its own.
+fn ask(server: &Http, token: &str, message: &Value) -> Answer {
+    let headers = format!("Authorization: Bearer {token}\r\n{}", stateless_headers(message));
+    server.post(&headers, &message.to_string())
+}
+
+/// What the stateless revision repeats of a message in its headers.
+fn stateless_headers(message: &Value) -> String {
+    let method = message["method"].as_str().unwrap();
+    let name = message["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
+    match method {
+        "initialize" => String::new(),
+        method => format!(
+            "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{}",
+            name.unwrap_or_default()
+        ),
+    }
+}
+
+fn call(server: &Http, token: &str, tool: &str, arguments: Value) -> Value {
+    let message = stateless(1, "tools/call", json!({ "name": tool, "arguments": arguments }));
+    let answer = ask(server, token, &message);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.json()
+}
+
+fn get(server: &Http, path: &str, headers: &str) -> Answer {
+    server.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {{address}}\r\n{headers}"), b"")
+}
+
+/// G113: each tool against each role.
+#[test]
+fn the_role_table_of_tools() {
+    let home = home();
+    let server = serve(&home, &[]);
+    let reading = ["list_workflows", "inspect_workflow", "resume_session", "read_run"];
+    let working = ["start_workflow", "continue_workflow", "checkpoint_workflow"];
+    for role in ROLES {
+        let made = token(&home, role, role);
+        let listed = ask(&server, secret(&made), &stateless(1, "tools/list", json!({}))).json();
+        let mut offered: Vec<&str> = listed["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
+        offered.sort_unstable();
+        let works = ["agent", "admin"].contains(&role);
+        let mut expected = [&reading[..], if works { &working } else { &[] }].concat();
+        expected.sort_unstable();
+        assert_eq!(offered, expected, "{role}");
+        for tool in working {
+            let arguments = json!({ "workflowId": "wr.small_change", "ackToken": "ack.v2.x" });
+            let called = call(&server, secret(&made), tool, arguments);
+            let is_denied = reply_data(&called["result"])["code"] == "STORE_ACCESS_DENIED";
+            assert_eq!(is_denied, !works, "{tool} as {role}: {called}");
+        }
+    }
+    server.end("TERM");
+}
+
+/// G113, G115
+#[test]
+fn only_a_good_token_of_this_store_lets_in() {
+    let (home, elsewhere) = (home(), home());
+    let server = serve(&home, &[]);
+    let (good, revoked) = (token(&home, "ada", "agent"), token(&home, "bob", "agent"));
+    home.done(&["team", "token", "revoke", revoked["id"].as_str().unwrap()]);
+    let expired =
+        home.done(&["team", "token", "create", "eve", "--role", "admin", "--expires", "0d", "--json"]);
+    let foreign = token(&elsewhere, "ada", "admin");
+    let (id, own) = secret(&good).split_once('.').unwrap();
+    let other = secret(&revoked).split_once('.').unwrap().1;
+    let message = stateless(1, "tools/list", json!({}));
+    let bad = [
+        String::new(),
+        "x".to_owned(),
+        id.to_owned(),
+        format!("{id}.{other}"),
+        format!("{id}.{}", &own[1..]),
+        secret(&good).to_uppercase(),
+        secret(&revoked).to_owned(),
+        secret(&expired.json()).to_owned(),
+        secret(&foreign).to_owned(),
+    ];
+    let mut bodies = Vec::new();
+    for bad in &bad {
+        let answer = ask(&server, bad, &message);
+        assert_eq!(answer.status, 401, "{bad:?}: {}", answer.body);
+        assert!(answer.head.contains("www-authenticate: bearer"), "{}", answer.head);
+        bodies.push(answer.body);
+    }
+    bodies.dedup();
+    assert_eq!(bodies.len(), 1, "a stranger does not learn what is wrong with a token: {bodies:?}");
+    assert_eq!(server.post("", &message.to_string()).status, 401, "without a token");
+    let twice = format!("Authorization: Bearer {0}\r\nAuthorization: Bearer {0}\r\n", secret(&good));
+    assert_eq!(server.post(&twice, &message.to_string()).status, 401, "two headers");
+    assert_eq!(ask(&server, secret(&good), &message).status, 200);
+    // Revoked while the server runs.
+    home.done(&["team", "token", "revoke", id]);
+    assert_eq!(ask(&server, secret(&good), &message).status, 401);
+    server.end("TERM");
+    let listed = home.done(&["team", "token", "list", "--json"]);
+    for (made, state) in [(&good, "revoked"), (&revoked, "revoked"), (&expired.json(), "expired")] {
+        let tokens = listed.json();
+        let own =
+            tokens["tokens"].as_array().unwrap().iter().find(|own| own["id"] == made["id"]).unwrap().clone();
+        assert_eq!(own["state"], state);
+        let kept = std::fs::read_to_string(home.data().join("keys/access-tokens.json")).unwrap();
+        assert!(!kept.contains(secret(made).split_once('.').unwrap().1), "only a digest is stored");
+        assert!(!listed.out.contains(secret(made)));
+    }
+}
+
+/// G115: both eras, the name of the program, and what people read about who did it.
+#[test]
+fn work_over_the_network_is_recorded_under_the_name_of_its_token() {
+    let home = home();
+    let server = serve(&home, &[]);
+    let made = token(&home, "ci-bot", "agent");
+    let opened = ask(&server, secret(&made), &initialize(1, "2025-11-25")).json();
+    assert_eq!(opened["result"]["protocolVersion"], "2025-11-25", "{opened}");
+    let arguments = json!({ "workflowId": "wr.small_change", "goal": "mend the kettle", "workspacePath": "/nowhere/there" });
+    let started = call(&server, secret(&made), "start_workflow", arguments);
+    let data = reply_data(&started["result"]);
+    let label = data["run"]["label"].as_str().unwrap().to_owned();
+    server.end("TERM");
+    let log = home.done(&["log", &label, "--json"]).json();
+    for event in log["events"].as_array().unwrap() {
+        let actor = &event["actor"];
+        assert_eq!((&actor["name"], &actor["role"]), (&json!("ci-bot"), &json!("agent")), "{event}");
+        assert_eq!((&actor["tokenId"], &actor["client"]), (&made["id"], &json!("test 0")), "{event}");
+    }
+    assert!(home.done(&["log", &label]).out.contains("[ci-bot (agent)]"));
+    assert!(home.done(&["report", &label]).out.contains("ci-bot (agent)"));
+}
+
+/// G115: the rules of a public name, on a listener that only this machine reaches.
+#[test]
+fn a_request_names_the_public_address_and_comes_from_no_other_page() {
+    let home = home();
+    let server = serve(&home, &["--public-url", "https://workrail.example.com", "--behind-proxy"]);
+    let made = token(&home, "ada", "agent");
+    let message = stateless(1, "tools/list", json!({}));
+    let body = message.to_string();
+    let post = |host: &str, more: &str| {
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nAuthorization: Bearer {}\r\n\
+             Accept: application/json, text/event-stream\r\n{}{more}",
+            secret(&made),
+            stateless_headers(&message)
+        );
+        server.exchange(&head, body.as_bytes()).status
+    };
+    let name = "workrail.example.com";
+    assert_eq!(post(name, ""), 200);
+    assert_eq!(post(&format!("{name}:443"), ""), 200);
+    assert_eq!(post(name, "Origin: https://workrail.example.com\r\n"), 200);
+    for host in ["{address}", "localhost", "workrail.example.com.evil.example", "workrail.example.com:80", ""]
+    {
+        assert_eq!(post(host, ""), 403, "{host}");
+    }
+    assert_eq!(post(name, "Host: evil.example\r\n"), 403, "two names");
+    for origin in ["https://evil.example", "http://workrail.example.com", "null"] {
+        assert_eq!(post(name, &format!("Origin: {origin}\r\n")), 403, "{origin}");
+    }
+    server.end("TERM");
+}
+
+#[test]
+fn an_address_that_others_reach_needs_encryption_and_a_name() {
+    let home = home();
+    let refused = |arguments: &[&str]| {
+        let ran = home.run(&[&["serve"], arguments].concat());
+        assert_eq!(ran.code, 2, "{ran:?}");
+        ran.err
+    };
+    let table = [
+        (&["--listen", "0.0.0.0:0"][..], "--public-url"),
+        (&["--listen", "0.0.0.0:0", "--public-url", "https://w.example"], "--behind-proxy"),
+        (&["--listen", "0.0.0.0:0", "--public-url", "http://w.example", "--behind-proxy"], "https://HOST"),
+        (&["--listen", "127.0.0.1:0", "--public-url", "https://w.example"], "--behind-proxy"),
+        (&["--listen", "127.0.0.1:0", "--public-url", "w.example"], "without a path"),
+    ];
+    for (arguments, hint) in table {
+        let said = refused(arguments);
+        assert!(said.contains(hint), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn probes_need_no_token_and_numbers_do() {
+    let home = home();
+    let server = serve(&home, &[]);
+    let made = token(&home, "prometheus", "viewer");
+    for probe in ["/healthz", "/readyz"] {
+        assert_eq!(get(&server, probe, "").status, 200, "{probe}");
+    }
+    assert_eq!(get(&server, "/metrics", "").status, 401);
+    call(&server, secret(&made), "list_workflows", json!({}));
+    let numbers = get(&server, "/metrics", &format!("Authorization: Bearer {}\r\n", secret(&made)));
+    assert!(
+        numbers.body.contains("workrail_calls_total{tool=\"list_workflows\",outcome=\"ok\"} 1"),
+        "{}",
+        numbers.body
+    );
+    assert!(numbers.body.contains("workrail_refused_total{reason=\"token\"} 1"), "{}", numbers.body);
+    assert!(server.end("TERM").success(), "a stop is no failure");
+}
+
+/// Two lengths, or a length and chunks, are how one request hides in another.
+#[test]
+fn a_request_with_two_lengths_is_not_served() {
+    let home = home();
+    let server = serve(&home, &[]);
+    let made = token(&home, "ada", "agent");
+    let inner = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    let lengths = [
+        format!("Content-Length: 0\r\nContent-Length: {}\r\n", inner.len()),
+        format!("Content-Length: {}\r\nTransfer-Encoding: chunked\r\n", inner.len()),
+        "Transfer-Encoding: xchunked\r\n".to_owned(),
+        "Content-Length: +5\r\n".to_owned(),
+    ];
+    for lengths in lengths {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        write!(
+            stream,
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json\r\n\
+             Authorization: Bearer {}\r\nConnection: close\r\n{lengths}\r\n{inner}",
+            server.address,
+            secret(&made)
+        )
+        .unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{lengths:?}: {answer}");
+        assert!(!answer.starts_with("HTTP/1.1 200"), "{lengths:?}: {answer}");
+    }
+    server.end("TERM");
+}
+
+/// Two servers and two tenants in one database (G103, G113).
+#[test]
+fn servers_share_tokens_and_runs_and_tenants_do_not() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let machine = |tenant: &str| home().with("WORKRAIL_STORE", cluster.address(&database, ROLE, tenant));
+    let (one, two, others) = (machine("red"), machine("red"), machine("blue"));
+    let (first, second, foreign) = (serve(&one, &[]), serve(&two, &[]), serve(&others, &[]));
+    let made = token(&one, "ada", "agent");
+    let started = call(&first, secret(&made), "start_workflow", json!({ "workflowId": "wr.small_change" }));
+    let label = reply_data(&started["result"])["run"]["label"].clone();
+    let read = call(&second, secret(&made), "read_run", json!({ "run": label }));
+    assert!(read["result"]["isError"] != true, "{read}");
+    let list = stateless(1, "tools/list", json!({}));
+    assert_eq!(ask(&foreign, secret(&made), &list).status, 401, "a token of another tenant");
+    two.done(&["team", "token", "revoke", made["id"].as_str().unwrap()]);
+    assert_eq!(ask(&first, secret(&made), &list).status, 401, "revoked on another machine");
+    for server in [first, second, foreign] {
+        server.end("TERM");
+    }
+}

@@ -1,0 +1,156 @@
+//! Who may do what: every use case that changes something asks here first, and every record names who caused it (G113,
+//! G114).
+
+use workrail_core::access::{self, TokenRefusal};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::id::AccessTokenId;
+use workrail_model::keyring::HttpSecret;
+use workrail_model::limits::ACCESS_TOKENS_MAX;
+use workrail_model::name::PrincipalName;
+use workrail_model::retention::Ttl;
+use workrail_model::team::{AccessSecret, AccessToken, Act, Caller, PresentedToken, Role};
+use workrail_model::time::Timestamp;
+
+use crate::mint::random;
+use crate::token::FirstKeys;
+use crate::{Engine, Store, error};
+
+/// How long a browser stays logged in.
+const LOGIN_SECONDS: u64 = 12 * 60 * 60;
+
+/// A token that was made; its secret is nowhere else.
+#[derive(Debug)]
+pub struct MadeToken {
+    pub token: AccessToken,
+    pub presented: PresentedToken,
+}
+
+/// Why a token or a login lets nobody in.
+#[derive(Clone, Debug)]
+pub enum AccessRefusal {
+    /// It is no token, or none of this store, or not its secret.
+    Unknown,
+    Expired,
+    Revoked,
+    /// The store cannot be asked.
+    Store(Box<ErrorEnvelope>),
+}
+
+impl From<TokenRefusal> for AccessRefusal {
+    fn from(refusal: TokenRefusal) -> Self {
+        match refusal {
+            TokenRefusal::Unknown => Self::Unknown,
+            TokenRefusal::Expired => Self::Expired,
+            TokenRefusal::Revoked => Self::Revoked,
+        }
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Whether the caller may do this. The user who runs the program may do everything: the operating system and the
+    /// database decide what that is.
+    pub fn may(&self, act: Act) -> bool {
+        self.caller.role().is_none_or(|role| access::allows(role, act))
+    }
+
+    /// Refuses what the caller's role does not allow.
+    pub fn permit(&self, act: Act) -> Result<(), Box<ErrorEnvelope>> {
+        match &self.caller {
+            Caller::Member { principal, .. } if !access::allows(principal.role, act) => {
+                Err(error::not_allowed(principal, act))
+            }
+            Caller::Member { .. } | Caller::Owner(_) => Ok(()),
+        }
+    }
+
+    /// Makes a token for somebody. The store keeps a digest of it.
+    pub fn make_access_token(
+        &self,
+        name: PrincipalName,
+        role: Role,
+        lasts: Ttl,
+    ) -> Result<MadeToken, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
+        let now = self.environment.clock.now();
+        let expires_at = now.plus_ms(lasts.ms()).ok_or_else(|| error::token_lasts_too_long(lasts))?;
+        let usable = self.access_tokens()?.iter().filter(|own| access::holds(own, &now).is_ok()).count();
+        if usable >= ACCESS_TOKENS_MAX {
+            return Err(error::too_many_access_tokens());
+        }
+        let entropy = &*self.environment.entropy;
+        let presented = PresentedToken {
+            id: AccessTokenId::from_bits(random(entropy)?),
+            secret: AccessSecret::new(random(entropy)?),
+        };
+        let token = AccessToken {
+            id: presented.id,
+            name,
+            role,
+            digest: presented.secret.digest(),
+            created_at: now,
+            expires_at,
+            revoked_at: None,
+        };
+        self.store.add_access_token(&token).map_err(error::keyring)?;
+        Ok(MadeToken { token, presented })
+    }
+
+    /// Every token, oldest first.
+    pub fn access_tokens(&self) -> Result<Vec<AccessToken>, Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
+        self.store.access_tokens().map_err(error::keyring)
+    }
+
+    /// Ends a token; every server refuses it with its next request.
+    pub fn revoke_access_token(&self, id: AccessTokenId) -> Result<(), Box<ErrorEnvelope>> {
+        self.permit(Act::Administer)?;
+        let now = self.environment.clock.now();
+        match self.store.revoke_access_token(id, &now).map_err(error::keyring)? {
+            true => Ok(()),
+            false => Err(error::no_such_access_token(id)),
+        }
+    }
+
+    /// Whether the store answers.
+    pub fn is_ready(&self) -> bool {
+        self.store.peek().is_ok()
+    }
+
+    /// Whose token this is.
+    pub fn authenticate(&self, text: &str) -> Result<Caller, AccessRefusal> {
+        let sent = PresentedToken::parse(text).ok_or(AccessRefusal::Unknown)?;
+        let stored = self.stored_token(sent.id)?;
+        let principal = access::check(&sent, stored.as_ref(), &self.environment.clock.now())?;
+        Ok(Caller::Member { principal, client: None })
+    }
+
+    fn stored_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, AccessRefusal> {
+        self.store.access_token(id).map_err(|cause| AccessRefusal::Store(error::keyring(cause)))
+    }
+
+    /// What a browser carries instead of a token, for some hours. Every server with the keys of this store knows it.
+    pub fn log_in(&self, text: &str) -> Result<String, AccessRefusal> {
+        let Caller::Member { principal, .. } = self.authenticate(text)? else {
+            return Err(AccessRefusal::Unknown);
+        };
+        self.signer.refresh(FirstKeys::Make).map_err(AccessRefusal::Store)?;
+        let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
+        Ok(access::login(&keyring, principal.token_id, self.now_epoch_s() + LOGIN_SECONDS))
+    }
+
+    /// Who is logged in, and the token of their forms.
+    pub fn logged_in(&self, login: &str) -> Result<(Caller, HttpSecret), AccessRefusal> {
+        self.signer.refresh(FirstKeys::Look).map_err(AccessRefusal::Store)?;
+        let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
+        let id = access::logged_in(&keyring, login, self.now_epoch_s()).ok_or(AccessRefusal::Unknown)?;
+        let stored = self.stored_token(id)?.ok_or(AccessRefusal::Unknown)?;
+        let principal = access::holds(&stored, &self.environment.clock.now())?;
+        let form_token = HttpSecret::new(access::form_token(&keyring, login));
+        Ok((Caller::Member { principal, client: None }, form_token))
+    }
+
+    fn now_epoch_s(&self) -> u64 {
+        let now: Timestamp = self.environment.clock.now();
+        now.epoch_ms().and_then(|ms| u64::try_from(ms / 1000).ok()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,48 @@
+//! What a caller's role does not allow, and tokens that cannot be made or found.
+
+use serde_json::json;
+use workrail_core::access;
+use workrail_model::error::{ErrorCode, Retry};
+use workrail_model::id::AccessTokenId;
+use workrail_model::limits::ACCESS_TOKENS_MAX;
+use workrail_model::retention::Ttl;
+use workrail_model::team::{Act, Principal, Role};
+
+use super::{Boxed, envelope, invalid};
+
+fn in_words(act: Act) -> &'static str {
+    match act {
+        Act::Read => "read here",
+        Act::Work => "start runs or complete steps",
+        Act::Decide => "decide what waits for a person",
+        Act::Administer => "delete, import, or change settings and keys",
+    }
+}
+
+pub(crate) fn not_allowed(principal: &Principal, act: Act) -> Boxed {
+    let roles: Vec<&str> = access::allowed(act).map(Role::as_str).collect();
+    let message = format!(
+        "{} has the role {}, which may not {}. Nothing was changed.",
+        principal.name,
+        principal.role.as_str(),
+        in_words(act)
+    );
+    let next = format!("Leave it to somebody with the role {}.", roles.join(" or "));
+    let mut refused = envelope(ErrorCode::StoreAccessDenied, Retry::NotRetryable, message, next.as_str());
+    refused.details = Some(json!({ "role": principal.role, "act": act, "roles": roles }));
+    refused
+}
+
+pub(crate) fn token_lasts_too_long(lasts: Ttl) -> Boxed {
+    let message = format!("A token that lasts {lasts} would end after the year 9999.");
+    invalid(message, "Choose a shorter time, such as 90d.")
+}
+
+pub(crate) fn too_many_access_tokens() -> Boxed {
+    let message = format!("There are {ACCESS_TOKENS_MAX} usable tokens already.");
+    invalid(message, "Revoke some that nobody uses: `workrail team token list` shows them.")
+}
+
+pub(crate) fn no_such_access_token(id: AccessTokenId) -> Boxed {
+    invalid(format!("There is no token {id}."), "`workrail team token list` shows all tokens.")
+}

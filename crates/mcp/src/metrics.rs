@@ -1,0 +1,131 @@
+//! What a team's server counts, as Prometheus reads it. Nothing of what was said is in it: tools, outcomes and times.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use workrail_model::tool::ToolName;
+
+/// Upper bounds of the durations that are counted, in milliseconds.
+const BOUNDS_MS: [u64; 9] = [5, 10, 25, 50, 100, 250, 1000, 2500, 10_000];
+
+/// Why a request was not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Refused {
+    Host,
+    Origin,
+    /// No token, or none that is good.
+    Token,
+    /// More than one member may ask for.
+    Quota,
+    /// The store could not be asked whose token it is.
+    Store,
+}
+
+impl Refused {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::Token => "token",
+            Self::Quota => "quota",
+            Self::Store => "store",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Metrics(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    calls: BTreeMap<(ToolName, String), u64>,
+    durations: BTreeMap<ToolName, Durations>,
+    refused: BTreeMap<Refused, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Durations {
+    /// How many took at most each bound.
+    within: [u64; BOUNDS_MS.len()],
+    count: u64,
+    sum: Duration,
+}
+
+impl Metrics {
+    /// Counts a call; the outcome is `ok`, `blocked` or the code of an error.
+    pub fn call(&self, tool: ToolName, outcome: &str, took: Duration) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.calls.entry((tool, outcome.to_owned())).or_default() += 1;
+        let durations = counts.durations.entry(tool).or_default();
+        durations.count += 1;
+        durations.sum += took;
+        for (within, bound) in durations.within.iter_mut().zip(BOUNDS_MS) {
+            *within += u64::from(took <= Duration::from_millis(bound));
+        }
+    }
+
+    pub fn refused(&self, why: Refused) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.refused.entry(why).or_default() += 1;
+    }
+
+    /// The text format of Prometheus.
+    pub fn text(&self) -> String {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::from(
+            "# HELP workrail_calls_total Tool calls by outcome.\n# TYPE workrail_calls_total counter\n",
+        );
+        // Writing to a string cannot fail.
+        for ((tool, outcome), count) in &counts.calls {
+            let _ = writeln!(text, "workrail_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\"}} {count}");
+        }
+        text.push_str(
+            "# HELP workrail_call_seconds How long tool calls took.\n# TYPE workrail_call_seconds histogram\n",
+        );
+        for (tool, durations) in &counts.durations {
+            for (within, bound) in durations.within.iter().zip(BOUNDS_MS) {
+                let bound = Duration::from_millis(bound).as_secs_f64();
+                let _ =
+                    writeln!(text, "workrail_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {within}");
+            }
+            let (count, sum) = (durations.count, durations.sum.as_secs_f64());
+            let _ = writeln!(text, "workrail_call_seconds_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {count}");
+            let _ = writeln!(text, "workrail_call_seconds_sum{{tool=\"{tool}\"}} {sum}");
+            let _ = writeln!(text, "workrail_call_seconds_count{{tool=\"{tool}\"}} {count}");
+        }
+        text.push_str(
+            "# HELP workrail_refused_total Requests that were not let in.\n# TYPE workrail_refused_total counter\n",
+        );
+        for (why, count) in &counts.refused {
+            let _ = writeln!(text, "workrail_refused_total{{reason=\"{}\"}} {count}", why.as_str());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_tool_outcome_and_time() {
+        let metrics = Metrics::default();
+        metrics.call(ToolName::ReadRun, "ok", Duration::from_millis(7));
+        metrics.call(ToolName::ReadRun, "SESSION_NOT_FOUND", Duration::from_secs(20));
+        metrics.refused(Refused::Token);
+        let text = metrics.text();
+        for line in [
+            "workrail_calls_total{tool=\"read_run\",outcome=\"ok\"} 1",
+            "workrail_calls_total{tool=\"read_run\",outcome=\"SESSION_NOT_FOUND\"} 1",
+            "workrail_call_seconds_bucket{tool=\"read_run\",le=\"0.005\"} 0",
+            "workrail_call_seconds_bucket{tool=\"read_run\",le=\"0.01\"} 1",
+            "workrail_call_seconds_bucket{tool=\"read_run\",le=\"+Inf\"} 2",
+            "workrail_call_seconds_sum{tool=\"read_run\"} 20.007",
+            "workrail_refused_total{reason=\"token\"} 1",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
+        }
+    }
+}

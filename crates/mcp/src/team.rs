@@ -1,0 +1,189 @@
+//! The HTTP server of a team: members with tokens, on any address (G115).
+//!
+//! Order of checks: does the request name this server and come from no foreign page, whose token does it carry, have they
+//! asked for too much; then as on loopback. What a member may do, the engine decides.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use workrail_model::loopback::ListenerNames;
+use workrail_model::team::Caller;
+
+use crate::call::Execution;
+use crate::http::{ENDING_WAIT, Ending, mcp_route, told_to_end, unauthorized};
+use crate::loopback::{AdmissionError, bearer, check_names};
+use crate::metrics::{Metrics, Refused};
+use crate::quota::Quotas;
+use crate::server::Server;
+use crate::{connections, runtime};
+
+/// How long a probe waits for the store.
+const READY_WAIT: Duration = Duration::from_secs(5);
+
+/// Why somebody is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLetIn {
+    /// No good token. What is wrong with it is told to nobody.
+    Stranger,
+    /// The store cannot be asked now.
+    Unavailable,
+}
+
+/// Who the members are. Asked for every request, on a thread that may wait.
+pub trait Members: Send + Sync + 'static {
+    fn caller(&self, token: &str) -> Result<Caller, NotLetIn>;
+    /// Whether the store answers.
+    fn is_ready(&self) -> bool;
+}
+
+#[derive(Clone)]
+struct Door {
+    names: Arc<ListenerNames>,
+    members: Arc<dyn Members>,
+    metrics: Arc<Metrics>,
+    quotas: Quotas,
+}
+
+/// What agents and monitoring use: `/mcp`, `/metrics`, `/healthz` and `/readyz`. Approvals in the chat are off: whoever
+/// holds an agent's token could give them.
+pub fn routes(
+    execution: Arc<dyn Execution>,
+    names: ListenerNames,
+    members: Arc<dyn Members>,
+    metrics: Arc<Metrics>,
+) -> Router {
+    let server = Server::new(execution).without_chat_approvals();
+    // The SDK checks again what we checked, without knowing usual ports; `let_in` has compared whole origins and hands none on.
+    let has_port =
+        |origin: &&String| origin.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let origins = names.origins.iter().filter(has_port).cloned().collect();
+    let agents = mcp_route(server, &ListenerNames { hosts: names.hosts.clone(), origins });
+    let counted = Arc::clone(&metrics);
+    let numbers = get(move || async move {
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], counted.text())
+    });
+    let door =
+        Door { names: Arc::new(names), members: Arc::clone(&members), metrics, quotas: Quotas::default() };
+    let for_members = agents.route("/metrics", numbers).layer(from_fn_with_state(door, let_in));
+    // A balancer asks by address, and learns nothing but whether we answer.
+    let probes = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(move || ready(members)));
+    for_members.merge(probes)
+}
+
+async fn ready(members: Arc<dyn Members>) -> Response {
+    let asked = timeout(READY_WAIT, spawn_blocking(move || members.is_ready())).await;
+    match asked {
+        Ok(Ok(true)) => "ready\n".into_response(),
+        Ok(Ok(false) | Err(_)) | Err(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response()
+        }
+    }
+}
+
+async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let known = match door.token(&request) {
+        Ok(token) => door.caller(token).await,
+        Err(refused) => Err(refused),
+    };
+    let caller = match known {
+        Ok(caller) => caller,
+        Err((why, response)) => {
+            door.metrics.refused(why);
+            tracing::warn!(?why, "a request was refused");
+            return response;
+        }
+    };
+    let Caller::Member { principal, .. } = &caller else {
+        return unauthorized("Unauthorized\n");
+    };
+    let Some(counted) = door.quotas.take(principal.token_id, Instant::now()) else {
+        door.metrics.refused(Refused::Quota);
+        let reason =
+            "Too Many Requests: this token has too many requests under way, or sent too many lately\n";
+        return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], reason).into_response();
+    };
+    // Nothing behind this needs the token, so nothing behind it can log it.
+    request.headers_mut().remove(header::AUTHORIZATION);
+    request.headers_mut().remove(header::ORIGIN);
+    request.extensions_mut().insert(caller);
+    let answered = next.run(request).await;
+    drop(counted);
+    answered
+}
+
+impl Door {
+    /// The token of a request that names this server.
+    fn token(&self, request: &Request) -> Result<String, (Refused, Response)> {
+        let forbidden = |reason: &'static str| (StatusCode::FORBIDDEN, reason).into_response();
+        check_names(&self.names, request.uri(), request.headers()).map_err(|refused| match refused {
+            AdmissionError::Host | AdmissionError::Secret => {
+                (Refused::Host, forbidden("Forbidden: the Host header does not name this server\n"))
+            }
+            AdmissionError::Origin => {
+                (Refused::Origin, forbidden("Forbidden: the Origin header is not this server's own\n"))
+            }
+        })?;
+        bearer(request.headers()).map(str::to_owned).ok_or_else(stranger)
+    }
+
+    async fn caller(&self, token: String) -> Result<Caller, (Refused, Response)> {
+        let members = Arc::clone(&self.members);
+        match spawn_blocking(move || members.caller(&token)).await {
+            Ok(Ok(caller)) => Ok(caller),
+            Ok(Err(NotLetIn::Stranger)) => Err(stranger()),
+            Ok(Err(NotLetIn::Unavailable)) | Err(_) => {
+                let reason = "Service Unavailable: the store does not answer\n";
+                Err((Refused::Store, (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()))
+            }
+        }
+    }
+}
+
+fn stranger() -> (Refused, Response) {
+    let reason = "Unauthorized: send the header `Authorization: Bearer TOKEN`. An administrator makes tokens with \
+                  `workrail team token create`.\n";
+    (Refused::Token, unauthorized(reason))
+}
+
+/// Serves until the process gets a signal to end, and what is under way is answered. `listening` gets the address once
+/// requests are accepted.
+pub fn serve(
+    address: SocketAddr,
+    routes: impl FnOnce(SocketAddr, Ending) -> Router,
+    listening: impl FnOnce(SocketAddr),
+) -> io::Result<()> {
+    let runtime = runtime::with_sockets()?;
+    let served = runtime.block_on(async {
+        let signal = told_to_end()?;
+        let listener = TcpListener::bind(address).await?;
+        let bound = listener.local_addr()?;
+        let (end, ending) = watch::channel(());
+        let routes = routes(bound, ending.clone());
+        listening(bound);
+        let mut ended = ending;
+        let until = async move {
+            let _ = ended.changed().await;
+        };
+        tokio::join!(connections::serve(listener, routes, until), async {
+            signal.await;
+            drop(end);
+        });
+        Ok(())
+    });
+    runtime.shutdown_timeout(ENDING_WAIT);
+    served
+}
