@@ -298,7 +298,7 @@ pub(crate) fn table(heading: &[&'static str], rows: impl IntoIterator<Item = Vec
         _ => Fit::Cut { min: 8, good: 16 },
     };
     let columns: Vec<Column> =
-        heading.iter().enumerate().map(|(place, title)| Column { title: *title, fit: fit(place) }).collect();
+        heading.iter().enumerate().map(|(place, title)| Column { title, fit: fit(place) }).collect();
     let cell = |text: &String| clean(text).replace(['\n', '\t'], " ");
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(cell).collect()).collect();
     if rows.is_empty() {

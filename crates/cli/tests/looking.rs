@@ -45,7 +45,7 @@ const LOOKING: [&str; 34] = [
 ];
 
 /// Commands that change something, ask for something that is not there, or go on until they are ended.
-const CHANGING: [&str; 34] = [
+const CHANGING: [&str; 35] = [
     "watch",
     "approve",
     "reject",

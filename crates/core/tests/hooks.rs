@@ -3,7 +3,11 @@
 //! The shapes of Claude Code, Codex and Gemini CLI are recorded from the programs. Those of Copilot CLI, VS Code and Cursor follow
 //! their documentation. Those of opencode are what our own plugin sends.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test stops at the first surprise and reads its fixtures"
+)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

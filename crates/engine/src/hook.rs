@@ -51,7 +51,10 @@ impl<S: Store> Engine<S> {
             Happening::ChatBegins(start) => self.chat_begins(event, *start, chats),
             Happening::TurnBegins => match self.recall(event, chats)? {
                 HookReply::Silent if hook::hosts::forgets_silently(event.host) => self.reminded(event, chats),
-                reply => Ok(reply),
+                reply @ (HookReply::Silent
+                | HookReply::Hold { .. }
+                | HookReply::Context { .. }
+                | HookReply::Deny { .. }) => Ok(reply),
             },
             Happening::HistoryShrinks => {
                 if let Some(record) = chats.chat(event.key()) {

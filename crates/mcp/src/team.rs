@@ -101,7 +101,8 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     };
     let caller = match known {
         Ok(caller) => caller,
-        Err((why, response)) => {
+        Err(rejection) => {
+            let (why, response) = *rejection;
             door.metrics.refused(why);
             tracing::warn!(?why, "a request was refused");
             return response;
@@ -125,38 +126,42 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     answered
 }
 
+/// Why a request is not let in, and what it is answered.
+type Rejection = (Refused, Response);
+
 impl Door {
     /// The token of a request that names this server.
-    fn token(&self, request: &Request) -> Result<String, (Refused, Response)> {
+    fn token(&self, request: &Request) -> Result<String, Box<Rejection>> {
         let forbidden = |reason: &'static str| (StatusCode::FORBIDDEN, reason).into_response();
         check_names(&self.names, request.uri(), request.headers()).map_err(|refused| match refused {
             AdmissionError::Host | AdmissionError::Secret => {
-                (Refused::Host, forbidden("Forbidden: the Host header does not name this server\n"))
+                Box::new((Refused::Host, forbidden("Forbidden: the Host header does not name this server\n")))
             }
-            AdmissionError::Origin => {
-                (Refused::Origin, forbidden("Forbidden: the Origin header is not this server's own\n"))
-            }
+            AdmissionError::Origin => Box::new((
+                Refused::Origin,
+                forbidden("Forbidden: the Origin header is not this server's own\n"),
+            )),
         })?;
         bearer(request.headers()).map(str::to_owned).ok_or_else(stranger)
     }
 
-    async fn caller(&self, token: String) -> Result<Caller, (Refused, Response)> {
+    async fn caller(&self, token: String) -> Result<Caller, Box<Rejection>> {
         let members = Arc::clone(&self.members);
         match spawn_blocking(move || members.caller(&token)).await {
             Ok(Ok(caller)) => Ok(caller),
             Ok(Err(NotLetIn::Stranger)) => Err(stranger()),
             Ok(Err(NotLetIn::Unavailable)) | Err(_) => {
                 let reason = "Service Unavailable: the store does not answer\n";
-                Err((Refused::Store, (StatusCode::SERVICE_UNAVAILABLE, reason).into_response()))
+                Err(Box::new((Refused::Store, (StatusCode::SERVICE_UNAVAILABLE, reason).into_response())))
             }
         }
     }
 }
 
-fn stranger() -> (Refused, Response) {
+fn stranger() -> Box<Rejection> {
     let reason = "Unauthorized: send the header `Authorization: Bearer TOKEN`. An administrator makes tokens with \
                   `workrail team token create`.\n";
-    (Refused::Token, unauthorized(reason))
+    Box::new((Refused::Token, unauthorized(reason)))
 }
 
 /// Serves until the process gets a signal to end, and what is under way is answered. `listening` gets the address once

@@ -1,7 +1,7 @@
 //! The access tokens of a tenant (G113). A token of another tenant is not found: row-level security hides it (G103).
 
-use postgres::Row;
-use postgres::types::Type;
+use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::digest::Sha256;
 use workrail_model::id::AccessTokenId;
 use workrail_model::name::PrincipalName;
@@ -29,7 +29,9 @@ const REVOKE: &str =
 fn failed(op: FsOp, error: &Failed) -> KeyringError {
     match error {
         Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::Database(_) => KeyringError::Io(error.at(op, PLACE)),
+        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+            KeyringError::Io(error.at(op, PLACE))
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! The disk of the database is full: what cannot be recorded is refused, what was acknowledged stays, and when there is
 //! room again the same calls are recorded once (G102).
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 

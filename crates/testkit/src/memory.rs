@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::{Activity, DedupeKey, Event, EventData};
+use workrail_model::event::{Activity, DedupeKey, Event};
 use workrail_model::evidence::HookObservation;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AccessTokenId, RunId, SessionId};

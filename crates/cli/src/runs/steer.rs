@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
-use workrail_engine::sessions::{NeedsYou, Why};
+use workrail_engine::sessions::{NeedsYou, WaitReason};
 use workrail_engine::{EarlierDecision, Waiting, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::{CloseChannel, Context};
@@ -45,7 +45,7 @@ pub(crate) enum SteerCommand {
     Reject {
         /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
         run: Option<String>,
-        /// Why, and what to do instead. The agent receives it.
+        /// WaitReason, and what to do instead. The agent receives it.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         /// Print JSON.
@@ -61,7 +61,7 @@ pub(crate) enum SteerCommand {
     Close {
         /// A run's two-word label, its id, or a prefix of it.
         run: String,
-        /// Why nobody will finish it.
+        /// WaitReason nobody will finish it.
         #[arg(long, value_name = "TEXT")]
         reason: String,
         /// Print JSON.
@@ -126,10 +126,10 @@ fn meant(engine: &AnyEngine, named: Option<&str>, asked: Asked) -> Result<RunId,
         return Ok(name::run(engine, named)?.1);
     }
     let status = engine.status(&mut |_, _| {})?;
-    let is_asked = |why: &Why| match why {
-        Why::Approval { .. } => asked == Asked::Decision,
-        Why::Questions { .. } => asked == Asked::Answer,
-        Why::Refused { .. } | Why::Gaps { .. } | Why::Unreadable { .. } => false,
+    let is_asked = |why: &WaitReason| match why {
+        WaitReason::Approval { .. } => asked == Asked::Decision,
+        WaitReason::Questions { .. } => asked == Asked::Answer,
+        WaitReason::Refused { .. } | WaitReason::Gaps { .. } | WaitReason::Unreadable { .. } => false,
     };
     let waiting: Vec<&NeedsYou> = status.needs_you.iter().filter(|own| is_asked(&own.need.why)).collect();
     let what = match asked {

@@ -373,7 +373,7 @@ fn store_access_denied() {
     server.end("TERM");
     let said = reply_data(&answer["result"]);
     assert_eq!(said["code"], ErrorCode::StoreAccessDenied.as_str(), "{answer}");
-    compare(&home, ErrorCode::StoreAccessDenied, "a viewer starts a run", &format!("{}\n", pretty(&said)));
+    compare(&home, ErrorCode::StoreAccessDenied, "a viewer starts a run", &format!("{}\n", pretty(said)));
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub struct RunPart {
 }
 
 impl RunPart {
-    const WHOLE: Self = Self { extent: Extent::Path, place: PartEnd::Current };
+    pub const WHOLE: Self = Self { extent: Extent::Path, place: PartEnd::Current };
 
     /// Splits `RUN@PART`; without a part it is the run on its current branch.
     pub fn split(text: &str) -> Result<(&str, Self), ReferenceError> {

@@ -402,7 +402,7 @@ pub fn plain(text: impl Into<String>) -> Vec<Span> {
 /// A text of ours in which names are between backticks. An odd one belongs to what is quoted, so nothing is read into it.
 pub fn ticked(own: &str) -> Vec<Span> {
     let parts: Vec<&str> = own.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return plain(own);
     }
     let spans = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());

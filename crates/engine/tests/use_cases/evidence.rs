@@ -13,11 +13,13 @@ use workrail_testkit::conformance::observation;
 use crate::played::{Played, step};
 
 fn recorded(events: &[Event]) -> Vec<EvidenceRecorded> {
-    let found = events.iter().filter_map(|event| match &event.data {
-        EventData::EvidenceRecorded(recorded) => Some(recorded.clone()),
-        _ => None,
-    });
-    found.collect()
+    let mut found = Vec::new();
+    for event in events {
+        if let EventData::EvidenceRecorded(recorded) = &event.data {
+            found.push(recorded.clone());
+        }
+    }
+    found
 }
 
 /// G105: recorded in the same append, kept through a refusal, forgotten after it.

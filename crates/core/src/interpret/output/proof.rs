@@ -19,8 +19,8 @@ pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
 ) -> impl Iterator<Item = Finding> + 'a {
-    let reports = submitted.artifacts.iter().filter(|own| contract::kind_of(own) == REPORT);
-    let result = reports.last().and_then(|own| own.get("result")).and_then(Value::as_str);
+    let mut reports = submitted.artifacts.iter().filter(|own| contract::kind_of(own) == REPORT);
+    let result = reports.next_back().and_then(|own| own.get("result")).and_then(Value::as_str);
     let contradicted = result.filter(|result| *result != PASSED);
     contradicted.into_iter().flat_map(move |result| {
         let keys = step
