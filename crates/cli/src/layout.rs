@@ -186,7 +186,7 @@ mod tests {
         let rows = [row.to_vec()];
         assert_eq!(table(&columns, &rows, Some(36))[1], "waits for a person  give retries a…");
         assert_eq!(table(&columns, &rows, Some(32))[1], "waits for a person  give retrie…", "no workflow");
-        assert_eq!(table(&columns, &rows, Some(20))[1], "waits f…  give ret…", "and then both");
+        assert_eq!(table(&columns, &rows, Some(20))[1], "waits fo…  give ret…", "and then both");
     }
 
     #[test]
