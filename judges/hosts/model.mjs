@@ -50,6 +50,9 @@ function stream(response, events) {
 
 let calls = 0;
 
+/// A tool by the name that the host gives it: its own, or one with the server's in front.
+const asOffered = (tools, wanted) => tools.find((name) => name === wanted) ?? tools.find((name) => name.endsWith(wanted));
+
 /// Anthropic's Messages API, streamed or not.
 export function messages(method, path, body, response, play) {
   if (method !== 'POST') return false;
@@ -60,7 +63,7 @@ export function messages(method, path, body, response, play) {
   // Hosts ask for titles and summaries as well, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
   const move = isAgent ? play(lastToolResult(asked.messages), tools, body) : { text: 'ok' };
-  const name = move.tool && tools.find((name) => name.endsWith(move.tool));
+  const name = move.tool && asOffered(tools, move.tool);
   if (move.tool && !name) throw new Error(`the host does not offer ${move.tool}: ${tools}`);
   const block = move.tool
     ? { type: 'tool_use', id: `toolu_${(calls += 1)}`, name, input: move.arguments }
@@ -149,7 +152,7 @@ export function generateContent(method, path, body, response, play) {
   // The host asks for routing and summaries as well, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
   const move = isAgent ? play(lastFunctionResponse(asked.contents), tools, body) : { text: '{}' };
-  const name = move.tool && tools.find((name) => name.endsWith(move.tool));
+  const name = move.tool && asOffered(tools, move.tool);
   if (move.tool && !name) throw new Error(`the host does not offer ${move.tool}: ${tools}`);
   const part = move.tool ? { functionCall: { name, args: move.arguments } } : { text: move.text };
   const answer = {
