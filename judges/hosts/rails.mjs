@@ -1,11 +1,9 @@
 // The agent that leaves the rails inside a real host: it stops early, approves itself, forgets, and works on in a new chat. What the
 // model is shown, and what the store holds afterwards, say whether the hooks held.
 
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { program } from './agent.mjs';
 import { whileModelling } from './model.mjs';
 import { expect, follow } from './walk.mjs';
 
@@ -13,7 +11,7 @@ const MOVES_MAX = 30;
 const WORKFLOW = {
   id: 'team.rails', name: 'Rails', version: '1.0.0', description: 'Two steps.',
   steps: [
-    { id: 'plan', title: 'Plan the change', prompt: 'Write the plan. MARK-OF-PLAN.' },
+    { id: 'plan', title: 'Plan the change', prompt: 'Write the plan. MARK-OF-PLAN.', edits: { allow: [] } },
     { id: 'build', title: 'Make the change', prompt: 'Edit the file. MARK-OF-BUILD.' },
   ],
 };
@@ -45,12 +43,9 @@ export async function judgeRails(name, api, host) {
   for (const own of ['home', 'project', 'data', 'workflows']) mkdirSync(join(place, own));
   writeFileSync(join(place, 'workflows', 'rails.json'), JSON.stringify(WORKFLOW));
   host.install(place);
-  const workrail = (...args) => {
-    const env = { PATH: process.env.PATH, HOME: join(place, 'home'), ...variables(place) };
-    return spawnSync(program, args, { env, encoding: 'utf8' });
-  };
   let label;
   const facts = [];
+  const early = join(place, 'project', 'early.txt');
   // What is played after a hold, in hosts that can hold.
   const held = (move) => (host.endsWithTurn ? [] : [move]);
   const holds = (fact, condition, evidence) => {
@@ -76,8 +71,17 @@ export async function judgeRails(name, api, host) {
       },
       (shown) => {
         holds('refuses to let the agent approve', shown.includes('is for the user'), shown);
-        return host.shell('exit 3');
+        return host.edit ? host.edit(early, 'too early') : host.shell('exit 3');
       },
+      ...(host.edit
+        ? [
+            (shown) => {
+              const refused = shown.includes('allows no edits') && !existsSync(early);
+              holds('refuses an edit that its step does not allow', refused, shown);
+              return host.shell('exit 3');
+            },
+          ]
+        : []),
       ...(host.subagent ? [() => host.subagent('TASK-OF-SUBAGENT')] : []),
       { text: 'I stop early.' },
       ...held((shown, text) => {
@@ -116,9 +120,15 @@ export async function judgeRails(name, api, host) {
     const fresh = await talk('new', 'Something new.', [{ text: 'Hello.' }]);
     const left = `WorkRail run ${label} (team.rails) was started in this folder and is not complete`;
     holds('tells a new chat what is unfinished here', fresh.at(-1).includes(left), end(fresh.at(-1)));
-    const log = workrail('log', label, '--json');
-    const ok = log.status === 0 && !log.stdout.includes('approval_recorded');
-    holds('recorded no approval', ok, log.stdout + log.stderr);
+    const log = eventsIn(place);
+    const seen = log.filter((event) => event.kind === 'evidence_recorded').map((event) => event.data.evidence);
+    const has = (kind, test) => seen.some((own) => own.kind === kind && test(own));
+    const refused = has('command_refused', (own) => own.command.includes('approve'));
+    const ran = has('command_run', (own) => own.command === 'exit 3' && (!host.saysExitCodes || own.exitCode === 3));
+    const edited = !host.edit || has('edit_refused', (own) => JSON.stringify(own).includes('early.txt'));
+    const delegated = !host.subagent || has('subagent_started', () => true);
+    holds('records what it saw as evidence', refused && ran && edited && delegated, JSON.stringify(seen));
+    holds('records no approval', log.every((event) => event.kind !== 'approval_recorded'), JSON.stringify(log));
   } catch (error) {
     failure = error;
   } finally {
@@ -131,6 +141,17 @@ export async function judgeRails(name, api, host) {
     console.log(`  ${failure.stack ?? failure}`);
     process.exitCode = 1;
   }
+}
+
+/// Every event of the one session in the store.
+function eventsIn(place) {
+  const sessions = join(place, 'data', 'sessions');
+  const folders = readdirSync(sessions).filter((name) => name.startsWith('sess_'));
+  const files = folders.flatMap((name) => {
+    const folder = join(sessions, name, 'events');
+    return readdirSync(folder).filter((file) => file.endsWith('.jsonl')).sort().map((file) => join(folder, file));
+  });
+  return files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n')).map((line) => JSON.parse(line));
 }
 
 /// What the server and the hooks are told.

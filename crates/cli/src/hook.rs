@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use workrail_core::hook::{Happening, HookEvent, HookReply, ToolUse, hosts, without_run};
+use workrail_host::workspace::path_in_repository;
 use workrail_model::chat::HostName;
 use workrail_ports::chats::ChatDirectory as _;
 
@@ -52,15 +53,44 @@ pub(crate) fn run(host: String, event: String) -> ExitCode {
 }
 
 fn answer(host: &str, event: &str) -> Option<String> {
-    let host = HostName::parse(host)?;
-    if (host, event) == (HostName::Opencode, PLUGIN) {
+    let host = HostName::parse(host);
+    if (host, event) == (Some(HostName::Opencode), PLUGIN) {
         let program = std::env::current_exe().ok()?;
         return Some(hosts::opencode_plugin(program.to_str()?));
     }
+    // Also where nobody needs it: a host may take a pipe that is closed early for a failure.
     let input = input()?;
-    let happened = hosts::read(host, event, &input)?;
-    let reply = without_run(&happened).or_else(|| about_run(&happened))?;
+    let host = host?;
+    let happened = in_repository(hosts::read(host, event, &input)?)?;
+    let reply = match without_run(&happened) {
+        Some(reply @ HookReply::Deny { .. }) => {
+            // That it was tried is evidence, where the chat works on a run.
+            let _ = about_run(&happened);
+            reply
+        }
+        Some(reply) => reply,
+        None => about_run(&happened)?,
+    };
     Some(hosts::write(host, event, &reply).to_string())
+}
+
+/// The event with its files as paths below the root of the repository; `None` where all of them are elsewhere.
+fn in_repository(mut event: HookEvent) -> Option<HookEvent> {
+    let paths = match &mut event.what {
+        Happening::ToolStarts(ToolUse::Edit { paths })
+        | Happening::ToolEnds { tool: ToolUse::Edit { paths }, .. } => paths,
+        Happening::ToolStarts(_)
+        | Happening::ToolEnds { .. }
+        | Happening::ChatBegins(_)
+        | Happening::TurnBegins
+        | Happening::HistoryShrinks
+        | Happening::SubagentStarts { .. }
+        | Happening::TurnEnds(_) => return Some(event),
+    };
+    let workspace = event.workspace.as_deref().unwrap_or(".");
+    let given = !paths.is_empty();
+    *paths = paths.iter().filter_map(|path| path_in_repository(workspace, path)).collect();
+    (!given || !paths.is_empty()).then_some(event)
 }
 
 /// All of standard input, where that is JSON of a size that hosts send.

@@ -263,3 +263,88 @@ fn the_plugin_of_opencode_calls_this_program() {
     let named = printed.lines().find(|line| line.starts_with("const program"));
     assert_eq!(named, Some(&*format!("const program = {};", json!(PROGRAM))));
 }
+
+/// A workflow whose first step allows no edits and whose second allows those of `src`.
+fn gated() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&json!({
+        "id": "team.rails", "name": "Rails", "version": "1.0.0", "description": "Two steps.",
+        "steps": [
+            { "id": "plan", "title": "Plan the change", "prompt": "Write the plan.", "edits": { "allow": [] } },
+            { "id": "build", "title": "Make the change", "prompt": "Edit.", "edits": { "allow": ["src/**"] } },
+        ],
+    }));
+    home
+}
+
+fn write(home: &Home, path: &str) -> Value {
+    claude(home, "PreToolUse", "chat", json!({ "tool_name": "Write", "tool_input": { "file_path": path } }))
+}
+
+#[test]
+fn edits_are_refused_where_the_step_does_not_allow_them() {
+    let home = gated();
+    let (mut client, first) = started(&home, "chat");
+    let inside = home.project().join("src/a.rs").to_str().unwrap().to_owned();
+    let denied = write(&home, &inside);
+    assert_eq!(denied["hookSpecificOutput"]["permissionDecision"], "deny");
+    insta::assert_snapshot!(
+        "edit_denied",
+        plain(&denied["hookSpecificOutput"]["permissionDecisionReason"], &first)
+    );
+    assert_eq!(write(&home, "/somewhere/else/a.rs"), json!({}), "not of this repository");
+    let second = client.next(&first);
+    returned(&home, "chat", "continue_workflow", &second);
+    assert_eq!(write(&home, &inside), json!({}));
+    assert_eq!(write(&home, "src/../src/deep/b.rs"), json!({}));
+    let denied = write(&home, "README.md");
+    insta::assert_snapshot!(
+        "edit_outside",
+        plain(&denied["hookSpecificOutput"]["permissionDecisionReason"], &first)
+    );
+}
+
+#[test]
+fn what_a_hook_saw_is_evidence_of_the_step() {
+    let home = gated();
+    let (mut client, first) = started(&home, "chat");
+    let shell = |command: &str| json!({ "tool_name": "Bash", "tool_input": { "command": command } });
+    let with = |mut call: Value, more: Value| {
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call
+    };
+    claude(
+        &home,
+        "PostToolUse",
+        "chat",
+        with(
+            shell("cargo test"),
+            json!({ "tool_response": { "stdout": "SECRET-OUTPUT", "interrupted": false }, "duration_ms": 29 }),
+        ),
+    );
+    claude(
+        &home,
+        "PostToolUseFailure",
+        "chat",
+        with(shell("cargo clippy"), json!({ "error": "Exit code 101\nfailed", "duration_ms": 7 })),
+    );
+    claude(&home, "PreToolUse", "chat", shell("workrail approve x"));
+    write(&home, "a.rs");
+    claude(&home, "SubagentStart", "chat", json!({ "agent_id": "a1", "agent_type": "reviewer" }));
+    let _ = client.next(&first);
+    let log = home.run(&["log", &first.label(), "--json"]);
+    let kept =
+        fs::read_dir(home.data().join("sessions")).unwrap().map(|entry| entry.unwrap().path().join("events"));
+    let events: String = kept
+        .flat_map(|folder| fs::read_dir(folder).unwrap())
+        .map(|file| fs::read_to_string(file.unwrap().path()).unwrap())
+        .collect();
+    let observed: Vec<Value> = events
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|event| event["kind"] == "evidence_recorded" && event["data"]["grade"] == "observed")
+        .map(|event| event["data"]["evidence"].clone())
+        .collect();
+    insta::assert_snapshot!("observed", serde_json::to_string_pretty(&observed).unwrap());
+    assert!(!events.contains("SECRET-OUTPUT") && log.code == 0);
+}

@@ -1,6 +1,6 @@
 //! `workrail hook`: what the host of an agent is answered, from what hooks remember of the chat and from the log (G108).
 //!
-//! Nothing of a session is written here, and no lock is taken.
+//! Nothing of a session is written here, and no lock is taken. What was seen is left for the next advance to record (G110).
 
 use workrail_core::hook::{
     self, ChatStart, Happening, Hold, HookEvent, HookReply, PendingFor, PendingWork, RunPosition, ToolUse,
@@ -10,10 +10,12 @@ use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::look_call;
 use workrail_model::chat::{ChatMemory, ChatRecord};
+use workrail_model::compiled::EditRule;
 use workrail_model::error::ErrorEnvelope;
+use workrail_model::evidence::{Evidence, HookObservation, PathList};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::RunStatus;
-use workrail_model::text::truncate_with_marker;
+use workrail_model::text::{BoundedText, truncate_with_marker};
 use workrail_model::tool::ToolName;
 use workrail_ports::chats::ChatDirectory;
 use workrail_ports::workspace::WorkspacePath;
@@ -33,7 +35,14 @@ struct ChatRun {
     position: RunPosition,
     /// Absent where no step is pending.
     work: Option<PendingWork>,
+    /// Which files the pending step allows to be edited, where it says so.
+    edits: Option<EditRule>,
     state_token: String,
+}
+
+/// The run that the event is about: the agent's own, else the one of its chat.
+fn worked_on(event: &HookEvent, chats: &dyn ChatDirectory) -> Option<ChatRecord> {
+    chats.chat(event.key()).or_else(|| chats.chat(event.chat_key()))
 }
 
 impl<S: Store> Engine<S> {
@@ -64,11 +73,17 @@ impl<S: Store> Engine<S> {
                 Ok(HookReply::Silent)
             }
             Happening::TurnEnds(end) => self.turn_ends(event, *end, chats),
-            Happening::ToolEnds { .. } if hook::hosts::takes_context_after_tools(event.host) => {
-                self.recall(event, chats)
-            }
+            Happening::ToolStarts(ToolUse::Edit { paths }) => self.edit_starts(event, paths, chats),
             Happening::ToolEnds { .. } | Happening::ToolStarts(_) | Happening::SubagentStarts { .. } => {
-                Ok(HookReply::Silent)
+                if let (Some(record), Some(evidence)) = (worked_on(event, chats), hook::observed(&event.what))
+                {
+                    self.leave(event, &record, evidence);
+                }
+                let is_result = matches!(event.what, Happening::ToolEnds { .. });
+                match is_result && hook::hosts::takes_context_after_tools(event.host) {
+                    true => self.recall(event, chats),
+                    false => Ok(HookReply::Silent),
+                }
             }
         }
     }
@@ -163,6 +178,32 @@ impl<S: Store> Engine<S> {
         found.map_or(HookReply::Silent, |work| HookReply::Context { text: hook::unfinished_here(&work) })
     }
 
+    /// Refuses an edit that the pending step does not allow (G110).
+    fn edit_starts(
+        &self,
+        event: &HookEvent,
+        files: &[String],
+        chats: &dyn ChatDirectory,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
+        let Some(record) = worked_on(event, chats) else { return Ok(HookReply::Silent) };
+        let run = self.chat_run(record.session_id, record.run_id)?;
+        let (Some(work), Some(rule)) = (run.work, run.edits) else { return Ok(HookReply::Silent) };
+        let Some(refused) = hook::refused_edit(&rule, files) else { return Ok(HookReply::Silent) };
+        let reason = hook::edit_denied(&work, &rule, &refused);
+        if !refused.is_empty() {
+            self.leave(event, &record, Evidence::EditRefused { files: PathList::new(refused) });
+        }
+        Ok(HookReply::Deny { reason })
+    }
+
+    /// Leaves what was seen for the next advance; what cannot be left is lost.
+    fn leave(&self, event: &HookEvent, record: &ChatRecord, evidence: Evidence) {
+        let host = BoundedText::clip(event.host.as_str());
+        if let Ok(seen) = HookObservation::new(self.environment.clock.now(), host, evidence) {
+            let _ = self.store.leave_observation(record.session_id, record.run_id, &seen);
+        }
+    }
+
     fn turn_ends(
         &self,
         event: &HookEvent,
@@ -198,7 +239,12 @@ impl<S: Store> Engine<S> {
                 Some(RunStatus::Complete | RunStatus::CompleteWithGaps | RunStatus::Closed) | None => false,
             };
             let Some(pending) = snapshot.state().pending_step().filter(|_| is_open) else {
-                return Ok(ChatRun { position: position(PendingFor::Nobody), work: None, state_token });
+                return Ok(ChatRun {
+                    position: position(PendingFor::Nobody),
+                    work: None,
+                    edits: None,
+                    state_token,
+                });
             };
             let workflow = reading.content.workflow(state.workflow_hash)?;
             let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
@@ -216,7 +262,8 @@ impl<S: Store> Engine<S> {
                 step: title_without_secrets(&workflow, pending, &context),
                 look: look_call(&state_token, label),
             };
-            Ok(ChatRun { position: position(whom), work: Some(work), state_token })
+            let edits = workflow.step(&pending.step_id).and_then(|step| step.edits.clone());
+            Ok(ChatRun { position: position(whom), work: Some(work), edits, state_token })
         })
     }
 }

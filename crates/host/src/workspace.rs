@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::text::BoundedText;
@@ -46,6 +46,28 @@ fn choose(claimed: Option<&str>, here: Option<&Utf8Path>) -> Option<WorkspacePat
 /// Whether there is such a folder.
 pub fn is_folder(path: &str) -> bool {
     Utf8Path::new(path).is_dir()
+}
+
+/// A file as a path below the root of the workspace's repository, or of the workspace where there is none; `None` for a file
+/// elsewhere. The file need not exist. Links on the way to it are followed, as an editor would.
+pub fn path_in_repository(workspace: &str, path: &str) -> Option<String> {
+    let workspace = Utf8Path::new(workspace).canonicalize_utf8().ok()?;
+    let root = Repository::find(&workspace).map_or_else(|| workspace.clone(), |found| found.root);
+    let whole = workspace.join(path);
+    let existing =
+        whole.ancestors().take(DEPTH_MAX).find_map(|part| Some((part, part.canonicalize_utf8().ok()?)));
+    let (part, canonical) = existing?;
+    let rest = whole.strip_prefix(part).ok()?;
+    let mut found = canonical;
+    // What does not exist has no links, so that `..` is only a name.
+    for name in rest.components() {
+        match name {
+            Utf8Component::ParentDir => drop(found.pop()),
+            Utf8Component::Normal(name) => found.push(name),
+            Utf8Component::CurDir | Utf8Component::RootDir | Utf8Component::Prefix(_) => {}
+        }
+    }
+    found.strip_prefix(&root).ok().map(|below| below.as_str().to_owned()).filter(|below| !below.is_empty())
 }
 
 /// Reads git's own files.

@@ -38,6 +38,7 @@ const EVENTS = ['SessionStart', 'PreToolUse', 'PostToolUse', 'PostToolUseFailure
 
 const rails = {
   compacts: true,
+  saysExitCodes: true,
   install(place) {
     const entry = (event) => [{ matcher: '', hooks: [{ type: 'command', command: `${program} hook claude-code ${event}` }] }];
     const hooks = Object.fromEntries(EVENTS.map((event) => [event, entry(event)]));

@@ -47,6 +47,8 @@ const rails = {
     configure(place, variables(place), { hooks: Object.fromEntries(EVENTS.map((event) => [event, entry(event)])) });
   },
   chat: (place, url, prompt, kind) => talk(place, url, prompt, kind === 'new' ? [] : ['--resume', 'latest']),
+  saysExitCodes: true,
+  edit: (path, content) => ({ tool: 'write_file', arguments: { file_path: path, content } }),
   shell: (command) => ({ tool: 'run_shell_command', arguments: { command, description: 'A command' } }),
 };
 

@@ -44,6 +44,8 @@ const rails = {
     writeFileSync(join(folder, 'workrail.js'), plugin.stdout);
   },
   chat: (place, url, prompt, kind) => talk(place, url, prompt, variables(place), kind === 'new' ? [] : ['--continue']),
+  saysExitCodes: true,
+  edit: (path, content) => ({ tool: 'write', arguments: { filePath: path, content } }),
   shell: (command) => ({ tool: 'bash', arguments: { command, description: 'A command' } }),
 };
 

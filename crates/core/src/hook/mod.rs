@@ -4,6 +4,7 @@
 //! (`rules`) know no host. Text states facts: hosts take instructions in a hook's output for an injection.
 
 pub mod hosts;
+mod observed;
 mod patch;
 mod refuse;
 mod rules;
@@ -13,9 +14,10 @@ mod words;
 use workrail_model::chat::{ChatKey, HostName};
 use workrail_model::tool::ToolName;
 
+pub use observed::observed;
 pub use refuse::refused_command;
-pub use rules::{Hold, PendingFor, RunPosition, Waiting, hold, pending_for};
-pub use words::{PendingWork, given_back, held, unfinished_here};
+pub use rules::{Hold, PendingFor, RunPosition, Waiting, hold, pending_for, refused_edit};
+pub use words::{PendingWork, edit_denied, given_back, held, unfinished_here};
 
 /// Something that happened in a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,13 +2,14 @@
 
 use serde_json::Value;
 use workrail_model::chat::HeldTurn;
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledWorkflow, EditRule};
 use workrail_model::event::{Context, EventIndex};
 use workrail_model::id::NodeId;
 use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
 
 use super::TurnEnd;
+use crate::edits::allows;
 use crate::interpret::{AskedConfirmation, asked_confirmation, question_key};
 
 /// How often one step holds a turn. After the second time an agent that does not go on has its reasons.
@@ -83,6 +84,16 @@ pub fn pending_for(
         keys.into_iter().any(|key| context.get(key.as_str()).is_none_or(Value::is_null))
     });
     if confirms || asks { PendingFor::Person } else { PendingFor::Agent }
+}
+
+/// The edited files that a step does not allow; `None` where it allows the edit. A host that does not say which file it is
+/// about to edit is refused only where no edit is allowed.
+pub fn refused_edit(rule: &EditRule, files: &[String]) -> Option<Vec<String>> {
+    if files.is_empty() {
+        return rule.allow.is_empty().then(Vec::new);
+    }
+    let refused: Vec<String> = files.iter().filter(|file| !allows(rule, file)).cloned().collect();
+    (!refused.is_empty()).then_some(refused)
 }
 
 /// Whether the newest attempt at a step waits for a person.

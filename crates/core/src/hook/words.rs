@@ -1,5 +1,6 @@
 //! What hooks say: facts, and the call that leads on.
 
+use workrail_model::compiled::EditRule;
 use workrail_model::reply::NextCall;
 
 use super::refuse::RefusedCommand;
@@ -63,6 +64,31 @@ pub fn unfinished_here(work: &PendingWork) -> String {
         work.look()
     )
 }
+
+/// Why files are not edited.
+pub fn edit_denied(work: &PendingWork, rule: &EditRule, files: &[String]) -> String {
+    let allowed = match rule.allow.as_slice() {
+        [] => "allows no edits of this repository".to_owned(),
+        globs => format!("allows only edits of files that fit `{}`", globs.join("`, `")),
+    };
+    let files = match files {
+        [] => "Nothing was changed".to_owned(),
+        files => {
+            let more = files.len().saturating_sub(FILES_SHOWN_MAX);
+            let shown = files.iter().take(FILES_SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("Not changed: {shown}{more}")
+        }
+    };
+    format!(
+        "The pending step \"{}\" of {} {allowed}. {files}. What changed is checked when the step ends; {} shows the step.",
+        work.step,
+        work.called(),
+        work.look()
+    )
+}
+
+const FILES_SHOWN_MAX: usize = 5;
 
 /// Why a command is not run.
 pub(super) fn refused(command: &RefusedCommand) -> String {

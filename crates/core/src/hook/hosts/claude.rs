@@ -25,6 +25,10 @@ fn shared(host: HostName, input: &Input, event: &str) -> Option<HookEvent> {
         "PreToolUse" => Happening::ToolStarts(used(input)?),
         "PostToolUse" | "PostToolUseFailure" => {
             let used = used(input)?;
+            // An edit that failed changed nothing.
+            if event == "PostToolUseFailure" && matches!(used, ToolUse::Edit { .. }) {
+                return None;
+            }
             let result = result(host, event, input, &used);
             Happening::ToolEnds { tool: used, result }
         }
