@@ -62,7 +62,9 @@ pub fn path_in_repository(workspace: &str, path: &str) -> Option<String> {
     // What does not exist has no links, so that `..` is only a name.
     for name in rest.components() {
         match name {
-            Utf8Component::ParentDir => drop(found.pop()),
+            Utf8Component::ParentDir => {
+                found.pop();
+            }
             Utf8Component::Normal(name) => found.push(name),
             Utf8Component::CurDir | Utf8Component::RootDir | Utf8Component::Prefix(_) => {}
         }
