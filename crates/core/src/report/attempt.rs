@@ -7,11 +7,23 @@ use workrail_model::assessment::AssessedDimension;
 use workrail_model::blocker::Blocker;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::BlobRef;
+use workrail_model::evidence::EvidenceGrade;
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::time::Timestamp;
 
 use super::{Actor, PointName, table};
 use crate::contract::kind_of;
+
+/// One thing that is known of an attempt, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EvidenceReport {
+    pub grade: EvidenceGrade,
+    /// The host whose hook saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    pub summary: String,
+}
 
 /// One try to complete the step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -30,6 +42,9 @@ pub struct Attempt {
     pub outcome: Outcome,
     pub outputs: Vec<Output>,
     pub problems: Vec<String>,
+    /// What is known of the attempt beside what was sent, which is claimed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<EvidenceReport>,
     pub assessments: Vec<Assessment>,
     /// What the assessments asked for in addition.
     pub consequences: Vec<String>,

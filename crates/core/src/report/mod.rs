@@ -49,7 +49,8 @@ use workrail_model::time::Timestamp;
 use crate::progress::Progress;
 
 pub use attempt::{
-    Artifact, Assessment, Attempt, Body, Field, Outcome, Output, Shown, SubmittedArtifact, Table,
+    Artifact, Assessment, Attempt, Body, EvidenceReport, Field, Outcome, Output, Shown, SubmittedArtifact,
+    Table,
 };
 pub use build::{Detail, Material, Subject, build, point_names};
 pub use context::ContextValues;
