@@ -36,7 +36,7 @@ fn repository(files: usize) -> (tempfile::TempDir, Utf8PathBuf) {
 fn seen(root: &Utf8Path) -> WorkingTree {
     match look(root, None, None) {
         TreeLook::Seen(tree) => tree,
-        other => panic!("the tree is seen: {other:?}"),
+        other @ (TreeLook::NoRepository | TreeLook::NotSeen(_)) => panic!("the tree is seen: {other:?}"),
     }
 }
 
