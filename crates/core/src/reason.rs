@@ -103,7 +103,8 @@ fn tries(reason: Reason) -> usize {
             | ContractViolation::InvalidRequiredOutput
             | ContractViolation::MissingRequiredNotes
             | ContractViolation::MissingContextKey
-            | ContractViolation::ContextBudgetExceeded,
+            | ContractViolation::ContextBudgetExceeded
+            | ContractViolation::EditsNotAllowed,
         )
         | Reason::Unexpected(Unexpected::LoopLimitReached) => TRIES_BEFORE_GAP,
         Reason::UserOnlyDependency(_)
@@ -124,6 +125,7 @@ fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
             ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
             ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
             ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
+            ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
         },
         Reason::CapabilityMissing(missing) => match missing {
             CapabilityMissing::RequiredCapabilityUnavailable => BlockerCode::RequiredCapabilityUnavailable,
@@ -202,7 +204,7 @@ mod tests {
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
     /// Every reason there is.
-    const REASONS: [Reason; 22] = [
+    const REASONS: [Reason; 23] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
@@ -225,6 +227,7 @@ mod tests {
         Reason::Advisory(Advisory::CapabilityDegraded),
         Reason::Advisory(Advisory::ReferenceUnresolved),
         Reason::Advisory(Advisory::ContextKeyNeverSet),
+        Reason::ContractViolation(ContractViolation::EditsNotAllowed),
     ];
 
     fn blocker_code(reason: Reason) -> Option<Code> {
@@ -292,6 +295,9 @@ mod tests {
             Reason::Advisory(Advisory::CapabilityDegraded) => (19, discloses(Severity::Warning)),
             Reason::Advisory(Advisory::ReferenceUnresolved) => (20, discloses(Severity::Info)),
             Reason::Advisory(Advisory::ContextKeyNeverSet) => (21, discloses(Severity::Warning)),
+            Reason::ContractViolation(ContractViolation::EditsNotAllowed) => {
+                (22, blocks(Code::EditsNotAllowed))
+            }
         }
     }
 

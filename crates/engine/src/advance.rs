@@ -14,6 +14,7 @@ use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context, OutputPayload};
+use workrail_model::evidence::TreeLook;
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::strict_json;
@@ -47,9 +48,12 @@ impl<S: Store> Engine<S> {
         let context = Context::new(request.context.clone()).map_err(|cause| error::context(&cause))?;
         let sent = Submission { output: request.output.clone(), context };
         let session = ack.session();
-        let observed = self.observed(session, workspace.as_ref());
         // Before the lock: other calls do not wait while files are looked at.
-        let sources = self.catalog.sources(self.folder_of(session, workspace.as_ref()).as_ref());
+        let folder = self.folder_of(session, workspace.as_ref());
+        let observed = folder.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
+        let tree =
+            folder.as_ref().map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
+        let sources = self.catalog.sources(folder.as_ref());
         self.hold(session, |held| {
             let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), echo)?;
             // A replay mints nothing and decides nothing.
@@ -66,7 +70,10 @@ impl<S: Store> Engine<S> {
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
             let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
-            let evidence = EvidenceAtHand { observations: self.store.take_observations(session, at.run) };
+            let evidence = EvidenceAtHand {
+                observations: self.store.take_observations(session, at.run),
+                workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (&tree, &observed)),
+            };
             let observed_here = evidence.recorded();
             let drift = facts.run(at.run).and_then(|run| drift_from(run, &sources));
             let pending = snapshot.state().pending_step();

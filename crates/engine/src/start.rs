@@ -13,6 +13,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{Context, ParentLink};
+use workrail_model::evidence::TreeLook;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
@@ -42,6 +43,7 @@ struct Prepared {
     /// What is to be said about the id that the caller used.
     notices: Vec<Warning>,
     observed: Vec<Observed>,
+    tree: TreeLook,
 }
 
 /// Where the run is to live.
@@ -161,6 +163,7 @@ impl<S: Store> Engine<S> {
             context: initial_context(request)?,
             mode: request.mode,
             observed: workspace.map_or_else(Vec::new, |path| self.seen_in(path)),
+            tree: workspace.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path)),
         })
     }
 
@@ -328,6 +331,7 @@ impl<S: Store> Engine<S> {
             parent,
             references: &prepared.references,
             observed: &prepared.observed,
+            tree: prepared.tree.clone(),
             other_runs: self.reading().other_runs(facts, prepared.run),
             notices: prepared.notices.clone(),
             repeatable: keyed.map(|keyed| keyed.request_digest),

@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use workrail_core::decide::observe::Observed;
+use workrail_core::decide::evidence::{self, WorkspaceAtHand};
+use workrail_core::decide::observe::{Observed, is_same_repository};
+use workrail_core::project::SessionState;
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{ObservationKey, ObservationValue};
-use workrail_model::id::SessionId;
+use workrail_model::evidence::{TreeLook, WorkingTree};
+use workrail_model::id::{NodeId, SessionId};
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::{Engine, Store, error};
+
+/// What git compares a first commit with.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// So many sessions' folders are remembered; a forgotten one falls back to the server's own.
 const REMEMBERED_MAX: usize = 256;
@@ -53,9 +59,42 @@ impl<S: Store> Engine<S> {
         known.insert(session, workspace);
     }
 
-    /// What is seen where this session's work happens.
-    pub(crate) fn observed(&self, session: SessionId, workspace: Option<&WorkspacePath>) -> Vec<Observed> {
-        self.folder_of(session, workspace).map_or_else(Vec::new, |path| self.seen_in(&path))
+    /// The repository now, and what changed in it since the step of a node began (G104).
+    pub(crate) fn workspace_at_hand(
+        &self,
+        facts: &SessionState,
+        node: NodeId,
+        folder: Option<&WorkspacePath>,
+        (look, observed): (&TreeLook, &[Observed]),
+    ) -> WorkspaceAtHand {
+        if !is_same_repository(facts, observed) {
+            return WorkspaceAtHand::default();
+        }
+        let changed = match (look, folder) {
+            (TreeLook::Seen(tree), Some(folder)) => self.changed_since(facts, node, folder, tree),
+            (TreeLook::Seen(_) | TreeLook::NotSeen(_) | TreeLook::NoRepository, _) => None,
+        };
+        WorkspaceAtHand { look: look.clone(), changed }
+    }
+
+    fn changed_since(
+        &self,
+        facts: &SessionState,
+        node: NodeId,
+        folder: &WorkspacePath,
+        tree: &WorkingTree,
+    ) -> Option<Vec<String>> {
+        let before = evidence::baseline(facts, node)?;
+        let files = evidence::recorded_files(before, &self.content())?;
+        let head = before.head.as_ref().map(|head| head.as_str());
+        let committed = match (head, tree.head.as_deref()) {
+            (before, now) if before == now => Vec::new(),
+            (before, Some(now)) => {
+                self.environment.observer.changed_between(folder, before.unwrap_or(EMPTY_TREE), now)?
+            }
+            (_, None) => return None,
+        };
+        Some(evidence::changed_files(&files, &tree.dirty, committed))
     }
 
     /// The folder that was named when the session was started, else the one of the call.

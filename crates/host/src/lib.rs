@@ -20,5 +20,6 @@ mod programs;
 pub mod sources;
 pub mod store_password;
 pub mod terminal;
+mod tree;
 mod whole_file;
 pub mod workspace;

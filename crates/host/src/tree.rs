@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use camino::Utf8Path;
 use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::digest::Sha256;
-use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason};
+use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason, TreeLook, WorkingTree};
 use workrail_model::text::BoundedText;
-use workrail_ports::workspace::{TreeLook, WorkingTree};
 
 use crate::bounded;
 
@@ -80,7 +79,11 @@ fn filters(root: &Utf8Path) -> Result<Vec<String>, NotSeenReason> {
     let names: BTreeSet<&str> =
         keys.filter_map(|key| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0)).collect();
     let off = names.iter().flat_map(|name| {
-        [format!("filter.{name}.clean="), format!("filter.{name}.process="), format!("filter.{name}.required=false")]
+        [
+            format!("filter.{name}.clean="),
+            format!("filter.{name}.process="),
+            format!("filter.{name}.required=false"),
+        ]
     });
     Ok(off.collect())
 }
@@ -98,8 +101,9 @@ fn dirty(root: &Utf8Path, printed: &[u8]) -> Option<DirtyFiles> {
         let path = String::from_utf8_lossy(path);
         let mark = mark(&root.join(path.trim_end_matches('/')), &mut left);
         // A path that is too long to be recorded still makes another tree.
-        let name = BoundedText::new(path.as_ref())
-            .unwrap_or_else(|_| BoundedText::clip(&format!("(long path) {}", Sha256::of(path.as_bytes()).hex())));
+        let name = BoundedText::new(path.as_ref()).unwrap_or_else(|_| {
+            BoundedText::clip(&format!("(long path) {}", Sha256::of(path.as_bytes()).hex()))
+        });
         files.insert(name, mark);
         if files.len() > DIRTY_MAX {
             return None;
@@ -166,7 +170,11 @@ fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, N
     // It has closed its output or was killed: its end is near.
     let status = child.wait();
     let Ok(printed) = printed else {
-        return Err(if since.elapsed() >= TIME_MAX { NotSeenReason::TimedOut } else { NotSeenReason::GitFailed });
+        return Err(if since.elapsed() >= TIME_MAX {
+            NotSeenReason::TimedOut
+        } else {
+            NotSeenReason::GitFailed
+        });
     };
     if printed.len() > PRINTED_BYTES_MAX {
         return Err(NotSeenReason::TooLarge);
@@ -176,3 +184,7 @@ fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, N
         Ok(_) | Err(_) => Err(NotSeenReason::GitFailed),
     }
 }
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

@@ -1,7 +1,7 @@
 //! What can be seen of a workspace: git branch, HEAD and the repository's root.
 //!
-//! The files of git are read directly. No process is spawned: this runs on every advance and must take
-//! microseconds, and a `git` on the path would be somebody else's program. Whatever is not as expected is
+//! For the anchors, the files of git are read directly: they are wanted everywhere and must take microseconds. What changed
+//! in the working tree is asked of git itself (`tree.rs`). Whatever is not as expected is
 //! left out; the anchors are a help for finding work again and never a reason to fail.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{ObservationKey, ObservationValue};
+use workrail_model::evidence::TreeLook;
 use workrail_model::text::BoundedText;
 use workrail_ports::workspace::{Observed, WorkspaceObserver, WorkspacePath};
 
-use crate::{bounded, env_vars};
+use crate::{bounded, env_vars, tree};
 
 /// `HEAD`, a loose ref, `gitdir:` and `commondir` are a line each.
 const LINE_BYTES_MAX: u64 = 4096;
@@ -55,6 +56,19 @@ pub struct GitObserver;
 impl WorkspaceObserver for GitObserver {
     fn is_folder(&self, workspace: &WorkspacePath) -> bool {
         is_folder(workspace.as_str())
+    }
+
+    fn look(&self, workspace: &WorkspacePath) -> TreeLook {
+        let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
+            return TreeLook::NoRepository;
+        };
+        let (branch, head) = repository.head();
+        tree::look(&repository.root, branch, head)
+    }
+
+    fn changed_between(&self, workspace: &WorkspacePath, from: &str, to: &str) -> Option<Vec<String>> {
+        let repository = Repository::find(Utf8Path::new(workspace.as_str()))?;
+        tree::changed_between(&repository.root, from, to)
     }
 
     fn observe(&self, workspace: &WorkspacePath) -> Observed {

@@ -15,6 +15,7 @@ closed_set! {
     pub enum BlockerCode {
         AssessmentFollowupRequired,
         ContextBudgetExceeded,
+        EditsNotAllowed,
         InvalidRequiredOutput,
         InvariantViolation,
         LoopLimitReached,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::to_canonical;
 use crate::closed_set::closed_set;
 use crate::digest::{BlobRef, Sha256};
 use crate::limits::{
@@ -106,6 +107,32 @@ pub type FileMark = BoundedText<64>;
 
 /// The files of a repository that differ from its HEAD, each with a mark of its content.
 pub type DirtyFiles = BTreeMap<EvidencePath, FileMark>;
+
+/// A working tree at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkingTree {
+    pub branch: Option<String>,
+    pub head: Option<String>,
+    pub dirty: DirtyFiles,
+}
+
+impl WorkingTree {
+    /// Two equal fingerprints are the same tree.
+    pub fn fingerprint(&self) -> Sha256 {
+        // Texts alone always have a canonical form.
+        Sha256::of(&to_canonical(&(&self.head, &self.dirty)).expect("texts have a canonical form"))
+    }
+}
+
+/// What looking at a workspace gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TreeLook {
+    /// It is no repository.
+    #[default]
+    NoRepository,
+    NotSeen(NotSeenReason),
+    Seen(WorkingTree),
+}
 
 /// The repository as the engine found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -43,6 +43,8 @@ closed_set! {
         MissingContextKey,
         ContextBudgetExceeded,
         AssessmentFollowupRequired,
+        /// Files changed that the step does not allow to change.
+        EditsNotAllowed,
     }
 }
 

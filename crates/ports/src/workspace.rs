@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use workrail_model::event::{ObservationKey, ObservationValue};
+use workrail_model::evidence::TreeLook;
 
 /// The longest path that the kernel accepts.
 const PATH_BYTES_MAX: usize = 4096;
@@ -61,9 +62,18 @@ pub struct Observed {
     pub values: BTreeMap<ObservationKey, ObservationValue>,
 }
 
-/// Looks at a workspace. It runs on every advance, so it must take microseconds and never wait.
+/// Looks at a workspace, on every advance.
 pub trait WorkspaceObserver: Send + Sync {
+    /// Takes microseconds and never waits.
     fn observe(&self, workspace: &WorkspacePath) -> Observed;
+    /// The working tree, at about the price of `git status`; it gives up on huge ones.
+    fn look(&self, _workspace: &WorkspacePath) -> TreeLook {
+        TreeLook::NoRepository
+    }
+    /// The files that differ between two commits of the workspace's repository; `None` where that cannot be told.
+    fn changed_between(&self, _workspace: &WorkspacePath, _from: &str, _to: &str) -> Option<Vec<String>> {
+        None
+    }
     /// Whether there is such a folder.
     fn is_folder(&self, workspace: &WorkspacePath) -> bool;
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::{BlockerCode, BlockerReport};
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledWorkflow, EditRule};
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef};
 use workrail_model::event::{
     AdvanceIntent, AdvanceOutcome, AdvanceRecorded, Context, ContextSet, ContextSource,
@@ -159,7 +159,7 @@ impl<'a> Case<'a> {
         let mut draft =
             Draft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
         observe::push_changed(&mut draft, facts, self.command.observed);
-        self.about().push(&mut draft, &self.command.evidence);
+        self.about().push(&mut draft, &self.command.evidence, self.edit_rule());
         let is_news = self.mode_proof.is_some() && self.mode_proof != facts.mode_proof(self.node.node_id);
         if is_news || self.preferences != facts.preferences(self.node.node_id) {
             let change = self.preferences_changed(facts.preferences(self.node.node_id));
@@ -199,6 +199,11 @@ impl<'a> Case<'a> {
             effective,
             proof: None,
         }
+    }
+
+    /// What the step says about edits.
+    pub(super) fn edit_rule(&self) -> Option<&EditRule> {
+        self.command.workflow.step(&self.pending.step_id)?.edits.as_ref()
     }
 
     fn about(&self) -> About<'_> {

@@ -1,9 +1,15 @@
 //! What is known of the step's work beside what the agent sent, recorded with the attempt that it is about (G104).
 
+use std::collections::BTreeSet;
+
+use workrail_model::canonical::to_canonical;
+use workrail_model::compiled::EditRule;
 use workrail_model::event::{EventData, EvidenceRecorded, Scope};
-use workrail_model::evidence::{Evidence, HookObservation};
+use workrail_model::evidence::{
+    DirtyFiles, Evidence, HookObservation, PathList, RecordedFiles, TreeLook, WorkingTree, WorkspaceState,
+};
 use workrail_model::id::{AttemptId, NodeId};
-use workrail_model::limits::OBSERVATIONS_PER_ADVANCE_MAX;
+use workrail_model::limits::{EVIDENCE_PATHS_MAX, OBSERVATIONS_PER_ADVANCE_MAX};
 use workrail_model::plan::Attachment;
 use workrail_model::text::BoundedText;
 use workrail_model::time::Timestamp;
@@ -11,12 +17,60 @@ use workrail_model::time::Timestamp;
 use super::draft::Draft;
 use crate::derive;
 use crate::project::SessionState;
+use crate::report::Material;
 
 /// What an advance can record as evidence.
 #[derive(Clone, Debug, Default)]
 pub struct EvidenceAtHand {
     /// What hooks saw since the last advance, oldest first.
     pub observations: Vec<HookObservation>,
+    pub workspace: WorkspaceAtHand,
+}
+
+/// The repository as it is at this moment.
+#[derive(Clone, Debug, Default)]
+pub struct WorkspaceAtHand {
+    pub look: TreeLook,
+    /// Every file that changed since the step began; none where that is not known.
+    pub changed: Option<Vec<String>>,
+}
+
+/// The repository as it was when the step of a node began.
+pub fn baseline(facts: &SessionState, node: NodeId) -> Option<&WorkspaceState> {
+    let own = facts.node(node)?;
+    // At the root it was recorded by the start, elsewhere by the attempt that led here.
+    let (owner, attempt) = match own.parent {
+        None => (node, None),
+        Some(parent) => (parent, Some(own.edge.as_ref()?.attempt?)),
+    };
+    let of_attempt = facts.evidence(owner).iter().filter(|recorded| recorded.data.attempt_id == attempt);
+    of_attempt.rev().find_map(|recorded| match &recorded.data.evidence {
+        Evidence::WorkspaceState(state) => Some(state),
+        Evidence::WorkspaceNotSeen { .. }
+        | Evidence::CheckRun(_)
+        | Evidence::CommandRun { .. }
+        | Evidence::FilesEdited { .. }
+        | Evidence::EditRefused { .. }
+        | Evidence::CommandRefused { .. }
+        | Evidence::SubagentStarted { .. }
+        | Evidence::SubagentEnded { .. } => None,
+    })
+}
+
+/// The files of a recorded state; none where their content cannot be read.
+pub fn recorded_files(state: &WorkspaceState, material: &dyn Material) -> Option<DirtyFiles> {
+    match &state.dirty {
+        RecordedFiles::Here { files } => Some(files.clone()),
+        RecordedFiles::Content { blob_ref, .. } => serde_json::from_slice(&material.blob(*blob_ref)?).ok(),
+    }
+}
+
+/// Every file that differs between two states, with those that commits changed between them.
+pub fn changed_files(before: &DirtyFiles, now: &DirtyFiles, committed: Vec<String>) -> Vec<String> {
+    let differs = now.iter().filter(|(path, mark)| before.get(path) != Some(mark)).map(|(path, _)| path);
+    let gone = before.keys().filter(|path| !now.contains_key(path));
+    let paths: BTreeSet<String> = differs.chain(gone).map(ToString::to_string).chain(committed).collect();
+    paths.into_iter().collect()
 }
 
 impl EvidenceAtHand {
@@ -45,6 +99,22 @@ struct Found {
 }
 
 impl Found {
+    /// The repository; one that was not seen is of interest only where the step restricts edits.
+    fn workspace(at_hand: &WorkspaceAtHand, restricts_edits: bool) -> Option<Self> {
+        let (evidence, content) = match &at_hand.look {
+            TreeLook::NoRepository => return None,
+            TreeLook::NotSeen(reason) if restricts_edits => {
+                (Evidence::WorkspaceNotSeen { reason: *reason }, None)
+            }
+            TreeLook::NotSeen(_) => return None,
+            TreeLook::Seen(tree) => {
+                let (state, content) = state_of(tree, at_hand.changed.as_deref());
+                (Evidence::WorkspaceState(state), content)
+            }
+        };
+        Some(Self { host: None, seen_at: None, evidence, content })
+    }
+
     /// A hook's observation; what the command wrote moves to the content store.
     fn observed(seen: &HookObservation) -> Self {
         let content = seen.output().map(|output| Attachment::blob(output.as_bytes().to_vec()));
@@ -58,7 +128,10 @@ impl Found {
 }
 
 impl About<'_> {
-    pub(super) fn push(&self, draft: &mut Draft, at_hand: &EvidenceAtHand) {
+    pub(super) fn push(&self, draft: &mut Draft, at_hand: &EvidenceAtHand, edits: Option<&EditRule>) {
+        if let Some(found) = Found::workspace(&at_hand.workspace, edits.is_some()) {
+            self.push_one(draft, found);
+        }
         let observed = at_hand.observations.iter().take(at_hand.recorded()).map(Found::observed);
         for found in observed.filter(|found| !self.is_recorded(found)) {
             self.push_one(draft, found);
@@ -91,5 +164,54 @@ impl About<'_> {
             own.seen_at == found.seen_at && own.host == found.host && own.evidence == found.evidence
         };
         nodes.flat_map(|node| self.facts.evidence(node)).any(|recorded| is_same(&recorded.data))
+    }
+}
+
+/// What is recorded of a tree: its files within the event, or in the content store where they are many.
+fn state_of(tree: &WorkingTree, changed: Option<&[String]>) -> (WorkspaceState, Option<Attachment>) {
+    let (dirty, content) = if tree.dirty.len() <= EVIDENCE_PATHS_MAX {
+        (RecordedFiles::Here { files: tree.dirty.clone() }, None)
+    } else {
+        // Texts alone always have a canonical form.
+        let content = Attachment::blob(to_canonical(&tree.dirty).expect("texts have a canonical form"));
+        let count = tree.dirty.len() as u64;
+        (RecordedFiles::Content { blob_ref: content.blob_ref(), count }, Some(content))
+    };
+    // A name over its limit is left out: cut, it would be another one.
+    let state = WorkspaceState {
+        branch: tree.branch.as_ref().and_then(|name| BoundedText::new(name).ok()),
+        head: tree.head.as_ref().and_then(|id| BoundedText::new(id).ok()),
+        tree: tree.fingerprint(),
+        dirty,
+        changed: changed.map(PathList::new),
+    };
+    (state, content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(of: &[(&str, &str)]) -> DirtyFiles {
+        of.iter().map(|(path, mark)| (BoundedText::clip(path), BoundedText::clip(mark))).collect()
+    }
+
+    #[test]
+    fn a_file_changed_if_its_mark_is_new_other_or_gone_or_a_commit_has_it() {
+        let before = files(&[("same", "1"), ("edited", "1"), ("reverted", "1")]);
+        let now = files(&[("same", "1"), ("edited", "2"), ("new", "1")]);
+        let changed = changed_files(&before, &now, vec!["committed".to_owned(), "edited".to_owned()]);
+        assert_eq!(changed, ["committed", "edited", "new", "reverted"]);
+    }
+
+    #[test]
+    fn many_files_are_recorded_in_the_content_store() {
+        let many =
+            (0..=EVIDENCE_PATHS_MAX).map(|n| (BoundedText::clip(&format!("{n}")), BoundedText::clip("1")));
+        let tree = WorkingTree { dirty: many.collect(), ..WorkingTree::default() };
+        let (state, content) = state_of(&tree, None);
+        let content = content.unwrap();
+        let RecordedFiles::Content { blob_ref, count } = state.dirty else { panic!("in the content store") };
+        assert_eq!((blob_ref, count), (content.blob_ref(), EVIDENCE_PATHS_MAX as u64 + 1));
     }
 }

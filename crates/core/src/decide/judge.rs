@@ -3,18 +3,25 @@
 use std::collections::BTreeMap;
 
 use workrail_model::approval::ApprovalDecision;
-use workrail_model::blocker::{BlockerCode, BlockerPointer, BlockerReport};
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer, BlockerReport};
 use workrail_model::capability::{Capability, EnforcementGrade};
 use workrail_model::event::{AdvanceOutcome, Context};
+use workrail_model::evidence::PathList;
 use workrail_model::preferences::Autonomy;
-use workrail_model::reason::Reason;
+use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
+use workrail_model::text::BoundedText;
 
 use super::advance::{Advance, Case};
 use super::{DecideError, disclose, kept};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::project::AdvanceRecord;
 use crate::reason::{Outcome, TRIES_BEFORE_GAP, on_advance};
+use crate::{edits, evidence};
+
+const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash push --include-untracked -- FILE` until a \
+                          step allows them, and send this step again. Take back a commit that has them with \
+                          `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
 
 /// Whether a person's decision on what was submitted is all that is missing.
 fn is_decision(finding: &Finding) -> bool {
@@ -81,6 +88,7 @@ impl Case<'_> {
             pending,
             &self.delivered.output.artifacts,
         ));
+        findings.extend(self.edit_finding(pending));
         findings.extend(self.gate_findings(pending, &check)?);
         let selection = interpret::advance_in(
             self.strictness(),
@@ -134,6 +142,26 @@ impl Case<'_> {
             }
         };
         Ok((check, result))
+    }
+
+    /// Files changed since the step began that it does not allow to change (G106).
+    fn edit_finding(&self, pending: &PendingStep) -> Option<Finding> {
+        let rule = self.edit_rule()?;
+        let changed = self.command.evidence.workspace.changed.as_ref()?;
+        let outside = PathList::new(changed.iter().filter(|path| !edits::allows(rule, path)));
+        if outside.is_empty() {
+            return None;
+        }
+        let blocker = Blocker {
+            code: BlockerCode::EditsNotAllowed,
+            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
+            message: BoundedText::clip(&format!(
+                "Files changed since this step began that it does not allow to change: {}.",
+                evidence::paths(&outside)
+            )),
+            suggested_fix: Some(BoundedText::clip(UNDO_EDITS)),
+        };
+        Some((Reason::ContractViolation(ContractViolation::EditsNotAllowed), blocker))
     }
 
     /// How far the run goes on its own where a decision is missing.

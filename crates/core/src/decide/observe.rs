@@ -14,15 +14,20 @@ pub struct Observed {
     pub value: ObservationValue,
 }
 
+/// Whether what was seen is in the repository in which the session's work happens, as far as that is known.
+pub fn is_same_repository(facts: &SessionState, observed: &[Observed]) -> bool {
+    let root = ObservationKey::RepoRootHash;
+    let seen = observed.iter().find(|fact| fact.key == root).map(|fact| &fact.value);
+    let known = facts.observation(root).map(|state| &state.value);
+    known.is_none() || known == seen
+}
+
 /// Appends what differs from the session's latest observation of the same key.
 ///
 /// A workspace of another repository is left alone: a server that was started elsewhere has nothing to
 /// say about where this session's work happens.
 pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[Observed]) {
-    let root = ObservationKey::RepoRootHash;
-    let seen_root = observed.iter().find(|fact| fact.key == root).map(|fact| &fact.value);
-    let known_root = facts.observation(root).map(|state| &state.value);
-    if known_root.is_some() && known_root != seen_root {
+    if !is_same_repository(facts, observed) {
         return;
     }
     for fact in observed {

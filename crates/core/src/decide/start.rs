@@ -7,6 +7,7 @@ use workrail_model::event::{
     KeyedStart, NodeCreated, NodeKind, ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated,
     WorkflowSourceKind,
 };
+use workrail_model::evidence::TreeLook;
 use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::plan::{AppendPlan, Attachment};
@@ -18,6 +19,7 @@ use workrail_model::text::BoundedText;
 use workrail_model::tool::ToolSet;
 
 use super::draft::Draft;
+use super::evidence::{About, EvidenceAtHand, WorkspaceAtHand};
 use super::observe::{self, Observed};
 use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
@@ -45,6 +47,8 @@ pub struct Start<'a> {
     pub references: &'a [ReferenceInfo],
     /// The workspace as it is now.
     pub observed: &'a [Observed],
+    /// Its working tree, which the first step is compared with when it ends.
+    pub tree: TreeLook,
     /// Unfinished runs of the session, which the reply names.
     pub other_runs: Vec<OtherRun>,
     /// What the reply says about the id that the caller used.
@@ -134,6 +138,13 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         DecisionTraceAppended::bounded(derive::trace_id(root, derive::before_any_attempt()), selection.trace)
     {
         draft.push(on_root, EventData::DecisionTraceAppended(trace));
+    }
+    if observe::is_same_repository(facts, command.observed) {
+        let at_hand = EvidenceAtHand {
+            workspace: WorkspaceAtHand { look: command.tree, changed: None },
+            ..EvidenceAtHand::default()
+        };
+        About { facts, scope: on_root, node: root, attempt: None }.push(&mut draft, &at_hand, None);
     }
     observe::push_changed(&mut draft, facts, command.observed);
     if let Some((_, stored)) = recorded {

@@ -22,6 +22,11 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
             "Context is part of every snapshot and every reply.",
             "Send shorter values. Long material belongs into notes, artifacts or files.",
         ),
+        BlockerCode::EditsNotAllowed => (
+            "Files of the repository changed while a step was pending that does not allow these changes.",
+            "The author wants the step to end before they are made, for example because a plan is approved first.",
+            "Undo or stash the changes and send the step again. The reply names the files.",
+        ),
         BlockerCode::InvalidRequiredOutput => (
             "The artifact or the notes do not match what the step requires.",
             "Later steps rely on it.",

@@ -152,6 +152,7 @@ fn missing(
                 }
                 BlockerCode::AssessmentFollowupRequired
                 | BlockerCode::ContextBudgetExceeded
+                | BlockerCode::EditsNotAllowed
                 // An artifact that cannot be read is left out by sending nothing.
                 | BlockerCode::InvalidRequiredOutput
                 | BlockerCode::InvariantViolation

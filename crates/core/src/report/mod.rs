@@ -40,6 +40,7 @@ use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::event::{
     DivergenceReason, EdgeCauseKind, EventIndex, NodeKind, TraceKind, WorkflowSourceKind,
 };
+use workrail_model::evidence::EvidenceGrade;
 use workrail_model::gap::Severity;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId, SessionId};
@@ -301,6 +302,17 @@ pub enum Actor {
     System,
 }
 
+/// One thing that is known of an attempt, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EvidenceReport {
+    pub grade: EvidenceGrade,
+    /// The host whose hook saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    pub summary: String,
+}
+
 /// One try to complete the step.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -315,6 +327,9 @@ pub struct Attempt {
     pub outcome: Outcome,
     pub outputs: Vec<Output>,
     pub problems: Vec<String>,
+    /// What is known of the attempt beside what was sent, which is claimed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<EvidenceReport>,
     pub assessments: Vec<Assessment>,
     /// What the assessments asked for in addition.
     pub consequences: Vec<String>,

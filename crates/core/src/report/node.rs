@@ -4,7 +4,7 @@ use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{AdvanceOutcome, NodeKind, OutputPayload, ValidationResult};
-use workrail_model::id::NodeId;
+use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::{LoopId, StepId};
 use workrail_model::preferences::PreferenceSource;
@@ -15,15 +15,15 @@ use super::budget::{ARTIFACT_BYTES_MAX, Budget};
 use super::build::{Detail, RunBuilder, Subject};
 use super::timing::elapsed;
 use super::{
-    Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, NodeReport, Outcome, Output, PassedOver,
-    Shown, Standing, table,
+    Actor, Approval, Artifact, Assessment, Attempt, Body, Decision, EvidenceReport, NodeReport, Outcome,
+    Output, PassedOver, Shown, Standing, table,
 };
 use crate::contract::kind_of;
-use crate::derive;
 use crate::discover::condition_text;
 use crate::interpret::passed_over;
 use crate::link::NodeLink;
 use crate::project::{AdvanceRecord, NodeState, OutputState};
+use crate::{derive, evidence};
 
 const SUMMARY_BYTES_MAX: usize = 160;
 
@@ -157,10 +157,23 @@ impl RunBuilder<'_> {
             },
             outputs,
             problems,
+            evidence: self.evidence(id, attempt),
             assessments: assessments.collect(),
             consequences: consequences.collect(),
             context_keys: self.context_keys.get(&(id, Some(attempt))).cloned().unwrap_or_default(),
         }
+    }
+
+    /// What is known of an attempt beside what was sent (G104).
+    fn evidence(&self, node: NodeId, attempt: AttemptId) -> Vec<EvidenceReport> {
+        let own = self.subject.facts.evidence(node).iter().map(|record| &record.data);
+        let own = own.filter(|recorded| recorded.attempt_id == Some(attempt));
+        own.map(|recorded| EvidenceReport {
+            grade: recorded.grade,
+            host: recorded.host.as_ref().map(ToString::to_string),
+            summary: evidence::line(&recorded.evidence),
+        })
+        .collect()
     }
 
     fn approvals(&self, node: NodeId) -> Vec<Approval> {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use workrail_model::evidence::EvidenceGrade;
 use workrail_model::gap::Severity;
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::preferences::RunStatus;
@@ -327,6 +328,15 @@ impl Attempt {
                 [name, Span::Strong(own.level.to_string())].into_iter().chain(why).collect()
             }));
         }
+        findings.extend(self.evidence.iter().map(|own| {
+            let seen_by = own.host.as_ref().map(|host| format!(" by {host}")).unwrap_or_default();
+            let grade = match own.grade {
+                EvidenceGrade::Claimed => "Claimed",
+                EvidenceGrade::Observed => "Observed",
+                EvidenceGrade::Checked => "Checked",
+            };
+            vec![Span::Strong(grade.to_owned()), text(&format!("{seen_by}: {}", own.summary))]
+        }));
         findings.extend(self.consequences.iter().map(|own| plain(format!("Asked for in addition: {own}"))));
         findings
     }

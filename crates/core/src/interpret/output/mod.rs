@@ -255,6 +255,7 @@ fn output_finding(
         ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
         ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
         ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
+        ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
     };
     let blocker = Blocker {
         code,

@@ -1,0 +1,206 @@
+//! What the engine saw itself and what hooks saw, through the real binary and a real repository.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+/// A home whose project is a repository with one commit, and a workflow that plans before it builds.
+fn home() -> Home {
+    let home = Home::new(PROGRAM);
+    home.workflow(&json!({
+        "id": "team.careful", "name": "Careful", "description": "Plans before it builds.", "version": "1.0.0",
+        "steps": [
+            { "id": "plan", "title": "Plan", "prompt": "Plan it.", "edits": { "allow": ["docs/**"] } },
+            { "id": "build", "title": "Build", "prompt": "Build it." },
+        ],
+    }));
+    home.write(&home.project().join("README.md"), "# Tool\n");
+    git(&home, &["init", "-q", "-b", "main"]);
+    git(&home, &["add", "."]);
+    commit(&home, "one");
+    home
+}
+
+fn git(home: &Home, arguments: &[&str]) -> String {
+    let ran = Command::new("git")
+        .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
+        .args(arguments)
+        .current_dir(home.project())
+        .env("HOME", home.home())
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+fn commit(home: &Home, message: &str) {
+    git(home, &["commit", "-q", "-m", message]);
+}
+
+fn start(home: &Home, client: &mut McpClient, mode: &str) -> ToolReply {
+    let workspace = home.project();
+    client.call(
+        "start_workflow",
+        json!({ "workflowId": "team.careful", "mode": mode, "workspacePath": workspace.to_str().unwrap() }),
+    )
+}
+
+fn edit(home: &Home, path: &str, text: &str) {
+    home.write(&home.project().join(path), text);
+}
+
+/// The evidence in the log of a run.
+fn evidence(home: &Home, run: &str) -> Vec<Value> {
+    let log = home.done(&["log", run, "--json"]).json();
+    let events = log["events"].as_array().unwrap().iter();
+    events.filter(|event| event["kind"] == "evidence_recorded").map(|event| event["data"].clone()).collect()
+}
+
+/// The paths that changed since the step began, as the last look recorded them.
+fn changed(home: &Home, run: &str) -> Value {
+    evidence(home, run).last().unwrap()["evidence"]["changed"]["paths"].clone()
+}
+
+/// G106: the tree proves what a shell did around the hook, uncommitted or committed.
+#[test]
+fn an_edit_that_the_step_does_not_allow_blocks_until_it_is_undone() {
+    let home = home();
+    let base = git(&home, &["rev-parse", "HEAD"]);
+    let mut client = home.client();
+    let first = start(&home, &mut client, "guided");
+    let run = first.label();
+    edit(&home, "docs/plan.md", "The plan.\n");
+    edit(&home, "src/tool.rs", "fn main() {}\n");
+
+    let blocked = client.next(&first);
+    let blocker = &blocked.structured["blockers"][0];
+    assert_eq!(blocker["code"], "EDITS_NOT_ALLOWED", "{}", blocked.structured);
+    let told = "Files changed since this step began that it does not allow to change: src/tool.rs.";
+    assert_eq!(blocker["message"], told);
+    assert_eq!(changed(&home, &run), json!(["docs/plan.md", "src/tool.rs"]));
+
+    git(&home, &["add", "src"]);
+    commit(&home, "too soon");
+    let blocked = client.next(&blocked);
+    assert_eq!(blocked.structured["blockers"][0]["message"], told, "a commit hides nothing");
+
+    git(&home, &["reset", "-q", "--hard", &base]);
+    let built = client.next(&blocked);
+    assert_eq!(built.step(), "build", "{}", built.structured);
+    assert_eq!(changed(&home, &run), json!(["docs/plan.md"]));
+    let seen = evidence(&home, &run);
+    assert!(seen.iter().all(|one| one["grade"] == "checked"), "{seen:?}");
+    assert_eq!(seen.last().unwrap()["evidence"]["head"], json!(base));
+
+    // The next step restricts nothing, and begins with what the one before left.
+    edit(&home, "src/tool.rs", "fn main() { }\n");
+    assert_eq!(client.next(&built).structured["isComplete"], true);
+    assert_eq!(changed(&home, &run), json!(["src/tool.rs"]));
+    let report = home.done(&["report", &run, "--format", "json"]).json();
+    let attempts = &report["runs"][0]["nodes"][0]["attempts"];
+    assert_eq!(attempts[0]["evidence"][0]["grade"], "checked", "{attempts}");
+}
+
+#[test]
+fn never_stop_records_a_gap_after_the_agent_had_its_tries() {
+    let home = home();
+    let mut client = home.client();
+    let mut at = start(&home, &mut client, "full_auto_never_stop");
+    let run = at.label();
+    edit(&home, "src/tool.rs", "fn main() {}\n");
+    for _ in 0..2 {
+        at = client.next(&at);
+        assert_eq!(at.structured["blockers"][0]["code"], "EDITS_NOT_ALLOWED", "{}", at.structured);
+    }
+    assert_eq!(client.next(&at).step(), "build");
+    let log = home.done(&["log", &run, "--json"]).json();
+    let mut events = log["events"].as_array().unwrap().iter();
+    let gap = events.find(|event| event["kind"] == "gap_recorded").unwrap();
+    assert_eq!(
+        gap["data"]["reason"],
+        json!({ "category": "contract_violation", "detail": "edits_not_allowed" })
+    );
+}
+
+/// G30: what was recorded is given back; nobody looks again.
+#[test]
+fn a_repeated_call_gives_the_recorded_facts_whatever_the_tree_is_now() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&home, &mut client, "guided");
+    let built = client.next(&first);
+    let before = evidence(&home, &first.label());
+    edit(&home, "src/tool.rs", "fn main() {}\n");
+    let again = client.next(&first);
+    assert_eq!((again.step(), again.string("ackToken")), (built.step(), built.string("ackToken")));
+    assert_eq!(evidence(&home, &first.label()), before);
+}
+
+/// G104: nothing that the repository configures runs when the engine looks.
+#[test]
+fn looking_runs_nothing_that_the_repository_configures() {
+    let home = home();
+    let mark = home.project().parent().unwrap().join("ran");
+    let script = format!("touch {}; cat", mark.display());
+    git(&home, &["config", "filter.evil.clean", &script]);
+    git(&home, &["config", "filter.evil.required", "true"]);
+    git(&home, &["config", "core.fsmonitor", &format!("touch {}", mark.display())]);
+    edit(&home, ".gitattributes", "* filter=evil\n");
+    edit(&home, "README.md", "# Another\n");
+    let mut client = home.client();
+    let first = start(&home, &mut client, "guided");
+    client.next(&first);
+    assert_eq!(evidence(&home, &first.label()).len(), 2);
+    assert!(!Path::new(&mark).exists(), "a configured program ran");
+}
+
+#[test]
+fn outside_of_a_repository_there_is_nothing_to_see() {
+    let home = home();
+    std::fs::remove_dir_all(home.project().join(".git")).unwrap();
+    let mut client = home.client();
+    let first = start(&home, &mut client, "guided");
+    edit(&home, "src/tool.rs", "fn main() {}\n");
+    assert_eq!(client.next(&first).step(), "build");
+    assert_eq!(evidence(&home, &first.label()), [] as [Value; 0]);
+}
+
+/// G105: a line that a hook left, recorded as observed with the step it belongs to.
+#[test]
+fn what_a_hook_left_is_recorded_with_the_step() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&home, &mut client, "guided");
+    let session = first.structured["run"]["sessionId"].as_str().unwrap();
+    let run = first.structured["run"]["runId"].as_str().unwrap();
+    let line = json!({
+        "seenAt": "2026-01-02T03:04:05.678Z", "host": "claude-code", "output": "3 passed",
+        "evidence": { "kind": "command_run", "command": "cargo test", "exitCode": 0, "durationMs": 1200 },
+    });
+    let waiting = home.data().join("observed").join(format!("{session}-{run}.jsonl"));
+    home.write(&waiting, &format!("{line}\n"));
+    assert_eq!(client.next(&first).step(), "build");
+    assert!(!waiting.exists());
+    let seen = evidence(&home, &first.label());
+    let observed = seen.iter().find(|one| one["grade"] == "observed").unwrap();
+    assert_eq!(observed["evidence"]["command"], "cargo test");
+    let shown = home.done(&["log", &first.label()]).out;
+    assert!(shown.contains("observed: ran `cargo test` (exit code 0, 1.2 s)"), "{shown}");
+    home.done(&["store", "verify"]);
+
+    // A bundle carries it, with its content.
+    let bundle = home.root().join("run.bundle");
+    home.done(&["session", "export", &first.label(), "-o", bundle.to_str().unwrap()]);
+    let other = Home::new(PROGRAM);
+    other.done(&["session", "import", bundle.to_str().unwrap()]);
+    assert_eq!(evidence(&other, &first.label()), seen);
+    other.done(&["store", "verify"]);
+}

@@ -1,0 +1,98 @@
+//! A real repository, looked at as an advance does.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::*;
+
+fn git(root: &Utf8Path, arguments: &[&str]) -> String {
+    let ran = Command::new("git")
+        .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .expect("git runs");
+    assert!(ran.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+}
+
+/// A repository with some files in one commit.
+fn repository(files: usize) -> (tempfile::TempDir, Utf8PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8").to_owned();
+    for file in 0..files {
+        let path = root.join(format!("src/{}/{file}.txt", file % 50));
+        std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a folder");
+        std::fs::write(path, format!("file {file}\n")).expect("a file");
+    }
+    git(&root, &["init", "-q", "-b", "main"]);
+    git(&root, &["add", "."]);
+    git(&root, &["commit", "-q", "-m", "one"]);
+    (folder, root)
+}
+
+fn seen(root: &Utf8Path) -> WorkingTree {
+    match look(root, None, None) {
+        TreeLook::Seen(tree) => tree,
+        other => panic!("the tree is seen: {other:?}"),
+    }
+}
+
+#[test]
+fn every_change_of_content_is_another_mark() {
+    let (_folder, root) = repository(3);
+    assert!(seen(&root).dirty.is_empty());
+    std::fs::write(root.join("src/0/0.txt"), "edited\n").expect("a file");
+    std::fs::write(root.join("new ü.txt"), "new\n").expect("a file");
+    std::fs::remove_file(root.join("src/1/1.txt")).expect("it was there");
+    let first = seen(&root);
+    let paths: Vec<&str> = first.dirty.keys().map(|path| path.as_str()).collect();
+    assert_eq!(paths, ["new ü.txt", "src/0/0.txt", "src/1/1.txt"]);
+    assert_eq!(seen(&root).fingerprint(), first.fingerprint(), "looking changes nothing");
+    std::fs::write(root.join("src/0/0.txt"), "EDITED\n").expect("a file");
+    let second = seen(&root);
+    assert_ne!(second.fingerprint(), first.fingerprint());
+    assert_eq!(second.dirty.keys().collect::<Vec<_>>(), first.dirty.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn commits_are_compared_by_their_files() {
+    let (_folder, root) = repository(2);
+    let before = git(&root, &["rev-parse", "HEAD"]);
+    std::fs::write(root.join("two.txt"), "two\n").expect("a file");
+    git(&root, &["add", "."]);
+    git(&root, &["commit", "-q", "-m", "two"]);
+    let after = git(&root, &["rev-parse", "HEAD"]);
+    assert_eq!(changed_between(&root, &before, &after), Some(vec!["two.txt".to_owned()]));
+    assert_eq!(changed_between(&root, "--output=x", &after), None, "only commits are compared");
+}
+
+#[test]
+fn what_is_no_repository_for_git_is_not_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8");
+    assert_eq!(look(root, None, None), TreeLook::NotSeen(NotSeenReason::GitFailed));
+}
+
+/// At most twice what `git status` takes, the best of several runs of each.
+#[test]
+fn figure_looking_at_a_tree_against_git_status() {
+    let (_folder, root) = repository(5000);
+    for file in 0..20 {
+        std::fs::write(root.join(format!("src/{file}/{file}.txt")), "edited\n").expect("a file");
+    }
+    let best = |run: &dyn Fn()| {
+        let times = (0..8).map(|_| {
+            let since = Instant::now();
+            run();
+            since.elapsed()
+        });
+        times.min().unwrap_or(Duration::MAX)
+    };
+    let status = best(&|| drop(git(&root, &["status", "--porcelain", "--untracked-files=all"])));
+    let looked = best(&|| drop(seen(&root)));
+    println!("5,000 files, 20 edited: git status {status:?}, look {looked:?}");
+    assert!(looked <= status * 2, "{looked:?} against {status:?}");
+}
