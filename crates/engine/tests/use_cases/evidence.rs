@@ -13,9 +13,8 @@ use workrail_testkit::conformance::observation;
 use crate::played::{Played, step};
 
 fn recorded(events: &[Event]) -> Vec<EvidenceRecorded> {
-    let found = events.iter().filter_map(|event| match &event.data {
-        EventData::EvidenceRecorded(recorded) => Some(recorded.clone()),
-        _ => None,
+    let found = events.iter().filter_map(|event| {
+        if let EventData::EvidenceRecorded(recorded) = &event.data { Some(recorded.clone()) } else { None }
     });
     found.collect()
 }
