@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::Activity;
+use workrail_model::event::{Activity, EventIndex};
 use workrail_model::evidence::HookObservation;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::Keyring;
@@ -19,12 +19,13 @@ use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
+use workrail_ports::backup::KeysCopy;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
-use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
 use workrail_ports::observations::ObservationSpool;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 use workrail_ports::servers::ServerDirectory;
@@ -32,7 +33,9 @@ use workrail_ports::session_store::{
     Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
     StoreError,
 };
-use workrail_ports::upkeep::{Inspection, Obstacle, PendingWrite, Stray};
+use workrail_ports::upkeep::{
+    Diagnosis, Inspection, Obstacle, PendingWrite, Stray, Sweep, Swept, Tally, Upkeep, UpkeepError,
+};
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::{self as directory, LocalStore};
 use workrail_store_pg::{self as database, PgStore};
@@ -48,6 +51,29 @@ impl AnyStore {
     pub(crate) fn machine(&self) -> &Arc<LocalStore<Disk>> {
         match self {
             Self::Directory(machine) | Self::Database { machine, .. } => machine,
+        }
+    }
+}
+
+/// What a store is made of, for what people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Medium {
+    Directory,
+    Database,
+}
+
+impl Medium {
+    pub(crate) fn pieces(self) -> &'static str {
+        match self {
+            Self::Directory => "files",
+            Self::Database => "rows",
+        }
+    }
+
+    pub(crate) fn home(self) -> &'static str {
+        match self {
+            Self::Directory => "the data directory",
+            Self::Database => "the database",
         }
     }
 }
@@ -164,6 +190,12 @@ impl KeyringStore for AnyStore {
 
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
         either!(self, store => store.replace())
+    }
+}
+
+impl KeyringImport for AnyStore {
+    fn adopt(&self, keys: &Keyring) -> Result<KeysCopy, KeyringError> {
+        either!(self, store => store.adopt(keys))
     }
 }
 
@@ -380,5 +412,55 @@ impl Inspection for AnyStore {
 
     fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError> {
         either!(self, store => store.pending_write(session))
+    }
+}
+
+impl Upkeep for AnyStore {
+    fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
+        either!(self, store => store.keep(session))
+    }
+
+    fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError> {
+        either!(self, store => store.unkeep(session))
+    }
+
+    fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {
+        either!(self, store => store.remove_all(sessions))
+    }
+
+    fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError> {
+        either!(self, store => store.weigh(session))
+    }
+
+    fn may_sweep(&self) -> Result<(), UpkeepError> {
+        either!(self, store => store.may_sweep())
+    }
+
+    fn has_lost_sessions(&self) -> bool {
+        either!(self, store => store.has_lost_sessions())
+    }
+
+    fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
+        either!(self, store => store.sweep(sweep))
+    }
+
+    fn diagnose(
+        &self,
+        session: SessionId,
+        trusted_until: Option<EventIndex>,
+    ) -> Result<Diagnosis, UpkeepError> {
+        either!(self, store => store.diagnose(session, trusted_until))
+    }
+
+    fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError> {
+        either!(self, store => store.replace_content(content))
+    }
+
+    fn repair(
+        &self,
+        session: SessionId,
+        trusted_until: Option<EventIndex>,
+    ) -> Result<Diagnosis, UpkeepError> {
+        either!(self, store => store.repair(session, trusted_until))
     }
 }

@@ -10,18 +10,18 @@ use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::sources::Sources;
-use workrail_host::store_password::store_password;
+use workrail_host::store_password::{store_key, store_password};
 use workrail_host::workspace::{GitObserver, default_workspace};
 use workrail_model::config::Key;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
-use workrail_store_pg::{Address, Password, PgStore};
+use workrail_store_pg::{Address, Password, PgStore, WrappingKey};
 
 use crate::outcome::Failure;
 use crate::settings::{self, Current};
-use crate::store::AnyStore;
+use crate::store::{AnyStore, Medium};
 use crate::{flags, version};
 
 /// The engine over whichever store the settings name.
@@ -72,12 +72,26 @@ pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
         .map_err(|error| Failure::Call(format!("The setting `{}`: {error}.", Key::Store.as_str())))
 }
 
+/// The store at an address, with the directory of this machine beside it.
+pub(crate) fn database_at(address: &Address) -> Result<AnyStore, Failure> {
+    let machine = Arc::new(look_at_directory(settings::current()?)?);
+    Ok(AnyStore::Database { shared: Box::new(connect(address)?), machine })
+}
+
 fn connect(address: &Address) -> Result<PgStore, Failure> {
     let password =
         store_password(address.password_file()).map_err(|error| Failure::Environment(error.to_string()))?;
     let password = password.map(Password::new);
+    let key = store_key(address.key_file()).map_err(|error| Failure::Environment(error.to_string()))?;
     PgStore::open(address, password.as_ref(), Box::new(OsEntropy))
+        .map(|store| store.with_wrapping_key(key.map(WrappingKey::new)))
         .map_err(|error| Failure::Environment(format!("The store at {address} cannot be used: {error}.")))
+}
+
+/// What the store that the settings name is made of.
+pub(crate) fn medium() -> Result<Medium, Failure> {
+    let is_directory = database(settings::current()?)?.is_none();
+    Ok(if is_directory { Medium::Directory } else { Medium::Database })
 }
 
 /// What a command needs a data directory for, and what works with a database instead.
@@ -99,23 +113,7 @@ impl DirectoryOnly {
         }
     }
 
-    /// The engine over the data directory, for reading.
-    pub(crate) fn look(self) -> Result<LocalEngine, Failure> {
-        let current = settings::current()?;
-        self.check(current)?;
-        Ok(opened(current, sources_of(current), look_at_directory(current)?).engine)
-    }
-
-    /// The same for changing what is there. Where there is nothing yet, nothing is found and nothing is made.
-    pub(crate) fn change(self) -> Result<LocalEngine, Failure> {
-        let current = settings::current()?;
-        if !root(current)?.exists() {
-            return self.look();
-        }
-        self.open_with(current, sources_of(current))
-    }
-
-    /// The same, made when it does not exist.
+    /// The engine over the data directory, which is made when it does not exist.
     pub(crate) fn open_with(
         self,
         current: &Current,
@@ -188,17 +186,34 @@ pub(crate) fn look_default() -> Result<AnyEngine, Failure> {
 /// The same for commands that change what is there. Where there is no data directory yet, they find nothing and make
 /// nothing.
 pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
+    change().map(|opened| opened.engine)
+}
+
+/// The same with the store beneath it.
+pub(crate) fn change() -> Result<Opened<AnyStore>, Failure> {
     let current = settings::current()?;
     if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
-        return look_default();
+        return look(current);
     }
-    open_with(current, sources_of(current)).map(|opened| opened.engine)
+    open_with(current, sources_of(current))
 }
 
 /// The same for commands that bring something in: the data directory is made when it does not exist.
 pub(crate) fn open_default() -> Result<AnyEngine, Failure> {
     let current = settings::current()?;
     open_with(current, sources_of(current)).map(|opened| opened.engine)
+}
+
+/// A store in a folder, made when it does not exist.
+pub(crate) fn store_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::open(root).map_err(|error| unusable(&error))?;
+    LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map(Arc::new).map_err(|error| unusable(&error))
+}
+
+/// The same as it is: nothing is made, and nothing needs to be there.
+pub(crate) fn look_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::look(root).map_err(|error| unusable(&error))?;
+    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// A store in a folder, without keys and without an engine; of its folders none is made.

@@ -32,6 +32,17 @@ pub const STORE_PASSWORD_FILE: EnvVar = EnvVar {
            `password_file` in the address.",
 };
 
+pub const STORE_KEY: EnvVar = EnvVar {
+    name: "WORKRAIL_STORE_KEY",
+    what: "32 bytes in base64 that encrypt the signing keys in the database of the store.",
+};
+
+pub const STORE_KEY_FILE: EnvVar = EnvVar {
+    name: "WORKRAIL_STORE_KEY_FILE",
+    what: "A file that holds the key of `WORKRAIL_STORE_KEY` and that only its owner can read. Wins over `key_file` in the \
+           address.",
+};
+
 pub const STORAGE_PATH: EnvVar = EnvVar {
     name: "WORKFLOW_STORAGE_PATH",
     what: "Folders with workflow files, separated like PATH; later folders win.",
@@ -157,6 +168,8 @@ pub const ALL: [EnvVar; 28] = [
     STORE,
     STORE_PASSWORD,
     STORE_PASSWORD_FILE,
+    STORE_KEY,
+    STORE_KEY_FILE,
     STORAGE_PATH,
     PLUGINS,
     PROJECT_DIR,

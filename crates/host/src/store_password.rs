@@ -1,8 +1,10 @@
-//! The password for the database of the store: from the environment or from a private file, and nowhere else.
+//! The secrets of a store in a database, its password and the key around its signing keys: from the environment or from a
+//! private file, and nowhere else.
 
 use std::os::unix::fs::MetadataExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use data_encoding::{BASE64, BASE64URL_NOPAD};
 
 use crate::bounded;
 use crate::env_vars::{self, EnvVar};
@@ -12,28 +14,51 @@ const BYTES_MAX: u64 = 4096;
 /// Why there is no password to be had where one was named. Never repeats what a file holds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StorePasswordError {
-    #[error("the password file `{path}` cannot be read: {detail}")]
+    #[error("the secret in the file `{path}` cannot be read: {detail}")]
     Unreadable { path: Utf8PathBuf, detail: String },
-    #[error("the password file `{path}` can be read by other users; run `chmod 600 {path}`")]
+    #[error("the secret in the file `{path}` can be read by other users; run `chmod 600 {path}`")]
     Exposed { path: Utf8PathBuf },
-    #[error("the password file `{path}` holds no line of text")]
+    #[error("the file `{path}` holds no line of text")]
     Empty { path: Utf8PathBuf },
+    #[error("the key of the store must be 32 bytes in base64; `openssl rand -base64 32` makes one")]
+    NotAKey,
 }
 
 /// The password that the environment gives, else the one in a file: the file that the environment names, else the one
 /// that the address names. `None` where nobody gives one.
 pub fn store_password(named_in_address: Option<&str>) -> Result<Option<String>, StorePasswordError> {
-    choose(EnvVar::get, named_in_address)
+    choose(EnvVar::get, &PASSWORD, named_in_address)
 }
+
+/// The key around the signing keys in the database, by the same rules.
+pub fn store_key(named_in_address: Option<&str>) -> Result<Option<[u8; 32]>, StorePasswordError> {
+    choose(EnvVar::get, &KEY, named_in_address)?.map(|text| key_of(&text)).transpose()
+}
+
+fn key_of(text: &str) -> Result<[u8; 32], StorePasswordError> {
+    let encodings = [BASE64, BASE64URL_NOPAD];
+    let decoded = encodings.iter().find_map(|encoding| encoding.decode(text.trim().as_bytes()).ok());
+    decoded.and_then(|bytes| bytes.try_into().ok()).ok_or(StorePasswordError::NotAKey)
+}
+
+/// Where the environment gives a secret: itself, or the file that holds it.
+struct Named {
+    secret: EnvVar,
+    file: EnvVar,
+}
+
+const PASSWORD: Named = Named { secret: env_vars::STORE_PASSWORD, file: env_vars::STORE_PASSWORD_FILE };
+const KEY: Named = Named { secret: env_vars::STORE_KEY, file: env_vars::STORE_KEY_FILE };
 
 fn choose(
     get: impl Fn(&EnvVar) -> Option<String>,
+    named: &Named,
     named_in_address: Option<&str>,
 ) -> Result<Option<String>, StorePasswordError> {
-    if let Some(password) = get(&env_vars::STORE_PASSWORD) {
-        return Ok(Some(password));
+    if let Some(secret) = get(&named.secret) {
+        return Ok(Some(secret));
     }
-    let file = get(&env_vars::STORE_PASSWORD_FILE).or_else(|| named_in_address.map(str::to_owned));
+    let file = get(&named.file).or_else(|| named_in_address.map(str::to_owned));
     file.map(|path| from_file(Utf8Path::new(&path))).transpose()
 }
 
@@ -81,22 +106,35 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (own, named) = (file(&folder, "own", "own\n", 0o600), file(&folder, "named", "named", 0o400));
         let both = [("WORKRAIL_STORE_PASSWORD", "given"), ("WORKRAIL_STORE_PASSWORD_FILE", &own)];
-        assert_eq!(choose(environment(&both), Some(&named)), Ok(Some("given".to_owned())));
-        assert_eq!(choose(environment(&both[1..]), Some(&named)), Ok(Some("own".to_owned())));
-        assert_eq!(choose(environment(&[]), Some(&named)), Ok(Some("named".to_owned())));
-        assert_eq!(choose(environment(&[]), None), Ok(None));
+        assert_eq!(choose(environment(&both), &PASSWORD, Some(&named)), Ok(Some("given".to_owned())));
+        assert_eq!(choose(environment(&both[1..]), &PASSWORD, Some(&named)), Ok(Some("own".to_owned())));
+        assert_eq!(choose(environment(&[]), &PASSWORD, Some(&named)), Ok(Some("named".to_owned())));
+        assert_eq!(choose(environment(&[]), &PASSWORD, None), Ok(None));
     }
 
     #[test]
     fn a_file_that_others_can_read_is_refused_and_its_text_is_not_repeated() {
         let folder = tempfile::tempdir().unwrap();
         let exposed = file(&folder, "exposed", "hunter2", 0o640);
-        let refused = choose(environment(&[]), Some(&exposed)).unwrap_err();
+        let refused = choose(environment(&[]), &PASSWORD, Some(&exposed)).unwrap_err();
         assert!(matches!(refused, StorePasswordError::Exposed { .. }));
         assert!(!refused.to_string().contains("hunter2"));
         let empty = file(&folder, "empty", "\n", 0o600);
-        assert!(matches!(choose(environment(&[]), Some(&empty)), Err(StorePasswordError::Empty { .. })));
-        let missing = choose(environment(&[]), Some("/nowhere/at/all"));
+        assert!(matches!(
+            choose(environment(&[]), &PASSWORD, Some(&empty)),
+            Err(StorePasswordError::Empty { .. })
+        ));
+        let missing = choose(environment(&[]), &PASSWORD, Some("/nowhere/at/all"));
         assert!(matches!(missing, Err(StorePasswordError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_key_has_32_bytes_in_either_base64() {
+        let standard = "//////////////////////////////////////////8=";
+        assert_eq!(key_of(standard), Ok([255; 32]));
+        assert_eq!(key_of("__________________________________________8"), Ok([255; 32]));
+        for text in ["", "short", "//////////////////////////////////////////8=AA=="] {
+            assert_eq!(key_of(text), Err(StorePasswordError::NotAKey), "{text}");
+        }
     }
 }

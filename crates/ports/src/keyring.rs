@@ -2,6 +2,7 @@
 
 use workrail_model::keyring::Keyring;
 
+use crate::backup::KeysCopy;
 use crate::file_system::FsError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -41,4 +42,10 @@ pub trait KeyringStore: Send + Sync {
     /// A fresh keyring in place of one that is lost or unusable; a file that is there is moved aside first. A
     /// keyring that can be used is refused: it is rotated, not replaced.
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError>;
+}
+
+/// Taking over the keys of another store, so that the tokens that it signed are accepted here.
+pub trait KeyringImport: KeyringStore {
+    /// Stores the keys, durably, where there are none yet; other keys stay.
+    fn adopt(&self, keys: &Keyring) -> Result<KeysCopy, KeyringError>;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::{Event, EventData};
+use workrail_model::event::Event;
 use workrail_model::id::SessionId;
 use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_model::snapshot::ExecutionSnapshot;
@@ -42,7 +42,7 @@ pub(crate) fn store_content<F: FileSystem>(
             write(kind, digest, attachment.bytes())?;
         }
     }
-    for (kind, digest) in events.iter().flat_map(references) {
+    for (kind, digest) in events.iter().flat_map(|event| event.data.content_refs()) {
         if done.insert((kind, digest)) {
             let Some(bytes) = stored(fs, kind, digest)? else {
                 return Err(StoreError::Unattached { kind, digest: digest.to_string() });
@@ -108,19 +108,6 @@ pub(crate) fn set_aside<F: FileSystem>(
     Ok(None)
 }
 
-/// The content that an event cannot be read without.
-pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
-    let mut references: Vec<_> =
-        event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest())).collect();
-    if let Some(snapshot) = event.data.snapshot_ref() {
-        references.push((AttachmentKind::Snapshot, snapshot.digest()));
-    }
-    if let EventData::RunStarted(run) = &event.data {
-        references.push((AttachmentKind::Workflow, run.workflow_hash.digest()));
-    }
-    references
-}
-
 /// Content that events refer to and that cannot be used.
 pub(crate) enum Unusable {
     /// Missing or damaged.
@@ -131,7 +118,7 @@ pub(crate) enum Unusable {
 
 /// The first content that the events refer to and that cannot be used.
 pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<Unusable>, FsError> {
-    for (kind, digest) in events.iter().flat_map(references) {
+    for (kind, digest) in events.iter().flat_map(|event| event.data.content_refs()) {
         match stored(fs, kind, digest) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(Some(Unusable::Lost(layout::content(kind, digest)))),

@@ -7,10 +7,11 @@ use workrail_model::digest::Sha256;
 use workrail_model::keyring::{HttpSecret, Keyring, SigningKey};
 use workrail_model::limits::KEYRING_BYTES_MAX;
 use workrail_model::strict_json;
+use workrail_ports::backup::KeysCopy;
 use workrail_ports::file_system::{
     FileKind, FileStat, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath,
 };
-use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
 
 use crate::content::write_temp;
 use crate::store::{LOCK_WAIT, LocalStore};
@@ -285,5 +286,22 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
         let moved_to = self.move_aside(&layout::keyring(), layout::keyring_aside)?;
         self.write_keyring(&keyring)?;
         Ok(ReplacedKeyring { keyring, moved_to })
+    }
+}
+
+impl<F: FileSystem> KeyringImport for LocalStore<F> {
+    fn adopt(&self, keys: &Keyring) -> Result<KeysCopy, KeyringError> {
+        let _lock = self.lock_keyring()?;
+        match self.read_keyring()? {
+            None => {
+                self.write_keyring(keys)?;
+                Ok(KeysCopy::Copied)
+            }
+            Some(own) if own == *keys => {
+                self.make_keyring_durable(&own)?;
+                Ok(KeysCopy::Unchanged)
+            }
+            Some(_) => Ok(KeysCopy::TargetHasOthers),
+        }
     }
 }

@@ -15,7 +15,6 @@ use workrail_ports::file_system::{
 };
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason};
 
-use crate::content::references;
 use crate::{layout, load, orphan, strays, tree};
 
 #[derive(Debug, Default)]
@@ -107,12 +106,12 @@ impl Marks {
         if !loaded.health.is_healthy() {
             return doubt(told(&loaded.health));
         }
-        self.reachable.extend(loaded.events.iter().flat_map(references));
+        self.reachable.extend(loaded.events.iter().flat_map(|event| event.data.content_refs()));
         // A completed write waits to be rolled forward with all that it refers to (G13).
         match orphan::at(fs, session, &loaded.cursor) {
             Ok(orphans) => {
                 let events = orphans.iter().flat_map(|orphan| &orphan.events);
-                self.reachable.extend(events.flat_map(references));
+                self.reachable.extend(events.flat_map(|event| event.data.content_refs()));
             }
             Err(error) => return doubt(error.to_string()),
         }

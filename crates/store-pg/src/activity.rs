@@ -1,6 +1,6 @@
 //! The activity number: one row per tenant, counted up in a transaction of its own (G7).
 
-use postgres::types::Type;
+use postgres_types::Type;
 use workrail_model::event::Activity;
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
@@ -21,7 +21,9 @@ const RAISE: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (curr
 fn failed(failed: &Failed) -> StoreError {
     match failed {
         Failed::Busy | Failed::Locked => StoreError::Busy,
-        Failed::Database(_) => StoreError::Io(failed.at(FsOp::Write, PLACE)),
+        Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+            StoreError::Io(failed.at(FsOp::Write, PLACE))
+        }
     }
 }
 

@@ -5,12 +5,16 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use postgres::config::{Config, Host, SslMode};
+use tokio_postgres::config::{Config, Host, SslMode};
 use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::connection::Limits;
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const DEFAULT_TENANT: &str = "default";
 const TENANT_BYTES_MAX: usize = 63;
+const TIMEOUT_SECONDS: u64 = 20;
+const TIMEOUT_SECONDS_MAX: u64 = 600;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long sent bytes may stay unconfirmed before the connection counts as lost.
@@ -82,11 +86,13 @@ pub struct Address {
     config: Config,
     tenant: TenantName,
     password_file: Option<String>,
+    key_file: Option<String>,
+    limits: Limits,
     shown: String,
 }
 
 impl Address {
-    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslmode=disable`. A socket is named by
+    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslmode=disable&timeout=20`. A socket is named by
     /// its folder: `postgres://USER@/DATABASE?host=/run/postgresql`.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
@@ -102,11 +108,14 @@ impl Address {
             return Err(AddressError::Password);
         }
         let (mut tenant, mut password_file, mut plain, mut for_client) = (None, None, false, Vec::new());
+        let (mut limits, mut key_file) = (Limits::of_seconds(TIMEOUT_SECONDS), None);
         for (name, value) in options {
             match name {
                 "tenant" => tenant = Some(tenant_of(value)?),
-                "password_file" => password_file = Some(absolute(value)?),
+                "password_file" => password_file = Some(absolute("password_file", value)?),
+                "key_file" => key_file = Some(absolute("key_file", value)?),
                 "sslmode" => plain = is_plain(value)?,
+                "timeout" => limits = limits_of(value)?,
                 // The session's settings are WorkRail's: a default here could switch off what appends rely on.
                 "options" => {
                     let problem = "settings of the session cannot be given".to_owned();
@@ -124,7 +133,7 @@ impl Address {
             None => tenant_of(DEFAULT_TENANT)?,
         };
         let shown = format!("postgres://{place}");
-        Ok(Self { config, tenant, password_file, shown })
+        Ok(Self { config, tenant, password_file, key_file, limits, shown })
     }
 
     /// Whether a text is meant as the address of a database.
@@ -136,9 +145,19 @@ impl Address {
         &self.tenant
     }
 
+    /// How long the database may take.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// The file that holds the password, when the address names one.
     pub fn password_file(&self) -> Option<&str> {
         self.password_file.as_deref()
+    }
+
+    /// The file that holds the key around the signing keys, when the address names one.
+    pub fn key_file(&self) -> Option<&str> {
+        self.key_file.as_deref()
     }
 
     pub(crate) fn config(&self, password: Option<&Password>) -> Config {
@@ -164,9 +183,16 @@ fn tenant_of(value: &str) -> Result<TenantName, AddressError> {
     })
 }
 
-fn absolute(value: &str) -> Result<String, AddressError> {
+fn limits_of(value: &str) -> Result<Limits, AddressError> {
+    let seconds = value.parse().ok().filter(|seconds| (1..=TIMEOUT_SECONDS_MAX).contains(seconds));
+    seconds.map(Limits::of_seconds).ok_or_else(|| AddressError::Option {
+        option: "timeout",
+        problem: format!("give a number of seconds from 1 to {TIMEOUT_SECONDS_MAX}"),
+    })
+}
+
+fn absolute(option: &'static str, value: &str) -> Result<String, AddressError> {
     let problem = || "give an absolute path".to_owned();
-    let option = "password_file";
     value
         .starts_with('/')
         .then(|| value.to_owned())
@@ -275,7 +301,9 @@ mod tests {
             let text = format!("postgres://agent@localhost/team?tenant={tenant}");
             assert!(matches!(refusal(&text), AddressError::Option { option: "tenant", .. }), "{tenant:?}");
         }
-        for option in ["options=-c%20fsync", "password_file=relative", "sslmode=maybe"] {
+        for option in
+            ["options=-c%20fsync", "password_file=relative", "sslmode=maybe", "timeout=0", "timeout=x"]
+        {
             let text = format!("postgres://agent@localhost/team?{option}");
             assert!(matches!(refusal(&text), AddressError::Option { .. }), "{option}");
         }

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use postgres::types::Type;
+use postgres_types::Type;
 use workrail_model::digest::Sha256;
-use workrail_model::event::{Event, EventData};
+use workrail_model::event::Event;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{commit_group, group_bytes};
@@ -16,7 +16,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::session_store::StoreError;
 
 use crate::content::kind_name;
-use crate::error::{Failed, is_lost};
+use crate::error::Failed;
 use crate::log::Position;
 use crate::reader::place;
 use crate::transaction::Transaction;
@@ -45,7 +45,11 @@ pub(crate) fn prepare(
         let attached = |reference: &(AttachmentKind, Sha256)| {
             plan.attachments().iter().any(|own| (own.kind(), own.digest()) == *reference)
         };
-        plan.events().iter().flat_map(references).filter(|reference| !attached(reference)).collect()
+        plan.events()
+            .iter()
+            .flat_map(|event| event.data.content_refs())
+            .filter(|reference| !attached(reference))
+            .collect()
     };
     let fingerprints: Vec<Vec<u8>> =
         plan.events().iter().map(|event| event.dedupe_key.fingerprint().to_vec()).collect();
@@ -90,9 +94,14 @@ impl Write {
 
 /// Commits what was written to a session, and says when nobody knows whether it was.
 pub(crate) fn commit(transaction: Transaction<'_>, session: SessionId) -> Result<(), StoreError> {
-    transaction.commit().map_err(|error| {
-        let is_unknown = is_lost(&error);
-        let error = Failed::Database(error).at(FsOp::Write, &place(session));
+    commit_at(transaction, &place(session))
+}
+
+/// The same for what belongs to no session.
+pub(crate) fn commit_at(transaction: Transaction<'_>, place: &str) -> Result<(), StoreError> {
+    transaction.commit().map_err(|failed| {
+        let is_unknown = failed.is_lost();
+        let error = failed.at(FsOp::Write, place);
         if is_unknown { StoreError::Uncertain(error) } else { StoreError::Io(error) }
     })
 }
@@ -106,18 +115,6 @@ fn is_recorded(plan: &AppendPlan, is_known: impl Fn(&[u8]) -> bool) -> Result<bo
     }
     let key = plan.events().iter().find(known).map(|event| event.dedupe_key.to_string());
     Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
-}
-
-/// The content that an event cannot be read without.
-fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
-    let blobs = event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
-    let snapshot = event.data.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));
-    let workflow = if let EventData::RunStarted(run) = &event.data {
-        Some((AttachmentKind::Workflow, run.workflow_hash.digest()))
-    } else {
-        None
-    };
-    blobs.chain(snapshot).chain(workflow).collect()
 }
 
 /// Events with the bytes that they are stored as.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use postgres::types::Type;
+use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::event::Activity;
 use workrail_model::health::SessionHealth;

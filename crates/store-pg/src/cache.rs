@@ -1,7 +1,7 @@
 //! What is kept only to save time, shared by all servers of a tenant (G18). Written without waiting for the disk.
 
-use postgres::Row;
-use postgres::types::Type;
+use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::id::SessionId;
 use workrail_model::limits::CACHE_BYTES_MAX;
 use workrail_model::manifest::Cursor;

@@ -1,6 +1,6 @@
 //! Content under its digest, hashed again on the way in (G17).
 
-use postgres::types::Type;
+use postgres_types::Type;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::plan::AttachmentKind;

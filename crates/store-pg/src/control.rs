@@ -1,7 +1,7 @@
 //! What a person asked of a run: a row beside the log, never truth (G64).
 
-use postgres::Row;
-use postgres::types::Type;
+use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::WishedPreferences;
 use workrail_ports::control::{SessionControl, WishReader};

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use postgres::error::SqlState;
+use tokio_postgres::error::SqlState;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 
 /// Why a transaction could not be begun or a statement not be carried out.
@@ -12,11 +12,15 @@ pub(crate) enum Failed {
     Busy,
     /// A lock was not free in time.
     Locked,
-    Database(postgres::Error),
+    /// The server did not answer in time: it is frozen, or out of reach.
+    NoAnswer,
+    /// This process could not ask.
+    Local(String),
+    Database(tokio_postgres::Error),
 }
 
-impl From<postgres::Error> for Failed {
-    fn from(error: postgres::Error) -> Self {
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Self {
         match error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             true => Self::Locked,
             false => Self::Database(error),
@@ -27,19 +31,37 @@ impl From<postgres::Error> for Failed {
 impl Failed {
     /// As an operation on the logical place that it was about.
     pub(crate) fn at(&self, op: FsOp, path: &str) -> FsError {
-        let detail = match self {
-            Self::Busy => "all connections to the database are in use".to_owned(),
-            Self::Locked => "another transaction holds a lock on it".to_owned(),
-            Self::Database(error) => detail(error),
-        };
+        let detail = self.detail();
         // Ids, digests and constants: each is a plain path.
         let path = RelPath::parse(path).unwrap_or_else(RelPath::root);
         FsError { op, path, kind: FsErrorKind::Database, detail }
     }
 }
 
+impl Failed {
+    /// In words, never with a value from a row.
+    pub(crate) fn detail(&self) -> String {
+        match self {
+            Self::Busy => "all connections to the database are in use".to_owned(),
+            Self::Locked => "another transaction holds a lock on it".to_owned(),
+            Self::NoAnswer => "the database did not answer in time".to_owned(),
+            Self::Local(detail) => detail.clone(),
+            Self::Database(error) => said(error),
+        }
+    }
+
+    /// Whether the connection is of no use any more, so that nothing is known of what was sent last.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::Busy | Self::Locked | Self::Local(_) => false,
+            Self::NoAnswer => true,
+            Self::Database(error) => is_gone(error),
+        }
+    }
+}
+
 /// What the server or the connection said. The server's message only: its detail may repeat values of a row.
-pub(crate) fn detail(error: &postgres::Error) -> String {
+fn said(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", said.message(), said.code().code());
     }
@@ -49,8 +71,8 @@ pub(crate) fn detail(error: &postgres::Error) -> String {
     }
 }
 
-/// Whether the connection is gone, so that nothing is known of what was sent last.
-pub(crate) fn is_lost(error: &postgres::Error) -> bool {
+/// Whether the connection is gone.
+fn is_gone(error: &tokio_postgres::Error) -> bool {
     match error.code() {
         None => true,
         // The server ends the connection, or the whole server goes down; also in the middle of a COMMIT.

@@ -1,7 +1,9 @@
 //! What a check of the whole store needs to know beside the sessions. Folders, leftovers and writes that wait for another
 //! process do not exist in a database: a transaction is whole or was never there.
 
-use postgres::types::Type;
+use std::collections::BTreeSet;
+
+use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
@@ -14,13 +16,32 @@ use crate::reader::place;
 use crate::transaction::Purpose;
 
 impl Inspection for PgStore {
-    /// Nothing removes sessions from a database yet, so nothing needs a mark against it.
-    fn is_kept(&self, _: SessionId) -> bool {
-        false
+    fn is_kept(&self, session: SessionId) -> bool {
+        let id = session.to_string();
+        let sql = "SELECT is_kept FROM workrail.session WHERE id = $1";
+        let row =
+            self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
+        // A mark that cannot be looked at may be there.
+        row.map_or(true, |row| row.is_some_and(|row| row.get(0)))
     }
 
+    fn kept(&self, mut sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        let sql = "SELECT id FROM workrail.session WHERE is_kept";
+        let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[]));
+        if let Ok(rows) = rows {
+            let kept: BTreeSet<&str> = rows.iter().map(|row| row.get(0)).collect();
+            sessions.retain(|session| kept.contains(session.to_string().as_str()));
+        }
+        sessions
+    }
+
+    /// Rows among the sessions whose id is none: a newer build may name its sessions so.
     fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
-        Ok(Vec::new())
+        let sql = "SELECT id FROM workrail.session";
+        let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[]));
+        let rows = rows.map_err(|failed| failed.at(FsOp::List, "sessions"))?;
+        let foreign = rows.iter().map(|row| row.get::<_, &str>(0)).filter(|id| SessionId::parse(id).is_err());
+        Ok(foreign.map(|id| format!("workrail.session, id {id}")).collect())
     }
 
     fn obstacles(&self) -> Vec<Obstacle> {

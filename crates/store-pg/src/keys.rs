@@ -1,20 +1,29 @@
 //! The signing keys of a tenant (G33). A rotation reaches every server with its next call.
 //!
-//! Whoever may read the tables as this role can read the keys: the database role is the trust domain.
+//! Without a wrapping key, whoever may read the tables as this role can read the keys: the database role is the trust
+//! domain. With one, rows hold them encrypted (G119).
 
-use postgres::Row;
-use postgres::types::Type;
+use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::digest::Sha256;
 use workrail_model::keyring::{Keyring, SigningKey};
+use workrail_ports::backup::KeysCopy;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
-use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
+use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
 
+use crate::connection::Parameter;
 use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
+use crate::wrapping::Slot;
 
 const PLACE: &str = "keyring";
-const VERSION: i64 = 1;
+const NOT_GIVEN: &str = "they are encrypted, and no key was given: set `WORKRAIL_STORE_KEY` or `WORKRAIL_STORE_KEY_FILE`, or name \
+                         the file in the address with `key_file=/PATH`";
+/// Keys as they are.
+const PLAIN: i64 = 1;
+/// Keys that are wrapped.
+const WRAPPED: i64 = 2;
 const ASIDE: &str = "workrail.keyring_aside";
 
 const SELECT: &str = "SELECT v, current, previous, check_digest FROM workrail.keyring";
@@ -34,7 +43,9 @@ pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('wo
 fn failed(op: FsOp, failed: &Failed) -> KeyringError {
     match failed {
         Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::Database(_) => KeyringError::Io(failed.at(op, PLACE)),
+        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+            KeyringError::Io(failed.at(op, PLACE))
+        }
     }
 }
 
@@ -44,44 +55,94 @@ fn check_of(keyring: &Keyring) -> Vec<u8> {
     Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).as_bytes()[..8].to_vec()
 }
 
-fn parse(row: &Row) -> Result<Keyring, KeyringError> {
-    let path = || PLACE.to_owned();
-    let invalid = |problem: &str| KeyringError::Invalid { path: path(), problem: problem.to_owned() };
-    let version: i64 = row.get(0);
-    if version != VERSION {
-        return Err(KeyringError::UnknownVersion { path: path(), version: version.unsigned_abs() });
-    }
-    let key =
-        |bytes: &[u8]| bytes.try_into().map(SigningKey::new).map_err(|_| invalid("a key must have 32 bytes"));
-    let previous = row.get::<_, Option<&[u8]>>(2).map(key).transpose()?;
-    let keyring = Keyring { current: key(row.get(1))?, previous };
-    match row.get::<_, &[u8]>(3) == check_of(&keyring) {
-        true => Ok(keyring),
-        false => Err(invalid("the keys do not match their check")),
-    }
+/// What the keys are stored as.
+struct StoredKeys {
+    version: i64,
+    current: Vec<u8>,
+    previous: Option<Vec<u8>>,
 }
 
-fn store(transaction: &mut Transaction<'_>, keyring: &Keyring) -> Result<(), Failed> {
-    let current = keyring.current.bytes().as_slice();
-    let previous = keyring.previous.as_ref().map(|key| key.bytes().as_slice());
-    let check = check_of(keyring);
-    transaction.query(
-        STORE,
-        &[(&VERSION, Type::INT8), (&current, Type::BYTEA), (&previous, Type::BYTEA), (&check, Type::BYTEA)],
-    )?;
-    Ok(())
+fn invalid(problem: &str) -> KeyringError {
+    KeyringError::Invalid { path: PLACE.to_owned(), problem: problem.to_owned() }
 }
 
 impl PgStore {
-    fn fresh_key(&self) -> Result<SigningKey, KeyringError> {
-        let mut bytes = [0; 32];
+    fn parse(&self, row: &Row) -> Result<Keyring, KeyringError> {
+        let version: i64 = row.get(0);
+        let key = |slot: Slot, bytes: &[u8]| {
+            let bytes = match (version, &self.wrapping) {
+                (PLAIN, _) => bytes.to_vec(),
+                (_, Some(wrapping)) => wrapping.unwrap(&self.tenant, slot, bytes).ok_or_else(|| {
+                    invalid(
+                        "they were encrypted with another key than the one that was given, or were altered",
+                    )
+                })?,
+                (_, None) => return Err(invalid(NOT_GIVEN)),
+            };
+            let key = bytes.try_into().map(SigningKey::new);
+            key.map_err(|_| invalid("a key must have 32 bytes"))
+        };
+        if version != PLAIN && version != WRAPPED {
+            let path = PLACE.to_owned();
+            return Err(KeyringError::UnknownVersion { path, version: version.unsigned_abs() });
+        }
+        let previous = row.get::<_, Option<&[u8]>>(2).map(|bytes| key(Slot::Previous, bytes)).transpose()?;
+        let keyring = Keyring { current: key(Slot::Current, row.get(1))?, previous };
+        match row.get::<_, &[u8]>(3) == check_of(&keyring) {
+            true => Ok(keyring),
+            false => Err(invalid("the keys do not match their check")),
+        }
+    }
+
+    /// The keys as they become a row.
+    fn stored(&self, keyring: &Keyring) -> Result<StoredKeys, KeyringError> {
+        let stored = |slot: Slot, key: &SigningKey| match &self.wrapping {
+            None => Ok(key.bytes().to_vec()),
+            Some(wrapping) => {
+                let wrapped = wrapping.wrap(&self.tenant, slot, self.random()?, key.bytes());
+                wrapped.ok_or_else(|| invalid("they cannot be encrypted"))
+            }
+        };
+        Ok(StoredKeys {
+            version: if self.wrapping.is_some() { WRAPPED } else { PLAIN },
+            current: stored(Slot::Current, &keyring.current)?,
+            previous: keyring.previous.as_ref().map(|key| stored(Slot::Previous, key)).transpose()?,
+        })
+    }
+
+    fn store(&self, transaction: &mut Transaction<'_>, keyring: &Keyring) -> Result<(), KeyringError> {
+        let StoredKeys { version, current, previous } = self.stored(keyring)?;
+        let check = check_of(keyring);
+        let parameters: [Parameter<'_>; 4] = [
+            (&version, Type::INT8),
+            (&current, Type::BYTEA),
+            (&previous, Type::BYTEA),
+            (&check, Type::BYTEA),
+        ];
+        let stored = transaction.query(STORE, &parameters);
+        stored.map(drop).map_err(|error| failed(FsOp::Write, &error))
+    }
+
+    /// Whether the keys in the database are encrypted; `None` before there are any.
+    pub fn has_wrapped_keys(&self) -> Result<Option<bool>, KeyringError> {
+        let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
+        let row = row.map_err(|error| failed(FsOp::Read, &error))?;
+        Ok(row.map(|row| row.get::<_, i64>(0) == WRAPPED))
+    }
+
+    fn random<const LEN: usize>(&self) -> Result<[u8; LEN], KeyringError> {
+        let mut bytes = [0; LEN];
         self.entropy.fill(&mut bytes).map_err(|error| FsError {
             op: FsOp::CreateFile,
             path: RelPath::parse(PLACE).unwrap_or_else(RelPath::root),
             kind: FsErrorKind::Io,
             detail: error.to_string(),
         })?;
-        Ok(SigningKey::new(bytes))
+        Ok(bytes)
+    }
+
+    fn fresh_key(&self) -> Result<SigningKey, KeyringError> {
+        self.random().map(SigningKey::new)
     }
 
     /// Changes the keys while nobody else does; acknowledged when it is durable.
@@ -94,7 +155,7 @@ impl PgStore {
         transaction.batch(LOCK).map_err(write)?;
         let row = transaction.query_opt(SELECT, &[]).map_err(write)?;
         let changed = change(&mut transaction, row.as_ref())?;
-        transaction.commit().map_err(|error| write(error.into()))?;
+        transaction.commit().map_err(write)?;
         Ok(changed)
     }
 }
@@ -106,10 +167,10 @@ impl KeyringStore for PgStore {
         }
         let fresh = self.fresh_key()?;
         self.change(|transaction, row| match row {
-            Some(row) => parse(row),
+            Some(row) => self.parse(row),
             None => {
                 let keyring = Keyring { current: fresh, previous: None };
-                store(transaction, &keyring).map_err(|error| failed(FsOp::Write, &error))?;
+                self.store(transaction, &keyring)?;
                 Ok(keyring)
             }
         })
@@ -117,17 +178,17 @@ impl KeyringStore for PgStore {
 
     fn peek(&self) -> Result<Option<Keyring>, KeyringError> {
         let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
-        row.map_err(|error| failed(FsOp::Read, &error))?.as_ref().map(parse).transpose()
+        row.map_err(|error| failed(FsOp::Read, &error))?.as_ref().map(|row| self.parse(row)).transpose()
     }
 
     fn rotate(&self) -> Result<Keyring, KeyringError> {
         let fresh = self.fresh_key()?;
         self.change(|transaction, row| {
-            let rotated = match row.map(parse).transpose()? {
+            let rotated = match row.map(|row| self.parse(row)).transpose()? {
                 Some(keyring) => keyring.rotated(fresh),
                 None => Keyring { current: fresh, previous: None },
             };
-            store(transaction, &rotated).map_err(|error| failed(FsOp::Write, &error))?;
+            self.store(transaction, &rotated)?;
             Ok(rotated)
         })
     }
@@ -138,15 +199,32 @@ impl KeyringStore for PgStore {
             let write = |error: Failed| failed(FsOp::Write, &error);
             let mut moved_to = None;
             if let Some(row) = row {
-                if parse(row).is_ok() {
+                if self.parse(row).is_ok() {
                     return Err(KeyringError::Usable { path: PLACE.to_owned() });
+                }
+                // They are not lost: the key that opens them was not given.
+                if row.get::<_, i64>(0) == WRAPPED && self.wrapping.is_none() {
+                    return Err(invalid(NOT_GIVEN));
                 }
                 let aside = transaction.query_opt(MOVE_ASIDE, &[]).map_err(write)?;
                 moved_to = aside.map(|row| format!("{ASIDE}, number {}", row.get::<_, i64>(0)));
             }
             let keyring = Keyring { current: fresh, previous: None };
-            store(transaction, &keyring).map_err(write)?;
+            self.store(transaction, &keyring)?;
             Ok(ReplacedKeyring { keyring, moved_to })
+        })
+    }
+}
+
+impl KeyringImport for PgStore {
+    fn adopt(&self, keys: &Keyring) -> Result<KeysCopy, KeyringError> {
+        self.change(|transaction, row| match row.map(|row| self.parse(row)).transpose()? {
+            None => {
+                self.store(transaction, keys)?;
+                Ok(KeysCopy::Copied)
+            }
+            Some(own) if own == *keys => Ok(KeysCopy::Unchanged),
+            Some(_) => Ok(KeysCopy::TargetHasOthers),
         })
     }
 }

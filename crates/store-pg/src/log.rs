@@ -1,8 +1,8 @@
 //! Reads a session's log and believes nothing: every manifest record is recomputed from the events that it attests, and
 //! the digests chain from the first append to the head (G11).
 
-use postgres::Row;
-use postgres::types::Type;
+use postgres_types::Type;
+use tokio_postgres::Row;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::{CorruptionReason, SessionHealth};
@@ -39,13 +39,13 @@ impl Position {
 }
 
 /// A segment as it is in its row.
-struct Stored {
-    first_event: i64,
-    next_event: i64,
+pub(crate) struct Stored {
+    pub(crate) first_event: i64,
+    pub(crate) next_event: i64,
     next_manifest: i64,
     manifest_bytes: i64,
-    manifest: Vec<u8>,
-    events: Vec<u8>,
+    pub(crate) manifest: Vec<u8>,
+    pub(crate) events: Vec<u8>,
     chain: Vec<u8>,
 }
 
@@ -161,7 +161,7 @@ impl Stored {
         (found == *cursor).then_some(Position { cursor: found, chain: digest(&self.chain)? })
     }
 
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let (Some(first), Some(next)) = (index(self.first_event), index(self.next_event)) else {
             return "events/unnamed".to_owned();
         };
@@ -193,7 +193,8 @@ pub(crate) fn head_of(row: &Row) -> Option<Position> {
     })
 }
 
-fn stored_of(row: &Row) -> Option<Stored> {
+/// The segment of a row of `READ`; none where the session has no segment.
+pub(crate) fn stored_of(row: &Row) -> Option<Stored> {
     Some(Stored {
         first_event: row.get::<_, Option<i64>>(6)?,
         next_event: row.get(7),

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
-use postgres::{Client, NoTls};
 use workrail_model::id::SessionId;
 use workrail_ports::environment::Entropy;
 
 use crate::address::{Address, Password, TenantName};
-use crate::error::{Failed, detail};
+use crate::connection::Connection;
+use crate::error::Failed;
 use crate::log::Position;
 use crate::pool::Pool;
 use crate::schema;
 use crate::transaction::{Purpose, Transaction};
+use crate::wrapping::WrappingKey;
 
 /// `server_version_num` of PostgreSQL 15.
 const SERVER_VERSION_MIN: i32 = 150_000;
@@ -21,6 +23,9 @@ const SERVER_VERSION_MIN: i32 = 150_000;
 const WRITERS_MAX: usize = 8;
 /// Connections for everything that is over with its one statement.
 const OTHERS_MAX: usize = 8;
+
+/// How long the tables may take to be brought up to date, by this process or by one that it waits for.
+const MIGRATION_MAX: Duration = Duration::from_secs(600);
 
 /// Why a store is not opened. Each says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +72,8 @@ pub struct PgStore {
     others: Pool,
     pub(crate) entropy: Box<dyn Entropy>,
     facts: ServerFacts,
+    /// Around the signing keys, when one is given.
+    pub(crate) wrapping: Option<WrappingKey>,
     /// Sessions that this process has locked: its other threads wait here, without a connection.
     pub(crate) held: Mutex<BTreeSet<SessionId>>,
     pub(crate) released: Condvar,
@@ -88,23 +95,32 @@ impl PgStore {
         entropy: Box<dyn Entropy>,
     ) -> Result<Self, OpenError> {
         let config = address.config(password);
-        let unreachable = |error: postgres::Error| OpenError::Unreachable { detail: detail(&error) };
-        let mut client = config.connect(NoTls).map_err(unreachable)?;
+        let limits = address.limits();
+        let mut client = Connection::open(&config, limits.answer()).map_err(|failed| unreachable(&failed))?;
         let (version, role) = check_server(&mut client)?;
+        client.wait_at_most(MIGRATION_MAX);
         let schema = up_to_date(&mut client)?;
+        client.wait_at_most(limits.answer());
         let facts = ServerFacts { version, role, schema };
-        let others = Pool::new(config.clone(), OTHERS_MAX);
+        let others = Pool::new(config.clone(), limits, OTHERS_MAX);
         others.adopt(client);
         Ok(Self {
             tenant: address.tenant().clone(),
-            writers: Pool::new(config, WRITERS_MAX),
+            writers: Pool::new(config, limits, WRITERS_MAX),
             others,
             entropy,
             facts,
+            wrapping: None,
             held: Mutex::default(),
             released: Condvar::new(),
             validated: Mutex::default(),
         })
+    }
+
+    /// With the key that encrypts the signing keys from the next time on that they are stored.
+    #[must_use]
+    pub fn with_wrapping_key(self, wrapping: Option<WrappingKey>) -> Self {
+        Self { wrapping, ..self }
     }
 
     pub fn server(&self) -> &ServerFacts {
@@ -129,15 +145,20 @@ impl PgStore {
     }
 }
 
-fn check_server(client: &mut Client) -> Result<(String, String), OpenError> {
-    let row = client
-        .query_typed_one(
+fn unreachable(failed: &Failed) -> OpenError {
+    OpenError::Unreachable { detail: failed.detail() }
+}
+
+fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> {
+    let rows = client
+        .query(
             "SELECT current_setting('server_version_num')::int4, current_setting('server_version'), current_user::text, \
              (SELECT rolsuper OR rolbypassrls FROM pg_catalog.pg_roles WHERE rolname = current_user), \
              current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', pg_is_in_recovery()",
             &[],
         )
-        .map_err(|error| OpenError::Unreachable { detail: detail(&error) })?;
+        .map_err(|failed| unreachable(&failed))?;
+    let row = rows.first().ok_or_else(|| unreachable(&Failed::NoAnswer))?;
     let (version, role): (String, String) = (row.get(1), row.get(2));
     if row.get::<_, i32>(0) < SERVER_VERSION_MIN {
         return Err(OpenError::OldServer { version });
@@ -157,8 +178,8 @@ fn check_server(client: &mut Client) -> Result<(String, String), OpenError> {
     Ok((version, role))
 }
 
-fn up_to_date(client: &mut Client) -> Result<i32, OpenError> {
-    let failed = |error: postgres::Error| OpenError::Migration { detail: detail(&error) };
+fn up_to_date(client: &mut Connection) -> Result<i32, OpenError> {
+    let failed = |failed: Failed| OpenError::Migration { detail: failed.detail() };
     let mut found = schema::version(client).map_err(failed)?;
     if found < schema::VERSION {
         found = schema::migrate(client).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! The passkey log of a tenant, and apart from it the digest of its last line: a log that was cut off or deleted lacks
 //! that line (G98). Both change in one transaction.
 
-use postgres::types::Type;
+use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::file_system::FsOp;
@@ -33,7 +33,9 @@ const SET_ASIDE: &str = "INSERT INTO workrail.passkey_log_aside (tenant, sha256,
 fn failed(op: FsOp, error: &Failed) -> PasskeyLogError {
     PasskeyLogError::File(match error {
         Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::Database(_) => KeyringError::Io(error.at(op, PLACE)),
+        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+            KeyringError::Io(error.at(op, PLACE))
+        }
     })
 }
 
@@ -76,7 +78,7 @@ impl PgStore {
         transaction.batch(keys::LOCK).map_err(write_failed)?;
         let found = stored(&mut transaction).map_err(|error| failed(FsOp::Read, &error))?;
         change(&mut transaction, found)?;
-        transaction.commit().map_err(|error| write_failed(error.into()))
+        transaction.commit().map_err(write_failed)
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use postgres::config::Config;
-use postgres::{Client, NoTls};
+use tokio_postgres::Config;
 
+use crate::connection::{Connection, Limits};
 use crate::error::Failed;
 
 /// How long a call waits for a connection that others use.
@@ -15,6 +15,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct Pool {
     config: Config,
+    limits: Limits,
     size: usize,
     state: Mutex<State>,
     returned: Condvar,
@@ -22,7 +23,7 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    idle: Vec<Client>,
+    idle: Vec<Connection>,
     /// Connections in use, or being made.
     used: usize,
 }
@@ -41,8 +42,8 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(config: Config, size: usize) -> Self {
-        Self { config, size, state: Mutex::default(), returned: Condvar::new() }
+    pub(crate) fn new(config: Config, limits: Limits, size: usize) -> Self {
+        Self { config, limits, size, state: Mutex::default(), returned: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -51,7 +52,7 @@ impl Pool {
     }
 
     /// A connection for the caller alone; given back with `put` or `discard`.
-    pub(crate) fn take(&self) -> Result<(Client, Origin), Failed> {
+    pub(crate) fn take(&self) -> Result<(Connection, Origin), Failed> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut state = self.state();
         loop {
@@ -70,22 +71,26 @@ impl Pool {
             state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        match self.config.connect(NoTls) {
+        match Connection::open(&self.config, self.limits.answer()) {
             Ok(client) => Ok((client, Origin::Fresh)),
             Err(error) => {
                 self.discard();
-                Err(Failed::Database(error))
+                Err(error)
             }
         }
     }
 
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Takes in a connection that was made elsewhere.
-    pub(crate) fn adopt(&self, client: Client) {
+    pub(crate) fn adopt(&self, client: Connection) {
         self.state().idle.push(client);
     }
 
     /// Takes back a connection that has no open transaction.
-    pub(crate) fn put(&self, client: Client) {
+    pub(crate) fn put(&self, client: Connection) {
         let mut state = self.state();
         state.used = state.used.saturating_sub(1);
         state.idle.push(client);

@@ -1,6 +1,6 @@
 //! Reading sessions: committed rows only, without a lock, in one statement and so of one moment (G16).
 
-use postgres::types::Type;
+use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
@@ -23,14 +23,16 @@ impl Failed {
         match self {
             Self::Busy => StoreError::Busy,
             Self::Locked => StoreError::Locked { session },
-            Self::Database(_) => StoreError::Io(self.at(op, &place(session))),
+            Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
+                StoreError::Io(self.at(op, &place(session)))
+            }
         }
     }
 
     fn of_store(&self, op: FsOp) -> StoreError {
         match self {
             Self::Busy | Self::Locked => StoreError::Busy,
-            Self::Database(_) => StoreError::Io(self.at(op, "sessions")),
+            Self::NoAnswer | Self::Local(_) | Self::Database(_) => StoreError::Io(self.at(op, "sessions")),
         }
     }
 }
@@ -60,7 +62,7 @@ fn stamp_of(head: &Position) -> LogStamp {
     }
 }
 
-const HEADS: &str =
+pub(crate) const HEADS: &str =
     "SELECT next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain, id FROM workrail.session";
 
 impl SessionReader for PgStore {

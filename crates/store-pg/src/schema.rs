@@ -1,9 +1,10 @@
 //! The tables, brought up to date step by step. A schema of a newer WorkRail is refused.
 
-use postgres::Client;
+use crate::connection::Connection;
+use crate::error::Failed;
 
 /// Every step that made the schema what it is; a step that was released never changes.
-const STEPS: [&str; 1] = [include_str!("schema/0001.sql")];
+const STEPS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
 /// The version that this build writes.
 pub(crate) const VERSION: i32 = STEPS.len() as i32;
@@ -16,40 +17,39 @@ const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_c
                       ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relname = 'schema_version')";
 
 /// The schema's version; 0 where there is none.
-pub(crate) fn version(client: &mut Client) -> Result<i32, postgres::Error> {
-    let exists = client.query_typed_one(EXISTS, &[])?;
-    if !exists.get::<_, bool>(0) {
+pub(crate) fn version(client: &mut Connection) -> Result<i32, Failed> {
+    let exists = client.query(EXISTS, &[])?;
+    if !exists.first().is_some_and(|row| row.get(0)) {
         return Ok(0);
     }
-    let newest =
-        client.query_typed_one("SELECT coalesce(max(version), 0) FROM workrail.schema_version", &[])?;
-    Ok(newest.get(0))
+    let newest = client.query("SELECT coalesce(max(version), 0) FROM workrail.schema_version", &[])?;
+    Ok(newest.first().map_or(0, |row| row.get(0)))
 }
 
 /// Applies the steps that are missing, all of them or none; returns the version found under the lock. A newer schema is
 /// left alone.
-pub(crate) fn migrate(client: &mut Client) -> Result<i32, postgres::Error> {
-    client.batch_execute(&format!("BEGIN; {LOCK}"))?;
+pub(crate) fn migrate(client: &mut Connection) -> Result<i32, Failed> {
+    client.batch(&format!("BEGIN; {LOCK}"))?;
     let migrated = apply_missing(client);
     let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    let ended = client.batch_execute(end);
+    let ended = client.batch(end);
     let version = migrated?;
     ended?;
     Ok(version)
 }
 
-fn apply_missing(client: &mut Client) -> Result<i32, postgres::Error> {
+fn apply_missing(client: &mut Connection) -> Result<i32, Failed> {
     let found = version(client)?;
     if found == 0 {
-        client.batch_execute(
+        client.batch(
             "CREATE SCHEMA IF NOT EXISTS workrail; \
              CREATE TABLE workrail.schema_version (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())",
         )?;
     }
     let missing = STEPS.iter().zip(1..).skip(usize::try_from(found).unwrap_or(usize::MAX));
     for (step, number) in missing {
-        client.batch_execute(step)?;
-        client.batch_execute(&format!("INSERT INTO workrail.schema_version (version) VALUES ({number})"))?;
+        client.batch(step)?;
+        client.batch(&format!("INSERT INTO workrail.schema_version (version) VALUES ({number})"))?;
     }
     Ok(found.max(VERSION))
 }

@@ -47,23 +47,24 @@ impl PgStore {
         Ok(Turn { store: self, session })
     }
 
-    /// A transaction that holds the lock of the session in the database.
+    /// A transaction that holds the lock of the session in the database, and shares that of the store.
     pub(crate) fn lock_in_database(&self, session: SessionId) -> Result<Transaction<'_>, StoreError> {
         let failed = |failed: crate::error::Failed| failed.of_session(FsOp::Lock, session);
-        let mut transaction =
-            Transaction::begin(&self.writers, &self.tenant, Purpose::Writing).map_err(failed)?;
-        let digest = Sha256::of_parts(&[
-            b"workrail/session-lock",
-            self.tenant.as_str().as_bytes(),
-            b"/",
-            session.to_string().as_bytes(),
-        ]);
-        let mut word = [0; 8];
-        word.copy_from_slice(&digest.as_bytes()[..8]);
-        // Two sessions with one key would only wait for each other.
-        let key = i64::from_be_bytes(word);
-        transaction.batch(&format!("SELECT pg_advisory_xact_lock({key})")).map_err(failed)?;
-        Ok(transaction)
+        // Two sessions with one key would only wait for each other. The store's lock keeps a sweep away.
+        let key = lock_key(b"workrail/session-lock", &[self.tenant.as_str(), "/", &session.to_string()]);
+        let store = self.store_lock_key();
+        let both = format!("SELECT pg_advisory_xact_lock({key}), pg_advisory_xact_lock_shared({store})");
+        Transaction::begin_with(&self.writers, &self.tenant, Purpose::Writing, &both).map_err(failed)
+    }
+
+    /// Of the lock that writers share, and that a sweep has alone.
+    pub(crate) fn store_lock_key(&self) -> i64 {
+        lock_key(b"workrail/store-lock", &[self.tenant.as_str()])
+    }
+
+    /// Drops what this process remembers of a session that was removed or rewritten.
+    pub(crate) fn forget(&self, session: SessionId) {
+        self.validated().remove(&session);
     }
 
     /// Locks a session and validates what this process has not seen of it; `None` where there is none.
@@ -98,6 +99,14 @@ impl PgStore {
         };
         Ok((locked, exists))
     }
+}
+
+fn lock_key(purpose: &[u8], names: &[&str]) -> i64 {
+    let names = names.concat();
+    let digest = Sha256::of_parts(&[purpose, names.as_bytes()]);
+    let mut word = [0; 8];
+    word.copy_from_slice(&digest.as_bytes()[..8]);
+    i64::from_be_bytes(word)
 }
 
 /// Held while a thread of this process has the session.

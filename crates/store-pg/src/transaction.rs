@@ -1,20 +1,13 @@
 //! One transaction under one tenant. Everything that it sets ends with it, so that a pooler may hand its connection to
 //! another client afterwards. Dropped before its commit, it is rolled back.
 
-use postgres::types::{ToSql, Type};
-use postgres::{Client, Row};
+use tokio_postgres::Row;
 use workrail_model::limits::LOCK_WAIT_MS_MAX;
 
 use crate::address::TenantName;
-use crate::error::{Failed, is_lost};
+use crate::connection::{Connection, Limits, Parameter};
+use crate::error::Failed;
 use crate::pool::{Origin, Pool};
-
-/// A statement that takes longer is given up.
-const STATEMENT_MS_MAX: u64 = 60_000;
-/// A writer that stands still this long with a session locked loses the lock, and its connection.
-const IDLE_MS_MAX: u64 = 60_000;
-
-pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +22,39 @@ pub(crate) enum Purpose {
 pub(crate) struct Transaction<'a> {
     pool: &'a Pool,
     /// Absent once it is given back or lost.
-    client: Option<Client>,
+    client: Option<Connection>,
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn begin(pool: &'a Pool, tenant: &TenantName, purpose: Purpose) -> Result<Self, Failed> {
-        let prelude = prelude(tenant, purpose);
+        Self::begin_with(pool, tenant, purpose, "")
+    }
+
+    /// The same with a first statement that goes along, which saves an exchange with the server.
+    pub(crate) fn begin_with(
+        pool: &'a Pool,
+        tenant: &TenantName,
+        purpose: Purpose,
+        first: &str,
+    ) -> Result<Self, Failed> {
+        let prelude = format!("{}; {first}", prelude(tenant, purpose, pool.limits()));
         loop {
             let (mut client, origin) = pool.take()?;
-            match client.batch_execute(&prelude) {
+            match client.batch(&prelude) {
                 Ok(()) => return Ok(Self { pool, client: Some(client) }),
+                Err(Failed::Locked) => {
+                    // Rolled back and given back: the connection is as good as before.
+                    drop(Self { pool, client: Some(client) });
+                    return Err(Failed::Locked);
+                }
                 Err(error) => {
                     drop(client);
                     pool.discard();
-                    // Nothing was begun, so another connection may be tried: there are only so many idle ones.
-                    if origin == Origin::Fresh || !is_lost(&error) {
-                        return Err(error.into());
+                    // Nothing was begun, so another connection may be tried: there are only so many idle ones. A server
+                    // that does not answer on one connection does not on another.
+                    let may_answer = error.is_lost() && !matches!(error, Failed::NoAnswer);
+                    if origin == Origin::Fresh || !may_answer {
+                        return Err(error);
                     }
                 }
             }
@@ -53,8 +63,7 @@ impl<'a> Transaction<'a> {
 
     pub(crate) fn query(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Failed> {
         let Some(client) = &mut self.client else { return Err(Failed::Busy) };
-        // Unnamed statements: nothing is left on a connection that a pooler may hand to others.
-        Ok(client.query_typed(sql, parameters)?)
+        client.query(sql, parameters)
     }
 
     /// The only row, or none.
@@ -68,12 +77,12 @@ impl<'a> Transaction<'a> {
 
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
         let Some(client) = &mut self.client else { return Err(Failed::Busy) };
-        Ok(client.batch_execute(sql)?)
+        client.batch(sql)
     }
 
-    pub(crate) fn commit(mut self) -> Result<(), postgres::Error> {
+    pub(crate) fn commit(mut self) -> Result<(), Failed> {
         let Some(mut client) = self.client.take() else { return Ok(()) };
-        let committed = client.batch_execute("COMMIT");
+        let committed = client.batch("COMMIT");
         match &committed {
             Ok(()) => self.pool.put(client),
             Err(_) => {
@@ -88,7 +97,7 @@ impl<'a> Transaction<'a> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         let Some(mut client) = self.client.take() else { return };
-        match client.batch_execute("ROLLBACK") {
+        match client.batch("ROLLBACK") {
             Ok(()) => self.pool.put(client),
             // The server rolls back when the connection ends.
             Err(_) => {
@@ -99,7 +108,8 @@ impl Drop for Transaction<'_> {
     }
 }
 
-fn prelude(tenant: &TenantName, purpose: Purpose) -> String {
+fn prelude(tenant: &TenantName, purpose: Purpose, limits: Limits) -> String {
+    let (statement, idle) = (limits.statement().as_millis(), limits.idle().as_millis());
     let (begin, synchronous) = match purpose {
         Purpose::Reading => ("BEGIN READ ONLY", "on"),
         Purpose::Writing => ("BEGIN", "on"),
@@ -109,8 +119,8 @@ fn prelude(tenant: &TenantName, purpose: Purpose) -> String {
     format!(
         "{begin}; SELECT set_config('workrail.tenant', '{}', true), set_config('synchronous_commit', '{synchronous}', true), \
          set_config('lock_timeout', '{LOCK_WAIT_MS_MAX}', true), \
-         set_config('statement_timeout', '{STATEMENT_MS_MAX}', true), \
-         set_config('idle_in_transaction_session_timeout', '{IDLE_MS_MAX}', true)",
+         set_config('statement_timeout', '{statement}', true), \
+         set_config('idle_in_transaction_session_timeout', '{idle}', true)",
         tenant.as_str()
     )
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
-use workrail_model::event::{Activity, DedupeKey, Event, EventData};
+use workrail_model::event::{Activity, DedupeKey, Event};
 use workrail_model::evidence::HookObservation;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
@@ -152,18 +152,6 @@ impl Log {
     }
 }
 
-/// The content that an event cannot be read without.
-fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
-    let blobs = event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
-    let snapshot = event.data.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));
-    let workflow = if let EventData::RunStarted(run) = &event.data {
-        Some((AttachmentKind::Workflow, run.workflow_hash.digest()))
-    } else {
-        None
-    };
-    blobs.chain(snapshot).chain(workflow).collect()
-}
-
 impl SessionReader for MemoryStore {
     fn sessions(&self) -> Result<Vec<SessionId>, StoreError> {
         Ok(self.data().sessions.keys().copied().collect())
@@ -242,7 +230,7 @@ impl LockedSession for MemorySession {
         }
         let attached: BTreeSet<_> =
             plan.attachments().iter().map(|attachment| (attachment.kind(), attachment.digest())).collect();
-        for (kind, digest) in plan.events().iter().flat_map(references) {
+        for (kind, digest) in plan.events().iter().flat_map(|event| event.data.content_refs()) {
             if !attached.contains(&(kind, digest)) && !data.content.contains_key(&(kind, digest)) {
                 return Err(StoreError::Unattached { kind, digest: digest.to_string() });
             }

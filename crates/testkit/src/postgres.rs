@@ -28,11 +28,19 @@ wait "$server"
 rm -rf "$2"
 "#;
 
+/// Makes a small disk of the data folder, which only what is started from here sees, and which ends with it.
+const SMALL_DISK: &str = r#"
+mount -t tmpfs -o "size=$1" tmpfs "$2" && cp -a "$2-template/." "$2" && chown -R "$3" "$2" && chmod 700 "$2" &&
+shift 3 && exec "$@"
+"#;
+
 /// A running cluster.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
     programs: PathBuf,
+    /// The size of the disk that the data is on, where that is not the machine's.
+    disk: Option<&'static str>,
     running: Mutex<Option<Running>>,
 }
 
@@ -66,10 +74,32 @@ impl Cluster {
             println!("skipped: PostgreSQL 15 or newer is not installed");
             return None;
         };
-        let cluster = Self { folder: folder_with_data(&programs), programs, running: Mutex::default() };
+        let folder = folder_with_data(&programs);
+        Some(Self::run_in(folder, programs, None, settings))
+    }
+
+    /// A cluster on a disk of its own, of a size such as `120m`. It cannot be killed and started again: the disk ends with
+    /// it. `None` where this user may not make a disk.
+    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
+    pub fn start_on_disk_of(size: &'static str, settings: &[&str]) -> Option<Self> {
+        let programs = programs()?;
+        let may_mount =
+            Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status();
+        if User::find() != User::Nobody || !may_mount.is_ok_and(|status| status.success()) {
+            println!("skipped: this user may not make a disk");
+            return None;
+        }
+        let folder = folder_with_data(&programs);
+        fs::rename(folder.join("data"), folder.join("data-template")).expect("the folder is ours");
+        fs::create_dir(folder.join("data")).expect("the folder is ours");
+        Some(Self::run_in(folder, programs, Some(size), settings))
+    }
+
+    fn run_in(folder: PathBuf, programs: PathBuf, disk: Option<&'static str>, settings: &[&str]) -> Self {
+        let cluster = Self { folder, programs, disk, running: Mutex::default() };
         cluster.run(settings);
         cluster.sql("postgres", &format!("CREATE ROLE {ROLE} LOGIN"));
-        Some(cluster)
+        cluster
     }
 
     /// The folder of the socket.
@@ -95,6 +125,11 @@ impl Cluster {
 
     /// Runs statements as the superuser, to whom row-level security does not apply; returns what they print.
     pub fn sql(&self, database: &str, statements: &str) -> String {
+        self.try_sql(database, statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
+    }
+
+    /// The same; what went wrong, if it did.
+    pub fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
         let output = Command::new(self.programs.join("psql"))
             .args([
                 "-X",
@@ -115,8 +150,39 @@ impl Cluster {
             .env_clear()
             .output();
         let output = output.expect("psql is installed with the server");
-        assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    /// A backup of a database, as `pg_dump` makes it.
+    pub fn dump(&self, database: &str) -> Vec<u8> {
+        let dumped = Command::new(self.programs.join("pg_dump"))
+            .args(["-U", SUPERUSER, "-d", database, "-h"])
+            .arg(&self.folder)
+            .env_clear()
+            .output();
+        let dumped = dumped.expect("pg_dump is installed with the server");
+        assert!(dumped.status.success(), "{}", String::from_utf8_lossy(&dumped.stderr));
+        dumped.stdout
+    }
+
+    /// A fresh database with what a backup holds; returns its name.
+    pub fn restored(&self, dump: &[u8]) -> String {
+        let name = self.database();
+        let file = self.folder.join(format!("{name}.sql"));
+        fs::write(&file, dump).expect("the folder is ours");
+        let restored = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", &name, "-h"])
+            .arg(&self.folder)
+            .arg("-f")
+            .arg(&file)
+            .env_clear()
+            .output();
+        let restored = restored.expect("psql is installed with the server");
+        assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+        name
     }
 
     /// Lets in nobody but the superuser without a password; returns when new connections are asked for one.
@@ -145,6 +211,29 @@ impl Cluster {
         self.stop(Data::Kept);
     }
 
+    /// Stops all processes of the server where they are, as a host that is out of memory or suspended would.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets them go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let server = self.server_process().to_string();
+        let parent_of = |process: &str| {
+            let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            stat.rsplit_once(')')?.1.split_whitespace().nth(1).map(str::to_owned)
+        };
+        let processes = fs::read_dir("/proc").expect("processes can be listed").flatten();
+        let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
+        let own = names.filter(|process| parent_of(process).as_deref() == Some(&server));
+        let sent = Command::new("kill").arg(signal).arg(&server).args(own).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the server's processes could be signalled");
+    }
+
     /// Starts the server again over the same data; returns when it accepts connections.
     pub fn restart(&self) {
         self.run(&[]);
@@ -167,7 +256,16 @@ impl Cluster {
 
     fn launch(&self, settings: &[&str]) {
         let settings: Vec<String> = settings.iter().map(|setting| format!("-c {setting}")).collect();
-        let mut keeper = unprivileged("sh");
+        let mut keeper = match self.disk {
+            None => unprivileged("sh"),
+            Some(size) => {
+                let plain = unprivileged("sh");
+                let mut disk = Command::new("unshare");
+                disk.args(["--mount", "sh", "-c", SMALL_DISK, "disk", size]).arg(self.folder.join("data"));
+                disk.arg(format!("{NOBODY}:{NOBODY}")).arg(plain.get_program()).args(plain.get_args());
+                disk
+            }
+        };
         keeper.args(["-c", KEEPER, "keeper"]).arg(&self.programs).arg(&self.folder);
         keeper.arg(settings.join(" ")).current_dir(&self.folder).env_clear().env("PATH", "/usr/bin:/bin");
         keeper.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -6,6 +6,7 @@ mod list;
 pub(crate) mod prefs;
 mod purge;
 mod retention;
+mod searched;
 
 use std::process::ExitCode;
 

@@ -1,45 +1,36 @@
 //! `workrail session purge`: a session without a text that must not be kept, such as a password (G85).
 //!
 //! The session is copied without the text, the copy is checked, and only then is the old one removed, with the content
-//! that only it needed and the indexes that quote it. In the end every file of the data directory is read once more.
+//! that only it needed and the indexes that quote it. In the end everything that the store holds is read once more.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Seek as _, Write, stdin};
 use std::process::ExitCode;
 
-use camino::{Utf8Path, Utf8PathBuf};
 use clap::Args;
 use serde_json::json;
 use workrail_core::bundle::Purge;
 use workrail_engine::upkeep::{Mode, Overview};
 use workrail_engine::{ExportFailure, ImportMode, Imported};
-use workrail_host::data_dir::data_dir;
 use workrail_model::id::SessionId;
 use workrail_model::retention::Ttl;
 
 use super::retention::show;
+use super::searched::{Holder, PIECE_BYTES, Searched};
 use crate::confirm::{self, AskFirst};
+use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring::{DirectoryOnly, LocalEngine};
-use crate::{name, settings};
-
-const PURGE: DirectoryOnly = DirectoryOnly {
-    command: "session purge",
-    instead: "To take a secret out of a session in a database, export the session with `workrail session export --redact`; \
-              nothing can be removed from the database yet.",
-};
-
-/// Files are read in pieces of this size.
-const PIECE_BYTES: usize = 1 << 20;
+use crate::store::Medium;
+use crate::wiring::{self, AnyEngine, Opened};
 
 /// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
     "The session is replaced by a copy in which the text is [removed]. The copy has a new id, and its runs have new labels. \
      Tokens in open chats stop working; agents find the run with resume_session.\n\n\
-     Afterwards every file of the data directory is searched, and what still holds the text is named. Copies elsewhere \
-     cannot be reached: backups, exported bundles, the chats themselves, your shell's history.\n\n\
+     Afterwards every file of the data directory, or every row of the database, is searched, and what still holds the text is \
+     named. Copies elsewhere cannot be reached: backups, exported bundles, the chats themselves, your shell's history.\n\n\
      Examples:\n  workrail session purge amber-falcon --text hunter2\n  \
      pass show api-key | workrail session purge amber-falcon --text - --yes\n\n{EXIT_CODES}"
 ))]
@@ -64,7 +55,8 @@ pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
 
 fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("{error}.")))?;
-    let engine = PURGE.change()?;
+    let Opened { engine, store } = wiring::change()?;
+    let searched = Searched::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
     if !seen.health.is_healthy() {
@@ -78,10 +70,8 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
         show(&seen);
     }
     let copy = copied(&engine, old, &purge)?;
-    let root =
-        data_dir(&settings::current()?.settings).map_err(|error| Failure::Environment(error.to_string()))?;
     // Bundles leave out the path of a workflow's file.
-    let is_stored = !holding(&root.join("sessions").join(old.to_string()), &purge)?.is_empty();
+    let is_stored = !searched.in_session(old, &purge)?.is_empty();
     if copy.is_unchanged && !is_stored {
         return Err(Failure::Call(
             "Nothing that this session recorded holds the text. Nothing was changed.".to_owned(),
@@ -92,11 +82,10 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let prompt = "Type the session's id or a run's label to replace it by a copy without the text:";
     confirm::typed(AskFirst::unless(arguments.yes), prompt, &answers)?;
     let new = engine.import(&mut BufReader::new(copy.file), ImportMode::AsNew)?;
-    let session_folder = root.join("sessions").join(new.session.to_string());
-    let found = holding(&session_folder, &purge);
-    if !matches!(&found, Ok(paths) if paths.is_empty()) {
+    let found = searched.in_session(new.session, &purge);
+    if !matches!(&found, Ok(holders) if holders.is_empty()) {
         discard(&engine, new.session)?;
-        let path = found?.first().map(ToString::to_string).unwrap_or_default();
+        let path = found?.into_iter().next().map(|holder| holder.place).unwrap_or_default();
         return Err(Failure::Environment(format!(
             "A copy would still hold the text, in `{path}`. It was removed again, and nothing else was changed."
         )));
@@ -105,10 +94,11 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     // The session is replaced now, so a later failure is reported together with the name of the copy.
     // No session is as old as this: only content that nobody needs any more goes.
     let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {});
-    let uncached = remove_caches(&root, &purge);
-    let left = holding(&root, &purge);
+    let uncached = searched.remove_caches(&purge);
+    let left = searched.everywhere(&purge);
     let found = left.as_deref().unwrap_or_default();
-    told(format, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &root, &engine));
+    let medium = wiring::medium()?;
+    told(format, medium, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &engine));
     let unswept = match &cleaned {
         Ok(cleaned) => cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()),
         Err(error) => Some(&**error),
@@ -124,7 +114,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
 }
 
 /// Puts the copy in the place of the session, unless somebody wrote to it since it was copied.
-fn replace(engine: &LocalEngine, seen: &Overview, copy: SessionId) -> Result<(), Failure> {
+fn replace(engine: &AnyEngine, seen: &Overview, copy: SessionId) -> Result<(), Failure> {
     let old = seen.session_id;
     if seen.is_kept {
         engine.keep(copy)?;
@@ -140,7 +130,7 @@ fn replace(engine: &LocalEngine, seen: &Overview, copy: SessionId) -> Result<(),
 }
 
 /// Removes a copy that is of no use.
-fn discard(engine: &LocalEngine, copy: SessionId) -> Result<(), Failure> {
+fn discard(engine: &AnyEngine, copy: SessionId) -> Result<(), Failure> {
     engine.delete(&engine.overview(copy)?)?;
     Ok(())
 }
@@ -192,7 +182,7 @@ impl<W: Write> Write for Searching<'_, W> {
     }
 }
 
-fn copied(engine: &LocalEngine, session: SessionId, purge: &Purge) -> Result<Copied, Failure> {
+fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copied, Failure> {
     let failed = |failure| match failure {
         ExportFailure::Refused(error) => error.into(),
         ExportFailure::Output(error) => Failure::Environment(error.to_string()),
@@ -219,73 +209,11 @@ fn copied(engine: &LocalEngine, session: SessionId, purge: &Purge) -> Result<Cop
     Ok(Copied { file, is_unchanged })
 }
 
-/// Indexes and caches quote goals and titles. They are made again when they are missing (G18).
-fn remove_caches(root: &Utf8Path, purge: &Purge) -> Result<(), Failure> {
-    for path in holding(&root.join("cache"), purge)? {
-        std::fs::remove_file(&path).map_err(|error| unreadable(&path, &error))?;
-    }
-    Ok(())
-}
-
-/// Every file beneath a folder that holds the text.
-fn holding(folder: &Utf8Path, purge: &Purge) -> Result<Vec<Utf8PathBuf>, Failure> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        let entries = match folder.read_dir_utf8() {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            entries => entries.map_err(|error| unreadable(&folder, &error))?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(|error| unreadable(&folder, &error))?;
-            let kind = entry.file_type().map_err(|error| unreadable(entry.path(), &error))?;
-            if kind.is_dir() {
-                open.push(entry.path().to_owned());
-            } else if kind.is_file() && holds(entry.path(), purge)? {
-                found.push(entry.path().to_owned());
-            }
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
-}
-
-fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
-    let mut file = match File::open(path) {
-        // A server may end, or tidy up, meanwhile.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-        file => file.map_err(|error| unreadable(path, &error))?,
-    };
-    let mut piece = Vec::new();
-    loop {
-        let read = (&mut file)
-            .take(PIECE_BYTES as u64)
-            .read_to_end(&mut piece)
-            .map_err(|error| unreadable(path, &error))?;
-        if purge.is_in(&piece) {
-            return Ok(true);
-        }
-        if read == 0 {
-            return Ok(false);
-        }
-        // What spans two pieces is seen with the next one.
-        let kept = piece.len().saturating_sub(purge.longest());
-        piece.drain(..kept);
-    }
-}
-
-fn unreadable(path: &Utf8Path, error: &std::io::Error) -> Failure {
-    Failure::Environment(format!("`{path}` cannot be searched: {error}"))
-}
-
 /// The other sessions that hold the text, each with what its runs are called.
-fn others(left: &[Utf8PathBuf], root: &Utf8Path, engine: &LocalEngine) -> Vec<(SessionId, Vec<String>)> {
-    let folder = root.join("sessions");
-    let sessions = left.iter().filter_map(|path| {
-        let name = path.strip_prefix(&folder).ok()?.components().next()?;
-        SessionId::parse(name.as_str()).ok()
-    });
+fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> {
+    let sessions = left.iter().filter_map(|holder| holder.session);
     let mut sessions: Vec<SessionId> = sessions.collect();
+    sessions.sort_unstable();
     sessions.dedup();
     let labels = |session: SessionId| {
         let seen = engine.overview(session).ok();
@@ -296,13 +224,15 @@ fn others(left: &[Utf8PathBuf], root: &Utf8Path, engine: &LocalEngine) -> Vec<(S
 
 fn told(
     format: Format,
+    medium: Medium,
     old: SessionId,
     new: &Imported,
-    left: Option<&[Utf8PathBuf]>,
+    left: Option<&[Holder]>,
     others: &[(SessionId, Vec<String>)],
 ) {
     let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
     if format == Format::Json {
+        let left: Option<Vec<&str>> = left.map(|left| left.iter().map(|holder| &*holder.place).collect());
         let others: Vec<_> =
             others.iter().map(|(session, runs)| json!({ "sessionId": session, "runs": runs })).collect();
         output::json(&json!({
@@ -316,11 +246,21 @@ fn told(
         &format!("Removed the text. The session is now {}: {}.", new.session, runs.join(", ")),
     );
     match left {
-        None => output::toned(Tone::Warning, "Whether another file holds the text could not be found out."),
-        Some([]) => output::line("No file of the data directory holds the text any more."),
+        None => {
+            let what = format!("Whether other {} hold the text could not be found out.", medium.pieces());
+            output::toned(Tone::Warning, &what);
+        }
+        Some([]) => {
+            let what = match medium {
+                Medium::Directory => "No file of the data directory holds the text any more.",
+                Medium::Database => "No row of the database holds the text any more.",
+            };
+            output::line(what);
+        }
         Some(left) => {
-            output::toned(Tone::Warning, "These files of the data directory still hold the text:");
-            left.iter().for_each(|path| output::line(&format!("  {path}")));
+            let what = format!("These {} of {} still hold the text:", medium.pieces(), medium.home());
+            output::toned(Tone::Warning, &what);
+            left.iter().for_each(|holder| output::line(&format!("  {}", holder.place)));
         }
     }
     for (session, runs) in others {
@@ -328,6 +268,11 @@ fn told(
         output::line(&format!(
             "Another session holds it: {name}. Purge it as well: workrail session purge {session} --text TEXT"
         ));
+    }
+    if medium == Medium::Database {
+        output::line(
+            "Deleted rows stay in the files of PostgreSQL until it cleans up (`VACUUM`), and in its write-ahead log.",
+        );
     }
     output::line(
         "Not searched: backups elsewhere, exported bundles, chats, and your shell's history. If it is a password or a key, replace it.",

@@ -10,18 +10,10 @@ use workrail_host::local_time::local;
 use workrail_model::health::SessionHealth;
 
 use crate::confirm::{self, AskFirst};
-use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::upkeep::bytes_shown;
-use crate::wiring::DirectoryOnly;
-
-const NOTHING_DELETED: &str =
-    "Nothing deletes sessions from a database yet, so there is nothing to protect them from.";
-const KEEP: DirectoryOnly = DirectoryOnly { command: "session keep", instead: NOTHING_DELETED };
-const UNKEEP: DirectoryOnly = DirectoryOnly { command: "session unkeep", instead: NOTHING_DELETED };
-const DELETE: DirectoryOnly =
-    DirectoryOnly { command: "session delete", instead: "Sessions cannot be deleted from a database yet." };
+use crate::{name, wiring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RetentionCommand {
@@ -68,7 +60,7 @@ fn finish(named: &Named, done: Result<(), Failure>) -> ExitCode {
 }
 
 fn keep(named: &Named) -> Result<(), Failure> {
-    let engine = KEEP.change()?;
+    let engine = wiring::change_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.keep(session)?;
     match Format::json_if(named.json) {
@@ -81,7 +73,7 @@ fn keep(named: &Named) -> Result<(), Failure> {
 }
 
 fn unkeep(named: &Named) -> Result<(), Failure> {
-    let engine = UNKEEP.change()?;
+    let engine = wiring::change_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.unkeep(session)?;
     match Format::json_if(named.json) {
@@ -97,7 +89,7 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
 }
 
 fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
-    let engine = DELETE.change()?;
+    let engine = wiring::change_default()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;
     let format = Format::json_if(named.json);
@@ -118,7 +110,12 @@ fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
         Format::Text => {
             output::toned(
                 Tone::Good,
-                &format!("Deleted: {} files, {}.", freed.files, bytes_shown(freed.bytes)),
+                &format!(
+                    "Deleted: {} {}, {}.",
+                    freed.files,
+                    wiring::medium()?.pieces(),
+                    bytes_shown(freed.bytes)
+                ),
             );
             output::line("Content that no other session needs is deleted by the next `workrail store gc`.");
         }

@@ -13,12 +13,14 @@ use crate::output::{self, Tone};
 use crate::settings;
 use crate::wiring::{self, DirectoryOnly};
 
-const BACKUP: DirectoryOnly =
-    DirectoryOnly { command: "store backup", instead: "Back a database up with `pg_dump`." };
+const BACKUP: DirectoryOnly = DirectoryOnly {
+    command: "store backup",
+    instead: "Back a database up with `pg_dump`, or copy its sessions to a folder: `workrail store copy`.",
+};
 const RESTORE: DirectoryOnly = DirectoryOnly {
     command: "store restore",
-    instead: "Restore a database with `pg_restore`. To move sessions of a directory into it, use `workrail session export` \
-              and `workrail session import`.",
+    instead: "Restore a database with `pg_restore`, or take sessions that it lacks from a folder: \
+              `workrail store copy FOLDER DATABASE --merge`.",
 };
 
 pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {

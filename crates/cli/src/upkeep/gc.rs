@@ -8,13 +8,8 @@ use workrail_model::retention::Ttl;
 use super::{GcArguments, Watched, bytes_shown};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
-use crate::settings;
-use crate::wiring::DirectoryOnly;
-
-const GC: DirectoryOnly = DirectoryOnly {
-    command: "store gc",
-    instead: "Nothing deletes sessions or content from a database yet.",
-};
+use crate::store::Medium;
+use crate::{settings, wiring};
 
 /// Sessions shown one by one; the JSON form has them all.
 const SHOWN_MAX: usize = 20;
@@ -22,11 +17,11 @@ const SHOWN_MAX: usize = 20;
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
-    let looking = GC.look()?;
+    let looking = wiring::look_default()?;
     // A dry run creates nothing; and an empty folder in the place of lost sessions would hide their loss.
     let engine = match mode == Mode::DryRun || looking.has_lost_sessions() {
         true => looking,
-        false => GC.change()?,
+        false => wiring::change_default()?,
     };
     let cleaned = {
         let mut watched = Watched::new("Looking at sessions");
@@ -35,7 +30,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     };
     match Format::json_if(arguments.json) {
         Format::Json => output::json(&json!(cleaned)),
-        Format::Text => show(&cleaned),
+        Format::Text => show(&cleaned, wiring::medium()?),
     }
     match (cleaned.stopped, cleaned.safe_mode) {
         (Some(error), _) => Err(Failure::Stopped(Box::new(error))),
@@ -44,7 +39,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     }
 }
 
-fn show(cleaned: &CleanupReport) {
+fn show(cleaned: &CleanupReport, medium: Medium) {
     let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
         let last = session
@@ -85,7 +80,7 @@ fn show(cleaned: &CleanupReport) {
     let row =
         |name: &str, sum: FileTotals| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
     output::table(
-        &[verb, "files", "size"],
+        &[verb, medium.pieces(), "size"],
         [
             row("sessions", freed.sessions),
             row("snapshots", freed.snapshots),

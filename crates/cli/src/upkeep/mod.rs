@@ -1,6 +1,7 @@
-//! Commands about the whole store: `verify`, `backup`, `restore`, `gc`, `repair`, `keys` (G24-G27, G33).
+//! Commands about the whole store: `verify`, `backup`, `restore`, `copy`, `gc`, `repair`, `keys` (G24-G27, G33).
 
 mod backup;
+mod copy;
 mod gc;
 mod keys;
 mod passkeys;
@@ -39,6 +40,15 @@ pub(crate) enum UpkeepCommand {
          /mnt/disk/workrail amber-falcon\n\n{EXIT_CODES}"
     ))]
     Restore(RestoreArguments),
+    /// Copy all sessions to another store: from a data directory to a database, or back.
+    #[command(after_help = format!(
+        "FROM and TO are folders or addresses of databases (`postgres://USER@HOST/DATABASE`). Sessions keep their ids and bytes. A copy that was \
+         interrupted continues when it is run again, and sessions that grew are brought up to date. In the end every session is \
+         read from both stores and compared. The source is not changed.\n\nExamples:\n  \
+         workrail store copy ~/.local/share/workrail postgres://workrail@localhost/workrail --with-keys\n  \
+         workrail store copy postgres://workrail@localhost/workrail /mnt/disk/sessions --dry-run\n\n{EXIT_CODES}"
+    ))]
+    Copy(CopyArguments),
     /// Delete old finished sessions and content that no session needs.
     #[command(after_help = format!(
         "A session is deleted when all its runs are finished, it has not been used for the given time, and it is not \
@@ -95,6 +105,26 @@ pub(crate) struct RestoreArguments {
     /// Only this session: its id in the backup, a prefix of it, or the label of one of its runs.
     session: Option<String>,
     /// Show what would be restored.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CopyArguments {
+    /// A data directory, or the address of a database.
+    from: String,
+    /// A new or empty folder or database, or an earlier copy.
+    to: String,
+    /// Copy the signing keys too, so that tokens in open chats keep working.
+    #[arg(long)]
+    with_keys: bool,
+    /// Copy into a store that has other sessions.
+    #[arg(long)]
+    merge: bool,
+    /// Show what would be copied.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON.
@@ -216,6 +246,7 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
         UpkeepCommand::Verify(arguments) => (verify::run(&arguments), arguments.json),
         UpkeepCommand::Backup(arguments) => (backup::back_up(&arguments), arguments.json),
         UpkeepCommand::Restore(arguments) => (backup::restore(&arguments), arguments.json),
+        UpkeepCommand::Copy(arguments) => (copy::run(&arguments), arguments.json),
         UpkeepCommand::Gc(arguments) => (gc::run(&arguments), arguments.json),
         UpkeepCommand::Repair(arguments) => (repair::run(&arguments), arguments.json),
         UpkeepCommand::Passkeys(PasskeysCommand::Show { json }) => {

@@ -1,7 +1,5 @@
 //! `workrail store repair`: what is kept, what is given up, where the backup is, which content is restored.
 
-use std::sync::Arc;
-
 use camino::Utf8Path;
 use serde_json::json;
 use workrail_engine::upkeep::{
@@ -9,24 +7,18 @@ use workrail_engine::upkeep::{
 };
 use workrail_host::folders;
 use workrail_model::id::SessionId;
-use workrail_store_fs::LocalStore;
-use workrail_store_fs::disk::Disk;
 
 use super::{RepairArguments, Watched};
 use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::wiring::{self, DirectoryOnly, LocalEngine};
-
-const REPAIR: DirectoryOnly = DirectoryOnly {
-    command: "store repair",
-    instead: "`workrail store verify` names what is damaged; restore the database from a backup made with `pg_dump`.",
-};
+use crate::store::{AnyStore, Medium};
+use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = if arguments.dry_run { REPAIR.look()? } else { REPAIR.change()? };
-    let format = Format::json_if(arguments.json);
+    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
+    let (format, medium) = (Format::json_if(arguments.json), wiring::medium()?);
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
     let (scope, log) = match &arguments.session {
         Some(text) => {
@@ -35,7 +27,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
                 Ok(session) => session,
                 Err(_) => name::exact(&engine, text)?.session,
             };
-            (Scope::One(session), Some(repair_log(&engine, session, arguments, format)?))
+            (Scope::One(session), Some(repair_log(&engine, session, arguments, format, medium)?))
         }
         None => (Scope::All, None),
     };
@@ -43,16 +35,16 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let content = {
         let mut watched = Watched::new("Checking content");
         let mut watch = |done, total| watched.at(done, total);
-        engine.mend_content(scope, backup.as_deref(), mode, &mut watch)?
+        engine.mend_content(scope, backup.as_ref(), mode, &mut watch)?
     };
-    tell(log.as_ref(), &content, mode, format);
+    tell(log.as_ref(), &content, mode, format, medium);
     let is_whole = content.lost.is_empty() && (log.is_some() || content.damaged_sessions.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::Problems) }
 }
 
-fn backup_at(path: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+fn backup_at(path: &Utf8Path) -> Result<AnyStore, Failure> {
     match folders::is_folder(&path.join("sessions")) {
-        true => wiring::store_as_is(path),
+        true => wiring::store_as_is(path).map(AnyStore::Directory),
         false => {
             Err(Failure::Call(format!("`{path}` is not a backup of WorkRail: it has no folder `sessions`.")))
         }
@@ -61,17 +53,18 @@ fn backup_at(path: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
 
 /// Repairs the session's log, after asking; nothing where it is healthy.
 fn repair_log(
-    engine: &LocalEngine,
+    engine: &AnyEngine,
     session: SessionId,
     arguments: &RepairArguments,
     format: Format,
+    medium: Medium,
 ) -> Result<RepairOutcome, Failure> {
     let planned = engine.repair(session, Mode::DryRun)?;
     if arguments.dry_run {
         return Ok(planned);
     }
     match &planned {
-        RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be"),
+        RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be", medium),
         RepairOutcome::WouldRepair(_) => {}
         // Nothing is cut or replaced, so nobody is asked.
         RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, Mode::Real)?),
@@ -84,7 +77,7 @@ fn repair_log(
     Ok(engine.repair(session, Mode::Real)?)
 }
 
-fn tell(log: Option<&RepairOutcome>, content: &ContentRepair, mode: Mode, format: Format) {
+fn tell(log: Option<&RepairOutcome>, content: &ContentRepair, mode: Mode, format: Format, medium: Medium) {
     if format == Format::Json {
         let mut document = log.map_or_else(|| json!({}), |log| json!(log));
         document["content"] = json!(content);
@@ -107,18 +100,18 @@ fn tell(log: Option<&RepairOutcome>, content: &ContentRepair, mode: Mode, format
             &format!("Session {session_id}: one completed write ({events} events) was rolled forward."),
         ),
         Some(RepairOutcome::WouldRepair(plan)) => {
-            show(plan, "would be");
+            show(plan, "would be", medium);
             output::toned(Tone::Quiet, "Dry run: nothing was changed.");
         }
         Some(RepairOutcome::Repaired(done)) => {
             output::toned(Tone::Good, &format!("Repaired: {} events kept.", done.events_kept));
-            output::line(&format!("Backup of the damaged session: {} in the data directory.", done.backup));
+            output::line(&format!("Backup of the damaged session: {} in {}.", done.backup, medium.home()));
         }
     }
-    tell_content(content, mode, log.is_none());
+    tell_content(content, mode, log.is_none(), medium);
 }
 
-fn tell_content(content: &ContentRepair, mode: Mode, all: bool) {
+fn tell_content(content: &ContentRepair, mode: Mode, all: bool, medium: Medium) {
     for restored in &content.restored {
         let verb = match mode {
             Mode::DryRun => "would be restored",
@@ -126,7 +119,11 @@ fn tell_content(content: &ContentRepair, mode: Mode, all: bool) {
         };
         output::toned(Tone::Good, &format!("{}: {verb}, {}.", restored.path, restored.how));
         if let Some(aside) = &restored.kept_aside {
-            output::line(&format!("  The damaged file: {aside} in the data directory."));
+            let what = match medium {
+                Medium::Directory => "file",
+                Medium::Database => "row",
+            };
+            output::line(&format!("  The damaged {what}: {aside} in {}.", medium.home()));
         }
     }
     for lost in &content.lost {
@@ -146,7 +143,7 @@ fn tell_content(content: &ContentRepair, mode: Mode, all: bool) {
     }
 }
 
-fn show(plan: &RepairSummary, tense: &str) {
+fn show(plan: &RepairSummary, tense: &str, medium: Medium) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&format!("Damage: {}", plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
@@ -162,7 +159,7 @@ fn show(plan: &RepairSummary, tense: &str) {
     } else {
         show_given_up(given_up, tense);
     }
-    output::line(&format!("The whole session is backed up first, to {} in the data directory.", plan.backup));
+    output::line(&format!("The whole session is backed up first, to {} in {}.", plan.backup, medium.home()));
 }
 
 fn show_given_up(given_up: &LostEvents, tense: &str) {

@@ -102,8 +102,22 @@ pub(crate) fn cleanup_changed() -> Boxed {
     )
 }
 
-const RESTORE: &str =
-    "`workrail store restore BACKUP SESSION` restores it from a backup. Its files are as they were.";
+const RESTORE: &str = "`workrail store restore BACKUP SESSION` restores it from a backup of a data directory. In a database, delete it \
+                       with `workrail session delete`, then take it from a copy: `workrail store copy COPY DATABASE --merge`. \
+                       Nothing was changed.";
+
+/// The target of a copy has sessions that did not come from the source.
+pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> Boxed {
+    let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+    let more = if count > named.len() { ", ..." } else { "" };
+    invalid(
+        format!(
+            "The target has sessions that are not in the source, or that went on there: {count} ({}{more}). Nothing was copied.",
+            named.join(", ")
+        ),
+        "Name an empty store, or add `--merge` to copy the sessions beside those.",
+    )
+}
 
 /// The bytes of the log are whole, but already its first events contradict each other.
 pub(crate) fn nothing_to_keep(session: SessionId, damage: &str) -> Boxed {

@@ -228,7 +228,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
     }
 }
 
-fn attachment(kind: AttachmentKind, bytes: Vec<u8>) -> Attachment {
+pub(super) fn attachment(kind: AttachmentKind, bytes: Vec<u8>) -> Attachment {
     match kind {
         AttachmentKind::Snapshot => Attachment::snapshot(bytes),
         AttachmentKind::Blob => Attachment::blob(bytes),

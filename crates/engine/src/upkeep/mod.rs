@@ -3,6 +3,7 @@
 
 mod backup;
 mod content;
+mod copy;
 mod gc;
 mod keys;
 mod repair;
@@ -17,6 +18,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 
 pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore};
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
+pub use copy::{StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
 pub use gc::{
     AheadOfClock, CleanupPlan, CleanupReport, FileTotals, FreedSpace, Mode, RemovedSession, StayCounts,
 };

@@ -51,7 +51,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::closed_set::closed_set;
-use crate::digest::{BlobRef, SnapshotRef};
+use crate::digest::{BlobRef, Sha256, SnapshotRef};
+use crate::plan::AttachmentKind;
 
 /// The payload of each kind.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -193,6 +194,34 @@ impl EventData {
             | Self::ApprovalRecorded(_)
             | Self::RunClosed(_) => Vec::new(),
         }
+    }
+
+    /// The content that this event cannot be read without.
+    pub fn content_refs(&self) -> Vec<(AttachmentKind, Sha256)> {
+        let blobs = self.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
+        let snapshot = self.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));
+        let workflow = match self {
+            Self::RunStarted(run) => Some((AttachmentKind::Workflow, run.workflow_hash.digest())),
+            Self::SessionCreated(_)
+            | Self::ObservationRecorded(_)
+            | Self::AdvanceRecorded(_)
+            | Self::NodeOutputAppended(_)
+            | Self::NodeCreated(_)
+            | Self::EdgeCreated(_)
+            | Self::PreferencesChanged(_)
+            | Self::CapabilityObserved(_)
+            | Self::GapRecorded(_)
+            | Self::DivergenceRecorded(_)
+            | Self::DecisionTraceAppended(_)
+            | Self::ContextSet(_)
+            | Self::ValidationPerformed(_)
+            | Self::AssessmentRecorded(_)
+            | Self::AssessmentConsequenceApplied(_)
+            | Self::ApprovalRecorded(_)
+            | Self::RunClosed(_)
+            | Self::EvidenceRecorded(_) => None,
+        };
+        blobs.chain(snapshot).chain(workflow).collect()
     }
 
     /// Rules that the shape alone cannot express; the error names the broken one.

@@ -14,7 +14,7 @@ use workrail_ports::upkeep::UpkeepError;
 
 use super::copier::{Checking, Copier};
 use super::{source, target};
-use crate::content::{read_verified, references, set_aside, write_temp};
+use crate::content::{read_verified, set_aside, write_temp};
 use crate::layout::{self, CONTENT_KINDS};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::suspect;
@@ -25,7 +25,7 @@ impl<F: FileSystem> Copier<'_, F> {
     /// Brings everything that these events refer to into the target, durably.
     pub(super) fn bring_content(&mut self, session: SessionId, events: &[Event]) -> Result<(), CopyError> {
         let mut folders = BTreeSet::new();
-        for piece in events.iter().flat_map(references) {
+        for piece in events.iter().flat_map(|event| event.data.content_refs()) {
             if !self.sound.contains(&piece) && self.bring(session, piece)? {
                 folders.insert(layout::content_dir(piece.0));
             }

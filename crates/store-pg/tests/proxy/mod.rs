@@ -1,4 +1,5 @@
-//! A socket between a store and its server, which cuts the next connection that commits.
+//! A socket between a store and its server, which cuts the next connection that commits, or takes the durability out of
+//! every transaction.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -13,6 +14,10 @@ use tempfile::TempDir;
 const SOCKET: &str = ".s.PGSQL.5432";
 /// The message of a simple query `COMMIT`.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+
+/// What a transaction sets, and what it becomes in the hands of a saboteur: as many bytes.
+const DURABLE: &[u8] = b"'synchronous_commit', 'on'";
+const SABOTAGED: &[u8] = b"'synchronous_commit','off'";
 
 /// Where the connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +37,20 @@ pub(crate) struct Proxy {
     armed: Arc<Mutex<Option<Cut>>>,
 }
 
+/// What the proxy does to the bytes of a client that it passes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bytes {
+    AsTheyAre,
+    /// Commits are acknowledged before they are on the disk.
+    Sabotaged,
+}
+
 impl Proxy {
     pub(crate) fn start(server: &Path) -> Self {
+        Self::start_with(server, Bytes::AsTheyAre)
+    }
+
+    pub(crate) fn start_with(server: &Path, bytes: Bytes) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("a socket");
         let armed = Arc::new(Mutex::new(None));
@@ -44,7 +61,7 @@ impl Proxy {
                 let (server, armed) = (server.clone(), Arc::clone(&shared));
                 thread::spawn(move || {
                     if let Ok(server) = UnixStream::connect(server) {
-                        serve(&client, &server, &armed);
+                        serve(&client, &server, &armed, bytes);
                     }
                 });
             }
@@ -63,7 +80,7 @@ impl Proxy {
 }
 
 /// Passes bytes in both directions until one side ends or the connection is cut.
-fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>) {
+fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, passed: Bytes) {
     let hold_answers = Mutex::new(());
     thread::scope(|scope| {
         let answers = &hold_answers;
@@ -81,6 +98,9 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>) {
         let (mut from, mut to) = (client, server);
         let mut buffer = [0; 65536];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
+            if passed == Bytes::Sabotaged {
+                sabotage(&mut buffer[..count]);
+            }
             let bytes = &buffer[..count];
             if let Some(how) = takes(armed, bytes) {
                 // Held to the end: no answer reaches the client any more.
@@ -94,6 +114,13 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>) {
         }
         cut(client, server);
     });
+}
+
+fn sabotage(bytes: &mut [u8]) {
+    let found = bytes.windows(DURABLE.len()).position(|window| window == DURABLE);
+    if let Some(at) = found {
+        bytes[at..at + SABOTAGED.len()].copy_from_slice(SABOTAGED);
+    }
 }
 
 /// The cut that these bytes meet; each is carried out once.

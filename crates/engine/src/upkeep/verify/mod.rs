@@ -254,8 +254,8 @@ fn remedy(health: &SessionHealth) -> Option<&'static str> {
         SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
         | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => Some(DENIED),
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
-            "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; `workrail store restore BACKUP \
-             SESSION` restores it from a backup.",
+            "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; a backup may have all of it \
+             (`workrail store restore` for a data directory, `pg_restore` for a database).",
         ),
         SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
     }

@@ -1,0 +1,136 @@
+//! `workrail store copy`: all sessions of one store in another (G117).
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde_json::json;
+use workrail_engine::upkeep::{self, Mode, StoreCopyOptions, StoreCopySummary, TargetSessions};
+use workrail_host::folders;
+use workrail_store_pg::Address;
+
+use super::{CopyArguments, Watched, row, show_problems};
+use crate::outcome::{Failure, Format};
+use crate::output::{self, Tone};
+use crate::store::AnyStore;
+use crate::wiring;
+
+/// A store that the caller named.
+#[derive(Debug)]
+enum Place {
+    Folder(Utf8PathBuf),
+    Database(Address),
+}
+
+impl Place {
+    fn parse(text: &str) -> Result<Self, Failure> {
+        if Address::is_address(text) {
+            let address = Address::parse(text);
+            return address.map(Self::Database).map_err(|error| Failure::Call(format!("{error}.")));
+        }
+        let path = Utf8Path::new(text);
+        let resolved = folders::resolved(path);
+        resolved
+            .map(Self::Folder)
+            .map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Folder(path) => path.to_string(),
+            Self::Database(address) => address.to_string(),
+        }
+    }
+
+    /// The store to copy from. Nothing is made.
+    fn source(&self) -> Result<AnyStore, Failure> {
+        match self {
+            Self::Folder(path) if !folders::is_folder(&path.join("sessions")) => Err(Failure::Call(format!(
+                "`{path}` is not a data directory of WorkRail: it has no folder `sessions`."
+            ))),
+            Self::Folder(path) => wiring::store_as_is(path).map(AnyStore::Directory),
+            Self::Database(address) => wiring::database_at(address),
+        }
+    }
+
+    /// The store to copy to, made when it does not exist.
+    fn target(&self, mode: Mode) -> Result<AnyStore, Failure> {
+        let path = match self {
+            Self::Folder(path) => path,
+            Self::Database(address) => return wiring::database_at(address),
+        };
+        let is_free = folders::is_empty_or_missing(path)
+            .map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))?;
+        if !is_free && !folders::is_folder(&path.join("sessions")) {
+            return Err(Failure::Call(format!(
+                "`{path}` holds files and is not a data directory of WorkRail. Name an empty or a new folder. Nothing was \
+                 written."
+            )));
+        }
+        match mode {
+            Mode::Real => wiring::store_in(path).map(AnyStore::Directory),
+            Mode::DryRun => wiring::look_in(path).map(AnyStore::Directory),
+        }
+    }
+}
+
+pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
+    let (from, to) = (Place::parse(&arguments.from)?, Place::parse(&arguments.to)?);
+    if from.name() == to.name() {
+        return Err(Failure::Call("FROM and TO are the same store.".to_owned()));
+    }
+    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let (source, target) = (from.source()?, to.target(mode)?);
+    let options = StoreCopyOptions {
+        with_keys: arguments.with_keys,
+        target: if arguments.merge { TargetSessions::Any } else { TargetSessions::OnlyCopied },
+        mode,
+    };
+    let summary = {
+        let mut watched = Watched::new("Copying and comparing");
+        upkeep::copy_store(&source, &target, options, &mut |done, total| watched.at(done, total))?
+    };
+    match Format::json_if(arguments.json) {
+        Format::Json => output::json(&json!({ "from": from.name(), "to": to.name(), "result": summary })),
+        Format::Text => show(&summary, &to),
+    }
+    if summary.problem_count == 0 { Ok(()) } else { Err(Failure::Problems) }
+}
+
+fn show(summary: &StoreCopySummary, to: &Place) {
+    output::table(
+        &["copy", "count"],
+        [
+            row("sessions", summary.sessions),
+            row("added", summary.added),
+            row("continued", summary.continued),
+            row("unchanged", summary.unchanged),
+            row("skipped", summary.skipped),
+            row("events copied", summary.events_copied),
+            row("content copied", summary.content_copied),
+            row("compared and equal", summary.verified),
+        ],
+    );
+    let problems = summary.problems.iter();
+    show_problems(
+        problems.map(|problem| (&*problem.what, &*problem.problem, &*problem.fix)),
+        summary.problem_count,
+    );
+    output::line(match summary.keys {
+        "copied" | "unchanged" => "The signing keys went along: tokens in open chats work with both stores.",
+        "target_has_others" => {
+            "The target has signing keys of its own, which stay. Tokens of the source are not accepted there; resume a run by \
+             its label to get new ones."
+        }
+        "source_unusable" => "The signing keys were left out: those of the source cannot be used.",
+        _ => {
+            "The signing keys were left out (`--with-keys` copies them). Tokens of the source are not accepted in the target; \
+             resume a run by its label to get new ones."
+        }
+    });
+    if summary.dry_run {
+        output::toned(Tone::Quiet, "Dry run: nothing was copied. Run without --dry-run to copy.");
+    } else if summary.problem_count == 0 {
+        output::toned(
+            Tone::Good,
+            &format!("Every session was compared with its source. The copy is in {}.", to.name()),
+        );
+    }
+}

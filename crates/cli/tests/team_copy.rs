@@ -1,0 +1,274 @@
+//! `store copy` between a data directory and a database, and what people ask of a database, through the real binary
+//! (G24, G25, G117).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use serde_json::json;
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::postgres::{Cluster, ROLE};
+
+/// A database, and machines that use it.
+struct Team {
+    cluster: &'static Cluster,
+    database: String,
+}
+
+impl Team {
+    fn new() -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        Some(Self { cluster, database: cluster.database() })
+    }
+
+    fn address(&self) -> String {
+        self.cluster.address(&self.database, ROLE, "team")
+    }
+
+    fn machine(&self) -> Home {
+        alone().with("WORKRAIL_STORE", self.address())
+    }
+
+    /// What was printed, without what differs from run to run.
+    fn plain(&self, text: &str) -> String {
+        let folder = self.cluster.socket_folder().to_str().unwrap();
+        text.replace(folder, "SOCKETS").replace(&self.database, "DATABASE")
+    }
+}
+
+fn alone() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
+}
+
+fn start(machine: &Home, client: &mut McpClient, goal: &str) -> ToolReply {
+    let start = json!({ "workflowId": "wr.small_change", "goal": goal, "workspacePath": machine.project() });
+    let first = client.call("start_workflow", start);
+    assert!(!first.is_error, "{}", first.text);
+    first
+}
+
+fn advance(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolReply {
+    let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } });
+    let answer = client.call("continue_workflow", call);
+    assert!(!answer.is_error, "{}", answer.text);
+    answer
+}
+
+fn session_of(reply: &ToolReply) -> String {
+    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+/// A machine with two sessions in its directory; the token of one of them.
+fn with_sessions() -> (Home, ToolReply) {
+    let machine = alone();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, "mend the teapot");
+    let second = advance(&mut client, &first, "the spout is cracked");
+    start(&machine, &mut client, "polish the kettle");
+    client.close();
+    machine.done(&["session", "keep", &session_of(&second)]);
+    (machine, second)
+}
+
+fn counted(ran: &serde_json::Value) -> [u64; 5] {
+    let result = &ran["result"];
+    ["added", "continued", "unchanged", "skipped", "verified"].map(|name| result[name].as_u64().unwrap())
+}
+
+/// Tokens go on in the database, a second copy brings what was written since, and the way back gives the same bytes.
+#[test]
+fn sessions_move_to_a_database_and_back_with_their_tokens() {
+    let Some(team) = Team::new() else { return };
+    let (directory, second) = with_sessions();
+    let (data, address) = (directory.data().to_str().unwrap().to_owned(), team.address());
+    let copy = |more: &[&str]| {
+        let mut arguments = vec!["store", "copy", &data, &address, "--with-keys", "--json"];
+        arguments.extend(more);
+        directory.done(&arguments).json()
+    };
+    assert_eq!(counted(&copy(&["--dry-run"])), [2, 0, 0, 0, 0]);
+    assert_eq!(counted(&copy(&[])), [2, 0, 0, 0, 2]);
+    assert_eq!(counted(&copy(&[])), [0, 0, 2, 0, 2], "run again, it finds everything there");
+    // The directory goes on for a while; the next copy brings the rest.
+    let mut client = directory.client();
+    let third = advance(&mut client, &second, "glued");
+    client.close();
+    assert_eq!(counted(&copy(&[])), [0, 1, 1, 0, 2]);
+
+    let machine = team.machine();
+    let mut client = machine.client();
+    let fourth = advance(&mut client, &third, "dried");
+    client.close();
+    let session = session_of(&fourth);
+    assert_eq!(machine.run(&["session", "delete", &session, "--yes"]).code, 2, "the mark of keep went along");
+    let verified = machine.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+
+    let back = directory.home().join("back");
+    let shown = directory.done(&["store", "copy", &address, back.to_str().unwrap(), "--with-keys"]);
+    insta::assert_snapshot!(team.plain(&shown.out).replace(back.to_str().unwrap(), "FOLDER"));
+    let returned = alone().with("WORKRAIL_DATA_DIR", &back);
+    let mut client = returned.client();
+    advance(&mut client, &fourth, "painted");
+    client.close();
+    assert_eq!(returned.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
+}
+
+#[test]
+fn a_target_of_somebody_else_is_left_alone() {
+    let Some(team) = Team::new() else { return };
+    let (directory, _) = with_sessions();
+    let machine = team.machine();
+    let mut client = machine.client();
+    let theirs = session_of(&start(&machine, &mut client, "theirs"));
+    client.close();
+    let (data, address) = (directory.data().to_str().unwrap().to_owned(), team.address());
+    let refused = directory.run(&["store", "copy", &data, &address]);
+    assert_eq!(refused.code, 2, "{}", refused.out);
+    insta::assert_snapshot!(refused.err.replace(&theirs, "THEIRS"));
+    assert_eq!(machine.done(&["session", "list", "--json"]).json()["runs"].as_array().map(Vec::len), Some(1));
+
+    let merged =
+        directory.done(&["store", "copy", &data, &address, "--merge", "--with-keys", "--json"]).json();
+    assert_eq!(counted(&merged), [2, 0, 0, 0, 2]);
+    assert_eq!(merged["result"]["keys"], "target_has_others");
+    assert_eq!(machine.done(&["session", "list", "--json"]).json()["runs"].as_array().map(Vec::len), Some(3));
+
+    let folder = directory.home().join("photos");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("cat.png"), b"cat").unwrap();
+    assert_eq!(directory.run(&["store", "copy", &address, folder.to_str().unwrap()]).code, 2);
+    assert_eq!(directory.run(&["store", "copy", folder.to_str().unwrap(), &address]).code, 2);
+    assert_eq!(directory.run(&["store", "copy", &address, &address]).code, 2);
+}
+
+/// What `verify` says to do about a damaged row is what `repair` does.
+#[test]
+fn a_damaged_session_in_a_database_is_repaired() {
+    let Some(team) = Team::new() else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, "mend the teapot");
+    let session = session_of(&advance(&mut client, &first, "the spout is cracked"));
+    client.close();
+    let alter = "UPDATE workrail.segment SET events = convert_to(replace(convert_from(events, 'UTF8'), 'cracked', 'CRACKED'), 'UTF8')";
+    team.cluster.sql(&team.database, alter);
+    assert_eq!(machine.run(&["store", "verify"]).code, 1);
+    let planned = machine.done(&["store", "repair", &session, "--dry-run"]);
+    let repaired = machine.done(&["store", "repair", &session, "--yes"]);
+    let shown = format!("{}---\n{}", planned.out, repaired.out).replace(&session, "SESSION");
+    insta::assert_snapshot!(shown);
+    assert_eq!(machine.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
+    let mut client = machine.client();
+    advance(&mut client, &first, "the spout is cracked");
+}
+
+#[test]
+fn content_is_cleaned_up_and_purged_in_a_database() {
+    const SECRET: &str = "hunter2-secret";
+    let Some(team) = Team::new() else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, "mend the teapot");
+    let session = session_of(&advance(&mut client, &first, &format!("the password is {SECRET}")));
+    let other = session_of(&start(&machine, &mut client, "polish the kettle"));
+    client.close();
+    let holding = format!(
+        "SELECT (SELECT count(*) FROM workrail.segment WHERE position('{SECRET}'::bytea in events) > 0) \
+         + (SELECT count(*) FROM workrail.content WHERE position('{SECRET}'::bytea in bytes) > 0)"
+    );
+    assert_ne!(team.cluster.sql(&team.database, &holding), "0");
+    let purged = machine.done(&["session", "purge", &session, "--text", SECRET, "--yes", "--json"]).json();
+    assert_eq!(purged["filesThatStillHoldIt"], json!([]), "{purged}");
+    assert_eq!(team.cluster.sql(&team.database, &holding), "0");
+
+    machine.done(&["session", "delete", &other, "--yes"]);
+    let dry = machine.done(&["store", "gc", "--dry-run", "--json"]).json();
+    let cleaned = machine.done(&["store", "gc", "--json"]).json();
+    assert_eq!(dry["freed"], cleaned["freed"], "{dry}");
+    assert_ne!(cleaned["freed"]["snapshots"]["files"], 0, "{cleaned}");
+    let verified = machine.done(&["store", "verify", "--json"]).json();
+    assert_eq!(verified["counts"]["problems"], 0, "{verified}");
+    assert_eq!(verified["counts"]["sessions"], 1, "{verified}");
+}
+
+/// A rotation by one machine is used by a server that runs on another, with its next call.
+#[test]
+fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
+    let Some(team) = Team::new() else { return };
+    let (laptop, desktop) = (team.machine(), team.machine());
+    let mut client = laptop.client();
+    let first = start(&laptop, &mut client, "mend the teapot");
+    desktop.done(&["store", "keys", "rotate", "--yes"]);
+    let second = advance(&mut client, &first, "the spout is cracked");
+    desktop.done(&["store", "keys", "rotate", "--yes"]);
+    let third = advance(&mut client, &second, "glued");
+    // Of the key before the last rotation but one: no longer accepted by anybody.
+    let call = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "again" } });
+    assert!(desktop.client().call("continue_workflow", call).is_error);
+    let mut there = desktop.client();
+    advance(&mut there, &third, "dried");
+}
+
+/// With a key around them, the rows do not hold the signing keys; without it, nobody signs and nobody replaces them.
+#[test]
+fn signing_keys_are_encrypted_when_a_key_is_given() {
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let Some(team) = Team::new() else { return };
+    let plain = team.machine();
+    let mut client = plain.client();
+    let first = start(&plain, &mut client, "mend the teapot");
+    client.close();
+    let keyed = plain.with("WORKRAIL_STORE_KEY", KEY);
+    keyed.done(&["store", "keys", "rotate", "--yes"]);
+    let lengths =
+        "SELECT v || ' ' || octet_length(current) || ' ' || octet_length(previous) FROM workrail.keyring";
+    assert_eq!(team.cluster.sql(&team.database, lengths), "2 72 72", "nonce, key and tag");
+    let mut client = keyed.client();
+    let second = advance(&mut client, &first, "the spout is cracked");
+    client.close();
+
+    let call = json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "glued" } });
+    assert_eq!(plain.client().call("continue_workflow", call.clone()).code(), "STORE_KEYRING_UNUSABLE");
+    let other = plain.with("WORKRAIL_STORE_KEY", KEY.replacen("AA", "BB", 1));
+    assert_eq!(other.client().call("continue_workflow", call).code(), "STORE_KEYRING_UNUSABLE");
+    assert_ne!(
+        plain.run(&["store", "keys", "new", "--yes"]).code,
+        0,
+        "keys that are not lost are not replaced"
+    );
+    let doctor = keyed.run(&["doctor"]).out;
+    assert!(doctor.contains("encrypted"), "{doctor}");
+    let mut client = keyed.client();
+    advance(&mut client, &second, "glued");
+}
+
+/// What a restored backup has lost: its tokens advance nothing that took its place.
+#[test]
+fn tokens_of_a_lost_future_advance_nothing_in_a_restored_backup() {
+    let Some(team) = Team::new() else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let first = start(&machine, &mut client, "mend the teapot");
+    let second = advance(&mut client, &first, "the spout is cracked");
+    let dump = team.cluster.dump(&team.database);
+    let lost = advance(&mut client, &second, "glued");
+    client.close();
+
+    let restored = Team { cluster: team.cluster, database: team.cluster.restored(&dump) };
+    let machine = restored.machine();
+    let mut client = machine.client();
+    let mut refused = |reply: &ToolReply| {
+        let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": "dried" } });
+        client.call("continue_workflow", call).is_error
+    };
+    assert!(refused(&lost), "before anything else happened");
+    let mut there = machine.client();
+    let instead = advance(&mut there, &second, "riveted");
+    assert_ne!(instead.string("ackToken"), lost.string("ackToken"));
+    assert!(refused(&lost), "after another step took its place");
+    advance(&mut there, &instead, "polished");
+    drop(there);
+    let events = machine.done(&["report", instead.structured["run"]["label"].as_str().unwrap()]).out;
+    assert!(events.contains("riveted") && !events.contains("glued") && !events.contains("dried"), "{events}");
+    assert_eq!(machine.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
+}

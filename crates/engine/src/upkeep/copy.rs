@@ -1,0 +1,425 @@
+//! `store copy`: everything of one store in another, of the same or of another kind (G117).
+//!
+//! Sessions come in one by one, each whole or not at all, so a copy that was interrupted is continued by running it again.
+//! In the end every session is read from both stores and compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use workrail_model::digest::Sha256;
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::event::{Event, EventData};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::{RunId, SessionId};
+use workrail_model::manifest::Cursor;
+use workrail_model::plan::{AttachmentKind, RawSegment};
+use workrail_ports::archive::{Archived, StagedSession};
+use workrail_ports::backup::KeysCopy;
+use workrail_ports::content::ContentError;
+use workrail_ports::keyring::{KeyringError, KeyringImport};
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{Upkeep, UpkeepError};
+
+use super::backup::CopyProblem;
+use super::content::attachment;
+use super::{Mode, Watch, told};
+use crate::{Store, error};
+
+/// Problems told in full; the rest is counted.
+const PROBLEMS_MAX: usize = 1000;
+/// Sessions that a refusal names.
+const NAMED_MAX: usize = 5;
+
+/// Which sessions the target may have already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetSessions {
+    /// None but those of an earlier copy.
+    OnlyCopied,
+    /// Any: the copied ones come beside them.
+    Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreCopyOptions {
+    /// The signing keys go along, so that tokens keep working.
+    pub with_keys: bool,
+    pub target: TargetSessions,
+    pub mode: Mode,
+}
+
+/// What a copy did, or would do.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoreCopySummary {
+    pub dry_run: bool,
+    pub sessions: u64,
+    pub added: u64,
+    /// The target had the beginning of them.
+    pub continued: u64,
+    pub unchanged: u64,
+    /// Not copied; the problems say why.
+    pub skipped: u64,
+    pub events_copied: u64,
+    pub content_copied: u64,
+    /// Sessions that were read from both stores in the end and are equal.
+    pub verified: u64,
+    pub keys: &'static str,
+    pub passkeys: &'static str,
+    pub problems: Vec<CopyProblem>,
+    pub problem_count: u64,
+}
+
+/// How a session of the source relates to what the target has.
+#[derive(Clone, Debug, PartialEq)]
+enum Relation {
+    Missing,
+    Same(Cursor),
+    /// The target ends here, inside the source's history.
+    Behind(Cursor),
+    TargetHasMore,
+    Differs,
+    Damaged(SessionHealth),
+}
+
+type Piece = (AttachmentKind, Sha256);
+
+/// Works through the sessions and remembers what the target has.
+struct Copier<'a, S: Store> {
+    source: &'a S,
+    target: &'a S,
+    /// Content that the target has from this copy.
+    sent: BTreeSet<Piece>,
+    /// How far each session was copied.
+    ends: BTreeMap<SessionId, Cursor>,
+    summary: StoreCopySummary,
+}
+
+type Refused = Box<ErrorEnvelope>;
+
+fn failed(cause: impl Into<UpkeepError>) -> Refused {
+    error::upkeep(cause.into())
+}
+
+/// Copies everything of a store to another.
+pub fn copy_store<S: Store + Upkeep + KeyringImport>(
+    source: &S,
+    target: &S,
+    options: StoreCopyOptions,
+    watch: Watch<'_>,
+) -> Result<StoreCopySummary, Refused> {
+    let sessions = source.sessions().map_err(failed)?;
+    let mut copier =
+        Copier { source, target, sent: BTreeSet::new(), ends: BTreeMap::new(), summary: empty(options.mode) };
+    copier.summary.sessions = sessions.len() as u64;
+    let relations = copier.relations(&sessions)?;
+    if options.target == TargetSessions::OnlyCopied {
+        copier.refuse_foreign(&relations)?;
+    }
+    if options.mode == Mode::Real {
+        // First: whatever is counted in the target from now on is behind what is copied.
+        let newest = source.newest_activity().map_err(failed)?;
+        target.raise_activity(newest).map_err(failed)?;
+    }
+    // Each session is copied and then compared.
+    let total = sessions.len() as u64 * 2;
+    for (done, (session, relation)) in relations.iter().enumerate() {
+        watch(done as u64, total);
+        copier.session(*session, relation, options.mode)?;
+    }
+    copier.summary.keys = copier.keys(options)?;
+    copier.summary.passkeys = copier.passkeys(options.mode)?;
+    if options.mode == Mode::Real {
+        let mut sound = BTreeSet::new();
+        for (done, session) in sessions.iter().enumerate() {
+            watch((sessions.len() + done) as u64, total);
+            copier.compare(*session, &mut sound);
+        }
+    }
+    Ok(copier.summary)
+}
+
+fn empty(mode: Mode) -> StoreCopySummary {
+    StoreCopySummary {
+        dry_run: mode == Mode::DryRun,
+        sessions: 0,
+        added: 0,
+        continued: 0,
+        unchanged: 0,
+        skipped: 0,
+        events_copied: 0,
+        content_copied: 0,
+        verified: 0,
+        keys: "left_out",
+        passkeys: "left_out",
+        problems: Vec::new(),
+        problem_count: 0,
+    }
+}
+
+impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
+    fn problem(&mut self, what: impl Into<String>, problem: impl Into<String>, fix: impl Into<String>) {
+        self.summary.problem_count += 1;
+        if self.summary.problems.len() < PROBLEMS_MAX {
+            let (what, problem, fix) = (what.into(), problem.into(), fix.into());
+            self.summary.problems.push(CopyProblem { what, problem, fix });
+        }
+    }
+
+    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, Relation)>, Refused> {
+        sessions.iter().map(|session| Ok((*session, self.relation(*session)?))).collect()
+    }
+
+    fn relation(&self, session: SessionId) -> Result<Relation, Refused> {
+        let there = match self.target.read(session, None) {
+            Err(StoreError::NotFound { .. }) => return Ok(Relation::Missing),
+            read => read.map_err(failed)?,
+        };
+        if !there.health.is_healthy() {
+            return Ok(Relation::Damaged(there.health));
+        }
+        let end = there.cursor;
+        // A source that cannot be read is told when it is to be copied.
+        let Ok(since) = self.source.read(session, Some(&end)) else { return Ok(Relation::Missing) };
+        Ok(match (since.continues, since.cursor == end) {
+            (true, true) => Relation::Same(end),
+            (true, false) => Relation::Behind(end),
+            (false, _) => match self.target.read(session, Some(&since.cursor)) {
+                Ok(more) if more.continues => Relation::TargetHasMore,
+                Ok(_) | Err(_) => Relation::Differs,
+            },
+        })
+    }
+
+    /// A target that somebody else uses is not written to.
+    fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), Refused> {
+        let known: BTreeMap<SessionId, &Relation> =
+            relations.iter().map(|(session, relation)| (*session, relation)).collect();
+        let is_foreign = |session: &SessionId| match known.get(session) {
+            None | Some(Relation::TargetHasMore | Relation::Differs) => true,
+            Some(Relation::Missing | Relation::Same(_) | Relation::Behind(_) | Relation::Damaged(_)) => false,
+        };
+        let there = self.target.sessions().map_err(failed)?;
+        let foreign: Vec<SessionId> = there.into_iter().filter(is_foreign).collect();
+        match foreign.is_empty() {
+            true => Ok(()),
+            false => Err(error::foreign_target(foreign.len(), &foreign[..foreign.len().min(NAMED_MAX)])),
+        }
+    }
+
+    fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), Refused> {
+        let skipped = match relation {
+            Relation::Same(end) => {
+                self.summary.unchanged += 1;
+                self.ends.insert(session, *end);
+                return self.beside(session, mode);
+            }
+            Relation::Missing | Relation::Behind(_) => {
+                let came_in = self.take_in(session, relation, mode)?;
+                let counted = match (came_in, relation) {
+                    (false, _) => &mut self.summary.skipped,
+                    (true, Relation::Behind(_)) => &mut self.summary.continued,
+                    (true, _) => &mut self.summary.added,
+                };
+                *counted += 1;
+                return if came_in { self.beside(session, mode) } else { Ok(()) };
+            }
+            Relation::TargetHasMore => {
+                ("it went on in the target", "Nothing to do: the target has more of it.")
+            }
+            Relation::Differs => (
+                "the target has another history of it",
+                "Decide which one to keep. Delete the other with `workrail session delete`, then copy again.",
+            ),
+            Relation::Damaged(_) => (
+                "it is damaged in the target",
+                "Run `workrail store repair` on the target, or delete it there, then copy again.",
+            ),
+        };
+        self.summary.skipped += 1;
+        self.problem(session.to_string(), skipped.0, skipped.1);
+        Ok(())
+    }
+
+    /// Brings a session in whole; false when it cannot be taken from the source.
+    fn take_in(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<bool, Refused> {
+        if mode == Mode::DryRun {
+            return Ok(self.source.read(session, None).is_ok_and(|slice| slice.health.is_healthy()));
+        }
+        let mut was_kept = false;
+        if let Relation::Behind(end) = relation {
+            was_kept = self.target.is_kept(session);
+            self.target.unkeep(session).map_err(error::upkeep)?;
+            // Only while it ends where it was compared: whoever wrote to it since keeps it.
+            self.target.remove(session, Some(end)).map_err(error::upkeep)?;
+        }
+        let mut staged = self.target.stage(session).map_err(failed)?;
+        let mut fresh = BTreeSet::new();
+        let (mut events, mut lost, mut written) = (0, Vec::new(), Ok(()));
+        let read = self.source.segments(session, None, &mut |segment| {
+            events += segment.events().len() as u64;
+            let pieces = segment.events().iter().flat_map(|event| event.data.content_refs());
+            for piece in pieces.filter(|piece| !self.sent.contains(piece)) {
+                if fresh.insert(piece) {
+                    match self.source.content(piece.0, piece.1) {
+                        Ok(bytes) => written = staged.content(&attachment(piece.0, bytes)),
+                        Err(cause) => lost.push(cause),
+                    }
+                }
+                if written.is_err() {
+                    return ControlFlow::Break(());
+                }
+            }
+            written = staged.segment(&segment);
+            if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        written.map_err(failed)?;
+        let Some(end) = self.sound(session, read) else { return Ok(false) };
+        staged.publish().map_err(failed)?;
+        self.summary.events_copied += events;
+        self.summary.content_copied += fresh.len() as u64 - lost.len() as u64;
+        self.sent.extend(fresh);
+        self.ends.insert(session, end);
+        lost.iter().for_each(|cause| self.lost_content(session, cause));
+        if was_kept {
+            self.target.keep(session).map_err(error::upkeep)?;
+        }
+        Ok(true)
+    }
+
+    /// Where a session ended when it was read; its damage is told.
+    fn sound(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
+        let why = match read {
+            Ok(Archived { cursor, health: SessionHealth::Healthy }) => return Some(cursor),
+            Ok(Archived { health, .. }) => told(&health),
+            Err(cause) => cause.to_string(),
+        };
+        let fix = "Run `workrail store repair` on the source, then copy again.";
+        self.problem(session.to_string(), format!("not copied: {why}"), fix);
+        None
+    }
+
+    fn lost_content(&mut self, session: SessionId, cause: &ContentError) {
+        let fix = "`workrail store repair --all` on the source computes it again where that is possible; then copy again.";
+        self.problem(session.to_string(), format!("content is lost: {cause}"), fix);
+    }
+
+    /// What is about a session and not in its log: the mark of `session keep`, and preferences that wait for a step.
+    fn beside(&mut self, session: SessionId, mode: Mode) -> Result<(), Refused> {
+        if mode == Mode::DryRun {
+            return Ok(());
+        }
+        if self.source.is_kept(session) {
+            self.target.keep(session).map_err(error::upkeep)?;
+        }
+        let slice = self.source.read(session, None).map_err(failed)?;
+        for run in slice.events.iter().filter_map(started_run) {
+            let wished =
+                self.source.wished_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
+            if let Some(wished) = wished {
+                self.target
+                    .wish_preferences(session, run, wished)
+                    .map_err(|cause| error::upkeep_io(&cause))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn keys(&mut self, options: StoreCopyOptions) -> Result<&'static str, Refused> {
+        if !options.with_keys {
+            return Ok("left_out");
+        }
+        let keys = match self.source.peek() {
+            Ok(Some(keys)) => keys,
+            Ok(None) => return Ok("left_out"),
+            Err(cause) => {
+                self.unusable_keys(&cause);
+                return Ok("source_unusable");
+            }
+        };
+        let copied = match options.mode {
+            Mode::Real => self.target.adopt(&keys).map_err(error::keyring)?,
+            Mode::DryRun => match self.target.peek().map_err(error::keyring)? {
+                None => KeysCopy::Copied,
+                Some(own) if own == keys => KeysCopy::Unchanged,
+                Some(_) => KeysCopy::TargetHasOthers,
+            },
+        };
+        Ok(match copied {
+            KeysCopy::Copied => "copied",
+            KeysCopy::Unchanged => "unchanged",
+            KeysCopy::LeftOut => "left_out",
+            KeysCopy::TargetHasOthers => "target_has_others",
+            KeysCopy::SourceUnusable => "source_unusable",
+        })
+    }
+
+    fn unusable_keys(&mut self, cause: &KeyringError) {
+        let fix = "`workrail store keys show` on the source says more. Copy again without keys, or once they can be used.";
+        self.problem("signing keys", cause.to_string(), fix);
+    }
+
+    /// The passkey log of the source, where the target has none or the beginning of it.
+    fn passkeys(&mut self, mode: Mode) -> Result<&'static str, Refused> {
+        let read = (self.source.passkey_log(), self.target.passkey_log());
+        let (Ok(source), Ok(target)) = read else {
+            let fix = "`workrail doctor` says what is wrong with it.";
+            self.problem("passkeys", "the passkey log of one of the stores cannot be read", fix);
+            return Ok("left_out");
+        };
+        let Some(rest) = source.log.strip_prefix(target.log.as_slice()) else {
+            let fix =
+                "Passkeys of the source are not accepted in the target; enrol them again in the console.";
+            self.problem("passkeys", "the target has passkeys of its own", fix);
+            return Ok("target_has_others");
+        };
+        match (rest.is_empty(), mode) {
+            (true, _) => return Ok("unchanged"),
+            (false, Mode::DryRun) => {}
+            (false, Mode::Real) => {
+                self.target.append_passkey(&target, rest).map_err(error::passkey_log)?;
+            }
+        }
+        Ok("copied")
+    }
+
+    /// Reads a copied session from both stores; `sound` is content that was read already.
+    fn compare(&mut self, session: SessionId, sound: &mut BTreeSet<Piece>) {
+        let Some(end) = self.ends.get(&session).copied() else { return };
+        let digests = |store: &S, pieces: &mut Vec<Piece>| {
+            let mut digests = Vec::new();
+            let read = store.segments(session, Some(&end), &mut |segment: RawSegment| {
+                digests.push(Sha256::of(segment.bytes()));
+                pieces.extend(segment.events().iter().flat_map(|event| event.data.content_refs()));
+                ControlFlow::Continue(())
+            });
+            read.is_ok_and(|read| read.cursor == end).then_some(digests)
+        };
+        let mut pieces = Vec::new();
+        let is_equal = match (digests(self.source, &mut Vec::new()), digests(self.target, &mut pieces)) {
+            (Some(source), Some(target)) => source == target,
+            (None, _) | (_, None) => false,
+        };
+        let mut lacks_content = false;
+        for (kind, digest) in pieces {
+            if sound.contains(&(kind, digest)) {
+                continue;
+            }
+            match self.target.content(kind, digest) {
+                Ok(_) => drop(sound.insert((kind, digest))),
+                // What the source lacks was told already.
+                Err(_) => lacks_content |= self.source.content(kind, digest).is_ok(),
+            }
+        }
+        if is_equal && !lacks_content {
+            self.summary.verified += 1;
+            return;
+        }
+        let fix = "Run `workrail store verify` on both stores, then copy again.";
+        self.problem(session.to_string(), "the copy is not equal to the source", fix);
+    }
+}
+
+fn started_run(event: &Event) -> Option<RunId> {
+    if let EventData::RunStarted(_) = &event.data { event.scope.run() } else { None }
+}

@@ -1,0 +1,87 @@
+//! A connection whose every answer is waited for a bounded time: a server that is frozen, or behind a network that drops
+//! everything, is given up like one that is dead (G118).
+
+use std::fmt;
+use std::time::Duration;
+
+use postgres_types::{ToSql, Type};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_postgres::{Client, Config, NoTls, Row};
+
+use crate::error::Failed;
+
+pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// How long things may take, all derived from one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    timeout: Duration,
+}
+
+impl Limits {
+    pub(crate) fn of_seconds(seconds: u64) -> Self {
+        Self { timeout: Duration::from_secs(seconds) }
+    }
+
+    /// A statement that takes longer is given up by the server, so that its outcome is certain.
+    pub(crate) fn statement(self) -> Duration {
+        self.timeout
+    }
+
+    /// An answer that takes longer, from a server that should have given up, is not waited for.
+    pub(crate) fn answer(self) -> Duration {
+        self.timeout + self.timeout / 4 + Duration::from_secs(1)
+    }
+
+    /// A writer that stands still this long with a session locked loses the lock, and its connection.
+    pub(crate) fn idle(self) -> Duration {
+        self.timeout * 3
+    }
+}
+
+/// One connection, with the runtime that drives it.
+pub(crate) struct Connection {
+    runtime: Runtime,
+    client: Client,
+    answer_max: Duration,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    pub(crate) fn open(config: &Config, answer_max: Duration) -> Result<Self, Failed> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failed::Local(error.to_string()))?;
+        let connected = runtime.block_on(async { timeout(answer_max, config.connect(NoTls)).await });
+        let (client, connection) = connected.map_err(|_| Failed::NoAnswer)??;
+        // Driven while an answer is waited for. Its end shows in the next answer.
+        runtime.spawn(async move { drop(connection.await) });
+        Ok(Self { runtime, client, answer_max })
+    }
+
+    /// Waits for each answer so long from now on.
+    pub(crate) fn wait_at_most(&mut self, answer_max: Duration) {
+        self.answer_max = answer_max;
+    }
+
+    /// Unnamed statements: nothing is left on a connection that a pooler may hand to others.
+    pub(crate) fn query(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Failed> {
+        self.answer(self.client.query_typed(sql, parameters))
+    }
+
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
+        self.answer(self.client.batch_execute(sql))
+    }
+
+    fn answer<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Failed> {
+        let answered = self.runtime.block_on(async { timeout(self.answer_max, asked).await });
+        Ok(answered.map_err(|_| Failed::NoAnswer)??)
+    }
+}

@@ -1,0 +1,259 @@
+//! Repair of a damaged session: its rows are put aside, then the log is written again from the segments that are whole
+//! (G24). All of it is one transaction.
+//!
+//! Manifest records, numbers and chain follow from the events, so damage to them alone gives up nothing. A segment whose
+//! own manifest record attests another digest was changed itself, and is not used; neither is anything behind it.
+
+use postgres_types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::event::{Event, EventData, EventError, EventIndex, OutputPayload};
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::{ManifestRecord, commit_group, group_bytes};
+use workrail_model::plan::{PlanError, RawSegment};
+use workrail_ports::file_system::FsOp;
+use workrail_ports::session_store::StoreError;
+use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
+
+use crate::append::{self, Segment};
+use crate::error::Failed;
+use crate::log::{self, Position, Stored, Stretch};
+use crate::open::PgStore;
+use crate::transaction::{Purpose, Transaction};
+use crate::upkeep::{aside_place, remove_rows};
+
+/// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
+/// different digests have about 60 of 64 digits that differ.
+const DAMAGED_DIGITS_MAX: usize = 8;
+
+const SEGMENTS: &str = "
+SELECT 0::int8, 0::int8, 0::int8, 0::int8, ''::bytea, ''::bytea,
+       first_event, next_event, next_manifest, manifest_bytes, manifest, events, chain
+FROM workrail.segment WHERE session = $1 ORDER BY next_event";
+
+const NEXT_NUMBER: &str =
+    "SELECT coalesce(max(number), 0) + 1 FROM workrail.session_aside WHERE session = $1";
+
+const SESSION_ASIDE: &str = "
+INSERT INTO workrail.session_aside
+    (tenant, session, number, next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain)
+SELECT tenant, id, $2, next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain
+FROM workrail.session WHERE id = $1";
+
+const SEGMENTS_ASIDE: &str = "
+INSERT INTO workrail.segment_aside
+    (tenant, session, number, next_event, first_event, next_manifest, manifest_bytes, manifest, events, chain)
+SELECT tenant, session, $2, next_event, first_event, next_manifest, manifest_bytes, manifest, events, chain
+FROM workrail.segment WHERE session = $1";
+
+const IS_KEPT: &str = "SELECT is_kept FROM workrail.session WHERE id = $1";
+const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = $1";
+
+/// A damaged session and what a repair makes of it.
+struct Plan {
+    kept: Vec<RawSegment>,
+    diagnosis: Diagnosis,
+    number: i64,
+}
+
+/// Why a row's events cannot be used.
+enum Unusable {
+    Invalid,
+    Newer { record: String, version: u64 },
+}
+
+impl PgStore {
+    pub(crate) fn diagnose_session(
+        &self,
+        session: SessionId,
+        trusted_until: Option<EventIndex>,
+    ) -> Result<Diagnosis, UpkeepError> {
+        let mut transaction =
+            self.begin(Purpose::Reading).map_err(|failed| failed.of_session(FsOp::Read, session))?;
+        Ok(planned(&mut transaction, session, trusted_until)?.diagnosis)
+    }
+
+    pub(crate) fn repair_session(
+        &self,
+        session: SessionId,
+        trusted_until: Option<EventIndex>,
+    ) -> Result<Diagnosis, UpkeepError> {
+        let mut transaction = self.lock_in_database(session)?;
+        let plan = planned(&mut transaction, session, trusted_until)?;
+        let is_kept = put_aside(&mut transaction, session, plan.number)
+            .map_err(|failed| failed.of_session(FsOp::Write, session))?;
+        let mut head = Position::start();
+        for segment in &plan.kept {
+            let raw = Segment { events: segment.events(), bytes: segment.bytes() };
+            head = append::write(&mut transaction, &head, session, &raw, &[])?;
+        }
+        if is_kept {
+            transaction
+                .query(KEEP_AGAIN, &[(&session.to_string(), Type::TEXT)])
+                .map_err(|failed| failed.of_session(FsOp::Write, session))?;
+        }
+        append::commit(transaction, session)?;
+        self.forget(session);
+        Ok(plan.diagnosis)
+    }
+}
+
+/// Copies the rows of the session and removes them; returns whether it was marked to be kept.
+fn put_aside(transaction: &mut Transaction<'_>, session: SessionId, number: i64) -> Result<bool, Failed> {
+    let id = session.to_string();
+    let is_kept = transaction.query_opt(IS_KEPT, &[(&id, Type::TEXT)])?.is_some_and(|row| row.get(0));
+    for sql in [SESSION_ASIDE, SEGMENTS_ASIDE] {
+        transaction.query(sql, &[(&id, Type::TEXT), (&number, Type::INT8)])?;
+    }
+    remove_rows(transaction, session)?;
+    Ok(is_kept)
+}
+
+/// What is wrong and what stays; refused when there is nothing wrong or nothing to keep.
+fn planned(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+    trusted_until: Option<EventIndex>,
+) -> Result<Plan, UpkeepError> {
+    let failed = |failed: Failed| failed.of_session(FsOp::Read, session);
+    let loaded = log::load(transaction, session, None, Stretch::ToTheEnd).map_err(failed)?;
+    let loaded = loaded.ok_or(StoreError::NotFound { session })?;
+    let not_mendable = |health| Err(UpkeepError::NotMendable { session, health });
+    let is_mendable = match &loaded.health {
+        SessionHealth::Healthy => trusted_until.is_some(),
+        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => true,
+        SessionHealth::UnknownVersion { .. } => false,
+    };
+    if !is_mendable {
+        return not_mendable(loaded.health);
+    }
+    let id = session.to_string();
+    let rows = transaction.query(SEGMENTS, &[(&id, Type::TEXT)]).map_err(failed)?;
+    let rows: Vec<Stored> = rows.iter().filter_map(log::stored_of).collect();
+    let number = transaction.query_opt(NEXT_NUMBER, &[(&id, Type::TEXT)]).map_err(failed)?;
+    let number = number.map_or(1, |row| row.get(0));
+    let (kept, end, lost) = match rebuilt(session, rows, trusted_until) {
+        Ok(rebuilt) => rebuilt,
+        // Cutting it off would give up what the newer build recorded.
+        Err((record, version)) => return not_mendable(SessionHealth::UnknownVersion { record, version }),
+    };
+    if kept.is_empty() {
+        return not_mendable(loaded.health);
+    }
+    let validated = loaded.position.cursor.next_event_index.get().min(end.get());
+    let diagnosis = Diagnosis {
+        health: loaded.health,
+        keeps_until: end,
+        events_rebuilt: end.get() - validated,
+        manifest_bytes: lost.iter().map(|row| row.manifest.len() as u64).sum(),
+        gives_up: lost.iter().map(described).collect(),
+        backup: aside_place(session, number),
+    };
+    Ok(Plan { kept, diagnosis, number })
+}
+
+type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<Stored>);
+
+/// Follows the segments from the first event on, up to `until` if that is given. The error is a record of a newer build.
+fn rebuilt(
+    session: SessionId,
+    rows: Vec<Stored>,
+    until: Option<EventIndex>,
+) -> Result<Rebuilt, (String, u64)> {
+    let mut kept = Vec::new();
+    let mut lost = Vec::new();
+    let mut position = Position::start();
+    for row in rows {
+        let expected = position.cursor.next_event_index;
+        let segment = match whole(session, &row) {
+            Ok(segment) => segment,
+            Err(Unusable::Invalid) => {
+                lost.push(row);
+                continue;
+            }
+            Err(Unusable::Newer { record, version }) => return Err((record, version)),
+        };
+        let events = segment.events();
+        let records = commit_group(position.cursor.next_manifest_index, events, segment.bytes());
+        let continues = events.first().is_some_and(|event| event.event_index == expected);
+        let group = group_bytes(&records).ok().filter(|_| continues);
+        let next = group.map(|group| position.after(&records, &group, events.len() as u64));
+        let is_within = |next: &Position| until.is_none_or(|until| next.cursor.next_event_index <= until);
+        match next.filter(is_within) {
+            Some(next) => {
+                position = next;
+                kept.push(segment);
+            }
+            None => lost.push(row),
+        }
+    }
+    Ok((kept, position.cursor.next_event_index, lost))
+}
+
+/// The events of a row, when nothing says that they were changed.
+fn whole(session: SessionId, row: &Stored) -> Result<RawSegment, Unusable> {
+    let digest = Sha256::of(&row.events);
+    // Before the events are read: a changed byte may look like the kind or version of a newer build.
+    if attested(session, &row.manifest)
+        .is_some_and(|said| differing_digits(said, digest) > DAMAGED_DIGITS_MAX)
+    {
+        return Err(Unusable::Invalid);
+    }
+    if !row.events.ends_with(b"\n") {
+        return Err(Unusable::Invalid);
+    }
+    let segment = RawSegment::parse(row.events.clone()).map_err(|error| newer(&error))?;
+    match segment.events().first() {
+        Some(first) if first.session_id == session => Ok(segment),
+        Some(_) | None => Err(Unusable::Invalid),
+    }
+}
+
+fn newer(error: &PlanError) -> Unusable {
+    let PlanError::Event { position, source } = error else { return Unusable::Invalid };
+    let record = format!("event {position} of a segment");
+    match source {
+        EventError::UnknownVersion { version } => Unusable::Newer { record, version: *version },
+        EventError::UnknownKind { .. } => Unusable::Newer { record, version: 1 },
+        EventError::Json(_) | EventError::Field { .. } => Unusable::Invalid,
+    }
+}
+
+/// The digest that an intact manifest record of this session gives for the events.
+fn attested(session: SessionId, manifest: &[u8]) -> Option<Sha256> {
+    let line = manifest.split(|byte| *byte == b'\n').next()?;
+    match ManifestRecord::parse(line).ok()? {
+        ManifestRecord::SegmentClosed { session_id, sha256, .. } => (session_id == session).then_some(sha256),
+        ManifestRecord::SnapshotPinned { .. } | ManifestRecord::BlobPinned { .. } => None,
+    }
+}
+
+fn differing_digits(one: Sha256, other: Sha256) -> usize {
+    one.hex().bytes().zip(other.hex().bytes()).filter(|(a, b)| a != b).count()
+}
+
+fn described(row: &Stored) -> LostSegment {
+    let index = |value: i64| u64::try_from(value).ok();
+    let indexes = index(row.first_event).zip(index(row.next_event.saturating_sub(1)));
+    let mut lost =
+        LostSegment { path: row.name(), indexes, is_there: true, events: Vec::new(), unreadable_lines: 0 };
+    for line in row.events.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match Event::parse(line) {
+            Ok(event) => lost.events.push(LostEvent {
+                index: event.event_index.get(),
+                kind: event.data.kind().as_str().to_owned(),
+                has_notes: has_notes(&event.data),
+            }),
+            Err(_) => lost.unreadable_lines += 1,
+        }
+    }
+    lost
+}
+
+fn has_notes(data: &EventData) -> bool {
+    if let EventData::NodeOutputAppended(output) = data {
+        matches!(output.payload, OutputPayload::Notes { .. })
+    } else {
+        false
+    }
+}

@@ -1,0 +1,255 @@
+//! The sweep: removes content that nothing refers to, and rows beside sessions that are gone (G25).
+//!
+//! What is reachable is marked once, without any lock. Then, in a bounded number of batches, writers are locked out, the
+//! sessions that changed meanwhile are read from where they were left, and what is still unmarked goes. Writers hold the
+//! same lock, shared, while they hold a session, so nothing that they are about to refer to is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use postgres_types::Type;
+use workrail_model::digest::Sha256;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::file_system::FsOp;
+use workrail_ports::upkeep::{SafeModeReason, Swept, Tally, UpkeepError};
+
+use crate::append;
+use crate::content::kind_name;
+use crate::error::Failed;
+use crate::log::{self, Position, Stretch};
+use crate::open::PgStore;
+use crate::reader::HEADS;
+use crate::transaction::{Purpose, Transaction};
+
+const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
+/// Pieces that go while writers wait.
+const BATCH_PIECES_MIN: usize = 1024;
+/// Before each batch the end of every session is looked at, so a large sweep has larger batches.
+const BATCHES_MAX: usize = 64;
+/// Segments that are in memory at once.
+const SEGMENTS_AT_ONCE: i64 = 64;
+
+/// What belongs to a session and has none. `event_key` among them: a key without its session keeps nothing out.
+const BESIDE_SESSIONS: [&str; 4] = ["event_key", "wish", "projection", "session_summary"];
+
+const DELETE: &str = "DELETE FROM workrail.content c USING unnest($2::bytea[]) AS gone (sha256) \
+                      WHERE c.kind = $1 AND c.sha256 = gone.sha256 RETURNING octet_length(c.bytes)";
+
+type Piece = (AttachmentKind, Sha256);
+
+/// What sessions refer to, as far as they were read.
+#[derive(Default)]
+struct Marks {
+    reachable: BTreeSet<Piece>,
+    /// Digests in logs that were put aside by repairs, of whatever kind they are.
+    in_asides: BTreeSet<Sha256>,
+    ends: BTreeMap<SessionId, Position>,
+}
+
+/// Why a look ended early.
+enum Ended {
+    Failed(Failed),
+    InDoubt(Vec<SafeModeReason>),
+}
+
+impl From<Failed> for Ended {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+impl From<Ended> for UpkeepError {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Failed(failed) => of_store(&failed),
+            Ended::InDoubt(doubts) => Self::InDoubt(doubts),
+        }
+    }
+}
+
+fn of_store(failed: &Failed) -> UpkeepError {
+    match failed {
+        Failed::Busy | Failed::Locked => UpkeepError::Busy,
+        Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+            failed.at(FsOp::Remove, "content").into()
+        }
+    }
+}
+
+impl Marks {
+    fn reach(&self, (kind, digest): Piece) -> bool {
+        self.reachable.contains(&(kind, digest)) || self.in_asides.contains(&digest)
+    }
+
+    /// Marks what was appended since the last look. Marks are only ever added.
+    fn look(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        without: &BTreeSet<SessionId>,
+    ) -> Result<(), Ended> {
+        let mut doubts = Vec::new();
+        for row in transaction.query(HEADS, &[])? {
+            let name: &str = row.get(6);
+            let doubt = |why: String| SafeModeReason { what: name.to_owned(), why };
+            let Ok(session) = SessionId::parse(name) else {
+                // A newer build may name its sessions so.
+                doubts.push(doubt("its id is not one of a session".to_owned()));
+                continue;
+            };
+            let end = self.ends.get(&session).copied();
+            if without.contains(&session) || (end.is_some() && end == log::head_of(&row)) {
+                continue;
+            }
+            if let Some(why) = self.read(transaction, session)? {
+                doubts.push(doubt(why));
+            }
+        }
+        self.look_at_asides(transaction)?;
+        if doubts.is_empty() { Ok(()) } else { Err(Ended::InDoubt(doubts)) }
+    }
+
+    /// Marks what a session refers to; returns why that is not known.
+    fn read(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        session: SessionId,
+    ) -> Result<Option<String>, Failed> {
+        loop {
+            let since = self.ends.get(&session).map(|end| end.cursor);
+            let stretch = Stretch::Segments(SEGMENTS_AT_ONCE);
+            // Gone since the listing.
+            let Some(loaded) = log::load(transaction, session, since.as_ref(), stretch)? else {
+                return Ok(None);
+            };
+            let is_end = loaded.segments.is_empty();
+            let events = loaded.segments.iter().flat_map(|segment| segment.events());
+            self.reachable.extend(events.flat_map(|event| event.data.content_refs()));
+            self.ends.insert(session, loaded.position);
+            match loaded.health {
+                SessionHealth::Healthy if is_end => return Ok(None),
+                SessionHealth::Healthy => {}
+                SessionHealth::CorruptTail { reason, .. } | SessionHealth::CorruptHead { reason } => {
+                    return Ok(Some(format!("damaged: {reason}")));
+                }
+                SessionHealth::UnknownVersion { record, version } => {
+                    return Ok(Some(format!("written by a newer version: {record} has version {version}")));
+                }
+            }
+        }
+    }
+
+    /// A log that was put aside is damaged, so it is not read as one: every digest that is in it counts.
+    fn look_at_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Failed> {
+        for row in transaction.query("SELECT manifest, events FROM workrail.segment_aside", &[])? {
+            self.in_asides.extend(digests(row.get(0)));
+            self.in_asides.extend(digests(row.get(1)));
+        }
+        Ok(())
+    }
+}
+
+impl PgStore {
+    /// A transaction during which nobody else writes sessions or content.
+    pub(crate) fn without_writers(&self) -> Result<Transaction<'_>, UpkeepError> {
+        let failed = |failed: Failed| of_store(&failed);
+        let mut transaction =
+            Transaction::begin(&self.writers, &self.tenant, Purpose::Writing).map_err(failed)?;
+        let key = self.store_lock_key();
+        transaction.batch(&format!("SELECT pg_advisory_xact_lock({key})")).map_err(failed)?;
+        Ok(transaction)
+    }
+
+    /// What is reachable now, and the content that is not.
+    fn unmarked(&self, without: &BTreeSet<SessionId>) -> Result<(Marks, Vec<(Piece, u64)>), UpkeepError> {
+        let mut transaction = self.begin(Purpose::Reading).map_err(|failed| of_store(&failed))?;
+        let mut marks = Marks::default();
+        marks.look(&mut transaction, without)?;
+        let mut unmarked = Vec::new();
+        for kind in KINDS {
+            let sql = "SELECT sha256, octet_length(bytes) FROM workrail.content WHERE kind = $1";
+            let rows = transaction
+                .query(sql, &[(&kind_name(kind), Type::TEXT)])
+                .map_err(|failed| of_store(&failed))?;
+            for row in rows {
+                // A name that is no digest is not ours to judge.
+                let Ok(digest) = row.get::<_, &[u8]>(0).try_into().map(Sha256::from_bytes) else { continue };
+                if !marks.reach((kind, digest)) {
+                    unmarked.push(((kind, digest), u64::from(row.get::<_, i32>(1).unsigned_abs())));
+                }
+            }
+        }
+        Ok((marks, unmarked))
+    }
+
+    pub(crate) fn would_sweep(&self, without: &BTreeSet<SessionId>) -> Result<Swept, UpkeepError> {
+        let (_, unmarked) = self.unmarked(without)?;
+        let mut swept = Swept::default();
+        for ((kind, _), bytes) in unmarked {
+            swept.of(kind).add(bytes);
+        }
+        let leftovers = self.within(Purpose::Reading, |transaction| {
+            let mut leftovers = Tally::default();
+            for table in BESIDE_SESSIONS {
+                let sql =
+                    format!("SELECT pg_column_size(t.*) FROM workrail.{table} t WHERE {}", without_session());
+                count(&mut leftovers, &transaction.query(&sql, &[])?);
+            }
+            Ok(leftovers)
+        });
+        swept.leftovers = leftovers.map_err(|failed| of_store(&failed))?;
+        Ok(swept)
+    }
+
+    pub(crate) fn sweep_for_real(&self, nobody: &BTreeSet<SessionId>) -> Result<Swept, UpkeepError> {
+        let (mut marks, unmarked) = self.unmarked(nobody)?;
+        let mut swept = Swept { leftovers: self.sweep_leftovers()?, ..Swept::default() };
+        let pieces = unmarked.len().div_ceil(BATCHES_MAX).max(BATCH_PIECES_MIN);
+        for batch in unmarked.chunks(pieces) {
+            let mut transaction = self.without_writers()?;
+            marks.look(&mut transaction, nobody)?;
+            for kind in KINDS {
+                let going = batch.iter().map(|(piece, _)| *piece);
+                let going = going.filter(|piece| piece.0 == kind && !marks.reach(*piece));
+                let digests: Vec<Vec<u8>> = going.map(|(_, digest)| digest.as_bytes().to_vec()).collect();
+                let parameters = [(&kind_name(kind) as _, Type::TEXT), (&digests as _, Type::BYTEA_ARRAY)];
+                let rows = transaction.query(DELETE, &parameters).map_err(|failed| of_store(&failed))?;
+                count(swept.of(kind), &rows);
+            }
+            append::commit_at(transaction, "content")?;
+        }
+        Ok(swept)
+    }
+
+    fn sweep_leftovers(&self) -> Result<Tally, UpkeepError> {
+        let mut transaction = self.without_writers()?;
+        let mut leftovers = Tally::default();
+        for table in BESIDE_SESSIONS {
+            let sql = format!(
+                "DELETE FROM workrail.{table} t WHERE {} RETURNING pg_column_size(t.*)",
+                without_session()
+            );
+            count(&mut leftovers, &transaction.query(&sql, &[]).map_err(|failed| of_store(&failed))?);
+        }
+        append::commit_at(transaction, "content")?;
+        Ok(leftovers)
+    }
+}
+
+fn without_session() -> &'static str {
+    "NOT EXISTS (SELECT FROM workrail.session s WHERE s.tenant = t.tenant AND s.id = t.session)"
+}
+
+/// Rows of one number of bytes each.
+fn count(tally: &mut Tally, rows: &[tokio_postgres::Row]) {
+    rows.iter().for_each(|row| tally.add(u64::from(row.get::<_, i32>(0).unsigned_abs())));
+}
+
+/// Every `sha256:` with 64 digits behind it.
+fn digests(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
+    const PREFIX: &[u8] = b"sha256:";
+    const HEX: usize = 64;
+    bytes.windows(PREFIX.len() + HEX).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
+        std::str::from_utf8(&window[PREFIX.len()..]).ok().and_then(|hex| Sha256::from_hex(hex).ok())
+    })
+}

@@ -1,0 +1,103 @@
+//! PostgreSQL or a writer stands still for longer than every limit: nobody waits for ever, nothing acknowledged is lost,
+//! nothing is recorded twice (G118).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_store_pg::{Address, PgStore};
+use workrail_testkit::history::{PlanParts, Step, plans};
+use workrail_testkit::postgres::{Cluster, ROLE};
+
+use support::{Place, open};
+
+/// A store that gives up after a second.
+fn impatient(cluster: &Cluster, database: &str) -> PgStore {
+    let address = format!("{}&timeout=1", cluster.address(database, ROLE, "here"));
+    open(&Address::parse(&address).unwrap())
+}
+
+fn is_io(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io(_) | StoreError::Uncertain(_) | StoreError::Locked { .. })
+}
+
+fn events_of(made: Vec<PlanParts>) -> Vec<workrail_model::event::Event> {
+    made.into_iter().flat_map(|parts| parts.events).collect()
+}
+
+/// Appends until it is acknowledged, as an agent that sends the same call again.
+fn append_at_last(store: &PgStore, parts: &PlanParts) -> Appended {
+    loop {
+        let session = parts.events[0].session_id;
+        match store.lock(session).and_then(|mut locked| locked.append(parts.plan())) {
+            Ok(appended) => return appended,
+            Err(error) if is_io(&error) || error == StoreError::Busy => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Frozen before the append, while a session is locked, and while somebody connects.
+#[test]
+fn a_frozen_server_is_given_up_and_used_again_when_it_goes_on() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let database = cluster.database();
+    let store = impatient(&cluster, &database);
+    let made = plans(1, &[Step::AdvanceWithArtifact, Step::Advance, Step::Advance]);
+    let session = made[0].events[0].session_id;
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+
+    let mut held = store.lock(session).unwrap();
+    cluster.freeze();
+    let told = held.append(made[1].plan()).expect_err("nobody answers");
+    assert!(is_io(&told), "{told:?}");
+    assert!(store.read(session, None).is_err(), "readers do not wait for ever either");
+    let refused = PgStore::open(
+        &Address::parse(&format!("{}&timeout=1", cluster.address(&database, ROLE, "here"))).unwrap(),
+        None,
+        Box::new(workrail_testkit::fixed::SeededEntropy::new(9)),
+    );
+    assert!(refused.is_err());
+    drop(held);
+    cluster.thaw();
+    append_at_last(&store, &made[1]);
+    append_at_last(&store, &made[2]);
+
+    // Frozen between lock and COMMIT of a writer: whatever it was told, sending it again records it once.
+    let told = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| store.lock(session).and_then(|mut locked| locked.append(made[3].plan())));
+        cluster.freeze();
+        writer.join().unwrap()
+    });
+    cluster.thaw();
+    let again = append_at_last(&store, &made[3]);
+    if let Ok(Appended::Committed { .. }) = told {
+        assert_eq!(again, Appended::AlreadyRecorded, "what was acknowledged is there");
+    }
+    let slice = impatient(&cluster, &database).read(session, None).unwrap();
+    assert!(slice.health.is_healthy(), "{:?}", slice.health);
+    assert_eq!(slice.events, events_of(made));
+}
+
+/// A writer that stops with a session locked, as a server that is suspended does, loses the lock. When it goes on, it
+/// records nothing over what others wrote.
+#[test]
+fn a_frozen_writer_loses_its_lock_and_overwrites_nothing() {
+    let Some(place) = Place::new() else { return };
+    let slow = impatient(place.cluster, &place.database);
+    let made = plans(1, &[Step::Advance, Step::Advance]);
+    let session = made[0].events[0].session_id;
+    slow.create(session).unwrap().append(made[0].plan()).unwrap();
+    let mut held = slow.lock(session).unwrap();
+    // It does nothing from here on; the others wait until the server ends its transaction.
+    let other = open(&place.address());
+    assert!(matches!(append_at_last(&other, &made[1]), Appended::Committed { .. }));
+    let told = held.append(made[1].plan()).expect_err("its connection is gone");
+    assert!(is_io(&told), "{told:?}");
+    drop(held);
+    assert_eq!(append_at_last(&slow, &made[1]), Appended::AlreadyRecorded);
+    append_at_last(&slow, &made[2]);
+    assert_eq!(other.read(session, None).unwrap().events, events_of(made));
+}

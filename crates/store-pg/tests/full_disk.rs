@@ -1,0 +1,70 @@
+//! The disk of the database is full: what cannot be recorded is refused, what was acknowledged stays, and when there is
+//! room again the same calls are recorded once (G102).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_store_pg::Address;
+use workrail_testkit::history::{Step, plans};
+use workrail_testkit::postgres::{Cluster, ROLE};
+
+use support::open;
+
+const STEPS: usize = 200;
+
+/// Fills the disk to its last page, without a trace in the write-ahead log.
+fn fill(cluster: &Cluster, database: &str) {
+    let table = "CREATE UNLOGGED TABLE junk (t text); ALTER TABLE junk ALTER t SET STORAGE PLAIN";
+    cluster.sql(database, table);
+    for rows in [1000, 100, 10, 1] {
+        let more = format!("INSERT INTO junk SELECT repeat('x', 8000) FROM generate_series(1, {rows})");
+        let refused = loop {
+            if let Err(refused) = cluster.try_sql(database, &more) {
+                break refused;
+            }
+        };
+        assert!(refused.contains("No space left on device"), "{refused}");
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_and_forgets_nothing() {
+    let settings = ["max_wal_size=32MB", "min_wal_size=32MB", "autovacuum=off"];
+    let Some(cluster) = Cluster::start_on_disk_of("160m", &settings) else { return };
+    let database = cluster.database();
+    let address = Address::parse(&cluster.address(&database, ROLE, "here")).unwrap();
+    let store = open(&address);
+    let made = plans(1, &[Step::AdvanceWithArtifact; STEPS]);
+    let session = made[0].events[0].session_id;
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+    fill(&cluster, &database);
+
+    // Pages that are half empty take some more.
+    let refused = made[1..].iter().position(|parts| {
+        match store.lock(session).and_then(|mut locked| locked.append(parts.plan())) {
+            Ok(Appended::Committed { .. }) => false,
+            Ok(Appended::AlreadyRecorded) => panic!("nothing was sent twice"),
+            Err(StoreError::Io(_)) => true,
+            Err(error) => panic!("{error:?}"),
+        }
+    });
+    let refused = refused.expect("the disk is full") + 1;
+    let slice = store.read(session, None).unwrap();
+    assert!(slice.health.is_healthy(), "{:?}", slice.health);
+    let acknowledged: Vec<_> = made[..refused].iter().flat_map(|parts| parts.events.clone()).collect();
+    assert_eq!(slice.events, acknowledged);
+
+    cluster.sql(&database, "DROP TABLE junk");
+    for parts in &made[refused..refused + 5] {
+        let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();
+        assert!(matches!(appended, Appended::Committed { .. }), "{appended:?}");
+    }
+    let slice = open(&address).read(session, None).unwrap();
+    assert!(slice.health.is_healthy(), "{:?}", slice.health);
+    let expected: Vec<_> = made[..refused + 5].iter().flat_map(|parts| parts.events.clone()).collect();
+    assert_eq!(slice.events, expected);
+    println!("{refused} appends acknowledged around a full disk, none lost");
+}

@@ -1,0 +1,197 @@
+//! Keeping, removing, sweeping and repairing in a database (G24, G25).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use std::collections::BTreeSet;
+
+use workrail_model::event::EventIndex;
+use workrail_model::health::SessionHealth;
+use workrail_model::id::SessionId;
+use workrail_model::plan::AttachmentKind;
+use workrail_ports::archive::SessionArchive;
+use workrail_ports::cache::{CachedProjection, ProjectionCache};
+use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
+use workrail_ports::upkeep::{Inspection, Sweep, Upkeep, UpkeepError};
+use workrail_store_pg::PgStore;
+use workrail_testkit::history::{PlanParts, Step, plans};
+
+use support::{Place, open};
+
+fn session_of(made: &[PlanParts]) -> SessionId {
+    made[0].events[0].session_id
+}
+
+fn written(store: &PgStore, seed: u64, steps: &[Step]) -> Vec<PlanParts> {
+    let made = plans(seed, steps);
+    let mut locked = store.create(session_of(&made)).unwrap();
+    made.iter().for_each(|parts| drop(locked.append(parts.plan()).unwrap()));
+    made
+}
+
+fn content_count(store: &PgStore) -> usize {
+    [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow]
+        .map(|kind| store.contents(kind).unwrap().len())
+        .iter()
+        .sum()
+}
+
+#[test]
+fn a_kept_session_is_not_removed_and_a_removed_one_leaves_no_row() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let made = written(&store, 1, &[Step::Advance]);
+    let session = session_of(&made);
+    let cursor = store.read(session, None).unwrap().cursor;
+    store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
+
+    store.keep(session).unwrap();
+    assert!(open(&place.address()).is_kept(session));
+    assert_eq!(store.kept(BTreeSet::from([session])), BTreeSet::from([session]));
+    assert_eq!(store.remove(session, None), Err(UpkeepError::Kept { session }));
+    store.lock(session).unwrap();
+    store.unkeep(session).unwrap();
+    let weighed = store.weigh(session).unwrap();
+    assert_eq!(store.remove(session, Some(&cursor)), Ok(weighed));
+    assert_eq!(store.read(session, None), Err(StoreError::NotFound { session }));
+    for table in ["session", "segment", "event_key", "projection"] {
+        let rows = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{table}"));
+        assert_eq!(rows, "0", "{table}");
+    }
+    assert_eq!(store.keep(session), Err(StoreError::NotFound { session }.into()));
+    written(&store, 1, &[Step::Advance, Step::Advance]);
+}
+
+/// What was judged is removed, and nothing that was written since.
+#[test]
+fn a_session_that_was_written_to_since_it_was_judged_stays() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let made = plans(1, &[Step::Advance]);
+    let session = session_of(&made);
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+    let judged = store.read(session, None).unwrap().cursor;
+    open(&place.address()).lock(session).unwrap().append(made[1].plan()).unwrap();
+    assert_eq!(store.remove(session, Some(&judged)), Err(UpkeepError::Changed { session }));
+    assert!(store.read(session, None).is_ok());
+}
+
+#[test]
+fn a_sweep_takes_the_content_of_removed_sessions_and_nothing_else() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let stays = written(&store, 1, &[Step::AdvanceWithArtifact]);
+    let before = content_count(&store);
+    let goes = session_of(&written(&store, 2, &[Step::AdvanceWithArtifact]));
+    let both = content_count(&store);
+    assert!(both > before);
+
+    let dry = store.sweep(Sweep::DryRun { without: &BTreeSet::from([goes]) }).unwrap();
+    let total = dry.snapshots.files + dry.blobs.files + dry.workflows.files;
+    assert_eq!(total, (both - before) as u64);
+    assert_eq!(content_count(&store), both);
+    let nothing = store.sweep(Sweep::Real).unwrap();
+    assert_eq!(nothing.snapshots.files + nothing.blobs.files, 0, "everything is referred to");
+
+    store.remove(goes, None).unwrap();
+    let swept = store.sweep(Sweep::Real).unwrap();
+    assert_eq!((swept.snapshots, swept.blobs, swept.workflows), (dry.snapshots, dry.blobs, dry.workflows));
+    for piece in stays.iter().flat_map(|parts| &parts.attachments) {
+        assert!(SessionArchive::content(&store, piece.kind(), piece.digest()).is_ok());
+    }
+}
+
+/// A writer that holds a session keeps a sweep out, and a sweep sees what another server wrote since it began to look.
+#[test]
+fn a_sweep_waits_for_writers_and_spares_what_they_wrote() {
+    let Some(place) = Place::new() else { return };
+    let (store, other) = (open(&place.address()), open(&place.address()));
+    let made = plans(1, &[Step::AdvanceWithArtifact]);
+    let session = session_of(&made);
+    other.create(session).unwrap().append(made[0].plan()).unwrap();
+    let mut held = other.lock(session).unwrap();
+    assert_eq!(store.may_sweep(), Err(UpkeepError::Busy));
+    held.append(made[1].plan()).unwrap();
+    drop(held);
+    store.sweep(Sweep::Real).unwrap();
+    for piece in made.iter().flat_map(|parts| &parts.attachments) {
+        assert!(SessionArchive::content(&store, piece.kind(), piece.digest()).is_ok());
+    }
+}
+
+#[test]
+fn a_damaged_session_keeps_all_content() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let made = written(&store, 1, &[Step::AdvanceWithArtifact]);
+    let alter = "UPDATE workrail.segment SET events = overlay(events PLACING '\\x58'::bytea FROM 9) WHERE first_event > 0";
+    place.cluster.sql(&place.database, alter);
+    let refused = store.sweep(Sweep::Real);
+    let Err(UpkeepError::InDoubt(doubts)) = refused else { panic!("{refused:?}") };
+    assert_eq!(doubts[0].what, session_of(&made).to_string());
+    assert_eq!(content_count(&store), made.iter().map(|parts| parts.attachments.len()).sum::<usize>());
+}
+
+/// Numbers, records and digests follow from the events, so damage to them alone gives up nothing.
+#[test]
+fn a_repair_rebuilds_what_follows_from_the_events() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let made = written(&store, 1, &[Step::Advance, Step::Advance]);
+    let session = session_of(&made);
+    let sound = store.read(session, None).unwrap();
+    store.keep(session).unwrap();
+    for damage in [
+        "UPDATE workrail.segment SET manifest = 'garbage'::bytea WHERE first_event > 0",
+        "UPDATE workrail.segment SET chain = 'x'::bytea",
+        "UPDATE workrail.session SET next_event = 99",
+        "UPDATE workrail.segment SET manifest_bytes = 7",
+    ] {
+        place.cluster.sql(&place.database, damage);
+        let fresh = open(&place.address());
+        assert!(!fresh.read(session, None).unwrap().health.is_healthy(), "{damage}");
+        let planned = fresh.diagnose(session, None).unwrap();
+        assert!(planned.gives_up.is_empty(), "{damage}: {planned:?}");
+        assert_eq!(fresh.repair(session, None).unwrap(), planned, "{damage}");
+        assert_eq!(store.read(session, None).unwrap(), sound, "{damage}");
+        assert!(store.is_kept(session));
+    }
+    let refused = store.repair(session, None);
+    assert_eq!(refused, Err(UpkeepError::NotMendable { session, health: SessionHealth::Healthy }));
+    let asides = place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.session_aside");
+    assert_eq!(asides, "4", "each repair puts the session aside first");
+}
+
+#[test]
+fn a_repair_cuts_altered_events_off_and_puts_them_aside() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    let made = written(&store, 1, &[Step::Advance, Step::Advance]);
+    let session = session_of(&made);
+    let from = made[2].events[0].event_index;
+    let first = i64::try_from(from.get()).unwrap();
+    let alter = format!(
+        "UPDATE workrail.segment SET events = convert_to(replace(convert_from(events, 'UTF8'), 'evt_', 'EVT_'), 'UTF8') \
+         WHERE first_event = {first}"
+    );
+    place.cluster.sql(&place.database, &alter);
+    let repaired = store.repair(session, None).unwrap();
+    assert_eq!(repaired.keeps_until, from);
+    assert_eq!(repaired.gives_up.len(), 1);
+    assert_eq!(repaired.backup, format!("workrail.segment_aside, number 1 of sessions/{session}"));
+    let slice = store.read(session, None).unwrap();
+    assert!(slice.health.is_healthy());
+    assert_eq!(slice.cursor.next_event_index, from);
+    let aside =
+        "SELECT count(*) FROM workrail.segment_aside WHERE convert_from(events, 'UTF8') LIKE '%EVT\\_%'";
+    assert_eq!(place.cluster.sql(&place.database, aside), "1");
+    // The same plan is recorded again, now that its keys are gone with it.
+    store.lock(session).unwrap().append(made[2].plan()).unwrap();
+    assert_eq!(open(&place.address()).read(session, None).unwrap().cursor.next_event_index, end(&made));
+}
+
+fn end(made: &[PlanParts]) -> EventIndex {
+    EventIndex::new(made.iter().map(|parts| parts.events.len() as u64).sum()).unwrap()
+}
