@@ -62,8 +62,8 @@ impl<'a> Transaction<'a> {
     }
 
     pub(crate) fn query(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Failed> {
-        let Some(client) = &mut self.client else { return Err(Failed::Busy) };
-        client.query(sql, parameters)
+        let answer = self.connection()?.query(sql, parameters);
+        self.answered(answer)
     }
 
     /// The only row, or none.
@@ -76,12 +76,24 @@ impl<'a> Transaction<'a> {
     }
 
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
-        let Some(client) = &mut self.client else { return Err(Failed::Busy) };
-        client.batch(sql)
+        let answer = self.connection()?.batch(sql);
+        self.answered(answer)
+    }
+
+    fn connection(&mut self) -> Result<&mut Connection, Failed> {
+        self.client.as_mut().ok_or_else(lost_before)
+    }
+
+    /// Gives a connection up that does not answer: the server rolls back when it notices.
+    fn answered<T>(&mut self, answer: Result<T, Failed>) -> Result<T, Failed> {
+        if answer.as_ref().is_err_and(Failed::is_lost) && self.client.take().is_some() {
+            self.pool.discard();
+        }
+        answer
     }
 
     pub(crate) fn commit(mut self) -> Result<(), Failed> {
-        let Some(mut client) = self.client.take() else { return Ok(()) };
+        let mut client = self.client.take().ok_or_else(lost_before)?;
         let committed = client.batch("COMMIT");
         match &committed {
             Ok(()) => self.pool.put(client),
@@ -106,6 +118,11 @@ impl Drop for Transaction<'_> {
             }
         }
     }
+}
+
+/// Nothing was recorded: COMMIT was not sent.
+fn lost_before() -> Failed {
+    Failed::Local("the connection to the database was lost".to_owned())
 }
 
 fn prelude(tenant: &TenantName, purpose: Purpose, limits: Limits) -> String {
