@@ -170,7 +170,8 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     let mut client = machine.client();
     let first = start(&machine, &mut client, "mend the teapot");
     let session = session_of(&advance(&mut client, &first, &format!("the password is {SECRET}")));
-    let other = session_of(&start(&machine, &mut client, "polish the kettle"));
+    let kettle = start(&machine, &mut client, "polish the kettle");
+    let other = session_of(&advance(&mut client, &kettle, "with a soft cloth"));
     client.close();
     let holding = format!(
         "SELECT (SELECT count(*) FROM workrail.segment WHERE position('{SECRET}'::bytea in events) > 0) \
@@ -185,7 +186,7 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     let dry = machine.done(&["store", "gc", "--dry-run", "--json"]).json();
     let cleaned = machine.done(&["store", "gc", "--json"]).json();
     assert_eq!(dry["freed"], cleaned["freed"], "{dry}");
-    assert_ne!(cleaned["freed"]["snapshots"]["files"], 0, "{cleaned}");
+    assert_ne!(cleaned["freed"]["blobs"]["files"], 0, "{cleaned}");
     let verified = machine.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");
     assert_eq!(verified["counts"]["sessions"], 1, "{verified}");
