@@ -16,14 +16,17 @@ use crate::wiring;
 #[derive(Debug)]
 enum Place {
     Folder(Utf8PathBuf),
-    Database(Address),
+    Database(Box<Address>),
 }
 
 impl Place {
     fn parse(text: &str) -> Result<Self, Failure> {
         if Address::is_address(text) {
             let address = Address::parse(text);
-            return address.map(Self::Database).map_err(|error| Failure::Call(format!("{error}.")));
+            return address
+                .map(Box::new)
+                .map(Self::Database)
+                .map_err(|error| Failure::Call(format!("{error}.")));
         }
         let path = Utf8Path::new(text);
         let resolved = folders::resolved(path);
