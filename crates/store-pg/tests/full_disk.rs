@@ -1,7 +1,5 @@
 //! The disk of the database is full: what cannot be recorded is refused, and what was acknowledged stays (G102).
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
