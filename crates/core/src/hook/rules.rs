@@ -80,8 +80,8 @@ pub fn pending_for(
     let confirms = asked_confirmation(workflow, pending, context) == AskedConfirmation::Confirmation
         && autonomy == Autonomy::Guided;
     let asks = workflow.step(&pending.step_id).is_some_and(|step| {
-        let keys = step.user_dependencies.iter().filter_map(question_key);
-        keys.into_iter().any(|key| context.get(key.as_str()).is_none_or(Value::is_null))
+        let mut keys = step.user_dependencies.iter().filter_map(question_key);
+        keys.any(|key| context.get(key.as_str()).is_none_or(Value::is_null))
     });
     if confirms || asks { PendingFor::Person } else { PendingFor::Agent }
 }
