@@ -129,6 +129,8 @@ fn another_tenant_finds_nothing_by_any_query() {
 fn a_transaction_without_a_tenant_sees_no_row_of_any_table_and_adds_none() {
     let Some(place) = Place::new() else { return };
     fill(&open(&place.address()), &plans(1, &[Step::AdvanceWithArtifact]));
+    let token = "INSERT INTO workrail.access_token VALUES ('here', 'tok', 'ada', 'agent', 'x', 'x', 'x')";
+    place.cluster.sql(&place.database, token);
     let sql = "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity FROM pg_class c \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relkind = 'r'";
     let mut client = postgres::Config::new()
