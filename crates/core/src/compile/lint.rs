@@ -1,6 +1,7 @@
 //! What is allowed and still probably wrong: conditions that never hold, variables that nothing sets, loops
 //! that could spin.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -234,20 +235,23 @@ pub(super) fn variables(
             }
         }
     }
-    let mut known = mentioned(source, steps, loops);
+    let read = routing::readers(steps, loops, |id| conditions.get(id));
+    let mut sought: BTreeSet<&str> = read.flat_map(|(_, reads)| reads.into_keys()).collect();
+    sought.extend(wanted.iter().map(|(_, _, root)| *root));
+    let mut known = mentioned(source, steps, loops, &sought);
     super::sets::lint(steps, loops, conditions, &known, places, report);
     set_later(source, steps, loops, conditions, places, report);
     for owner in loops {
         match &owner.control {
             LoopControl::ForEach { items, .. } => {
-                known.words.insert(items);
+                known.found.insert(items);
             }
             LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
         }
     }
     let mut said = BTreeSet::new();
     for (step, field, root) in wanted {
-        if !known.words.contains(root) && said.insert(root) {
+        if !known.has(root) && said.insert(root) {
             let near = nearest(root, known.names());
             report.push(
                 DraftDiagnostic::on(Code::UnsetVariable, &place(places, step.step_id.as_str()).key(field))
@@ -383,17 +387,27 @@ fn shared_texts(source: &Workflow) -> impl Iterator<Item = &str> {
     lists.map(String::as_str)
 }
 
-/// What the texts of a workflow mention.
+/// What the texts of a workflow mention. One pass looks for the names that somebody asks about; everything else is only
+/// needed to explain a problem, and is collected then.
 pub(super) struct Mentions<'a> {
-    pub(super) words: BTreeSet<&'a str>,
+    /// The names that are asked about and mentioned, and those that the workflow gives itself.
+    found: BTreeSet<&'a str>,
+    texts: Vec<&'a str>,
+    key_like: OnceCell<BTreeSet<&'a str>>,
     /// Every text, folded as values are compared.
-    text: String,
+    folded: OnceCell<String>,
 }
 
-impl Mentions<'_> {
+impl<'a> Mentions<'a> {
+    /// Whether the name is mentioned; it must have been asked about.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.found.contains(name)
+    }
+
     /// The words that look like keys and not like prose.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.words.iter().copied().filter(|word| {
+        let all = self.key_like.get_or_init(|| self.texts.iter().flat_map(|own| prose_words(own)).collect());
+        all.iter().chain(self.found.difference(all)).copied().filter(|word| {
             let mut rest = word.chars().skip(1);
             word.len() > 2 && rest.any(|c| c.is_ascii_uppercase() || c == '_')
         })
@@ -401,51 +415,65 @@ impl Mentions<'_> {
 
     /// Whether some text has the value.
     pub(super) fn announce(&self, value: &str) -> bool {
-        self.text.contains(&value.trim().to_lowercase())
+        self.folded
+            .get_or_init(|| self.texts.join("\n").to_lowercase())
+            .contains(&value.trim().to_lowercase())
     }
 }
 
-/// Every word outside of `{{}}`, every key that a step sets, every loop variable.
-fn mentioned<'a>(source: &'a Workflow, steps: &'a [CompiledStep], loops: &'a [CompiledLoop]) -> Mentions<'a> {
-    let mut text = String::new();
-    let mut known: BTreeSet<&str> = BTreeSet::from(["goal"]);
+/// Which of the sought names are a word outside of `{{}}`, a key that a step sets, or a loop variable.
+fn mentioned<'a>(
+    source: &'a Workflow,
+    steps: &'a [CompiledStep],
+    loops: &'a [CompiledLoop],
+    sought: &BTreeSet<&str>,
+) -> Mentions<'a> {
+    let mut found: BTreeSet<&str> = BTreeSet::from(["goal"]);
     for owner in loops {
-        known.insert(&owner.iteration_var);
+        found.insert(&owner.iteration_var);
         match &owner.control {
             LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
             LoopControl::ForEach { item_var, index_var, .. } => {
-                known.extend([item_var.as_str(), index_var]);
+                found.extend([item_var.as_str(), index_var]);
             }
         }
     }
-    let mut add = |own: &'a str| {
-        text.push_str(&own.to_lowercase());
-        text.push('\n');
-        for token in tokens(own) {
-            match token {
-                Token::Text(plain) | Token::Other { source: plain } => known.extend(words(plain)),
-                Token::Variable { .. } => {}
-            }
-        }
-    };
+    let texts = all_texts(source, steps);
+    for text in &texts {
+        found.extend(prose_words(text).filter(|word| sought.contains(word)));
+    }
+    Mentions { found, texts, key_like: OnceCell::new(), folded: OnceCell::new() }
+}
+
+/// Every text that could tell an agent about a key or a value.
+fn all_texts<'a>(source: &'a Workflow, steps: &'a [CompiledStep]) -> Vec<&'a str> {
+    let mut texts = Vec::new();
     for step in steps {
-        shown_texts(step).map(|(_, text)| text).for_each(&mut add);
+        texts.extend(shown_texts(step).map(|(_, text)| text));
         if let Some(PromptBlocks { output_required, .. }) = &step.prompt_blocks {
-            output_required.names().for_each(&mut add);
+            texts.extend(output_required.names());
         }
-        for dependency in &step.user_dependencies {
-            dependency.context_key.iter().map(|key| key.as_str()).for_each(&mut add);
-        }
-        step.sets.keys().map(|key| key.as_str()).for_each(&mut add);
-        step.functions.iter().map(|own| own.definition.as_str()).for_each(&mut add);
+        let asked = step.user_dependencies.iter().filter_map(|own| own.context_key.as_ref());
+        texts.extend(asked.chain(step.sets.keys()).map(|key| key.as_str()));
+        texts.extend(step.functions.iter().map(|own| own.definition.as_str()));
     }
-    shared_texts(source).for_each(&mut add);
-    source.functions.iter().map(|own| own.definition.as_str()).for_each(&mut add);
+    texts.extend(shared_texts(source));
+    texts.extend(source.functions.iter().map(|own| own.definition.as_str()));
     for own in &source.assessments {
-        add(&own.purpose);
-        own.dimensions.iter().flat_map(|dimension| &dimension.levels).map(String::as_str).for_each(&mut add);
+        texts.push(own.purpose.as_str());
+        texts.extend(own.dimensions.iter().flat_map(|dimension| &dimension.levels).map(String::as_str));
     }
-    Mentions { words: known, text }
+    texts
+}
+
+/// The words of a text without the variables in it.
+fn prose_words(text: &str) -> impl Iterator<Item = &str> {
+    let (plain, mixed) = if text.contains("{{") { ("", text) } else { (text, "") };
+    let around = tokens(mixed).filter_map(|token| match token {
+        Token::Text(plain) | Token::Other { source: plain } => Some(plain),
+        Token::Variable { .. } => None,
+    });
+    words(plain).chain(around.flat_map(words))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

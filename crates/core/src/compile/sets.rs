@@ -85,7 +85,7 @@ pub(super) fn lint(
         for (key, how) in reads {
             let at = decided_at(owner, steps, places);
             match declared.get(key) {
-                None if !mentioned.words.contains(key) => {
+                None if !mentioned.has(key) => {
                     if said.insert(key.to_owned()) {
                         let near = nearest(key, declared.keys().copied().chain(mentioned.names()));
                         report.push(unset(key, owner, near, &at));
