@@ -101,11 +101,10 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     };
     let caller = match known {
         Ok(caller) => caller,
-        Err(rejection) => {
-            let (why, response) = *rejection;
+        Err(why) => {
             door.metrics.refused(why);
             tracing::warn!(?why, "a request was refused");
-            return response;
+            return answer_to(why);
         }
     };
     let Caller::Member { principal, .. } = &caller else {
@@ -113,9 +112,7 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     };
     let Some(counted) = door.quotas.take(principal.token_id, Instant::now()) else {
         door.metrics.refused(Refused::Quota);
-        let reason =
-            "Too Many Requests: this token has too many requests under way, or sent too many lately\n";
-        return (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], reason).into_response();
+        return answer_to(Refused::Quota);
     };
     // Nothing behind this needs the token, so nothing behind it can log it.
     request.headers_mut().remove(header::AUTHORIZATION);
@@ -126,42 +123,49 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     answered
 }
 
-/// Why a request is not let in, and what it is answered.
-type Rejection = (Refused, Response);
-
 impl Door {
     /// The token of a request that names this server.
-    fn token(&self, request: &Request) -> Result<String, Box<Rejection>> {
-        let forbidden = |reason: &'static str| (StatusCode::FORBIDDEN, reason).into_response();
+    fn token(&self, request: &Request) -> Result<String, Refused> {
         check_names(&self.names, request.uri(), request.headers()).map_err(|refused| match refused {
-            AdmissionError::Host | AdmissionError::Secret => {
-                Box::new((Refused::Host, forbidden("Forbidden: the Host header does not name this server\n")))
-            }
-            AdmissionError::Origin => Box::new((
-                Refused::Origin,
-                forbidden("Forbidden: the Origin header is not this server's own\n"),
-            )),
+            AdmissionError::Host | AdmissionError::Secret => Refused::Host,
+            AdmissionError::Origin => Refused::Origin,
         })?;
-        bearer(request.headers()).map(str::to_owned).ok_or_else(stranger)
+        bearer(request.headers()).map(str::to_owned).ok_or(Refused::Token)
     }
 
-    async fn caller(&self, token: String) -> Result<Caller, Box<Rejection>> {
+    async fn caller(&self, token: String) -> Result<Caller, Refused> {
         let members = Arc::clone(&self.members);
         match spawn_blocking(move || members.caller(&token)).await {
             Ok(Ok(caller)) => Ok(caller),
-            Ok(Err(NotLetIn::Stranger)) => Err(stranger()),
-            Ok(Err(NotLetIn::Unavailable)) | Err(_) => {
-                let reason = "Service Unavailable: the store does not answer\n";
-                Err(Box::new((Refused::Store, (StatusCode::SERVICE_UNAVAILABLE, reason).into_response())))
-            }
+            Ok(Err(NotLetIn::Stranger)) => Err(Refused::Token),
+            Ok(Err(NotLetIn::Unavailable)) | Err(_) => Err(Refused::Store),
         }
     }
 }
 
-fn stranger() -> Box<Rejection> {
-    let reason = "Unauthorized: send the header `Authorization: Bearer TOKEN`. An administrator makes tokens with \
-                  `workrail team token create`.\n";
-    Box::new((Refused::Token, unauthorized(reason)))
+/// What somebody who is not let in is told.
+fn answer_to(refused: Refused) -> Response {
+    match refused {
+        Refused::Host => {
+            (StatusCode::FORBIDDEN, "Forbidden: the Host header does not name this server\n").into_response()
+        }
+        Refused::Origin => {
+            (StatusCode::FORBIDDEN, "Forbidden: the Origin header is not this server's own\n").into_response()
+        }
+        Refused::Token => unauthorized(
+            "Unauthorized: send the header `Authorization: Bearer TOKEN`. An administrator makes tokens with \
+             `workrail team token create`.\n",
+        ),
+        Refused::Quota => {
+            let reason =
+                "Too Many Requests: this token has too many requests under way, or sent too many lately\n";
+            (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], reason).into_response()
+        }
+        Refused::Store => {
+            (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: the store does not answer\n")
+                .into_response()
+        }
+    }
 }
 
 /// Serves until the process gets a signal to end, and what is under way is answered. `listening` gets the address once
