@@ -309,7 +309,7 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
     let problems = home.run(&["workflow", "list", "--problems"]);
     assert_eq!(problems.code, 1);
     let files: Vec<&str> = problems.out.lines().filter(|line| !line.starts_with(' ')).collect();
-    assert_eq!(files, ["plugin acme/core.json (wr.small_change)", "git team/core.json (wr.small_change)"]);
+    assert_eq!(files, ["plugin acme/core.json (wr.mine)", "git team/core.json (wr.small_change)"]);
     let table = home.done(&["workflow", "list"]).out;
     let row = table.lines().find(|line| line.starts_with("team.same")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..3], ["team.same", "Git", "git"]);
