@@ -7,7 +7,7 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// Commands that look, as they are called. They may find nothing, and must leave nothing.
-const LOOKING: [&str; 34] = [
+const LOOKING: [&str; 35] = [
     "status",
     "show amber-falcon",
     "log amber-falcon",
@@ -35,6 +35,7 @@ const LOOKING: [&str; 34] = [
     "store repair --dry-run",
     "store keys show",
     "store passkeys show",
+    "team token list",
     "install --list",
     "setup completions bash",
     "config list",
@@ -45,7 +46,7 @@ const LOOKING: [&str; 34] = [
 ];
 
 /// Commands that change something, ask for something that is not there, or go on until they are ended.
-const CHANGING: [&str; 35] = [
+const CHANGING: [&str; 40] = [
     "watch",
     "approve",
     "reject",
@@ -67,6 +68,7 @@ const CHANGING: [&str; 35] = [
     "session import",
     "session prefs set",
     "store backup",
+    "store copy",
     "store restore",
     "store gc",
     "store repair",
@@ -74,6 +76,8 @@ const CHANGING: [&str; 35] = [
     "store keys new",
     "store keys rotate",
     "store passkeys reset",
+    "team token create",
+    "team token revoke",
     "uninstall",
     "plugin render",
     "setup man",
@@ -81,6 +85,8 @@ const CHANGING: [&str; 35] = [
     "config edit",
     "demo",
     "mcp",
+    "serve",
+    "hook",
 ];
 
 /// The names of the commands in a help text.

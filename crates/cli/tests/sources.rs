@@ -311,7 +311,7 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
     let files: Vec<&str> = problems.out.lines().filter(|line| !line.starts_with(' ')).collect();
     assert_eq!(files, ["plugin acme/core.json (wr.mine)", "git team/core.json (wr.small_change)"]);
     let table = home.done(&["workflow", "list"]).out;
-    let row = table.lines().find(|line| line.starts_with("team.same")).unwrap();
+    let row = table.lines().find(|line| line.trim_start().starts_with("team.same")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..3], ["team.same", "Git", "git"]);
     let agent = home.client().call("list_workflows", json!({})).text;
     assert!(agent.contains("- team.same · Git (git, "), "{agent}");
