@@ -1,4 +1,4 @@
-//! `workrail hook` through the real binary, with a real server beside it: what a chat is told, and that nothing stops a host (G108, G109).
+//! `workrail hook` through the real binary, with a real server beside it: what a chat gets, and that nothing stops a host (G108, G109).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
