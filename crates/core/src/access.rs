@@ -1,9 +1,5 @@
 //! What a role may do, and whether a token is good: the only table of rights (G113).
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256 as Sha256Hash;
-use workrail_model::id::AccessTokenId;
-use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::team::{AccessToken, Act, PresentedToken, Principal, Role};
 use workrail_model::time::Timestamp;
 
@@ -61,41 +57,9 @@ fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     a.iter().zip(b).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b))) == 0
 }
 
-/// What a browser is given for a token, so that the token itself is in no cookie: `ID.SECONDS.MAC`. Every server with the
-/// keys of the store accepts it until it expires or the token does (G115).
-pub fn login(keyring: &Keyring, token: AccessTokenId, until_epoch_s: u64) -> String {
-    let said = format!("{token}.{until_epoch_s}");
-    let mac = data_encoding::BASE64URL_NOPAD.encode(&seal(&keyring.current, "login", &said));
-    format!("{said}.{mac}")
-}
-
-/// The token that a login was made for; `None` for anything that no key of this store made, or that is too old.
-pub fn logged_in(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<AccessTokenId> {
-    let (said, mac) = text.rsplit_once('.')?;
-    let mac: [u8; 32] = data_encoding::BASE64URL_NOPAD.decode(mac.as_bytes()).ok()?.try_into().ok()?;
-    let is_ours = keyring.in_order().any(|key| same(&seal(key, "login", said), &mac));
-    let (token, until) = said.split_once('.').filter(|_| is_ours)?;
-    let until: u64 = until.parse().ok()?;
-    AccessTokenId::parse(token).ok().filter(|_| now_epoch_s < until)
-}
-
-/// What the forms of a login carry: known to the pages that it was shown, and in no cookie.
-pub fn form_token(keyring: &Keyring, login: &str) -> [u8; 32] {
-    seal(&keyring.current, "form", login)
-}
-
-fn seal(key: &SigningKey, purpose: &str, said: &str) -> [u8; 32] {
-    // HMAC takes keys of any length, so that no length can be refused.
-    let mut mac = Hmac::<Sha256Hash>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
-    mac.update(b"workrail/team/");
-    mac.update(purpose.as_bytes());
-    mac.update(b"/");
-    mac.update(said.as_bytes());
-    mac.finalize().into_bytes().into()
-}
-
 #[cfg(test)]
 mod tests {
+    use workrail_model::id::AccessTokenId;
     use workrail_model::name::PrincipalName;
     use workrail_model::team::AccessSecret;
 
@@ -145,22 +109,5 @@ mod tests {
         assert_eq!(check(&sent, None, &during), Err(TokenRefusal::Unknown));
         let other = PresentedToken { secret: AccessSecret::new([3; 32]), ..sent };
         assert_eq!(check(&other, Some(&stored), &during), Err(TokenRefusal::Unknown));
-    }
-
-    #[test]
-    fn a_login_is_good_with_the_keys_that_made_it_until_its_time() {
-        let keys = |n| Keyring { current: SigningKey::new([n; 32]), previous: None };
-        let token = AccessTokenId::from_bits([1; 10]);
-        let login = login(&keys(1), token, 1000);
-        assert_eq!(logged_in(&keys(1), &login, 999), Some(token));
-        assert_eq!(logged_in(&keys(1), &login, 1000), None, "too late");
-        assert_eq!(logged_in(&keys(2), &login, 999), None, "other keys");
-        let rotated = keys(1).rotated(SigningKey::new([2; 32]));
-        assert_eq!(logged_in(&rotated, &login, 999), Some(token), "one rotation");
-        let later = login.replace(".1000.", ".9999.");
-        for forged in ["", "..", &later, &login[1..], &format!("{login}A")] {
-            assert_eq!(logged_in(&keys(1), forged, 999), None, "{forged:?}");
-        }
-        assert_ne!(form_token(&keys(1), &login), form_token(&keys(1), &later));
     }
 }
