@@ -307,7 +307,7 @@ impl<'a> Group<'a> {
             let is_restored = now.is_some() && now == was;
             let has_grown = name == "manifest.jsonl"
                 && now.as_ref().zip(was.as_ref()).is_some_and(|(now, was)| now.starts_with(was));
-            let is_applied = name == "control.json" && command.name.starts_with("advance");
+            let is_applied = self.is_applied(command, path);
             let digest = name.trim_end_matches(".json");
             let is_garbage =
                 command.name == "gc" && digest.len() == 64 && !self.template.referrers.contains_key(digest);
@@ -316,6 +316,19 @@ impl<'a> Group<'a> {
             }
         }
         found
+    }
+
+    /// Whether it is what this command is there to take away.
+    fn is_applied(&self, command: &Command, path: &Path) -> bool {
+        let apart = Path::new("sessions").join(&self.template.apart.session);
+        match command.name.split(' ').next().unwrap_or_default() {
+            // Observations are taken into the log with the step.
+            "advance" => path.ends_with("control.json") || path.starts_with("observed"),
+            "unkeep" => path.ends_with("keep"),
+            "delete" => path.starts_with(apart),
+            "install" | "uninstall" => path.starts_with("clients"),
+            _ => false,
+        }
     }
 
     fn events_at_least(&self, home: &Home, expected: usize) -> Option<String> {

@@ -370,7 +370,7 @@ impl<'a> Case<'a> {
             (_, "verify") => self.verify_verdict(truth, answer),
             (_, "doctor") => self.doctor_verdict(answer),
             (_, "keys") => Vec::new(),
-            (_, "backup") => self.backup_verdict(answer),
+            (_, "backup" | "copy") => self.backup_verdict(answer),
             (About::Session(session), _) if self.is_sound(session) => {
                 match answer.end == End::Done || self.may_refuse(command, answer) {
                     true => Vec::new(),
