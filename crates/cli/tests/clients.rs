@@ -319,7 +319,7 @@ fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_ro
     let mut server = Piped::start(&home);
     assert!(warned(&server.ask(&stateless(1, "tools/call", list.clone()))));
     server.close();
-    // Whoever starts a server on pipes starts it where it works, and one that names the project needs no note.
+    // A client that starts a server on pipes starts it where it works, and one that names the project needs no note.
     assert!(!warned(&opened(&home).ask(&call(1, "list_workflows", &json!({})))));
     assert!(!warned(&Piped::start(&named).ask(&stateless(1, "tools/call", list))));
 }

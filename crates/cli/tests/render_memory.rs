@@ -67,7 +67,7 @@ fn names_the_variable(reply: &ToolReply, step: &str) {
     assert!(message.contains(&format!("`{step}`")) && message.contains("{{b}}"), "{message}");
 }
 
-/// A bundle of a run that waits at `show`, in which somebody enlarged the value that was recorded.
+/// A bundle of a run that waits at `show`, in which an attacker enlarged the value that was recorded.
 fn enlarged(home: &Home, session: &str) -> String {
     home.done(&["session", "export", session, "-o", "bundle.json"]);
     let path = home.project().join("bundle.json");
