@@ -2,8 +2,8 @@
 
 use super::{
     AgentFormat, CommandFormat, Content, HookEvent, HookShape, Row, RulesFormat, SECONDS, SECONDS_NAMED,
-    Shape, Switch, Version, agent, command, config, desktop, home, hooks, http, on, project, rules, server,
-    shared, user,
+    Shape, Switch, Version, agent, command, desktop, home, hooks, http, on, project, rules, server, shared,
+    user,
 };
 use crate::clients::Part::{Agents, Commands, Hooks, Instructions, Server};
 use crate::clients::texts::{Agent, Command};
