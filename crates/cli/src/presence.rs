@@ -32,7 +32,7 @@ pub(crate) enum Recorded {
     Nothing,
 }
 
-/// Checks that somebody can be asked here. `what` begins the refusal: "Approving".
+/// Checks that a person can be asked here. `what` begins the refusal: "Approving".
 pub(crate) fn requester<S: Store>(
     engine: &Engine<S>,
     what: &str,
@@ -96,7 +96,7 @@ pub(crate) fn descent_among<S: Store>(
 }
 
 /// Whether it can be told for certain that we do not descend from the program that started this server: one on HTTP
-/// was started by somebody else than its agents, and a parent that ended or is in another container is not seen.
+/// was not started by its agents, and a parent that ended or is in another container is not seen.
 fn can_be_compared(server: &ServerRecord) -> bool {
     match server.transport {
         Transport::Stdio => server.parent.is_some_and(processes::is_visible),

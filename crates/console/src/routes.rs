@@ -296,7 +296,7 @@ impl Served {
         }
     }
 
-    /// The parts of the editor that change while somebody types.
+    /// The parts of the editor that change while the user types.
     async fn check_text(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         match blocking(move || edit::typed(&console, key, &form).map(|editor| pages::edit_fragments(&editor)))

@@ -240,7 +240,7 @@ impl<S: Store> Engine<S> {
         Self { shared, caller: Caller::Owner(None) }
     }
 
-    /// The same store and the same caches, on behalf of somebody else.
+    /// The same store and the same caches, on behalf of another actor.
     pub fn acting_as(&self, caller: Caller) -> Self {
         Self { shared: Arc::clone(&self.shared), caller }
     }

@@ -28,7 +28,7 @@ const SECONDS_MAX: &str = "60";
 /// Private memory of one command; an idle server takes a few MB.
 const DATA_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// Whom the program runs as.
+/// The user that the program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     /// The user who runs the tests.

@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
     let mut wanted = Wanted { extent: Extent::Short, filter, limit: arguments.limit };
-    // Whoever narrows the list looks for something; then nothing is left out but what is asked for.
+    // A user who narrows the list looks for something; then nothing is left out but what is asked for.
     if arguments.all || wanted.is_narrowed() {
         wanted.extent = Extent::Whole;
     }

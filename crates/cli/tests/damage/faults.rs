@@ -14,8 +14,8 @@ use serde_json::Value;
 use workrail_testkit::home::{Home, User};
 
 use crate::commands::{About, Answer, Command, Effect, End, commands};
+use crate::differences::short;
 use crate::matrix::scratch;
-use crate::oracle::short;
 use crate::template::Template;
 use crate::tree::{self, Tree};
 

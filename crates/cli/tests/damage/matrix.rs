@@ -11,8 +11,9 @@ use workrail_testkit::home::{Home, User};
 
 use crate::commands::{About, Answer, Call, Command, Compare, Effect, End, commands};
 use crate::damages::{self, Damage, FOREIGN};
+use crate::differences::short;
 use crate::files::{Role, Target, targets};
-use crate::oracle::{Case, short};
+use crate::oracle::Case;
 use crate::template::Template;
 use crate::tree::{self, Tree};
 

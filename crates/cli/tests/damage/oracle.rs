@@ -1,16 +1,16 @@
 //! What must hold in a cell, computed from the undamaged store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 use workrail_testkit::home::Home;
 
 use crate::commands::{About, Answer, Command, Compare, Effect, End};
 use crate::damages::Damage;
+use crate::differences::{first_difference, is_same_but_for_titles, parts_of, short};
 use crate::files::{Role, Target};
 use crate::template::Template;
+use crate::usable::{is_same_keyring, is_well_formed_secret, only_last_group_is_lost};
 
 /// Words by which an answer says that not all is well.
 const LABELS: [&str; 9] = [
@@ -456,103 +456,4 @@ impl<'a> Case<'a> {
             (_, false) => vec![format!("doctor does not name the damage: {}", short(&answer.said))],
         }
     }
-}
-
-/// Every object that says it is of this session.
-fn parts_of(session: &str, value: &Value) -> Value {
-    fn collect(session: &str, value: &Value, found: &mut Vec<Value>) {
-        match value {
-            Value::Object(members) if members.get("sessionId").is_some_and(|id| id == session) => {
-                found.push(value.clone());
-            }
-            Value::Object(members) => members.values().for_each(|member| collect(session, member, found)),
-            Value::Array(items) => items.iter().for_each(|item| collect(session, item, found)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    let mut found = Vec::new();
-    collect(session, value, &mut found);
-    Value::Array(found)
-}
-
-/// Where a title cannot be read, the id of the step in its place is answer enough.
-fn is_same_but_for_titles(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Object(left), Value::Object(right)) => {
-            let id = right.get("stepId").or_else(|| right.get("id"));
-            left.len() == right.len()
-                && left.iter().all(|(name, member)| match right.get(name) {
-                    Some(other) if name == "title" && Some(other) == id => true,
-                    Some(other) => is_same_but_for_titles(member, other),
-                    None => false,
-                })
-        }
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len()
-                && left.iter().zip(right).all(|(member, other)| is_same_but_for_titles(member, other))
-        }
-        _ => old == new,
-    }
-}
-
-/// The first place where two values differ.
-fn first_difference(old: &Value, new: &Value, at: &str) -> String {
-    match (old, new) {
-        (Value::Object(left), Value::Object(right)) => {
-            let mut names = left.keys().chain(right.keys());
-            let name = names.find(|name| left.get(*name) != right.get(*name));
-            match name {
-                Some(name) => first_difference(&old[name], &new[name], &format!("{at}/{name}")),
-                None => at.to_owned(),
-            }
-        }
-        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            let index = (0..left.len()).find(|index| left[*index] != right[*index]).unwrap_or(0);
-            first_difference(&left[index], &right[index], &format!("{at}/{index}"))
-        }
-        _ => format!("{at}: {} became {}", short(&old.to_string()), short(&new.to_string())),
-    }
-}
-
-/// Enough of a text to see what it is about.
-pub(crate) fn short(text: &str) -> String {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    flat.chars().take(260).collect()
-}
-
-/// Whether the keyring is a plain file with the same keys, whatever is between them.
-fn is_same_keyring(template: &Template, target: &Target, home: &Home) -> bool {
-    let keys = |root: &Path| -> Option<Value> {
-        let path = root.join(&target.path);
-        let is_small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 4096);
-        is_small.then(|| fs::read(path).ok())?.and_then(|bytes| serde_json::from_slice(&bytes).ok())
-    };
-    keys(home.root()).is_some_and(|found| Some(found) == keys(template.home.root()))
-}
-
-/// Whether this could be the secret of the HTTP transport. That it is another one nobody can see.
-fn is_well_formed_secret(target: &Target, home: &Home) -> bool {
-    let path = home.root().join(&target.path);
-    let Ok(found) = fs::symlink_metadata(&path) else { return true };
-    let of_secret = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    found.is_file()
-        && found.len() < 4096
-        && fs::read_to_string(path)
-            .is_ok_and(|text| text.trim_end().len() == 43 && text.trim_end().chars().all(of_secret))
-}
-
-/// Whether the manifest is what an interrupted write of its last group leaves.
-fn only_last_group_is_lost(template: &Template, target: &Target, home: &Home) -> bool {
-    let path = home.root().join(&target.path);
-    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 1 << 20) {
-        return false;
-    }
-    let (whole, left) = (fs::read(template.home.root().join(&target.path)).unwrap(), fs::read(path).unwrap());
-    let text = String::from_utf8_lossy(&whole).into_owned();
-    let last_group = text.rfind("{\"bytes\":").unwrap();
-    left.len() >= last_group
-        && left.len() <= whole.len()
-        && left[..last_group] == whole[..last_group]
-        && left[last_group..].iter().zip(&whole[last_group..]).all(|(new, old)| new == old || *new == 0)
-        && left != whole
 }

@@ -36,7 +36,7 @@ pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
     Page { title: format!("Edit {}", editor.file.about.reference), parts }
 }
 
-/// What changes while somebody types: the line numbers, and what the compiler says.
+/// What changes while the user types: the line numbers, and what the compiler says.
 pub(crate) fn fragments(editor: &Editor) -> Markup {
     html! {
         (numbers(editor))
@@ -183,7 +183,7 @@ fn tally(errors: usize, others: usize) -> String {
     }
 }
 
-/// The plan and the prompt at the cursor. While somebody types, most texts have errors: the script then keeps what the
+/// The plan and the prompt at the cursor. While the user types, most texts have errors: the script then keeps what the
 /// last text without any gave.
 fn plan(editor: &Editor) -> Markup {
     html! {

@@ -58,7 +58,7 @@ impl RowFilter {
 /// How much of the list is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// What somebody reads: all that needs a person, the newest runs in progress and the newest finished ones.
+    /// What a person reads first: all that needs a person, the newest runs in progress and the newest finished ones.
     #[default]
     Short,
     /// Every unfinished run and the newest finished ones.

@@ -15,7 +15,7 @@ use crate::{Engine, Question, Store, Waiting};
 /// What is told of notes that wait for a decision.
 const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
 
-/// The store as somebody who comes back to it wants to see it.
+/// The store as a user who comes back to it wants to see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -89,7 +89,7 @@ impl<S: Store> Engine<S> {
                 Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => {}
             }
         }
-        // The order of the console: nothing new moves above what somebody reads.
+        // The order of the console: nothing new moves above what the user is reading.
         needs_you.sort_by_key(|own| match own.run.stage {
             Stage::WaitsForPerson => (0, own.run.activity),
             Stage::NotesOnly

@@ -191,7 +191,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         })
     }
 
-    /// A target that somebody else uses is not written to.
+    /// A target that holds another store is not written to.
     fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), Refused> {
         let known: BTreeMap<SessionId, &Relation> =
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
@@ -250,7 +250,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         if let Relation::Behind(end) = relation {
             was_kept = self.target.is_kept(session);
             self.target.unkeep(session).map_err(error::upkeep)?;
-            // Only while it ends where it was compared: whoever wrote to it since keeps it.
+            // Only while it ends where it was compared: a session that was written to since is kept.
             self.target.remove(session, Some(end)).map_err(error::upkeep)?;
         }
         let mut staged = self.target.stage(session).map_err(failed)?;

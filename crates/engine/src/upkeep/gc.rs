@@ -177,7 +177,7 @@ struct JudgedStore {
 }
 
 impl CleanupReport {
-    /// What was shown, for whoever agrees to it later.
+    /// What was shown, for the user who agrees to it later.
     pub fn plan(&self) -> CleanupPlan {
         CleanupPlan::of(&self.ttl, self.removed.iter().map(|own| own.session_id))
     }
@@ -234,7 +234,7 @@ impl<S: Store + Upkeep> Engine<S> {
         self.clean_up_unless(ttl, mode, watch, |_| Ok(()))
     }
 
-    /// The same for real, only if exactly what somebody agreed to would go: it cannot be brought back.
+    /// The same for real, only if exactly what the user agreed to would be deleted: it cannot be brought back.
     pub fn clean_up_as_planned(
         &self,
         ttl: Ttl,
