@@ -212,9 +212,8 @@ fn in_hosts(template: &Template) -> Vec<Command> {
         signs: false,
         call: Call::Hook(event, input),
     };
-    let change = |name, arguments: &[&str]| {
-        program(name, Writes, About::Elsewhere, Compare::Success, arguments)
-    };
+    let change =
+        |name, arguments: &[&str]| program(name, Writes, About::Elsewhere, Compare::Success, arguments);
     vec![
         hook("hook, turn ends", "Stop", json!({ "stop_hook_active": false, "background_tasks": [] })),
         hook("hook, chat resumed", "SessionStart", json!({ "source": "resume" })),

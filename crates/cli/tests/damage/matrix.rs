@@ -80,14 +80,14 @@ fn try_cells(figure: &str, checkpoints: usize, is_wanted: &dyn Fn(&Target) -> bo
         for (d, damage) in
             damages::ALL.into_iter().enumerate().filter(|(_, damage)| damage.fits(target, &template.home))
         {
+            let name = |command: &Command| format!("{} / {} / {}", target.name, damage.name(), command.name);
             let chosen: Vec<&Command> = commands
                 .iter()
                 .enumerate()
-                .filter(|(c, _)| is_chosen(t, d, *c))
+                .filter(|(c, command)| is_chosen(t, d, *c) && name(command).contains(&only))
                 .map(|(_, command)| command)
                 .collect();
-            let name = format!("{} / {}", target.name, damage.name());
-            if !chosen.is_empty() && name.contains(&only) {
+            if !chosen.is_empty() {
                 groups.push((target, damage, chosen));
             }
         }
@@ -325,6 +325,7 @@ impl<'a> Group<'a> {
         match command.name.split(' ').next().unwrap_or_default() {
             // Observations are taken into the log with the step.
             "advance" => path.ends_with("control.json") || path.starts_with("observed"),
+            "hook," => path.starts_with("observed"),
             "unkeep" => path.ends_with("keep"),
             "delete" => path.starts_with(apart),
             "install" | "uninstall" => path.starts_with("clients"),
