@@ -24,7 +24,7 @@ pub(crate) struct Requester {
 
 /// What the record will say about who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recorded {
+pub(crate) enum OriginRecord {
     /// How it was given, and whether the process descends from a server's parent.
     Descent,
     /// Only that it came from the command line.
@@ -36,7 +36,7 @@ pub(crate) enum Recorded {
 pub(crate) fn requester<S: Store>(
     engine: &Engine<S>,
     what: &str,
-    recorded: Recorded,
+    recorded: OriginRecord,
 ) -> Result<Requester, Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Environment(format!(
@@ -46,9 +46,11 @@ pub(crate) fn requester<S: Store>(
     let (requester, warning) = descent(engine, what)?;
     if let Some(whose) = warning {
         let record = match recorded {
-            Recorded::Descent => "This is recorded with the decision.",
-            Recorded::CommandLine => "The record will only say that the change came from the command line.",
-            Recorded::Nothing => "This is not recorded.",
+            OriginRecord::Descent => "This is recorded with the decision.",
+            OriginRecord::CommandLine => {
+                "The record will only say that the change came from the command line."
+            }
+            OriginRecord::Nothing => "This is not recorded.",
         };
         output::notice(&format!(
             "warning: this terminal was started by {whose}. The agent can use such a terminal as well. {record}"

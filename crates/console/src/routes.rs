@@ -283,7 +283,7 @@ impl Served {
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         let answered = blocking(move || {
             let editor = edit::carry_out(&console, key, &asked)?;
-            Ok((matches!(editor.shown, edit::Shown::Saved), pages::edit_page(&console, &editor)))
+            Ok((matches!(editor.shown, edit::EditResult::Saved), pages::edit_page(&console, &editor)))
         });
         match answered.await {
             Ok((true, _)) => see_other(&target.address_after(Done::Saved)),

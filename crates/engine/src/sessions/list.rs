@@ -8,7 +8,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::session_store::StampDepth;
 
-use super::Heard;
+use crate::ProgressSink;
 use crate::cards::SessionSummaries;
 use crate::gate::Reading;
 use crate::{Engine, Store};
@@ -19,8 +19,12 @@ const LOOKED_AT_CLOSELY: usize = 500;
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
-    pub fn sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        self.reading().list_sessions(wanted, heard)
+    pub fn sessions(
+        &self,
+        wanted: &Wanted,
+        progress: ProgressSink<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        self.reading().list_sessions(wanted, progress)
     }
 }
 
@@ -30,8 +34,12 @@ fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
 }
 
 impl Reading<'_> {
-    fn list_sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        let mut known = self.cards_at(StampDepth::Manifest, heard)?;
+    fn list_sessions(
+        &self,
+        wanted: &Wanted,
+        progress: ProgressSink<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        let mut known = self.cards_at(StampDepth::Manifest, progress)?;
         let mut looked_at = BTreeSet::new();
         let mut list = loop {
             let list = arrange(known.rows(), wanted);

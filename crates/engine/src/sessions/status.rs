@@ -3,13 +3,14 @@
 use serde::Serialize;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{Extent, Wanted};
+use workrail_core::overview::{ListLength, Wanted};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::text::truncate_with_marker;
 
-use super::{Attention, DamagedRow, Heard, RunRow, SessionsList, Stage};
+use super::{Attention, DamagedRow, RunRow, SessionsList, Stage};
+use crate::ProgressSink;
 use crate::{Engine, Question, Store, Waiting};
 
 /// What is told of notes that wait for a decision.
@@ -73,8 +74,8 @@ pub struct OpenQuestion {
 
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
-    pub fn status(&self, heard: Heard<'_>) -> Result<Status, Box<ErrorEnvelope>> {
-        Ok(self.status_in(&self.sessions(&Wanted::all_of(Extent::Unfinished), heard)?))
+    pub fn status(&self, progress: ProgressSink<'_>) -> Result<Status, Box<ErrorEnvelope>> {
+        Ok(self.status_in(&self.sessions(&Wanted::all_of(ListLength::Unfinished), progress)?))
     }
 
     /// The same from a list that was read already.

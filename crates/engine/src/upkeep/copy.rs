@@ -23,7 +23,8 @@ use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
 use super::backup::CopyProblem;
 use super::content::attachment;
-use super::{Mode, Watch, told};
+use super::{Mode, told};
+use crate::ProgressSink;
 use crate::{Store, error};
 
 /// Problems told in full; the rest is counted.
@@ -106,7 +107,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     source: &S,
     target: &S,
     options: StoreCopyOptions,
-    watch: Watch<'_>,
+    watch: ProgressSink<'_>,
 ) -> Result<StoreCopySummary, Refused> {
     let sessions = source.sessions().map_err(failed)?;
     let mut copier =
