@@ -16,6 +16,7 @@ mod connection;
 mod content;
 mod control;
 mod error;
+mod index;
 mod inspect;
 mod keys;
 mod log;
