@@ -13,5 +13,6 @@ pub mod mcp_client;
 pub mod memory;
 pub mod monitor;
 pub mod postgres;
+pub mod tls;
 pub mod volatile;
 pub mod wire;
