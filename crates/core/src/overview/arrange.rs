@@ -83,7 +83,7 @@ impl Wanted {
 
     /// How many of the newest runs of each stage the list is made of; `None` when any run may be in it.
     pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
-        if self.extent != Extent::Short || !self.filter.is_empty() {
+        if self.extent != ListLength::Short || !self.filter.is_empty() {
             return None;
         }
         let count = |stage: Stage| match stage {
