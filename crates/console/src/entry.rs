@@ -13,9 +13,10 @@ use tokio::time::timeout;
 use workrail_model::keyring::HttpSecret;
 use workrail_model::team::Principal;
 
+use crate::asset::asset;
 use crate::guard::{LOGIN_PATH, OPEN_PATH, Refusal};
 use crate::pages;
-use crate::routes::{BODY_WAIT, Door, asset, open_address, own_page, page, refused, see_other};
+use crate::routes::{BODY_WAIT, Door, open_address, own_page, page, refused, see_other};
 use crate::state::{Console, Member, Visitor};
 use crate::target::Query;
 use crate::use_cases::UseCases;

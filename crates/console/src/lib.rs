@@ -8,6 +8,7 @@
 //! `live` sends what changed, `routes` puts them together.
 
 mod administration;
+mod asset;
 mod changes;
 mod edit;
 mod entry;

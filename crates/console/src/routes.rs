@@ -15,20 +15,18 @@ use maud::Markup;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use workrail_engine::SessionOrRun;
-use workrail_engine::html::STYLE;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::administration::Administration;
+use crate::asset::asset;
 use crate::changes::{self, Change, Changed};
 use crate::edit;
 use crate::entry::{self, Attempt, Logins};
 use crate::files::{self, FileKind};
 use crate::forms::{self, Action, Managed, SessionAction};
-use crate::guard::{
-    ASSETS, Admission, Guard, HEADERS, OPEN_PATH, Refusal, Secrets, TeamSite, Theme, origin_of,
-};
+use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Refusal, Secrets, TeamSite, Theme, origin_of};
 use crate::held::HELD_FOR;
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
@@ -52,33 +50,6 @@ const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const BUNDLE_WAIT: Duration = Duration::from_secs(60);
 /// Where a request that is no form has the token. No foreign page can send this header without being asked for leave.
 const TOKEN_HEADER: &str = "x-workrail-token";
-
-const OWN_STYLE: &str = include_str!("assets/console.css");
-const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
-
-/// A file of ours that a page loads, by its name beneath `/assets/`.
-fn asset_named(name: &str) -> Option<(&'static str, String)> {
-    let script = |text: &'static str| (JAVASCRIPT, text.to_owned());
-    Some(match name {
-        "console.css" => ("text/css; charset=utf-8", format!("{STYLE}\n{OWN_STYLE}")),
-        "console.js" => script(include_str!("assets/console.js")),
-        "live.js" => script(include_str!("assets/live.js")),
-        "keys.js" => script(include_str!("assets/keys.js")),
-        "decide.js" => script(include_str!("assets/decide.js")),
-        "prepare.js" => script(include_str!("assets/prepare.js")),
-        "pan.js" => script(include_str!("assets/pan.js")),
-        "passkey.js" => script(include_str!("assets/passkey.js")),
-        "edit.js" => script(include_str!("assets/edit.js")),
-        "notify.js" => script(include_str!("assets/notify.js")),
-        "icon.svg" => ("image/svg+xml", include_str!("assets/icon.svg").to_owned()),
-        _ => return None,
-    })
-}
-
-pub(crate) fn asset(path: &str) -> Option<Response> {
-    let (media_type, text) = path.strip_prefix(ASSETS).and_then(asset_named)?;
-    Some(([(header::CONTENT_TYPE, media_type)], text).into_response())
-}
 
 /// What the requests to a listener share.
 #[derive(Clone)]
