@@ -7,10 +7,10 @@ use std::sync::Arc;
 use camino::Utf8PathBuf;
 use clap::Args;
 use workrail_console::{Environment, LoggedIn, Logins, NotLoggedIn, TeamSite, team_router};
-use workrail_engine::AccessRefusal;
+use workrail_engine::{AccessRefusal, AppendCounts};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
-use workrail_mcp::metrics::Metrics;
+use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
 use workrail_mcp::team::{self, Members, NotLetIn};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
@@ -22,10 +22,12 @@ use workrail_model::server::Transport;
 use workrail_model::team::Caller;
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
+use workrail_store_pg::PoolUse;
 
 use crate::console::{fresh_secret, told};
 use crate::outcome::{self, Failure, Format};
 use crate::serve::{Served, served};
+use crate::store::AnyStore;
 use crate::wiring::AnyEngine;
 use crate::{output, settings, version};
 
@@ -176,10 +178,10 @@ pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
 fn serve(site: &Site) -> Result<(), Failure> {
     let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
-    let (served, _store) = served(Transport::Http)?;
+    let (served, store) = served(Transport::Http)?;
     let served: Arc<Served> = Arc::new(served.remote(Arc::clone(&metrics)));
     let engine = served.engine().clone();
-    let members = Arc::new(TeamMembers { engine: engine.clone() });
+    let members = Arc::new(TeamMembers { engine: engine.clone(), store });
     let ended = team::serve(
         site.listen,
         tls,
@@ -202,6 +204,7 @@ fn serve(site: &Site) -> Result<(), Failure> {
 
 struct TeamMembers {
     engine: AnyEngine,
+    store: Arc<AnyStore>,
 }
 
 /// Whether the store answered that somebody is not known, or did not answer.
@@ -281,5 +284,17 @@ impl Members for TeamMembers {
 
     fn is_ready(&self) -> bool {
         self.engine.is_ready()
+    }
+
+    fn numbers(&self) -> StoreNumbers {
+        let AppendCounts { appends, conflicts } = self.engine.append_counts();
+        let pools = match &*self.store {
+            AnyStore::Directory(_) => Vec::new(),
+            AnyStore::Database { shared, .. } => {
+                let shown = |PoolUse { name, size, used, waits }| PoolNumbers { name, size, used, waits };
+                shared.pools().map(shown).to_vec()
+            }
+        };
+        StoreNumbers { appends, conflicts, pools }
     }
 }
