@@ -1,6 +1,8 @@
 //! Coming in with a token, and having to go (G125).
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
 
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -138,4 +140,59 @@ fn every_server_of_a_store_accepts_the_login_of_another() {
     for server in [first, second, foreign] {
         server.end("TERM");
     }
+}
+
+/// The user of a machine has a console on the team's database as well, with the code that it prints.
+#[test]
+fn the_console_of_a_machine_works_on_a_database() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let home = home().with("WORKRAIL_STORE", cluster.address(&database, ROLE, "red"));
+    let WaitingRun { run, label, .. } = waiting_run(&home);
+    let mut command = home.command(&["console", "--port", "0", "--no-open"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (port, code) = line
+        .trim()
+        .strip_prefix("Console: http://localhost:")
+        .and_then(|rest| rest.split_once("/open?code="))
+        .unwrap_or_else(|| panic!("{line}"));
+    let ask = |path: &str, headers: &str, body: &str| {
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        let method = if body.is_empty() { "GET" } else { "POST" };
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let opened = ask(&format!("/open?code={code}"), "", "");
+    let cookie = opened.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    assert!(ask("/", &cookie, "").contains(&label));
+    let page = ask(&format!("/run/{run}"), &cookie, "");
+    let field = |name: &str| {
+        let rest = page.split(&format!("name=\"{name}\" value=\"")).nth(1).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    let form = format!("token={}&seen={}", field("token"), field("seen"));
+    let approved =
+        ask(&format!("/run/{run}/approve"), &format!("{cookie}Origin: http://localhost:{port}\r\n"), &form);
+    assert!(approved.starts_with("HTTP/1.1 303"), "{approved}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = home.done(&["log", &run, "--json"]).json();
+    let decided =
+        log["events"].as_array().unwrap().iter().find(|event| event["kind"] == "approval_recorded").unwrap();
+    assert_eq!(
+        decided["actor"]["role"],
+        serde_json::Value::Null,
+        "the user of the machine has no role: {decided}"
+    );
+    assert!(decided["actor"]["name"].is_string(), "{decided}");
 }
