@@ -33,7 +33,7 @@ use crate::{connections, runtime};
 /// How long a probe waits for the store.
 const READY_WAIT: Duration = Duration::from_secs(5);
 
-/// Why somebody is not let in.
+/// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLetIn {
     /// No good token. What is wrong with it is told to nobody.
@@ -147,7 +147,7 @@ impl Door {
     }
 }
 
-/// What somebody who is not let in is told.
+/// The answer to a request that is not let in.
 fn answer_to(refused: Refused) -> Response {
     match refused {
         Refused::Host => {

@@ -1,4 +1,4 @@
-//! The address of a database: where it is, as whom, for which tenant. Never with a password in it.
+//! The address of a database: where it is, which role, which tenant. Never with a password in it.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -17,6 +17,7 @@ mod content;
 mod control;
 mod encryption;
 mod error;
+mod index;
 mod inspect;
 mod keys;
 mod log;

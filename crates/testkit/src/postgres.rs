@@ -4,7 +4,7 @@
 //! ends, the pipe ends with it; then the shell stops the server by its process id and removes the folder.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -183,6 +183,46 @@ impl Cluster {
         }
     }
 
+    /// Fills a table with rows in the text format of `COPY`, as the superuser: triggers fire, row-level security does not
+    /// apply. `columns` is the table with the columns that are given.
+    pub fn copy_in(&self, database: &str, columns: &str, rows: impl Iterator<Item = String>) {
+        let mut psql = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", database, "-c"])
+            .arg(format!("COPY {columns} FROM STDIN"))
+            .arg("-h")
+            .arg(&self.folder)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("psql is installed with the server");
+        let mut input = BufWriter::new(psql.stdin.take().expect("its input is a pipe"));
+        for row in rows {
+            writeln!(input, "{row}").expect("psql reads");
+        }
+        drop(input.into_inner().expect("psql reads"));
+        assert!(psql.wait().is_ok_and(|status| status.success()), "the rows were copied");
+    }
+
+    /// Fills the disk to its last page, without a trace in the write-ahead log.
+    pub fn fill_disk(&self, database: &str) {
+        let table = "CREATE UNLOGGED TABLE junk (t text); ALTER TABLE junk ALTER t SET STORAGE PLAIN";
+        self.sql(database, table);
+        for rows in [1000, 100, 10, 1] {
+            let more = format!("INSERT INTO junk SELECT repeat('x', 8000) FROM generate_series(1, {rows})");
+            let refused = loop {
+                if let Err(refused) = self.try_sql(database, &more) {
+                    break refused;
+                }
+            };
+            assert!(refused.contains("No space left on device"), "{refused}");
+        }
+    }
+
+    /// Makes room on a disk that was filled.
+    pub fn free_disk(&self, database: &str) {
+        self.sql(database, "TRUNCATE junk");
+    }
+
     /// A backup of a database, as `pg_dump` makes it.
     pub fn dump(&self, database: &str) -> Vec<u8> {
         let dumped = Command::new(self.programs.join("pg_dump"))
@@ -353,7 +393,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// A command that does not run as root: PostgreSQL refuses to.
-fn unprivileged(program: &str) -> Command {
+pub(crate) fn unprivileged(program: &str) -> Command {
     match User::find() {
         User::Ourselves | User::OnlyRoot => Command::new(program),
         User::Nobody => {

@@ -131,7 +131,7 @@ impl Http {
     }
 
     pub fn of(home: &Home, arguments: &[&str]) -> Self {
-        // Whoever runs the tests may hold the far end of their input.
+        // The shell that runs the tests may hold the far end of their input.
         Self::of_command(command(home, arguments).stdin(Stdio::null()))
     }
 
