@@ -12,6 +12,7 @@ pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
 pub mod monitor;
+pub mod page;
 pub mod postgres;
 pub mod volatile;
 pub mod wire;
