@@ -38,6 +38,7 @@ pub mod request;
 mod resume;
 mod resume_step;
 mod salvage;
+mod selection;
 mod servers;
 mod session;
 pub mod sessions;

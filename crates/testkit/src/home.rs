@@ -310,6 +310,17 @@ impl Home {
         Ran::from_output(output.expect("the command starts"))
     }
 
+    /// Runs a command with these bytes on its standard input. One that does not read them is not to blame.
+    pub fn fed_in(&self, wrapper: &[&str], arguments: &[&str], input: &[u8]) -> Ran {
+        let mut command = self.command_in(wrapper, arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        let mut keyboard = child.stdin.take().expect("stdin is piped");
+        let _ = keyboard.write_all(input);
+        drop(keyboard);
+        Ran::from_output(child.wait_with_output().expect("the command ends"))
+    }
+
     /// Runs a command with more variables in its environment.
     pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
         let more = variables.iter().fold(self.clone(), |home, (name, value)| home.with(name, value));

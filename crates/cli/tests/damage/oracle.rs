@@ -93,6 +93,10 @@ impl<'a> Case<'a> {
         matches!(self.damage, Damage::Missing | Damage::Empty)
     }
 
+    fn holds_passkeys(&self) -> bool {
+        self.target.name == "keys folder"
+    }
+
     /// Whether only a change of rights brings the file back.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.damage.is_forbidden()
@@ -202,7 +206,10 @@ impl<'a> Case<'a> {
         match self.target.role {
             // Another store's keys sign as well as ours: only tokens that ours have signed are refused.
             Role::Keys if self.has_usable_keys => command.presents_token() && answer.said.contains("key"),
-            Role::Keys => self.harms && command.signs && answer.said.contains("key"),
+            Role::Keys => {
+                let needs_it = command.signs || command.name == "passkeys" && self.holds_passkeys();
+                self.harms && needs_it && answer.said.contains("key")
+            }
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
                 // The same ack again first makes sure, under the lock, that what it repeats is durable.
@@ -248,6 +255,8 @@ impl<'a> Case<'a> {
     fn equal(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
         // What a wish asks for, and what a lost key signs, may be missing from an answer.
         let is_part = match self.target.role {
+            // Without their folder there are no passkeys; `doctor` says that the keys are gone.
+            Role::Keys if command.name == "passkeys" => self.holds_passkeys() && self.is_emptied(),
             Role::Keys => self.harms && command.signs,
             Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
@@ -323,6 +332,16 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// What a sound session cannot say without the file; all else is there.
+    fn lost_field(&self, command: &Command) -> Option<&'static str> {
+        match (self.target.role, self.target.name) {
+            // Without keys there is no token for the next call.
+            (Role::Keys, _) if self.harms && command.signs => Some("nextCall"),
+            (Role::Wish, "keep") if self.harms => Some("isKept"),
+            _ => None,
+        }
+    }
+
     fn each_sound_session(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
         let mut found = Vec::new();
         if matches!(answer.end, End::Refused(_)) {
@@ -330,10 +349,9 @@ impl<'a> Case<'a> {
         }
         for session in self.template.sessions().into_iter().filter(|session| self.is_sound(session)) {
             let (mut old, mut new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
-            if self.target.role == Role::Keys && self.harms && command.signs {
-                // Without keys there is no token for the next call; all else is there.
+            if let Some(name) = self.lost_field(command) {
                 for part in [&mut old, &mut new].into_iter().filter_map(Value::as_array_mut).flatten() {
-                    part.as_object_mut().map(|part| part.remove("nextCall"));
+                    part.as_object_mut().map(|part| part.remove(name));
                 }
             }
             if old != new {
@@ -370,7 +388,7 @@ impl<'a> Case<'a> {
             (_, "verify") => self.verify_verdict(truth, answer),
             (_, "doctor") => self.doctor_verdict(answer),
             (_, "keys") => Vec::new(),
-            (_, "backup") => self.backup_verdict(answer),
+            (_, "backup" | "copy") => self.backup_verdict(answer),
             (About::Session(session), _) if self.is_sound(session) => {
                 match answer.end == End::Done || self.may_refuse(command, answer) {
                     true => Vec::new(),

@@ -81,6 +81,19 @@ impl Wanted {
         Self { extent, ..Self::default() }
     }
 
+    /// How many of the newest runs of each stage the list is made of; `None` when any run may be in it.
+    pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
+        if self.extent != ListLength::Short || !self.filter.is_empty() {
+            return None;
+        }
+        let count = |stage: Stage| match stage {
+            Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => usize::MAX,
+            Stage::InProgress => IN_PROGRESS_SHOWN,
+            Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => FINISHED_SHOWN,
+        };
+        Some(Stage::ALL.into_iter().map(|stage| (stage, count(stage))).collect())
+    }
+
     pub fn is_narrowed(&self) -> bool {
         self.limit.is_some() || !self.filter.is_empty()
     }

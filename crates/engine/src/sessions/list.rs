@@ -6,11 +6,11 @@ use workrail_core::overview::{DamagedRow, SessionsList, Wanted, arrange, damaged
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_ports::session_store::StampDepth;
 
 use crate::ProgressSink;
 use crate::cards::SessionSummaries;
 use crate::gate::Reading;
+use crate::selection::about_list;
 use crate::{Engine, Store};
 
 /// Of the sessions that come first, every segment is looked at; of the others the manifest alone. More than this nobody
@@ -39,7 +39,11 @@ impl Reading<'_> {
         wanted: &Wanted,
         progress: ProgressSink<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        let mut known = self.cards_at(StampDepth::Manifest, progress)?;
+        let question = about_list(wanted);
+        let mut known = match &question {
+            Some(question) => self.cards_about(question, progress)?,
+            None => self.all_cards(progress)?,
+        };
         let mut looked_at = BTreeSet::new();
         let mut list = loop {
             let list = arrange(known.rows(), wanted);
@@ -59,7 +63,10 @@ impl Reading<'_> {
             }
         };
         list.damaged = self.damaged_rows(&known);
-        list.sessions += list.damaged.len() as u64;
+        list.sessions = known.all_sessions();
+        if question.is_some() {
+            list.left_out = known.all_runs().saturating_sub(list.runs.len() as u64);
+        }
         Ok(list)
     }
 
