@@ -207,7 +207,10 @@ fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
     match id.namespace() {
         None => {
             let legacy = problems.iter().find(|own| own.code == Code::LegacyId);
-            let next = legacy.map_or("Write an id such as `team.review`.", |own| own.fix.as_str());
+            let next = legacy.map_or_else(
+                || "Write an id such as `team.review`.".to_owned(),
+                |own| format!("Fix: {}.", own.fix.trim_end_matches('.')),
+            );
             Some(Hindrance::new(format!("The id `{id}` has no namespace."), next))
         }
         Some("wr") => Some(Hindrance::new(

@@ -3,7 +3,7 @@
 use workrail_model::compiled::EditRule;
 
 /// Whether the step allows an edit of the file. `path` is relative to the root, with `/` between its parts.
-pub fn allows(rule: &EditRule, path: &str) -> bool {
+pub(crate) fn allows(rule: &EditRule, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     // A path that leaves the root, or is none, is allowed by no glob.
     !parts.is_empty() && !parts.contains(&"..") && rule.allow.iter().any(|glob| fits(glob, &parts))

@@ -23,37 +23,37 @@ pub const STORE: EnvVar = EnvVar {
            password.",
 };
 
-pub const STORE_PASSWORD: EnvVar =
+pub(crate) const STORE_PASSWORD: EnvVar =
     EnvVar { name: "WORKRAIL_STORE_PASSWORD", what: "The password for the database of the store." };
 
-pub const STORE_PASSWORD_FILE: EnvVar = EnvVar {
+pub(crate) const STORE_PASSWORD_FILE: EnvVar = EnvVar {
     name: "WORKRAIL_STORE_PASSWORD_FILE",
     what: "A file that holds the password for the database of the store and that only its owner can read. Wins over \
            `password_file` in the address.",
 };
 
-pub const STORE_KEY: EnvVar = EnvVar {
+pub(crate) const STORE_KEY: EnvVar = EnvVar {
     name: "WORKRAIL_STORE_KEY",
     what: "32 bytes in base64 that encrypt the signing keys in the database of the store.",
 };
 
-pub const STORE_KEY_FILE: EnvVar = EnvVar {
+pub(crate) const STORE_KEY_FILE: EnvVar = EnvVar {
     name: "WORKRAIL_STORE_KEY_FILE",
     what: "A file that holds the key of `WORKRAIL_STORE_KEY` and that only its owner can read. Wins over `key_file` in the \
            address.",
 };
 
-pub const STORAGE_PATH: EnvVar = EnvVar {
+pub(crate) const STORAGE_PATH: EnvVar = EnvVar {
     name: "WORKFLOW_STORAGE_PATH",
     what: "Folders with workflow files, separated like PATH; later folders win.",
 };
 
-pub const PLUGINS: EnvVar = EnvVar {
+pub(crate) const PLUGINS: EnvVar = EnvVar {
     name: "WORKRAIL_PLUGINS",
     what: "Folders with a `workrail-plugin.json`, separated like PATH; later folders win.",
 };
 
-pub const PROJECT_DIR: EnvVar = EnvVar {
+pub(crate) const PROJECT_DIR: EnvVar = EnvVar {
     name: "CLAUDE_PROJECT_DIR",
     what: "The workspace of calls that name none, when it is an existing absolute path. Set by Claude Code. \
            Default: the process directory.",
@@ -65,78 +65,78 @@ pub const HOME: EnvVar = EnvVar {
     what: "Where `.workrail/workflows` of the user and, by default, the data directory are.",
 };
 
-pub const LOG: EnvVar = EnvVar {
+pub(crate) const LOG: EnvVar = EnvVar {
     name: "WORKRAIL_LOG",
     what: "What is logged to stderr, as `tracing` filter directives. Default: `warn`.",
 };
 
-pub const ENABLE_V2_TOOLS: EnvVar = EnvVar {
+pub(crate) const ENABLE_V2_TOOLS: EnvVar = EnvVar {
     name: "WORKRAIL_ENABLE_V2_TOOLS",
     what: "`false` leaves only the tools that cannot change anything. Default: `true`.",
 };
 
-pub const ENABLE_CHECKPOINT: EnvVar = EnvVar {
+pub(crate) const ENABLE_CHECKPOINT: EnvVar = EnvVar {
     name: "WORKRAIL_ENABLE_CHECKPOINT",
     what: "Whether `checkpoint_workflow` is offered. Default: `true`.",
 };
 
-pub const ENABLE_RESUME: EnvVar =
+pub(crate) const ENABLE_RESUME: EnvVar =
     EnvVar { name: "WORKRAIL_ENABLE_RESUME", what: "Whether `resume_session` is offered. Default: `true`." };
 
-pub const ENABLE_START_SESSION: EnvVar = EnvVar {
+pub(crate) const ENABLE_START_SESSION: EnvVar = EnvVar {
     name: "WORKRAIL_ENABLE_START_SESSION",
     what: "Whether `start_session` is offered. Default: `false`.",
 };
 
-pub const DEFAULT_MODE: EnvVar = EnvVar {
+pub(crate) const DEFAULT_MODE: EnvVar = EnvVar {
     name: "WORKRAIL_DEFAULT_MODE",
     what: "The mode of runs whose caller chooses none: `guided`, `full_auto_stop_on_user_deps` or \
            `full_auto_never_stop`. Default: `guided`.",
 };
 
-pub const AUTONOMY: EnvVar = EnvVar {
+pub(crate) const AUTONOMY: EnvVar = EnvVar {
     name: "WORKRAIL_AUTONOMY",
     what: "The autonomy alone of runs whose caller chooses no mode; wins over `WORKRAIL_DEFAULT_MODE`.",
 };
 
-pub const RISK_POLICY: EnvVar = EnvVar {
+pub(crate) const RISK_POLICY: EnvVar = EnvVar {
     name: "WORKRAIL_RISK_POLICY",
     what: "The risk policy alone of runs whose caller chooses no mode: `conservative`, `balanced` or \
            `aggressive`.",
 };
 
-pub const STRUCTURED_REPLIES: EnvVar = EnvVar {
+pub(crate) const STRUCTURED_REPLIES: EnvVar = EnvVar {
     name: "WORKRAIL_STRUCTURED_REPLIES",
     what: "Whether replies also have `structuredContent`, and tools an output schema. Default: `false`.",
 };
 
-pub const TEXT_IN_DATA: EnvVar = EnvVar {
+pub(crate) const TEXT_IN_DATA: EnvVar = EnvVar {
     name: "WORKRAIL_TEXT_IN_DATA",
     what: "Whether the data of a reply, in `_meta`, repeats the text that the model reads. Default: `true`.",
 };
 
-pub const RETENTION_DAYS: EnvVar = EnvVar {
+pub(crate) const RETENTION_DAYS: EnvVar = EnvVar {
     name: "WORKRAIL_RETENTION_DAYS",
     what: "How many days after its last event a finished session may be removed. Default: 90.",
 };
 
-pub const REDACT_KEYS: EnvVar = EnvVar {
+pub(crate) const REDACT_KEYS: EnvVar = EnvVar {
     name: "WORKRAIL_REDACT_KEYS",
     what: "Context keys that redacted exports leave out, separated by colons; `*` matches any characters.",
 };
 
-pub const TOKEN_ENCODING: EnvVar = EnvVar {
+pub(crate) const TOKEN_ENCODING: EnvVar = EnvVar {
     name: "WORKRAIL_TOKEN_ENCODING",
     what: "Which tokens are handed out: `v2` (short) or `v1` (long). Both are always accepted. Default: `v2`.",
 };
 
-pub const BROWSER: EnvVar = EnvVar {
+pub(crate) const BROWSER: EnvVar = EnvVar {
     name: "WORKRAIL_BROWSER",
     what: "The Chromium or Chrome that prints reports to PDF. Default: the first one found under its usual names.",
 };
 
 /// Read by clients, through the project files that `install --http` writes.
-pub const HTTP_TOKEN: EnvVar = EnvVar {
+pub(crate) const HTTP_TOKEN: EnvVar = EnvVar {
     name: "WORKRAIL_HTTP_TOKEN",
     what: "The secret that clients send to `workrail mcp --http`, where a project's file names this variable. WorkRail \
            itself does not read it; `workrail store keys http-secret` prints the value.",

@@ -62,9 +62,9 @@ pub const KEYRING_BYTES_MAX: u64 = 4096;
 /// Every enrolment and every use of a passkey is a line of some hundred bytes.
 pub const PASSKEY_LOG_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// "MacBook, left finger".
-pub const PASSKEY_NAME_BYTES_MAX: usize = 64;
+pub(crate) const PASSKEY_NAME_BYTES_MAX: usize = 64;
 /// The name and version of a client, or the name of a machine; it is part of every record.
-pub const ACTOR_TEXT_BYTES_MAX: usize = 64;
+pub(crate) const ACTOR_TEXT_BYTES_MAX: usize = 64;
 /// All access tokens of a store, some 300 bytes each.
 pub const ACCESS_TOKENS_BYTES_MAX: u64 = 1024 * 1024;
 /// Access tokens of a store that are neither expired nor revoked.

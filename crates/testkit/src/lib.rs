@@ -13,6 +13,7 @@ pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
 pub mod monitor;
+pub mod page;
 pub mod pooler;
 pub mod postgres;
 pub mod team;

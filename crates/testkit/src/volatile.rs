@@ -5,7 +5,7 @@ use workrail_core::label::RunLabel;
 use crate::home::Home;
 
 /// Regular expressions and what replaces their matches. The order matters: longer forms come first.
-pub const PATTERNS: [(&str, &str); 17] = [
+pub const PATTERNS: [(&str, &str); 18] = [
     (r"\b(st|ack|chk)\.v\d\.(\[[^\]]+\]|[^.\s]+)\.[0-9a-z]{20,}", "[$1 token]"),
     (r"sha256:[0-9a-f]{64}", "[sha256]"),
     (r"\b[0-9a-f]{64}\b", "[digest]"),
@@ -21,6 +21,7 @@ pub const PATTERNS: [(&str, &str); 17] = [
     (r"\b[0-9a-f]{16}\b", "[fingerprint]"),
     // A backup is named after the path of its file.
     (r"(/backups/[\w.-]+)-[0-9a-f]{12}\b", "$1-[path]"),
+    (r"\blocalhost:\d+", "localhost:[port]"),
     (r"git version [\d.]+", "git version [version]"),
     // Columns are as wide as their widest label.
     (r"(\S) {2,}", "$1  "),

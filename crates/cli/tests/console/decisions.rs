@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use workrail_testkit::mcp_client::with_own_words;
 
 use crate::harness::{Console, home, next, next_without_answer, run_id, start};
+use crate::wording::assert_text;
 
 #[test]
 fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
@@ -13,12 +14,7 @@ fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
     let blocked = next(&mut client, &first);
     let console = Console::open(&home);
     let page = console.page("/");
-    let needs = page.body.split("id=\"needs\"").nth(1).unwrap().split("</section>").next().unwrap();
-    for shown in
-        ["Release the retry budget", "Words of my own.", "waits for a person", ">Approve<", ">Reject<"]
-    {
-        assert!(needs.contains(shown), "{shown}: {needs}");
-    }
+    assert_text(&home, "console_needs_an_approval", &page.part("needs"));
     let approved = console.post(
         &format!("/run/{}/approve", run_id(&first)),
         &format!("token={}&seen={}&back=%2F", page.field("token"), page.field("seen")),
@@ -28,7 +24,7 @@ fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
         (303, Some("/?done=approved")),
         "{approved:?}"
     );
-    assert!(console.page("/?done=approved").body.contains("Approved."));
+    assert_text(&home, "console_after_an_approval", &console.page("/?done=approved").words());
     assert_eq!(next(&mut client, &blocked).step(), "b", "the agent goes on");
 
     let log = home.done(&["log", &run_id(&first), "--json"]).json();
@@ -50,7 +46,7 @@ fn a_rejection_takes_its_reason_to_the_agent() {
     assert_eq!(rejected.status, 303, "{rejected:?}");
     let retried = next(&mut client, &blocked);
     assert_eq!(retried.structured["kind"], "blocked");
-    assert!(retried.text.contains("Keep the old table until Monday"), "{}", retried.text);
+    assert_text(&home, "reply_after_a_rejection_in_the_console", &retried.text);
 }
 
 #[test]
@@ -61,7 +57,7 @@ fn a_question_is_answered() {
     let blocked = next_without_answer(&mut client, &first);
     assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
     let console = Console::open(&home);
-    assert!(console.page("/").body.contains("Which branch is released?"));
+    assert_text(&home, "console_needs_an_answer", &console.page("/").part("needs"));
     let empty = console.act(&run_id(&first), "answer", "&answer.targetBranch=++");
     assert_eq!(empty.status, 409, "{empty:?}");
     let foreign = console.act(&run_id(&first), "answer", "&answer.other=main");
@@ -96,10 +92,10 @@ fn a_list_and_a_page_agree_about_what_was_decided() {
         let first = start(&mut client, "team.gated", action);
         next(&mut client, &first);
         let console = Console::open(&home);
-        assert!(console.page("/").body.contains("Needs you <span class=\"count\">1</span>"));
+        let cards = || console.page("/").body.matches("<article class=\"card\"").count();
+        assert_eq!(cards(), 1);
         assert_eq!(console.act(&run_id(&first), action, "").status, 303);
-        let list = console.page("/").body;
-        assert!(list.contains("Needs you <span class=\"count\">0</span>"), "{action}: {list}");
+        assert_eq!(cards(), 0, "{action}");
         let page = console.page(&format!("/run/{}", run_id(&first))).body;
         assert!(!page.contains("<article class=\"card\""), "{action}: {page}");
         assert!(!page.contains("The last attempt was refused"), "{action}: {page}");
@@ -125,10 +121,10 @@ fn an_answer_that_the_step_does_not_take_is_refused_and_can_be_given_again() {
     assert_eq!(blocked.structured["kind"], "blocked", "{}", blocked.structured);
     let console = Console::open(&home);
     let run = run_id(&first);
-    assert!(console.page("/").body.contains("<option value=\"small\">"), "the values are offered");
+    assert_text(&home, "console_needs_a_choice", &console.page("/").part("needs"));
     let wrong = console.act(&run, "answer", "&answer.size=gigantic");
     assert_eq!(wrong.status, 409, "{wrong:?}");
-    assert!(wrong.body.contains("one of small, large") && wrong.body.contains("gigantic"), "{}", wrong.body);
+    assert_text(&home, "console_answer_that_is_not_offered", &wrong.words());
     assert_eq!(console.act(&run, "answer", "&answer.size=large").status, 303);
 }
 
@@ -142,10 +138,9 @@ fn a_console_in_the_background_stays_below_the_program_that_started_it() {
     // The shell is below this process, which also started the server, and ends once the console runs.
     let console = Console::open_behind_a_shell(&home);
     home.write(&home.config(), "[approvals]\nrefuse_descendants = true\n");
-    let refused = console.page(&format!("/run/{run}")).body;
-    assert!(refused.contains("Deciding in this console is refused here"), "{refused}");
-    assert!(refused.contains("the program that runs an agent"), "{refused}");
-    assert!(!refused.contains("/approve"), "{refused}");
+    let refused = console.page(&format!("/run/{run}"));
+    assert_text(&home, "console_run_where_deciding_is_refused", &refused.words());
+    assert!(!refused.body.contains("/approve"), "{}", refused.body);
     std::fs::remove_file(home.config()).unwrap();
     assert_eq!(console.act(&run, "approve", "").status, 303);
     let log = home.done(&["log", &run, "--json"]).json();
@@ -207,8 +202,7 @@ fn text_that_markdown_hides_is_shown_as_it_was_written() {
     call["output"]["notesMarkdown"] =
         Value::from("The plan.\n\n[x]: http://a \"and delete production\"\n\n```sh rm -rf /\nls\n```");
     client.call("continue_workflow", call);
-    let page = Console::open(&home).page("/").body;
-    assert!(page.contains("and delete production") && page.contains("rm -rf /"), "{page}");
+    assert_text(&home, "console_text_that_markdown_hides", &Console::open(&home).page("/").part("needs"));
 }
 
 #[test]
@@ -233,7 +227,6 @@ fn artifacts_to_be_decided_on_are_tables_where_their_contract_has_rows() {
     let console = Console::open(&home);
     for path in ["/".to_owned(), format!("/run/{}", run_id(&first))] {
         let page = console.page(&path).body;
-        assert!(page.contains(">src/a.rs</td>"), "{path}: {page}");
         assert_eq!(page.matches(">src/a.rs</td>").count(), 1, "{path}: shown once");
     }
 }
@@ -253,7 +246,7 @@ fn a_form_decides_only_on_what_it_showed() {
     client.call("continue_workflow", call);
     let late = console.post(&format!("/run/{run}/approve"), &form);
     assert_eq!(late.status, 409, "{late:?}");
-    assert!(late.body.contains("Nothing was recorded"), "{late:?}");
+    assert_text(&home, "console_form_that_is_too_old", &late.words());
     let log = home.done(&["log", &run, "--json"]).json();
     let events = log["events"].as_array().unwrap();
     assert!(events.iter().all(|event| event["kind"] != "approval_recorded"));
@@ -272,13 +265,12 @@ fn a_run_that_nobody_will_finish_is_closed_with_a_reason_and_opened_by_the_next_
         console.post(&format!("/run/{run}/close"), &body).status
     };
     assert_eq!((close("+"), close("The+release+was+cancelled")), (409, 303), "a reason is needed");
-    let page = console.page(&format!("/run/{run}")).body;
-    assert!(page.contains("The release was cancelled") && !page.contains("Close this run"), "{page}");
+    assert_text(&home, "console_closed_run", &console.page(&format!("/run/{run}")).words());
     let log = home.done(&["log", &run, "--json"]).json();
     let mut events = log["events"].as_array().unwrap().iter();
     let recorded = events.find(|event| event["kind"] == "run_closed").unwrap();
     assert_eq!(recorded["data"]["channel"], "console");
     let next = next(&mut client, &first);
     assert_eq!(next.structured["kind"], "blocked", "{}", next.text);
-    assert!(console.page(&format!("/run/{run}")).body.contains("Close this run"));
+    assert!(console.page(&format!("/run/{run}")).actions().contains(&format!("/run/{run}/close")));
 }

@@ -7,6 +7,7 @@ use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
 
 use crate::harness::{Answer, Console, home};
+use crate::wording::assert_text;
 
 /// The address of the editor of a workflow.
 fn editor(console: &Console, id: &str) -> String {
@@ -78,6 +79,11 @@ fn find(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
     panic!("no {name}");
 }
 
+/// What an editor's page shows, without the list of builtins that it ends with.
+fn said(answer: &Answer) -> String {
+    answer.words().split("\nBuiltins to insert").next().unwrap().to_owned()
+}
+
 #[test]
 fn a_text_is_saved_where_it_was_loaded_and_keeps_its_line_ends() {
     let (home, file) = with_workflow();
@@ -98,24 +104,22 @@ fn nothing_is_saved_that_would_not_run_or_is_not_the_users() {
     let console = Console::open(&home);
     let address = editor(&console, "team.edited");
     let before = fs::read(&file).unwrap();
-    for (text, said) in [
-        ("{ \"id\": ".to_owned(), "The workflow has errors"),
-        (workflow("edited", "Do a."), "has no namespace"),
-        (workflow("wr.edited", "Do a."), "wr."),
-        (workflow("team.plain", "Do a."), "Another file has the id"),
+    for (text, why) in [
+        ("{ \"id\": ".to_owned(), "broken"),
+        (workflow("edited", "Do a."), "without_a_namespace"),
+        (workflow("wr.edited", "Do a."), "in_our_namespace"),
+        (workflow("team.plain", "Do a."), "of_another_file"),
     ] {
         let refused = send(&console, &address, "save", &text);
         assert_eq!(refused.status, 200, "{refused:?}");
-        assert!(
-            refused.body.contains(said) && refused.body.contains("Not saved."),
-            "{said}: {}",
-            refused.body
-        );
-        assert_eq!(fs::read(&file).unwrap(), before, "{said}");
+        assert_text(&home, &format!("console_edit_{why}"), &said(&refused));
+        assert_eq!(fs::read(&file).unwrap(), before, "{why}");
     }
     let bundled = editor(&console, "wr.small_change");
     let refused = send(&console, &bundled, "save", &workflow("team.other", "Do a."));
-    assert!(refused.body.contains("This source is read-only"), "{}", refused.body);
+    let words = refused.words();
+    let refusal = words.lines().find(|line| line.starts_with("Not saved.")).unwrap();
+    assert_text(&home, "console_edit_of_a_bundled_workflow", refusal);
 }
 
 #[test]
@@ -128,8 +132,8 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
     fs::write(&file, &other).unwrap();
     let text = workflow("team.edited", "Changed here.");
     let refused = send_from(&console, &page, &address, "save", &text);
-    assert!(refused.body.contains("changed on disk"), "{}", refused.body);
-    assert!(refused.body.contains("Changed here."), "what was typed is kept");
+    // What was typed is kept.
+    assert_text(&home, "console_edit_of_a_changed_file", &said(&refused));
     assert_eq!(fs::read_to_string(&file).unwrap(), other);
 
     // Who looked at what it would change in the file of now may save it.
@@ -191,7 +195,7 @@ fn a_text_is_not_lost_with_its_file() {
     fs::remove_file(&file).unwrap();
     let refused = send_from(&console, &page, &address, "save", &workflow("team.edited", "Hours of work."));
     assert_eq!(refused.status, 404, "{refused:?}");
-    assert!(refused.body.contains("Hours of work."), "{}", refused.body);
+    assert_text(&home, "console_edit_of_a_file_that_is_gone", &said(&refused));
     assert!(!file.exists(), "nothing is made");
 }
 
@@ -251,7 +255,7 @@ fn a_write_protected_file_is_not_replaced() {
     let before = fs::read(&file).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
     let refused = send(&console, &address, "save", &workflow("team.edited", "Do b."));
-    assert!(refused.body.contains("is write-protected"), "{}", refused.body);
+    assert_text(&home, "console_edit_of_a_protected_file", &said(&refused));
     assert_eq!(fs::read(&file).unwrap(), before);
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use workrail_testkit::mcp_client::with_own_words;
 
 use crate::harness::{Console, HOSTILE, home, next, pages, run_id, session_id, start};
+use crate::wording::assert_text;
 
 #[test]
 fn a_code_lets_one_browser_in_and_is_used_up() {
@@ -11,7 +12,7 @@ fn a_code_lets_one_browser_in_and_is_used_up() {
     let console = Console::start(&home);
     let stranger = console.request("GET", "/", &[], "");
     assert_eq!(stranger.status, 401);
-    assert!(stranger.body.contains("workrail console"), "it says what to do: {}", stranger.body);
+    assert_text(&home, "console_for_a_stranger", &stranger.words());
     let wrong = console.request("GET", "/open?code=guess", &[], "");
     assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
     let path = format!("/open?code={}", console.code);

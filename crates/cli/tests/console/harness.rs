@@ -5,9 +5,10 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+use workrail_testkit::page;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>";
@@ -32,19 +33,36 @@ pub(crate) fn home() -> Home {
     home
 }
 
-/// The lines of a live stream.
+/// A live stream, line by line.
 pub(crate) struct Live(BufReader<TcpStream>);
 
 impl Live {
-    /// Reads on to the first line that fits.
-    pub(crate) fn until(&mut self, fits: impl Fn(&str) -> bool) -> String {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream ended");
+        line
+    }
+
+    /// Reads on to the first message that fits.
+    fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
-            let mut line = String::new();
-            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream ended");
-            if fits(&line) {
-                return line;
+            let line = self.line();
+            let message = line.strip_prefix("data: ").and_then(|data| serde_json::from_str(data).ok());
+            if let Some(message) = message.filter(|message| fits(message)) {
+                return message;
             }
         }
+    }
+
+    /// Reads on to the first new form of a part that fits, and returns its HTML.
+    pub(crate) fn part(&mut self, id: &str, fits: impl Fn(&str) -> bool) -> String {
+        let found = self.until(|message| message["id"] == id && message["html"].as_str().is_some_and(&fits));
+        found["html"].as_str().unwrap().to_owned()
+    }
+
+    /// Reads on to the first list of a page's parts that fits.
+    pub(crate) fn order(&mut self, fits: impl Fn(&[Value]) -> bool) {
+        self.until(|message| message["order"].as_array().is_some_and(|parts| fits(parts)));
     }
 }
 
@@ -172,7 +190,7 @@ impl Console {
         // Longer than anything takes on a busy machine.
         stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
         let mut live = Live(BufReader::new(stream));
-        live.until(|line| line.contains("text/event-stream"));
+        while !live.line().contains("text/event-stream") {}
         live
     }
 
@@ -216,12 +234,39 @@ impl Answer {
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// What a person reads on it.
+    pub(crate) fn words(&self) -> String {
+        page::words(&self.body)
+    }
+
+    /// What a person reads in one of its parts.
+    pub(crate) fn part(&self, id: &str) -> String {
+        page::part(&self.body, id)
+    }
+
+    /// Where its forms lead, apart from those that every page has.
+    pub(crate) fn actions(&self) -> Vec<String> {
+        actions(&self.body)
+    }
+
     /// The value of a hidden field.
     pub(crate) fn field(&self, name: &str) -> String {
         let start = format!("name=\"{name}\" value=\"");
         let rest = self.body.split(&start).nth(1).unwrap_or_else(|| panic!("no field {name}: {}", self.body));
         rest.split('"').next().unwrap().to_owned()
     }
+}
+
+/// Where the forms of a page lead, apart from those that every page has.
+pub(crate) fn actions(html: &str) -> Vec<String> {
+    let forms = html.split("<form ").skip(1).filter(|form| form.contains("method=\"post\""));
+    let actions = forms.filter_map(|form| form.split("action=\"").nth(1)?.split('"').next());
+    actions.filter(|action| *action != "/theme").map(str::to_owned).collect()
+}
+
+/// Whether a page has a form that leads to this.
+pub(crate) fn offers(html: &str, action: &str) -> bool {
+    actions(html).iter().any(|own| own.ends_with(&format!("/{action}")))
 }
 
 /// Every page of a home with one run.

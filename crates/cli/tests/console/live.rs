@@ -1,6 +1,8 @@
 //! What another process writes appears on an open page (G96).
 
-use crate::harness::{Console, home, next, run_id, session_id, start};
+use crate::harness::{Console, home, next, offers, run_id, session_id, start};
+use crate::wording::assert_text;
+use workrail_testkit::page;
 
 #[test]
 fn a_change_by_another_process_reaches_an_open_page() {
@@ -10,10 +12,11 @@ fn a_change_by_another_process_reaches_an_open_page() {
     let console = Console::open(&home);
     let mut live = console.live("/");
     // The whole page comes first, because this request names no part that it has.
-    live.until(|line| line.contains("\"id\":\"done\""));
+    live.part("done", |_| true);
     next(&mut client, &first);
-    let sent = live.until(|line| line.contains("\"id\":\"needs\""));
-    assert!(sent.contains("/approve") && sent.contains("Words of my own."), "{sent}");
+    let sent = live.part("needs", |_| true);
+    assert!(offers(&sent, "approve"), "{sent}");
+    assert_text(&home, "console_live_approval", &page::words(&sent));
 }
 
 #[test]
@@ -25,16 +28,16 @@ fn parts_and_pages_that_are_gone_do_not_stay() {
     let broken = home.workflows().join("team.broken.json");
     std::fs::write(&broken, "{ \"id\": \"team.broken\" }").unwrap();
     let mut workflows = console.live("/workflows");
-    workflows.until(|line| line.contains("\"order\"") && line.contains("unusable"));
+    workflows.order(|parts| parts.iter().any(|part| part == "unusable"));
     std::fs::remove_file(&broken).unwrap();
-    workflows.until(|line| line.contains("\"order\"") && !line.contains("unusable"));
+    workflows.order(|parts| parts.iter().all(|part| part != "unusable"));
     let session = session_id(&first);
     let mut page = console.live(&format!("/session/{session}"));
-    page.until(|line| line.contains("\"order\""));
+    page.order(|_| true);
     let shown = console.page(&format!("/session/{session}"));
     let form = format!("token={}&events={}&typed={session}", shown.field("token"), shown.field("events"));
     assert_eq!(console.post(&format!("/session/{session}/delete-now"), &form).status, 303);
-    page.until(|line| line.contains("\"order\":[\"gone\"]"));
+    page.order(|parts| parts == ["gone"]);
 }
 
 #[test]
@@ -43,12 +46,12 @@ fn settings_and_logs_follow_what_the_stores_mark_does_not_say() {
     let mut client = home.client();
     let console = Console::open(&home);
     let (mut settings, mut logs) = (console.live("/settings"), console.live("/logs"));
-    settings.until(|line| line.contains("\"order\""));
-    logs.until(|line| line.contains("\"order\""));
+    settings.order(|_| true);
+    logs.order(|_| true);
     home.done(&["config", "set", "retention.ttl_days", "31"]);
-    settings.until(|line| line.contains("\"id\":\"settings\"") && line.contains(">31<"));
+    settings.part("settings", |html| page::words(html).lines().any(|line| line.contains("31")));
     client.call("list_workflows", serde_json::json!({}));
-    logs.until(|line| line.contains("\"id\":\"calls\"") && line.contains("list_workflows"));
+    logs.part("calls", |html| html.contains("list_workflows"));
 }
 
 #[test]
@@ -61,10 +64,10 @@ fn a_part_that_becomes_what_it_was_is_sent_again() {
     let parts = page.body.split("data-seen=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let mut live = console.live(&format!("/?has={}", parts.collect::<Vec<_>>().join(",")));
     next(&mut client, &first);
-    assert!(live.until(|line| line.contains("\"id\":\"needs\"")).contains("/approve"));
+    assert!(offers(&live.part("needs", |_| true), "approve"));
     let page = console.page("/");
     let form = format!("token={}&seen={}&back=%2F", page.field("token"), page.field("seen"));
     assert_eq!(console.post(&format!("/run/{}/approve", run_id(&first)), &form).status, 303);
-    let sent = live.until(|line| line.contains("\"id\":\"needs\""));
-    assert!(!sent.contains("/approve"), "nothing waits any more, as when the page was loaded");
+    let sent = live.part("needs", |_| true);
+    assert!(!offers(&sent, "approve"), "nothing waits any more, as when the page was loaded");
 }

@@ -14,3 +14,5 @@ mod passkey_modes;
 mod passkeys;
 mod sessions;
 mod settings;
+#[path = "../wording/mod.rs"]
+mod wording;

@@ -10,6 +10,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 use crate::forge::{events_of, reattest, recommit, renumber};
 use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
 use crate::passkeys::{decisions, encoded};
+use crate::wording::assert_text;
 
 /// A run that waits for a passkey, a console, and a person with an enrolled key.
 pub(crate) struct Stage {
@@ -268,12 +269,15 @@ fn an_agent_with_a_shell_opens_no_gate_with_any_command() {
         (&["session", "prefs", "set", "full_auto_never_stop", "--session", &label], &label),
         (&["session", "prefs", "set", "full_auto_never_stop"], "full_auto_never_stop"),
     ];
+    let mut said = Vec::new();
     for (arguments, typed) in commands {
         let ran = stage.home.typed(arguments, typed);
         assert_ne!(ran.code, 0, "{arguments:?}: {ran:?}");
-        assert!(ran.out.contains("workrail console"), "it leads to the console: {ran:?}");
+        let named = arguments.iter().map(|word| if *word == run { "RUN" } else { word });
+        said.push(format!("$ workrail {}\n{}", named.collect::<Vec<_>>().join(" "), ran.out));
         stage.is_closed(&arguments.join(" "));
     }
+    assert_text(&stage.home, "commands_that_open_no_gate", &said.join("\n"));
     // Another settings file does not lower it.
     let other = stage.home.root().join("other.toml");
     stage.home.write(&other, "[approvals]\nrequire = \"terminal\"\n");
@@ -322,7 +326,7 @@ fn a_changed_passkey_log_is_damage_and_no_key_is_believed() {
         let doctor = stage.home.run(&["doctor"]).out;
         // The first line has no line after it that names its digest, so its name alone can be changed.
         if !is_only_renamed {
-            assert!(verified["problems"].to_string().contains("keys/passkeys.jsonl"), "{verified}");
+            assert_eq!(verified["problems"][0]["what"], "keys/passkeys.jsonl", "{verified}");
             assert!(doctor.contains("passkey log"), "{doctor}");
             stage.is_closed("a damaged log");
         }
@@ -383,8 +387,7 @@ fn a_decision_travels_with_its_key_and_is_foreign_elsewhere() {
     );
     let report = elsewhere.done(&["report", &label, "--format", "json"]).json();
     assert!(report.to_string().contains(r#""signature":{"standing":"foreign"}"#), "{report}");
-    let log = elsewhere.done(&["log", &label]).out;
-    assert!(log.contains("key \"Laptop\", a key of another store"), "{log}");
+    assert_text(&elsewhere, "log_with_a_key_of_another_store", &elsewhere.done(&["log", &label]).out);
     assert!(!is_open(&elsewhere, &label), "whose key it was, this store cannot know");
 }
 

@@ -11,6 +11,7 @@ use workrail_testkit::mcp_client::ToolReply;
 use crate::harness::{Console, home, next, run_id, session_id, start};
 use crate::passkey_attacks::{Stage, signed_gate, stage};
 use crate::passkeys::{decisions, encoded};
+use crate::wording::assert_text;
 
 const NEVER_STOP: &str = "full_auto_never_stop";
 
@@ -69,10 +70,9 @@ fn a_mode_that_a_passkey_allowed_passes_the_gate_and_its_assertion_is_recorded()
     let verified = stage.home.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
     assert_eq!(verified["signed"][0]["what"], "preferences");
-    let text = stage.home.done(&["log", &stage.run]).out;
-    assert!(text.contains("passkey, key \"Laptop\", proven"), "{text}");
+    assert_text(&stage.home, "log_of_a_mode_with_a_passkey", &stage.home.done(&["log", &stage.run]).out);
     let report = stage.home.done(&["report", &stage.run]).out;
-    assert!(report.contains("a person with a passkey (proven)"), "{report}");
+    assert_text(&stage.home, "report_of_a_mode_with_a_passkey", &report);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_log_that_is_deleted_cut_off_or_replaced_is_damage_and_has_a_way_back() {
             }
         }
         let verified = stage.home.run(&["store", "verify", "--json"]).json();
-        assert!(verified["problems"].to_string().contains("keys/passkeys.jsonl"), "{attack}: {verified}");
+        assert_eq!(verified["problems"][0]["what"], "keys/passkeys.jsonl", "{attack}: {verified}");
         let doctor = stage.home.run(&["doctor"]).out;
         assert!(doctor.contains("passkey log keys/passkeys.jsonl is damaged"), "{attack}: {doctor}");
         let page = stage.console.page(&format!("/run/{}", stage.run)).body;

@@ -5,6 +5,7 @@ use workrail_testkit::authenticator::{Authenticator, Fields};
 use workrail_testkit::home::Home;
 
 use crate::harness::{Answer, Console, home, next, next_without_answer, run_id, session_id, start};
+use crate::wording::assert_text;
 
 impl Console {
     pub(crate) fn origin(&self) -> String {
@@ -102,10 +103,10 @@ fn an_approval_with_a_passkey_keeps_its_assertion_and_is_verified_offline() {
     let run = run_id(&first);
     let console = Console::open(&home);
     let mut key = Authenticator::new(1);
-    assert!(console.page("/settings/passkeys").body.contains("No passkey is enrolled"));
+    assert_text(&home, "console_without_passkeys", &console.page("/settings/passkeys").words());
     let enrolled = console.enrol("Laptop", &key, None);
     assert_eq!(enrolled.header("location"), Some("/settings/passkeys?done=enrolled"), "{enrolled:?}");
-    assert!(console.page(&format!("/run/{run}")).body.contains("Approve with a passkey"));
+    assert_text(&home, "console_run_with_a_passkey", &console.page(&format!("/run/{run}")).words());
 
     let approved = console.act_signed(&run, "approve", &[], &mut key);
     assert_eq!(approved.status, 303, "{approved:?}");
@@ -132,7 +133,7 @@ fn a_rejection_and_an_answer_are_signed_as_well() {
     let blocked = next(&mut client, &gated);
     let reason = [("reason", "Keep the old table until Monday")];
     assert_eq!(console.act_signed(&run_id(&gated), "reject", &reason, &mut key).status, 303);
-    assert!(next(&mut client, &blocked).text.contains("Keep the old table until Monday"));
+    assert_text(&home, "reply_after_a_signed_rejection", &next(&mut client, &blocked).text);
 
     let asking = start(&mut client, "team.asking", "Release");
     let blocked = next_without_answer(&mut client, &asking);
@@ -178,7 +179,7 @@ fn autonomy_is_raised_with_a_passkey() {
     let raised = console.post(&path, &encoded(&form));
     assert_eq!(raised.status, 303, "{raised:?}");
     let shown = home.done(&["session", "prefs", "show", "--session", &session, "--json"]).json();
-    assert!(shown.to_string().contains("full_auto_never_stop"), "{shown}");
+    assert_eq!(shown["runs"][0]["pending"]["autonomy"], "full_auto_never_stop", "{shown}");
 }
 
 #[test]
@@ -207,15 +208,11 @@ fn a_required_passkey_that_is_not_enrolled_leads_to_the_console() {
     let first = start(&mut client, "team.gated", "Release");
     let blocked = next(&mut client, &first);
     assert_eq!(blocked.structured["kind"], "blocked");
-    for said in ["workrail console", "none is enrolled", "Ask the user"] {
-        assert!(blocked.text.contains(said), "{said}: {}", blocked.text);
-    }
-    assert!(!blocked.text.contains("workrail approve"), "{}", blocked.text);
-    let status = home.done(&["status"]).out;
-    assert!(status.contains("workrail console"), "{status}");
+    assert_text(&home, "reply_that_needs_a_passkey", &blocked.text);
+    assert_text(&home, "status_that_needs_a_passkey", &home.done(&["status"]).out);
     let console = Console::open(&home);
-    let page = console.page(&format!("/run/{}", run_id(&first))).body;
-    assert!(page.contains("Enrol one") && !page.contains(">Approve<"), "{page}");
+    let page = console.page(&format!("/run/{}", run_id(&first)));
+    assert_text(&home, "console_run_that_needs_a_passkey", &page.words());
 }
 
 #[test]
@@ -228,7 +225,7 @@ fn a_repository_can_ask_for_passkeys_by_itself() {
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
     let blocked = next(&mut client, &first);
-    assert!(blocked.text.contains("workrail console"), "{}", blocked.text);
+    assert_text(&home, "reply_in_a_repository_with_passkeys", &blocked.text);
     let label = blocked.structured["run"]["label"].as_str().unwrap();
     let approved = home.typed(&["approve", label], label);
     assert_ne!(approved.code, 0, "{approved:?}");

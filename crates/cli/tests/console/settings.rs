@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
+use crate::wording::assert_text;
 
 fn post(console: &Console, path: &str, more: &str) -> Answer {
     let token = console.page("/").field("token");
@@ -32,7 +33,7 @@ fn what_lets_agents_go_further_is_not_changed_in_the_console() {
     for (key, value) in [("preferences.autonomy", "full_auto_never_stop"), ("approvals.chat", "true")] {
         let refused = post(&console, "/settings/set", &format!("&key={key}&value={value}"));
         assert_eq!(refused.status, 409, "{key}: {refused:?}");
-        assert!(refused.body.contains("changed at a terminal"), "{key}: {}", refused.body);
+        assert_text(&home, &format!("console_refuses_{key}"), &refused.words());
     }
     assert_eq!(home.done(&["config", "get", "approvals.chat"]).out.trim(), "false");
     let mut client = home.client();
@@ -40,7 +41,7 @@ fn what_lets_agents_go_further_is_not_changed_in_the_console() {
     let path = format!("/session/{}/prefer", session_id(&first));
     let raised = post(&console, &path, "&mode=full_auto_never_stop");
     assert_eq!(raised.status, 409, "{raised:?}");
-    assert!(raised.body.contains("workrail session prefs set"), "{}", raised.body);
+    assert_text(&home, "console_refuses_a_mode", &raised.words());
     assert_eq!(post(&console, &path, "&mode=guided").status, 303, "the same or less is asked for here");
 }
 
@@ -56,8 +57,7 @@ fn sources_are_registered_and_removed() {
     assert!(registered().contains(path));
     let git = "&kind=git&name=team&url=https://example.com/team/flows.git&ref=v2";
     assert_eq!(post(&console, "/settings/sources/add", git).status, 303);
-    let page = console.page("/settings/sources").body;
-    assert!(page.contains("example.com/team/flows.git") && page.contains("never fetched"), "{page}");
+    assert_text(&home, "console_sources", &console.page("/settings/sources").words());
     for wrong in [
         "&kind=folder&path=/no/such/folder",
         "&kind=git&name=team&url=file:///etc",
@@ -87,9 +87,8 @@ fn a_source_is_used_as_soon_as_it_is_added_and_until_it_is_removed() {
     let path = folder.to_str().unwrap();
     assert_eq!(console.get("/workflows/other.flow").status, 404);
     let added = post(&console, "/settings/sources/add", &format!("&kind=folder&path={path}"));
-    let said = console.page(added.header("location").unwrap()).body;
-    assert!(said.contains("This console uses it now. Restart your clients"), "{said}");
-    assert!(console.page("/workflows").body.contains("other.flow"));
+    let said = console.page(added.header("location").unwrap()).words();
+    assert_text(&home, "console_source_was_added", &said);
     assert_eq!(console.get("/workflows/other.flow").status, 200);
     post(&console, "/settings/sources/remove", &format!("&source={path}"));
     assert!(!console.page("/workflows").body.contains("other.flow"));
@@ -103,8 +102,7 @@ fn clean_up_shows_what_goes_and_is_confirmed() {
     let first = start(&mut client, "team.plain", "Finish");
     next(&mut client, &first);
     let console = Console::open(&home);
-    let page = console.page("/settings/cleanup").body;
-    assert!(page.contains("What would be removed now"), "{page}");
+    assert_text(&home, "console_cleanup", &console.page("/settings/cleanup").words());
     assert_eq!(post(&console, "/settings/cleanup", "&typed=yes").status, 409);
     let other = post(&console, "/settings/cleanup", "&typed=delete&planned=something-else");
     assert_eq!(other.status, 409, "only what the page showed is removed");
@@ -133,8 +131,11 @@ fn a_server_that_uses_other_values_is_named() {
     let console = Console::open(&home);
     assert!(!console.page("/settings").body.contains("Servers that use other values"));
     home.done(&["config", "set", "tools.start_session", "true"]);
-    let page = console.page("/settings").body;
-    assert!(page.contains("Servers that use other values") && page.contains("restart the client"), "{page}");
+    let words = console.page("/settings").words();
+    let mut lines = words.lines().skip_while(|line| !line.starts_with("Servers that use other values"));
+    let (_, server) = lines.nth(2).and_then(|line| line.split_once(" | ")).unwrap();
+    let after = "restart the client: it changes which features are on";
+    assert_eq!(server, format!("tools.start_session | false | true | {after}"), "{words}");
     client.close();
 }
 

@@ -33,7 +33,7 @@ pub use reference::{Extent, PartEnd, ReferenceError, RunPart};
 pub use sides::UnknownPart;
 
 /// The version of the comparison's shape; a reader of `--json` looks at it first.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -61,7 +61,7 @@ impl RunPart {
     }
 
     /// Parses the part after the `@`.
-    pub fn parse(text: &str) -> Result<Self, ReferenceError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ReferenceError> {
         let wrong = || ReferenceError(text.to_owned());
         if let Some(rest) = text.strip_prefix("..") {
             let place = point(rest).ok_or_else(wrong)?;

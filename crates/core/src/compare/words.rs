@@ -41,12 +41,12 @@ pub fn side(side: &Side) -> String {
 }
 
 /// Where a side ends: `2b. Check the change`.
-pub fn end(side: &Side) -> String {
+pub(crate) fn end(side: &Side) -> String {
     format!("{}. {}", side.end.point, one_line(&side.end.step))
 }
 
 /// How many steps it took, and how long.
-pub fn work(side: &Side) -> String {
+pub(crate) fn work(side: &Side) -> String {
     let steps = counted(side.completed, "step completed", "steps completed");
     let refused = match side.refused_attempts {
         0 => String::new(),

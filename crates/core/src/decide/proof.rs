@@ -128,7 +128,7 @@ fn own_proof(step: &CompiledStep) -> RequiredProof {
 }
 
 /// What the proof of a decision is worth; `None` for one without a proof.
-pub fn standing(
+pub(crate) fn standing(
     decided: &ApprovalRecorded,
     node: NodeId,
     around: RecordedIn,

@@ -40,7 +40,7 @@ use workrail_model::text::BoundedText;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
 /// A reason with the blocker that tells the agent about it.
-pub type Finding = (Reason, Blocker);
+pub(crate) type Finding = (Reason, Blocker);
 
 /// What the interpreter chose, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ impl RowFilter {
         *self == Self::default()
     }
 
-    pub fn fits(&self, row: &RunRow) -> bool {
+    pub(crate) fn fits(&self, row: &RunRow) -> bool {
         let Self { stages, workflow, repository, since_ms } = self;
         let id = row.workflow_id.as_ref().map(|id| id.as_str()).unwrap_or_default();
         let last_ms = || row.last_at.as_ref().and_then(Timestamp::epoch_ms);

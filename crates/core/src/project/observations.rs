@@ -50,14 +50,6 @@ impl SessionState {
         self.observations.latest.iter().map(|(key, state)| (*key, state))
     }
 
-    /// What names the repository that the session was last worked on in; `None` outside of one.
-    pub fn repository(&self) -> Option<Sha256> {
-        match &self.observation(ObservationKey::RepoRootHash)?.value {
-            ObservationValue::Sha256(root) => Some(*root),
-            ObservationValue::ShortString(_) | ObservationValue::GitSha1(_) => None,
-        }
-    }
-
     /// Every repository that the session was ever worked on in: a later call from elsewhere does not take it out of one.
     pub fn repositories(&self) -> &BTreeSet<Sha256> {
         &self.observations.repositories

@@ -62,7 +62,7 @@ pub(crate) use timing::elapsed;
 pub use timing::{Times, ago, elapsed_text, shown};
 
 /// The version of the report's shape; a reader of `--format json` looks at it first.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -440,7 +440,7 @@ pub enum ContextValue {
 
 impl Report {
     /// Where the trusted part ends, and why; `None` for a healthy session.
-    pub fn damage(&self) -> Option<(EventIndex, String)> {
+    pub(crate) fn damage(&self) -> Option<(EventIndex, String)> {
         match &self.health {
             SessionHealth::Healthy => None,
             SessionHealth::CorruptTail { valid_until, reason } => Some((*valid_until, reason.to_string())),

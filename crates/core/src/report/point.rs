@@ -25,7 +25,7 @@ impl PointName {
     }
 
     /// Reads a name as it is written; the letter of the current branch may be there, too.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (step, checkpoint) = match text.split_once('+') {
             None => (text, None),
             Some((step, number)) => (step, Some(number.parse().ok().filter(|number| *number > 0)?)),

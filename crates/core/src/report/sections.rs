@@ -405,7 +405,7 @@ fn line(name: &str, value: Vec<Span>) -> Fact {
 }
 
 /// A value that is one text; no spans when there is none.
-pub fn plain(text: impl Into<String>) -> Vec<Span> {
+pub(crate) fn plain(text: impl Into<String>) -> Vec<Span> {
     Some(text.into()).filter(|text| !text.is_empty()).map(Span::Text).into_iter().collect()
 }
 

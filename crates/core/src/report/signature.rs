@@ -30,7 +30,7 @@ pub enum Signature {
 
 impl Signature {
     /// What it proves, after a semicolon or a dash.
-    pub fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Holds => "the signature holds, by a key that was enrolled here".to_owned(),
             Self::Foreign => {

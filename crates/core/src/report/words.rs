@@ -104,7 +104,7 @@ pub fn preferences(preferences: Preferences) -> String {
     format!("{}, {}", plain(&preferences.autonomy), plain(&preferences.risk_policy))
 }
 
-pub fn reason(reason: Reason) -> String {
+pub(crate) fn reason(reason: Reason) -> String {
     let (category, detail) = match reason {
         Reason::UserOnlyDependency(detail) => ("only a person can give it", plain(&detail)),
         Reason::ContractViolation(detail) => ("contract", plain(&detail)),
@@ -116,7 +116,7 @@ pub fn reason(reason: Reason) -> String {
 }
 
 /// How a capability became known.
-pub fn provenance(provenance: &Provenance) -> String {
+pub(crate) fn provenance(provenance: &Provenance) -> String {
     let result = |result: UseResult| match result {
         UseResult::Success => "succeeded",
         UseResult::Failure => "failed",
@@ -191,7 +191,7 @@ pub fn span(span: &Span, times: Times) -> String {
 }
 
 /// When an attempt was made, and how long after its point was reached.
-pub fn when(attempt: &Attempt, times: Times) -> String {
+pub(crate) fn when(attempt: &Attempt, times: Times) -> String {
     let at = attempt.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
     let after = attempt.elapsed_ms.filter(|ms| *ms > 0).map(|ms| format!(" after {}", elapsed_text(ms)));
     format!("{at}{}", after.unwrap_or_default())
@@ -214,7 +214,7 @@ fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
 }
 
 /// Who did something, by the way it was done and by name where the record has one.
-pub fn caused(by: &str, who: Option<&str>) -> String {
+pub(crate) fn caused(by: &str, who: Option<&str>) -> String {
     who.map_or_else(|| by.to_owned(), |who| format!("{who}, {by}"))
 }
 

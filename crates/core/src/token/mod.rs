@@ -140,7 +140,7 @@ pub fn mint(target: &MintTarget, encoding: TokenEncoding, key: &SigningKey) -> S
 
 /// Where a token says it points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenRef {
+pub(crate) enum TokenRef {
     /// All ids, from a `v1` token.
     Full(TokenTarget),
     /// The node by its event, from a `v2` token; run and workflow are in the log.

@@ -53,7 +53,7 @@ pub fn page(title: &str, body: &Markup) -> Markup {
 }
 
 /// The class that gives a tone its colour.
-pub fn class_of(tone: Tone) -> &'static str {
+pub(crate) fn class_of(tone: Tone) -> &'static str {
     match tone {
         Tone::Good => "good",
         Tone::Warning => "warn",

@@ -130,16 +130,12 @@ impl CompiledWorkflow {
     }
 
     /// The position of a step at the top level, counted from 0; a body step has the
-    /// position of its outermost loop. "Step k of n" is this plus one, of [`Self::top_level_len`].
+    /// position of its outermost loop.
     pub fn position(&self, step_id: &StepId) -> Option<usize> {
         self.plan.iter().position(|item| match item {
             PlanItem::Step { step_id: own } => own == step_id,
             PlanItem::Loop { loop_id } => self.loop_contains(loop_id, step_id),
         })
-    }
-
-    pub fn top_level_len(&self) -> usize {
-        self.plan.len()
     }
 
     pub fn step(&self, step_id: &StepId) -> Option<&CompiledStep> {

@@ -18,7 +18,7 @@ pub struct DedupeKey(Box<str>);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a dedupe key holds 1 to {DEDUPE_KEY_BYTES_MAX} characters of a-z, 0-9, `_`, `:`, `>`, `-`")]
-pub struct DedupeKeyError;
+pub(crate) struct DedupeKeyError;
 
 impl DedupeKey {
     pub(crate) fn parse(text: &str) -> Result<Self, DedupeKeyError> {
@@ -28,10 +28,6 @@ impl DedupeKey {
             return Err(DedupeKeyError);
         }
         Ok(Self(text.into()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 
     /// The key of an event, by the recipe of its kind. Never derived from the event id, which is

@@ -54,55 +54,54 @@ use crate::closed_set::closed_set;
 use crate::digest::{BlobRef, Sha256, SnapshotRef};
 use crate::plan::AttachmentKind;
 
-/// The payload of each kind.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
-pub enum EventData {
-    SessionCreated(SessionCreated),
-    ObservationRecorded(ObservationRecorded),
-    RunStarted(RunStarted),
-    NodeCreated(NodeCreated),
-    EdgeCreated(EdgeCreated),
-    AdvanceRecorded(AdvanceRecorded),
-    NodeOutputAppended(NodeOutputAppended),
-    PreferencesChanged(PreferencesChanged),
-    CapabilityObserved(CapabilityObserved),
-    GapRecorded(GapRecorded),
-    DivergenceRecorded(DivergenceRecorded),
-    DecisionTraceAppended(DecisionTraceAppended),
-    ContextSet(ContextSet),
-    ValidationPerformed(ValidationPerformed),
-    AssessmentRecorded(AssessmentRecorded),
-    AssessmentConsequenceApplied(AssessmentConsequenceApplied),
-    ApprovalRecorded(ApprovalRecorded),
-    RunClosed(RunClosed),
-    EvidenceRecorded(EvidenceRecorded),
+/// Every kind, named once: its payload has the same name.
+macro_rules! event_kinds {
+    ($($kind:ident),+ $(,)?) => {
+        /// The payload of each kind.
+        #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+        #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+        pub enum EventData {
+            $($kind($kind)),+
+        }
+
+        closed_set! {
+            "snake_case",
+            /// The closed set of kinds, as spelled in the log.
+            pub enum EventKind {
+                $($kind),+
+            }
+        }
+
+        impl EventData {
+            pub fn kind(&self) -> EventKind {
+                match self {
+                    $(Self::$kind(_) => EventKind::$kind),+
+                }
+            }
+        }
+    };
 }
 
-closed_set! {
-    "snake_case",
-    /// The closed set of kinds, as spelled in the log.
-    pub enum EventKind {
-        SessionCreated,
-        ObservationRecorded,
-        RunStarted,
-        NodeCreated,
-        EdgeCreated,
-        AdvanceRecorded,
-        NodeOutputAppended,
-        PreferencesChanged,
-        CapabilityObserved,
-        GapRecorded,
-        DivergenceRecorded,
-        DecisionTraceAppended,
-        ContextSet,
-        ValidationPerformed,
-        AssessmentRecorded,
-        AssessmentConsequenceApplied,
-        ApprovalRecorded,
-        RunClosed,
-        EvidenceRecorded,
-    }
+event_kinds! {
+    SessionCreated,
+    ObservationRecorded,
+    RunStarted,
+    NodeCreated,
+    EdgeCreated,
+    AdvanceRecorded,
+    NodeOutputAppended,
+    PreferencesChanged,
+    CapabilityObserved,
+    GapRecorded,
+    DivergenceRecorded,
+    DecisionTraceAppended,
+    ContextSet,
+    ValidationPerformed,
+    AssessmentRecorded,
+    AssessmentConsequenceApplied,
+    ApprovalRecorded,
+    RunClosed,
+    EvidenceRecorded,
 }
 
 impl EventKind {
@@ -142,30 +141,6 @@ pub enum ScopeRule {
 }
 
 impl EventData {
-    pub fn kind(&self) -> EventKind {
-        match self {
-            Self::SessionCreated(_) => EventKind::SessionCreated,
-            Self::ObservationRecorded(_) => EventKind::ObservationRecorded,
-            Self::RunStarted(_) => EventKind::RunStarted,
-            Self::NodeCreated(_) => EventKind::NodeCreated,
-            Self::EdgeCreated(_) => EventKind::EdgeCreated,
-            Self::AdvanceRecorded(_) => EventKind::AdvanceRecorded,
-            Self::NodeOutputAppended(_) => EventKind::NodeOutputAppended,
-            Self::PreferencesChanged(_) => EventKind::PreferencesChanged,
-            Self::CapabilityObserved(_) => EventKind::CapabilityObserved,
-            Self::GapRecorded(_) => EventKind::GapRecorded,
-            Self::DivergenceRecorded(_) => EventKind::DivergenceRecorded,
-            Self::DecisionTraceAppended(_) => EventKind::DecisionTraceAppended,
-            Self::ContextSet(_) => EventKind::ContextSet,
-            Self::ValidationPerformed(_) => EventKind::ValidationPerformed,
-            Self::AssessmentRecorded(_) => EventKind::AssessmentRecorded,
-            Self::AssessmentConsequenceApplied(_) => EventKind::AssessmentConsequenceApplied,
-            Self::ApprovalRecorded(_) => EventKind::ApprovalRecorded,
-            Self::RunClosed(_) => EventKind::RunClosed,
-            Self::EvidenceRecorded(_) => EventKind::EvidenceRecorded,
-        }
-    }
-
     /// The snapshot that this event introduces, and that the manifest must pin (G12).
     pub fn snapshot_ref(&self) -> Option<SnapshotRef> {
         if let Self::NodeCreated(node) = self { Some(node.snapshot_ref) } else { None }

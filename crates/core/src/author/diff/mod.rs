@@ -18,7 +18,7 @@ use workrail_model::name::WorkflowId;
 use crate::compare::DiffLine;
 
 /// The version of the shape; a reader of `--json` looks at it first.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -131,6 +131,11 @@ impl Changes {
         if a != b {
             self.push(field, a, b, words());
         }
+    }
+
+    /// The same where there is no more to say than that it changed.
+    fn changed<T: PartialEq + Serialize>(&mut self, field: &'static str, (a, b): (&T, &T), what: &str) {
+        self.of(field, a, b, || format!("{what} changed"));
     }
 
     fn push<T: Serialize>(&mut self, field: &'static str, a: &T, b: &T, words: String) {

@@ -1,6 +1,5 @@
 //! What differs in a workflow as a whole.
 
-use serde::Serialize;
 use workrail_model::compiled::CompiledWorkflow;
 
 use super::{Change, Changes, Presence, quoted};
@@ -48,61 +47,37 @@ pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<Change>
         .of("name", &a.name, name, || format!("the name is now {} (was: {})", quoted(name), quoted(&a.name)));
     changes
         .of("version", &a.version, version, || format!("the version is now {version} (was: {})", a.version));
-    let mut other = |field, differs: bool, what: &str, values: (serde_json::Value, serde_json::Value)| {
-        if differs {
-            changes.push(field, &values.0, &values.1, format!("{what} changed"));
-        }
-    };
-    other(
-        "description",
-        a.description != *description,
-        "the description",
-        values(&a.description, description),
-    );
-    other("about", a.about != *about, "the longer description (`about`)", values(&a.about, about));
-    other("examples", a.examples != *examples, "the list of examples", values(&a.examples, examples));
-    let own = values(&a.preconditions, preconditions);
-    other("preconditions", a.preconditions != *preconditions, "the list of preconditions", own);
-    let own = values(&a.clarification_prompts, clarification_prompts);
-    other(
+    changes.changed("description", (&a.description, description), "the description");
+    changes.changed("about", (&a.about, about), "the longer description (`about`)");
+    changes.changed("examples", (&a.examples, examples), "the list of examples");
+    changes.changed("preconditions", (&a.preconditions, preconditions), "the list of preconditions");
+    changes.changed(
         "clarificationPrompts",
-        a.clarification_prompts != *clarification_prompts,
+        (&a.clarification_prompts, clarification_prompts),
         "the questions to the user",
-        own,
     );
-    other(
-        "agentRole",
-        a.agent_role != *agent_role,
-        "the role of the agent",
-        values(&a.agent_role, agent_role),
+    changes.changed("agentRole", (&a.agent_role, agent_role), "the role of the agent");
+    changes.changed("metaGuidance", (&a.meta_guidance, meta_guidance), "the advice for the whole run");
+    changes.changed("modelTier", (&a.model_tier, model_tier), "the model tier");
+    changes.changed("metricsProfile", (&a.metrics_profile, metrics_profile), "the metrics profile");
+    changes.changed(
+        "validatedAgainstSpecVersion",
+        (&a.validated_against_spec_version, validated_against_spec_version),
+        "the version of the authoring rules",
     );
-    let own = values(&a.meta_guidance, meta_guidance);
-    other("metaGuidance", a.meta_guidance != *meta_guidance, "the advice for the whole run", own);
-    other("modelTier", a.model_tier != *model_tier, "the model tier", values(&a.model_tier, model_tier));
-    let own = values(&a.metrics_profile, metrics_profile);
-    other("metricsProfile", a.metrics_profile != *metrics_profile, "the metrics profile", own);
-    let own = values(&a.validated_against_spec_version, validated_against_spec_version);
-    let differs = a.validated_against_spec_version != *validated_against_spec_version;
-    other("validatedAgainstSpecVersion", differs, "the version of the authoring rules", own);
-    other(
-        "recommended",
-        a.recommended != *recommended,
-        "the recommended preferences",
-        values(&a.recommended, recommended),
-    );
-    let own = values(&a.capabilities, capabilities);
-    other("capabilities", a.capabilities != *capabilities, "the capabilities that the agent needs", own);
-    let own = values(&a.compiled_warnings, compiled_warnings);
-    other(
+    changes.changed("recommended", (&a.recommended, recommended), "the recommended preferences");
+    changes.changed("capabilities", (&a.capabilities, capabilities), "the capabilities that the agent needs");
+    changes.changed(
         "compiledWarnings",
-        a.compiled_warnings != *compiled_warnings,
+        (&a.compiled_warnings, compiled_warnings),
         "the list of the compiler's warnings",
-        own,
     );
-    let own = values(&a.schema_version, schema_version);
-    other("schemaVersion", a.schema_version != *schema_version, "the version of the compiled format", own);
-    let own = values(&a.render_version, render_version);
-    other("renderVersion", a.render_version != *render_version, "the version of the text layout", own);
+    changes.changed(
+        "schemaVersion",
+        (&a.schema_version, schema_version),
+        "the version of the compiled format",
+    );
+    changes.changed("renderVersion", (&a.render_version, render_version), "the version of the text layout");
     let said = |what: &'static str| {
         move |presence: Presence, name: &str| match presence {
             Presence::OnlyB => format!("{what} `{name}` is new"),
@@ -133,9 +108,4 @@ pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<Change>
         said("the value of the slot"),
     );
     changes.found
-}
-
-fn values<T: Serialize>(a: &T, b: &T) -> (serde_json::Value, serde_json::Value) {
-    let value = |own: &T| serde_json::to_value(own).unwrap_or_default();
-    (value(a), value(b))
 }
