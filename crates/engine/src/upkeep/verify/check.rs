@@ -30,7 +30,10 @@ const NEEDED_BY_MAX: usize = 8;
 /// In place of a session, for content that no event led to.
 const NOBODY: &str = "";
 pub(super) const UNPROVEN: &str = "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
-                        opens nothing. `workrail store restore BACKUP SESSION` restores the session from a backup.";
+                        opens nothing. A backup has the session as it was: `workrail store restore BACKUP SESSION` for a \
+                        data directory, `pg_restore` for a database.";
+const FROM_BACKUP: &str = "A backup has it as it was: `workrail store restore BACKUP SESSION` for a data directory, `pg_restore` for a \
+                           database.";
 
 /// Works through the store and remembers what it has seen.
 pub(super) struct Check<'a> {
@@ -261,11 +264,7 @@ impl<'a> Check<'a> {
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(
-                session.to_owned(),
-                problem,
-                "`workrail store restore BACKUP SESSION` restores it from a backup.",
-            );
+            self.problem(session.to_owned(), problem, FROM_BACKUP);
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -284,11 +283,7 @@ impl<'a> Check<'a> {
             }
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(
-            session.to_owned(),
-            problem,
-            "`workrail store restore BACKUP SESSION` restores it from a backup.",
-        );
+        self.problem(session.to_owned(), problem, FROM_BACKUP);
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -318,7 +313,8 @@ impl<'a> Check<'a> {
             self.problem(
                 session.to_owned(),
                 problem,
-                "Update WorkRail, or run `workrail store restore BACKUP SESSION`.",
+                "Update WorkRail, or take the session from a backup: `workrail store restore BACKUP SESSION` for a data \
+                 directory, `pg_restore` for a database.",
             );
         }
     }
@@ -337,11 +333,7 @@ impl<'a> Check<'a> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(
-                session.to_owned(),
-                problem,
-                "`workrail store restore BACKUP SESSION` restores it from a backup.",
-            );
+            self.problem(session.to_owned(), problem, FROM_BACKUP);
         }
     }
 }
