@@ -15,6 +15,7 @@ mod cache;
 mod connection;
 mod content;
 mod control;
+mod encryption;
 mod error;
 mod index;
 mod inspect;

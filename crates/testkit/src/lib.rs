@@ -16,5 +16,6 @@ pub mod monitor;
 pub mod pooler;
 pub mod postgres;
 pub mod team;
+pub mod tls;
 pub mod volatile;
 pub mod wire;

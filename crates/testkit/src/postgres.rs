@@ -5,12 +5,13 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::home::{NOBODY, User};
+use crate::tls::ServerIdentity;
 
 /// The role that tests connect as: neither superuser nor exempt from row-level security.
 pub const ROLE: &str = "agent";
@@ -96,6 +97,32 @@ impl Cluster {
         fs::rename(folder.join("data"), folder.join("data-template")).expect("the folder is ours");
         fs::create_dir(folder.join("data")).expect("the folder is ours");
         Some(Self::run_in(folder, programs, Some(size), settings))
+    }
+
+    /// A cluster that also listens on a loopback address of its own, where it encrypts with this certificate and refuses
+    /// what is not encrypted. Returns the address.
+    pub fn start_with_tls(identity: &ServerIdentity) -> Option<(Self, String)> {
+        let programs = programs()?;
+        let folder = folder_with_data(&programs);
+        let data = folder.join("data");
+        // The whole network 127.0.0.0/8 is this machine, so every process has an address with the usual port.
+        let [_, a, b, c] = std::process::id().to_be_bytes();
+        let address = format!("127.{}.{b}.{c}", 64 + a % 64);
+        let rules = "local all all trust\nhostssl all all 127.0.0.0/8 trust\n";
+        for (name, text) in [
+            ("server.crt", identity.certificate.as_str()),
+            ("server.key", &identity.key),
+            ("pg_hba.conf", rules),
+        ] {
+            let path = data.join(name);
+            fs::write(&path, text).expect("the cluster is ours");
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the cluster is ours");
+            if User::find() == User::Nobody {
+                chown(&path, Some(NOBODY), Some(NOBODY)).expect("root may give files away");
+            }
+        }
+        let listen = format!("listen_addresses={address}");
+        Some((Self::run_in(folder, programs, None, &[&listen, "ssl=on"]), address))
     }
 
     fn run_in(folder: PathBuf, programs: PathBuf, disk: Option<&'static str>, settings: &[&str]) -> Self {

@@ -8,6 +8,7 @@ use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{ToolReply, reply_data};
 
 use crate::support::{Agent, contents, events, home_with, is_on_database};
+use crate::wording::assert_text;
 
 fn two_steps() -> Value {
     json!({
@@ -76,7 +77,8 @@ fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
         other[field] = value;
         let refused = refused(&mut agent, other);
         assert_eq!(refused.structured["code"], json!("VALIDATION_ERROR"), "{}", refused.text);
-        assert!(refused.text.contains(label) && refused.text.contains("idempotencyKey"), "{}", refused.text);
+        assert!(refused.text.contains(label), "{}", refused.text);
+        assert_text(&home, "same_key_with_other_arguments", &refused.text);
     }
     let mut other = call();
     other["idempotencyKey"] = json!("x".repeat(201));

@@ -57,8 +57,8 @@ impl RowFilter {
 
 /// How much of the list is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
-    /// What somebody reads: all that needs a person, the newest runs in progress and the newest finished ones.
+pub enum ListLength {
+    /// What a person reads first: all that needs a person, the newest runs in progress and the newest finished ones.
     #[default]
     Short,
     /// Every unfinished run and the newest finished ones.
@@ -66,7 +66,7 @@ pub enum Extent {
     Whole,
 }
 
-impl Extent {
+impl ListLength {
     /// How many runs in progress, and how many finished ones.
     fn most_shown(self) -> (usize, usize) {
         match self {
@@ -80,7 +80,7 @@ impl Extent {
 /// What is asked of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    pub extent: Extent,
+    pub extent: ListLength,
     pub filter: RowFilter,
     /// At most so many rows.
     pub limit: Option<usize>,
@@ -88,13 +88,13 @@ pub struct Wanted {
 
 impl Wanted {
     /// Not narrowed.
-    pub fn all_of(extent: Extent) -> Self {
+    pub fn all_of(extent: ListLength) -> Self {
         Self { extent, ..Self::default() }
     }
 
     /// How many of the newest runs of each stage the list is made of; `None` when any run may be in it.
     pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
-        let is_bounded = self.extent == Extent::Short || self.limit.is_some();
+        let is_bounded = self.extent == ListLength::Short || self.limit.is_some();
         if !is_bounded || !self.filter.is_empty() {
             return None;
         }
@@ -197,7 +197,7 @@ mod tests {
         (list.runs.iter().map(number).collect(), list.left_out)
     }
 
-    fn with(extent: Extent) -> Wanted {
+    fn with(extent: ListLength) -> Wanted {
         Wanted::all_of(extent)
     }
 
@@ -213,8 +213,8 @@ mod tests {
         ];
         let mut turned = rows.clone();
         turned.reverse();
-        assert_eq!(listed(&rows, &with(Extent::Short)).0, [5, 4, 3, 2, 6, 1]);
-        assert_eq!(listed(&turned, &with(Extent::Whole)).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(&rows, &with(ListLength::Short)).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(&turned, &with(ListLength::Whole)).0, [5, 4, 3, 2, 6, 1]);
     }
 
     #[test]
@@ -227,16 +227,16 @@ mod tests {
         let mut rows: Vec<RunRow> = (0..1_800).map(|n| row(n, stage(n), u64::from(n))).collect();
         // Nobody touched anything earlier.
         rows.extend([row(1_800, Stage::WaitsForPerson, 0), row(1_801, Stage::Unreadable, 0)]);
-        let (shown, left_out) = listed(&rows, &with(Extent::Short));
+        let (shown, left_out) = listed(&rows, &with(ListLength::Short));
         assert_eq!((shown.len(), left_out), (522, 1_280));
         assert_eq!(shown[..3], [1_800, 1_799, 1_796], "what waits is never cut");
         assert_eq!(shown[501], 1_801, "nor is what nobody can read");
         assert_eq!(shown[502..504], [1_798, 1_795], "the finished ones come last, by stage");
         assert!(shown.contains(&1_770) && !shown.contains(&1_768), "of the finished ones the newest stay");
-        let (whole, none) = listed(&rows, &with(Extent::Whole));
+        let (whole, none) = listed(&rows, &with(ListLength::Whole));
         assert_eq!((whole.len(), none), (1_802, 0));
         assert_eq!(whole[..501], shown[..501]);
-        let (unfinished, left_out) = listed(&rows, &with(Extent::Unfinished));
+        let (unfinished, left_out) = listed(&rows, &with(ListLength::Unfinished));
         assert_eq!((&unfinished[..602], unfinished.len(), left_out), (&whole[..602], 622, 1_180));
     }
 
@@ -249,7 +249,7 @@ mod tests {
         rows[2].stage = Stage::Closed;
         rows[3].last_at = at("2026-01-02T00:00:00.000Z");
         rows[4].last_at = at("2026-01-01T00:00:00.000Z");
-        let narrowed = |filter, limit| listed(&rows, &Wanted { extent: Extent::Whole, filter, limit });
+        let narrowed = |filter, limit| listed(&rows, &Wanted { extent: ListLength::Whole, filter, limit });
         let none = RowFilter::default;
         assert_eq!(narrowed(RowFilter { workflow: Some("chan".to_owned()), ..none() }, None), (vec![0], 0));
         assert_eq!(

@@ -7,7 +7,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 
-use super::Heard;
+use crate::ProgressSink;
 use crate::cards::SessionSummaries;
 use crate::gate::Reading;
 use crate::selection::about_list;
@@ -19,8 +19,12 @@ const LOOKED_AT_CLOSELY: usize = 500;
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
-    pub fn sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        self.reading().list_sessions(wanted, heard)
+    pub fn sessions(
+        &self,
+        wanted: &Wanted,
+        progress: ProgressSink<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        self.reading().list_sessions(wanted, progress)
     }
 }
 
@@ -30,11 +34,15 @@ fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
 }
 
 impl Reading<'_> {
-    fn list_sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
+    fn list_sessions(
+        &self,
+        wanted: &Wanted,
+        progress: ProgressSink<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         let question = about_list(wanted);
         let mut known = match &question {
-            Some(question) => self.cards_about(question, heard)?,
-            None => self.all_cards(heard)?,
+            Some(question) => self.cards_about(question, progress)?,
+            None => self.all_cards(progress)?,
         };
         let mut looked_at = BTreeSet::new();
         let mut list = loop {
