@@ -24,6 +24,7 @@ closed_set! {
         MissingRequiredOutput,
         RequiredCapabilityUnavailable,
         RequiredCapabilityUnknown,
+        ScopeExceeded,
         StorageCorruptionDetected,
         UserOnlyDependency,
     }
