@@ -128,7 +128,7 @@ fn latest(run: &RunReport, continuation: Option<&RunContinuation>) -> Markup {
     let recap = continuation.and_then(|continuation| continuation.recap.as_ref());
     html! {
         @if let Some(last) = recap.and_then(|recap| recap.entries.last()) {
-            h2 { @if is_complete(run) { "Outcome" } @else { "Latest notes" } " " span.count { (clean(&last.title)) } }
+            h2 { @if is_complete(run) { "Outcome" } @else { "Latest notes" } " " span.count { (clean(&last.title)) ", claimed" } }
             (render_notes(&last.notes))
         }
     }
