@@ -104,7 +104,9 @@ fn tries(reason: Reason) -> usize {
             | ContractViolation::MissingRequiredNotes
             | ContractViolation::MissingContextKey
             | ContractViolation::ContextBudgetExceeded
-            | ContractViolation::EditsNotAllowed,
+            | ContractViolation::EditsNotAllowed
+            | ContractViolation::CheckFailed
+            | ContractViolation::EvidenceMissing,
         )
         | Reason::Unexpected(Unexpected::LoopLimitReached) => TRIES_BEFORE_GAP,
         Reason::UserOnlyDependency(_)
@@ -126,6 +128,8 @@ fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
             ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
             ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
             ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
+            ContractViolation::CheckFailed => BlockerCode::CheckFailed,
+            ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
         },
         Reason::CapabilityMissing(missing) => match missing {
             CapabilityMissing::RequiredCapabilityUnavailable => BlockerCode::RequiredCapabilityUnavailable,
@@ -204,7 +208,7 @@ mod tests {
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
     /// Every reason there is.
-    const REASONS: [Reason; 23] = [
+    const REASONS: [Reason; 25] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
@@ -228,6 +232,8 @@ mod tests {
         Reason::Advisory(Advisory::ReferenceUnresolved),
         Reason::Advisory(Advisory::ContextKeyNeverSet),
         Reason::ContractViolation(ContractViolation::EditsNotAllowed),
+        Reason::ContractViolation(ContractViolation::CheckFailed),
+        Reason::ContractViolation(ContractViolation::EvidenceMissing),
     ];
 
     fn blocker_code(reason: Reason) -> Option<Code> {
@@ -297,6 +303,10 @@ mod tests {
             Reason::Advisory(Advisory::ContextKeyNeverSet) => (21, discloses(Severity::Warning)),
             Reason::ContractViolation(ContractViolation::EditsNotAllowed) => {
                 (22, blocks(Code::EditsNotAllowed))
+            }
+            Reason::ContractViolation(ContractViolation::CheckFailed) => (23, blocks(Code::CheckFailed)),
+            Reason::ContractViolation(ContractViolation::EvidenceMissing) => {
+                (24, blocks(Code::EvidenceMissing))
             }
         }
     }

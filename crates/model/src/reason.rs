@@ -45,6 +45,10 @@ closed_set! {
         AssessmentFollowupRequired,
         /// Files changed that the step does not allow to change.
         EditsNotAllowed,
+        /// A check of the step did not end as the step expects.
+        CheckFailed,
+        /// The result is not known as well as the step asks.
+        EvidenceMissing,
     }
 }
 

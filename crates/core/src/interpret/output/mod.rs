@@ -258,6 +258,8 @@ fn output_finding(
         ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
         ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
         ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
+        ContractViolation::CheckFailed => BlockerCode::CheckFailed,
+        ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
     };
     let blocker = Blocker {
         code,
