@@ -8,6 +8,7 @@
 //! printed and not judged, because starting a process dominates them.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,12 @@ use workrail_core::label::RunLabel;
 use workrail_testkit::home::Home;
 use workrail_testkit::large_store::Template;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+/// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
+fn program() -> PathBuf {
+    std::env::var_os("WORKRAIL_TEST_PROGRAM")
+        .map_or_else(|| env!("CARGO_BIN_EXE_workrail").into(), PathBuf::from)
+}
+
 const REPETITIONS: usize = 7;
 const LISTING_RATIO_MAX: f64 = 10.0;
 const REHYDRATE_RATIO_MAX: f64 = 3.0;
@@ -36,7 +42,7 @@ fn main() -> ExitCode {
 
 /// A home with a workflow of three steps.
 fn home() -> Home {
-    let home = Home::new(PROGRAM);
+    let home = Home::new(program());
     let step = |id: &str| json!({ "id": id, "title": format!("Step {id}"), "prompt": "Do it." });
     write(&home, "bench.flow", &json!([step("one"), step("two"), step("three")]));
     home

@@ -14,7 +14,7 @@ use workrail_ports::servers::ServerDirectory as _;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::presence::Recorded;
+use crate::presence::OriginRecord;
 use crate::sessions::prefs;
 use crate::settings::{self, unusable};
 use crate::{presence, wiring};
@@ -270,7 +270,7 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
     // A file that cannot be read has nothing to compare with, and is refused by what follows.
     let Ok(before) = config::load_file(place) else { return Ok(()) };
     let asked = |what: &str, way: &str| {
-        presence::requester(&wiring::look_default()?, what, Recorded::Nothing)?;
+        presence::requester(&wiring::look_default()?, what, OriginRecord::Nothing)?;
         presence::typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
     };
     match raises(&before, key, wanted) {

@@ -129,7 +129,7 @@ async fn show() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What somebody who has seen it does now.
+/// What a user who has seen it does next.
 fn what_next() {
     chapter("What to do next");
     let next = [

@@ -143,10 +143,11 @@ enum Command {
     /// Serve the agents of a team over HTTP, on any machine, with a token for each
     #[command(
         after_help = "Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
-                            proxy in front that ends TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
+                            certificate (--tls-cert, --tls-key) or a proxy in front that ends TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
                             like on one database. GET /healthz and /readyz are for balancers, /metrics is for Prometheus.\n\n\
-                            Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 10.0.0.5:8080 \
-                            --public-url https://workrail.example.com --behind-proxy"
+                            Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 0.0.0.0:443 \
+                            --public-url https://workrail.example.com --tls-cert cert.pem --tls-key key.pem\n  workrail serve \
+                            --listen 10.0.0.5:8080 --public-url https://workrail.example.com --behind-proxy"
     )]
     Serve(team::server::ServeArguments),
     /// Serve agents over MCP on standard input and output, or over HTTP on loopback

@@ -1,4 +1,4 @@
-//! From what somebody types to the session or run that is meant, saying so where it was typed differently.
+//! From what the user types to the session or run that is meant, saying so where it was typed differently.
 
 use workrail_engine::compare::PartOfRun;
 use workrail_engine::{Engine, NamedRun, Naming, SessionOrRun, Store};

@@ -35,7 +35,7 @@ impl From<Box<ErrorEnvelope>> for Failure {
     }
 }
 
-/// Whom a command speaks to.
+/// Who reads the output of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Text,

@@ -90,7 +90,7 @@ pub(crate) fn set_colours(when: Colours) {
 /// Whether standard output was a terminal before a pager took its place.
 static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
 
-/// Whether somebody reads along, also through a pager.
+/// Whether a person reads along, also through a pager.
 pub(crate) fn is_terminal() -> bool {
     *IS_TERMINAL.get_or_init(|| io::stdout().is_terminal())
 }
@@ -138,7 +138,7 @@ impl Interrupts {
 /// Sends what is printed through the user's pager, where standard output is a terminal. Width and colours stay those of
 /// the terminal.
 pub(crate) fn page() -> Option<Paged> {
-    // Somebody must be there to turn pages.
+    // A person must be there to turn pages.
     let can_page = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
     if !can_page || !is_terminal() || !io::stdin().is_terminal() {
         return None;

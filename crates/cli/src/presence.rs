@@ -24,7 +24,7 @@ pub(crate) struct Requester {
 
 /// What the record will say about who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Recorded {
+pub(crate) enum OriginRecord {
     /// How it was given, and whether the process descends from a server's parent.
     Descent,
     /// Only that it came from the command line.
@@ -32,11 +32,11 @@ pub(crate) enum Recorded {
     Nothing,
 }
 
-/// Checks that somebody can be asked here. `what` begins the refusal: "Approving".
+/// Checks that a person can be asked here. `what` begins the refusal: "Approving".
 pub(crate) fn requester<S: Store>(
     engine: &Engine<S>,
     what: &str,
-    recorded: Recorded,
+    recorded: OriginRecord,
 ) -> Result<Requester, Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Environment(format!(
@@ -46,9 +46,11 @@ pub(crate) fn requester<S: Store>(
     let (requester, warning) = descent(engine, what)?;
     if let Some(whose) = warning {
         let record = match recorded {
-            Recorded::Descent => "This is recorded with the decision.",
-            Recorded::CommandLine => "The record will only say that the change came from the command line.",
-            Recorded::Nothing => "This is not recorded.",
+            OriginRecord::Descent => "This is recorded with the decision.",
+            OriginRecord::CommandLine => {
+                "The record will only say that the change came from the command line."
+            }
+            OriginRecord::Nothing => "This is not recorded.",
         };
         output::notice(&format!(
             "warning: this terminal was started by {whose}. The agent can use such a terminal as well. {record}"
@@ -96,7 +98,7 @@ pub(crate) fn descent_among<S: Store>(
 }
 
 /// Whether it can be told for certain that we do not descend from the program that started this server: one on HTTP
-/// was started by somebody else than its agents, and a parent that ended or is in another container is not seen.
+/// was not started by its agents, and a parent that ended or is in another container is not seen.
 fn can_be_compared(server: &ServerRecord) -> bool {
     match server.transport {
         Transport::Stdio => server.parent.is_some_and(processes::is_visible),

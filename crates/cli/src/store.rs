@@ -23,7 +23,9 @@ use workrail_model::time::Timestamp;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
 use workrail_ports::backup::KeysCopy;
-use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
+use workrail_ports::cache::{
+    CachedProjection, IfAbsent, IndexAnswer, IndexQuestion, IndexRecord, ProjectionCache, SessionIndex,
+};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
@@ -135,6 +137,10 @@ impl SessionReader for AnyStore {
 
     fn stamp(&self, session: SessionId) -> Option<LogStamp> {
         either!(self, store => store.stamp(session))
+    }
+
+    fn stamps(&self, sessions: &[SessionId]) -> Vec<Option<LogStamp>> {
+        either!(self, store => store.stamps(sessions))
     }
 
     fn change_mark(&self) -> Option<u64> {
@@ -268,6 +274,10 @@ impl SessionIndex for AnyStore {
 
     fn add_to_index(&self, version: u32, records: &[IndexRecord], if_absent: IfAbsent) {
         either!(self, store => store.add_to_index(version, records, if_absent));
+    }
+
+    fn ask_index(&self, version: u32, question: &IndexQuestion) -> Option<IndexAnswer> {
+        either!(self, store => store.ask_index(version, question))
     }
 }
 

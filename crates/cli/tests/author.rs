@@ -318,13 +318,12 @@ fn migrate_moves_the_bindings_of_a_renamed_workflow() {
     home.write(&home.project().join(".workrail/bindings.json"), bindings);
     let read = || fs::read_to_string(home.project().join(".workrail/bindings.json")).unwrap();
     let migrate = ["workflow", "migrate", "workflows", "--namespace", "team"];
-    let shown = home.done(&migrate).out;
-    assert!(shown.contains("the bindings of `release` become those of `team.release`"), "{shown}");
+    assert_text(&home, "migrate_with_bindings", &home.done(&migrate).out);
     assert_eq!(read(), bindings, "nothing is written without --write");
     home.done(&[&migrate[..], &["--write"]].concat());
     assert_eq!(read(), bindings.replace("\"release\"", "\"team.release\""));
     let prompts = home.done(&["workflow", "compile", "team.release", "--emit", "prompts"]).out;
-    assert!(prompts.contains("Ask the owner."), "{prompts}");
+    assert_text(&home, "prompts_with_migrated_binding", &prompts);
 }
 
 /// The whole file of the guide, and what its parts beside it say.

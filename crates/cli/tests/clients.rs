@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod wording;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
@@ -12,6 +14,8 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::wire::{Http, Piped, command, initialize, start_call, stateless};
+
+use wording::assert_text;
 
 fn new_home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
@@ -104,7 +108,7 @@ fn a_call_over_the_line_limit_is_answered_under_its_id() {
         server.say(line);
         let answer = server.hear();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains("longer than"), "{answer}");
+        assert_text(&home, "line_that_is_too_long", answer["error"]["message"].as_str().unwrap());
     }
     // A notification is not answered, and what cannot be read is answered without an id.
     server.say(format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"a":"{notes}"}}}}"#));
@@ -296,11 +300,12 @@ fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_ro
     let home = named.without("CLAUDE_PROJECT_DIR");
     let http = Http::start(&home);
     let warned = |answer: &Value| {
-        let said = text(answer).contains("`workspacePath` is missing");
         let warnings = reply_data(&answer["result"])["warnings"].as_array().cloned().unwrap_or_default();
-        let warned = warnings.iter().any(|warning| warning["code"] == "WORKSPACE_ASSUMED");
-        assert_eq!(said, warned, "{answer}");
-        said
+        let warning = warnings.iter().find(|warning| warning["code"] == "WORKSPACE_ASSUMED");
+        let message = warning.map(|warning| warning["message"].as_str().unwrap().to_owned());
+        // The agent reads the same words.
+        assert_eq!(message.as_ref().is_some_and(|message| text(answer).contains(message)), warning.is_some());
+        warning.is_some()
     };
     let here = home.project().to_str().unwrap().to_owned();
     for tool in ["list_workflows", "start_workflow", "resume_session"] {
@@ -319,7 +324,7 @@ fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_ro
     let mut server = Piped::start(&home);
     assert!(warned(&server.ask(&stateless(1, "tools/call", list.clone()))));
     server.close();
-    // Whoever starts a server on pipes starts it where it works, and one that names the project needs no note.
+    // A client that starts a server on pipes starts it where it works, and one that names the project needs no note.
     assert!(!warned(&opened(&home).ask(&call(1, "list_workflows", &json!({})))));
     assert!(!warned(&Piped::start(&named).ask(&stateless(1, "tools/call", list))));
 }
@@ -406,7 +411,7 @@ fn every_workflow_is_a_prompt_and_so_is_resuming() {
 
     let got = get(&mut server, "resume", json!({ "run": label }));
     assert!(shown(&got).contains(&json!({ "query": label }).to_string()), "{got}");
-    assert!(shown(&get(&mut server, "resume", json!({}))).contains("worked on last"));
+    assert_text(&home, "prompt_to_resume", &shown(&get(&mut server, "resume", json!({}))));
     for (name, arguments) in [
         ("wr.nope", json!({})),
         ("wr.small_change", json!({ "mode": "fast" })),

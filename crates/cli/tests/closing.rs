@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod wording;
+
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -52,12 +56,11 @@ fn a_closed_run_needs_nobody_and_says_why_everywhere() {
     let shown = home.done(&["show", &run, "--json"]).json();
     assert_eq!(shown["report"]["runs"][0]["status"], "closed");
     assert_eq!(shown["report"]["runs"][0]["closed"]["reason"], "the importer replaces it");
-    for command in [["show", &run], ["report", &run], ["log", &run], ["tree", &run]] {
-        let said = home.done(&command).out;
-        assert!(said.contains("the importer replaces it"), "{command:?}: {said}");
+    for command in ["show", "report", "log", "tree"] {
+        assert_text(&home, &format!("{command}_of_a_closed_run"), &home.done(&[command, &run]).out);
     }
     let read = client.call("read_run", json!({ "run": run }));
-    assert!(read.text.contains("A person closed this run: the importer replaces it"), "{}", read.text);
+    assert_text(&home, "read_run_of_a_closed_run", &read.text);
     home.done(&["store", "verify"]);
 }
 

@@ -44,7 +44,7 @@ fn only(home: &Home) -> (String, String) {
     found.remove(0)
 }
 
-/// Types a fix into a shell, as somebody who copies it.
+/// Types a fix into a shell, as a user who copies it.
 fn typed(home: &Home, line: &str) -> i32 {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(line).env_clear().envs(home.variables()).current_dir(home.project());

@@ -1,9 +1,13 @@
 //! The folder that a call is about: the client's root, the one that the session was started in, or the server's own.
 
+mod wording;
+
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::wire::Piped;
+
+use wording::assert_text;
 
 fn flow(prompt: &str) -> String {
     let step = |id: &str| json!({ "id": id, "title": id, "prompt": prompt });
@@ -88,5 +92,5 @@ fn an_advance_tells_of_a_changed_file_in_the_folder_that_the_session_was_started
     home.write(&file, &flow("Do it differently."));
     // The call names no folder, and the server is elsewhere.
     let reply = client.call("continue_workflow", ack);
-    assert!(reply.text.contains("has changed since this run was started"), "{}", reply.text);
+    assert_text(&home, "reply_after_the_file_changed", &reply.text);
 }

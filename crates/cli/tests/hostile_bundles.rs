@@ -1,4 +1,4 @@
-//! Bundles that somebody broke or forged: refused with the right code and nothing written, or sound after all.
+//! Bundles that were broken or forged: refused with the right code and nothing written, or sound after all.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -181,7 +181,7 @@ impl Forger {
         }
     }
 
-    /// Bytes are changed by somebody who knows nothing of the format.
+    /// Bytes are changed by an attacker who knows nothing of the format.
     fn raw(&mut self, kind: usize) -> Forged {
         let mut bytes = self.text.clone();
         let at = self.dice.roll(bytes.len());
@@ -217,7 +217,7 @@ impl Forger {
         Forged { name, bytes }
     }
 
-    /// Values are changed; from the third kind on, by somebody who makes all digests fit.
+    /// Values are changed; from the third kind on, by an attacker who recomputes all digests.
     fn edited(&mut self, kind: usize) -> Forged {
         let mut bundle = self.base.clone();
         let dice = &mut self.dice;

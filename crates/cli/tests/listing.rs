@@ -1,4 +1,4 @@
-//! `workrail session list` through the real binary: the runs of one repository, and as much of many runs as somebody reads.
+//! `workrail session list` through the real binary: the runs of one repository, and as much of many runs as a person reads.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -121,7 +121,7 @@ fn of_many_runs_the_newest_are_listed_and_the_others_counted() {
     let five = home.done(&["session", "list", "--limit", "5", "--json"]).json();
     assert_eq!((rows(&five), &five["leftOut"]), (&rows(&list)[..5].to_vec(), &json!(515)));
     let named = home.done(&["session", "list", "--workflow", "small_change", "--json"]).json();
-    assert_eq!(rows(&named).len(), 520, "whoever looks for something gets all of it");
+    assert_eq!(rows(&named).len(), 520, "a narrowed list is whole");
 }
 
 /// The manifest is as it was, so that only a look at the segments tells.

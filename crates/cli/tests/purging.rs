@@ -190,7 +190,11 @@ fn a_session_that_is_written_to_meanwhile_is_not_replaced() {
     let runs = list["runs"].as_array().unwrap();
     assert_eq!((runs.len(), &runs[0]["label"]), (1, &json!(run)), "no copy is left: {list}");
     assert_eq!(runs[0]["isKept"], true, "it is kept as it was");
-    assert!(home.done(&["report", &run]).out.contains("finished b"), "what was written is there");
+    let report = home.done(&["report", &run, "--json"]).json();
+    let nodes = report["runs"][0]["nodes"].as_array().unwrap();
+    let notes: Vec<&Value> =
+        nodes.iter().map(|node| &node["attempts"][0]["outputs"][0]["body"]["markdown"]).collect();
+    assert!(notes.contains(&&json!("finished b")), "what was written is there: {report:#}");
     home.done(&["store", "verify"]);
     purge(&home, &run);
     assert_eq!(holding(&home.data()), Vec::<PathBuf>::new());

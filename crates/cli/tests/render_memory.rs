@@ -4,12 +4,15 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod forge;
+mod wording;
 
 use std::fs;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const MIB: u64 = 1024 * 1024;
@@ -61,13 +64,12 @@ fn large() -> Value {
     json!([["x".repeat(150_000), "\u{1}".repeat(10_000)], vec![0; 10_000]])
 }
 
-fn names_the_variable(reply: &ToolReply, step: &str) {
+fn names_the_variable(home: &Home, reply: &ToolReply, step: &str) {
     assert_eq!(reply.code(), "VALIDATION_ERROR", "{}", reply.text);
-    let message = reply.string("message");
-    assert!(message.contains(&format!("`{step}`")) && message.contains("{{b}}"), "{message}");
+    assert_text(home, &format!("value_too_large_for_{step}"), &reply.string("message"));
 }
 
-/// A bundle of a run that waits at `show`, in which somebody enlarged the value that was recorded.
+/// A bundle of a run that waits at `show`, in which an attacker enlarged the value that was recorded.
 fn enlarged(home: &Home, session: &str) -> String {
     home.done(&["session", "export", session, "-o", "bundle.json"]);
     let path = home.project().join("bundle.json");
@@ -88,9 +90,9 @@ fn figure_memory_of_hostile_renders() {
     let idle = peak_bytes(&client);
     for workflow in ["team.early", "team.fan"] {
         let step = if workflow == "team.fan" { "fan" } else { "show" };
-        names_the_variable(&start(&mut client, workflow, json!({ "b": large() })), step);
+        names_the_variable(&home, &start(&mut client, workflow, json!({ "b": large() })), step);
     }
-    names_the_variable(&advance(&mut client, &first, json!({ "b": large() })), "show");
+    names_the_variable(&home, &advance(&mut client, &first, json!({ "b": large() })), "show");
     let shown = advance(&mut client, &first, json!({ "b": "small" }));
     assert_eq!(shown.structured["run"]["stepId"], "show", "{}", shown.text);
     let while_refusing = peak_bytes(&client) - idle;

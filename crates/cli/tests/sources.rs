@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod wording;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -10,6 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::McpClient;
+
+use wording::assert_text;
 
 /// A home whose sources are those of its settings and its project.
 fn home() -> Home {
@@ -178,7 +182,8 @@ fn an_address_with_tricks_in_the_settings_is_listed_and_stops_nothing() {
     let records = fs::read_dir(home.data().join("servers")).unwrap();
     let records: String =
         records.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap_or_default()).collect();
-    assert!(records.contains("sources"), "the record of the server was read: {records}");
+    let record: Value = serde_json::from_str(&records).unwrap();
+    assert_eq!(record["settings"]["data_dir"]["origin"], "environment", "the record of the server was read");
     for shown in [health.out, text, listed.raw, records] {
         assert!(!shown.contains("hunter2"), "{shown}");
     }
@@ -314,8 +319,8 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
     let row = table.lines().find(|line| line.trim_start().starts_with("team.same")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>()[..3], ["team.same", "Git", "git"]);
     let agent = home.client().call("list_workflows", json!({})).text;
-    assert!(agent.contains("- team.same · Git (git, "), "{agent}");
-    assert!(agent.contains("- plugin acme/core.json") && !agent.contains("same.json"), "{agent}");
+    let own: Vec<&str> = agent.lines().filter(|line| !line.contains("(bundled, ")).collect();
+    assert_text(&home, "list_of_every_source", &own.join("\n"));
 
     let shown = home.done(&["workflow", "inspect", "team.same", "--json"]).json();
     assert_eq!(

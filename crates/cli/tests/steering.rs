@@ -99,7 +99,7 @@ fn an_answer_without_a_value_is_asked_for() {
     assert_ne!(empty.code, 0, "{empty:?}");
     let asked = home.typed(&["answer"], "release");
     assert_eq!(asked.code, 0, "{asked:?}");
-    assert!(asked.out.contains("Which branch is deployed? (targetBranch)"), "{asked:?}");
+    insta::assert_snapshot!(asked.out.replace(&label, "[run]"));
     let events = recorded(&home, &label, "context_set");
     let answer = events.iter().find_map(|own| own["data"]["context"].get("targetBranch"));
     assert_eq!(answer, Some(&json!("release")), "{events:?}");

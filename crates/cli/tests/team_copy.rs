@@ -5,56 +5,13 @@
 
 use serde_json::json;
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
-use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::team::{Team, advance, session_of, start};
 
-/// A database, and machines that use it.
-struct Team {
-    cluster: &'static Cluster,
-    database: String,
-}
-
-impl Team {
-    fn new() -> Option<Self> {
-        let cluster = Cluster::shared()?;
-        Some(Self { cluster, database: cluster.database() })
-    }
-
-    fn address(&self) -> String {
-        self.cluster.address(&self.database, ROLE, "team")
-    }
-
-    fn machine(&self) -> Home {
-        alone().with("WORKRAIL_STORE", self.address())
-    }
-
-    /// What was printed, without what differs from run to run.
-    fn plain(&self, text: &str) -> String {
-        let folder = self.cluster.socket_folder().to_str().unwrap();
-        text.replace(folder, "SOCKETS").replace(&self.database, "DATABASE")
-    }
-}
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 fn alone() -> Home {
-    Home::new(env!("CARGO_BIN_EXE_workrail"))
-}
-
-fn start(machine: &Home, client: &mut McpClient, goal: &str) -> ToolReply {
-    let start = json!({ "workflowId": "wr.small_change", "goal": goal, "workspacePath": machine.project() });
-    let first = client.call("start_workflow", start);
-    assert!(!first.is_error, "{}", first.text);
-    first
-}
-
-fn advance(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolReply {
-    let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } });
-    let answer = client.call("continue_workflow", call);
-    assert!(!answer.is_error, "{}", answer.text);
-    answer
-}
-
-fn session_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
+    Home::new(PROGRAM)
 }
 
 /// A machine with two sessions in its directory; the token of one of them.
@@ -77,7 +34,7 @@ fn counted(ran: &serde_json::Value) -> [u64; 5] {
 /// Tokens go on in the database, a second copy brings what was written since, and the way back gives the same bytes.
 #[test]
 fn sessions_move_to_a_database_and_back_with_their_tokens() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let (directory, second) = with_sessions();
     let (data, address) = (directory.data().to_str().unwrap().to_owned(), team.address());
     let copy = |more: &[&str]| {
@@ -115,7 +72,7 @@ fn sessions_move_to_a_database_and_back_with_their_tokens() {
 
 #[test]
 fn a_target_of_somebody_else_is_left_alone() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let (directory, _) = with_sessions();
     let machine = team.machine();
     let mut client = machine.client();
@@ -144,7 +101,7 @@ fn a_target_of_somebody_else_is_left_alone() {
 /// What `verify` says to do about a damaged row is what `repair` does.
 #[test]
 fn a_damaged_session_in_a_database_is_repaired() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
     let first = start(&machine, &mut client, "mend the teapot");
@@ -165,7 +122,7 @@ fn a_damaged_session_in_a_database_is_repaired() {
 #[test]
 fn content_is_cleaned_up_and_purged_in_a_database() {
     const SECRET: &str = "hunter2-secret";
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
     let first = start(&machine, &mut client, "mend the teapot");
@@ -194,7 +151,7 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
 /// A rotation by one machine is used by a server that runs on another, with its next call.
 #[test]
 fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let (laptop, desktop) = (team.machine(), team.machine());
     let mut client = laptop.client();
     let first = start(&laptop, &mut client, "mend the teapot");
@@ -213,7 +170,7 @@ fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
 #[test]
 fn signing_keys_are_encrypted_when_a_key_is_given() {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let plain = team.machine();
     let mut client = plain.client();
     let first = start(&plain, &mut client, "mend the teapot");
@@ -245,7 +202,7 @@ fn signing_keys_are_encrypted_when_a_key_is_given() {
 /// What a restored backup has lost: its tokens advance nothing that took its place.
 #[test]
 fn tokens_of_a_lost_future_advance_nothing_in_a_restored_backup() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
     let first = start(&machine, &mut client, "mend the teapot");
@@ -254,7 +211,7 @@ fn tokens_of_a_lost_future_advance_nothing_in_a_restored_backup() {
     let lost = advance(&mut client, &second, "glued");
     client.close();
 
-    let restored = Team { cluster: team.cluster, database: team.cluster.restored(&dump) };
+    let restored = team.on(team.cluster.restored(&dump));
     let machine = restored.machine();
     let mut client = machine.client();
     let mut refused = |reply: &ToolReply| {

@@ -6,56 +6,19 @@ use std::fs;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
 use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::team::{Team, advance, label_of, session_of, start};
 
-/// A database, and machines that use it.
-struct Team {
-    cluster: &'static Cluster,
-    database: String,
-}
-
-impl Team {
-    fn new() -> Option<Self> {
-        let cluster = Cluster::shared()?;
-        Some(Self { cluster, database: cluster.database() })
-    }
-
-    fn address(&self) -> String {
-        self.cluster.address(&self.database, ROLE, "team")
-    }
-
-    /// A machine with a data directory of its own.
-    fn machine(&self) -> Home {
-        Home::new(env!("CARGO_BIN_EXE_workrail")).with("WORKRAIL_STORE", self.address())
-    }
-}
-
-fn start(machine: &Home, client: &mut McpClient) -> ToolReply {
-    let start = json!({ "workflowId": "wr.small_change", "goal": "mend the teapot", "workspacePath": machine.project() });
-    let first = client.call("start_workflow", start);
-    assert!(!first.is_error, "{}", first.text);
-    first
-}
-
-fn advance(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolReply {
-    let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } });
-    let answer = client.call("continue_workflow", call);
-    assert!(!answer.is_error, "{}", answer.text);
-    answer
-}
-
-fn label_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["label"].as_str().unwrap().to_owned()
-}
+const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+const GOAL: &str = "mend the teapot";
 
 /// The agents' path: one machine starts, another goes on, and the tokens of the one are good on the other.
 #[test]
 fn a_run_that_one_machine_started_goes_on_on_another() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let (laptop, desktop) = (team.machine(), team.machine());
     let mut here = laptop.client();
-    let first = start(&laptop, &mut here);
+    let first = start(&laptop, &mut here, GOAL);
     let second = advance(&mut here, &first, "the spout is cracked");
     let label = label_of(&second);
     assert!(
@@ -85,10 +48,6 @@ fn a_run_that_one_machine_started_goes_on_on_another() {
     }
 }
 
-fn session_of(reply: &ToolReply) -> String {
-    reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
-}
-
 fn exported(machine: &Home, session: &str) -> Vec<u8> {
     let path = machine.project().join("exported.json");
     machine.done(&["session", "export", session, "-o", path.to_str().unwrap(), "--force"]);
@@ -111,16 +70,16 @@ fn of_every_export(bundle: &[u8]) -> Vec<String> {
 /// The database holds the bytes that a directory holds.
 #[test]
 fn bundles_from_a_directory_and_from_a_database_are_equal() {
-    let Some(team) = Team::new() else { return };
-    let alone = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let alone = Home::new(PROGRAM);
     let mut client = alone.client();
-    let first = start(&alone, &mut client);
+    let first = start(&alone, &mut client, GOAL);
     let session = session_of(&advance(&mut client, &first, "the spout is cracked"));
     client.close();
     let bundle = alone.project().join("work.json");
     fs::write(&bundle, exported(&alone, &session)).unwrap();
 
-    let (directory, database) = (Home::new(env!("CARGO_BIN_EXE_workrail")), team.machine());
+    let (directory, database) = (Home::new(PROGRAM), team.machine());
     for machine in [&directory, &database] {
         machine.done(&["session", "import", bundle.to_str().unwrap()]);
     }
@@ -131,10 +90,10 @@ fn bundles_from_a_directory_and_from_a_database_are_equal() {
 /// An altered row is found, and the rest of the session is shown and not continued.
 #[test]
 fn an_altered_row_is_found_and_not_continued_from() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
-    let first = start(&machine, &mut client);
+    let first = start(&machine, &mut client, GOAL);
     let second = advance(&mut client, &first, "the spout is cracked");
     client.close();
     let alter = "UPDATE workrail.segment SET events = convert_to(replace(convert_from(events, 'UTF8'), 'cracked', 'CRACKED'), 'UTF8')";
@@ -151,7 +110,7 @@ fn an_altered_row_is_found_and_not_continued_from() {
 /// What only a directory can do is refused with what to do instead, and `--store` and the settings name the store too.
 #[test]
 fn commands_for_directories_are_refused_with_what_to_do_instead() {
-    let Some(team) = Team::new() else { return };
+    let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut refusals = String::new();
     for arguments in
@@ -161,10 +120,9 @@ fn commands_for_directories_are_refused_with_what_to_do_instead() {
         assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.out, refused.err);
         refusals.push_str(&refused.err);
     }
-    let folder = team.cluster.socket_folder().to_str().unwrap();
-    insta::assert_snapshot!(refusals.replace(folder, "SOCKETS").replace(&team.database, "DATABASE"));
+    insta::assert_snapshot!(team.plain(&refusals));
 
-    let plain = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let plain = Home::new(PROGRAM);
     let listed = plain.done(&["session", "list", "--json", "--store", &team.address()]).json();
     assert_eq!(listed["runs"], json!([]));
     assert_eq!(plain.run(&["store", "backup", "/nowhere", "--store", &team.address()]).code, 2);
@@ -182,7 +140,7 @@ fn a_password_is_used_and_never_shown() {
     cluster.sql("postgres", &format!("ALTER ROLE {ROLE} PASSWORD '{SECRET}'"));
     cluster.require_passwords();
     let address = cluster.address(&database, ROLE, "team");
-    let machine = Home::new(env!("CARGO_BIN_EXE_workrail")).with("WORKRAIL_LOG", "trace");
+    let machine = Home::new(PROGRAM).with("WORKRAIL_LOG", "trace");
 
     let asked = machine.with("WORKRAIL_STORE", &address);
     assert_eq!(asked.run(&["session", "list"]).code, 1, "without a password nobody is let in");
@@ -193,7 +151,7 @@ fn a_password_is_used_and_never_shown() {
     let by_file = machine.with("WORKRAIL_STORE", format!("{address}&password_file={}", file.display()));
 
     let mut client = by_variable.client();
-    let session = session_of(&start(&machine, &mut client));
+    let session = session_of(&start(&machine, &mut client, GOAL));
     let (_, logged) = client.end();
     let bundle = String::from_utf8(exported(&by_file, &session)).unwrap();
     let mut shown = vec![logged, bundle];
@@ -215,4 +173,35 @@ fn a_password_is_used_and_never_shown() {
     }
     let rows: Value = by_file.done(&["session", "list", "--json"]).json();
     assert_eq!(rows["runs"].as_array().map(Vec::len), Some(1), "{rows}");
+}
+
+/// An ack of one tenant is signed with keys that another does not have, and names a session that it does not see (G103).
+#[test]
+fn tokens_of_one_tenant_mean_nothing_in_another() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let machine =
+        |tenant: &str| Home::new(PROGRAM).with("WORKRAIL_STORE", cluster.address(&database, ROLE, tenant));
+    let (red, blue) = (machine("red"), machine("blue"));
+    let (mut here, mut there) = (red.client(), blue.client());
+    let first = start(&red, &mut here, GOAL);
+    start(&blue, &mut there, "polish the kettle");
+    let ack = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "stolen" } });
+    assert_eq!(there.call("continue_workflow", ack).code(), "TOKEN_BAD_SIGNATURE");
+    for named in [label_of(&first), session_of(&first)] {
+        let read = there.call("read_run", json!({ "run": named }));
+        assert!(read.is_error && !read.text.contains(GOAL), "{}", read.text);
+    }
+    let found = there.call("resume_session", json!({ "query": GOAL }));
+    assert!(!found.text.contains(GOAL), "{}", found.text);
+    // The keys of the other tenant would not help: the session is not there.
+    let keys = "UPDATE workrail.keyring SET (current, previous, check_digest) = \
+                (SELECT current, previous, check_digest FROM workrail.keyring WHERE tenant = 'red') WHERE tenant = 'blue'";
+    cluster.sql(&database, keys);
+    let mut there = blue.client();
+    let ack = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "stolen" } });
+    let refused = there.call("continue_workflow", ack);
+    assert!(refused.is_error, "{}", refused.text);
+    let second = advance(&mut here, &first, "the spout is cracked");
+    assert_ne!(second.string("ackToken"), first.string("ackToken"));
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod wording;
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, ChildStdout, Stdio};
@@ -9,6 +11,8 @@ use std::process::{Child, ChildStdout, Stdio};
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+
+use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -182,7 +186,7 @@ fn on_a_terminal_the_screen_is_drawn_again() {
         String::from_utf8_lossy(&seen).into_owned()
     };
     let drawn = until("1. Prepare");
-    assert!(drawn.contains("\u{1b}[H") && drawn.contains("Nothing waits for you."), "{drawn:?}");
+    assert_text(&home, "first_screen_of_watch", &drawn.replace('\u{1b}', "[escape]").replace('\r', ""));
     let second = client.next(&first);
     assert!(until("2. Publish").contains("\u{1b}[H"), "drawn from the top again");
     client.next(&second);

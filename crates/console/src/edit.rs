@@ -54,12 +54,12 @@ pub(crate) struct Editor {
     pub(crate) checked: CheckedText,
     /// The step whose prompt is shown.
     pub(crate) step: Option<String>,
-    pub(crate) shown: Shown,
+    pub(crate) shown: EditResult,
 }
 
 /// What the last button gave.
 #[derive(Debug)]
-pub(crate) enum Shown {
+pub(crate) enum EditResult {
     Nothing,
     Review(Review),
     Tested(Result<TrialReport, String>),
@@ -98,7 +98,7 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
         seen: file.digest,
         text: file.text.clone(),
         step: None,
-        shown: Shown::Nothing,
+        shown: EditResult::Nothing,
         checked,
         file,
     })
@@ -120,7 +120,7 @@ pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Edit
         seen.ok_or_else(|| refused("The form does not say which file was loaded. Nothing was saved."))?;
     let chosen = form.get("step").filter(|step| !step.is_empty()).map(str::to_owned);
     let step = checked.step.clone().or(chosen);
-    Ok(Editor { file, seen, text, checked, step, shown: Shown::Nothing })
+    Ok(Editor { file, seen, text, checked, step, shown: EditResult::Nothing })
 }
 
 /// Browsers send CRLF; a file keeps the line ends that it has.
@@ -133,16 +133,18 @@ fn own_line_ends(sent: &str, file: &str) -> String {
 pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
     let mut editor = typed(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {
-        EditAction::Validate => Shown::Nothing,
-        EditAction::Test => Shown::Tested(console.administration.try_workflow(key, editor.text.as_bytes())),
-        EditAction::Review => Shown::Review(review(console, &editor)),
+        EditAction::Validate => EditResult::Nothing,
+        EditAction::Test => {
+            EditResult::Tested(console.administration.try_workflow(key, editor.text.as_bytes()))
+        }
+        EditAction::Review => EditResult::Review(review(console, &editor)),
         EditAction::Rebase => {
             editor.seen = editor.file.digest;
-            Shown::Review(review(console, &editor))
+            EditResult::Review(review(console, &editor))
         }
         // Nothing is saved that was not shown; typing after that makes it another text.
         EditAction::Save if form.get("reviewed") != Some(editor.digest().to_string().as_str()) => {
-            Shown::Review(review(console, &editor))
+            EditResult::Review(review(console, &editor))
         }
         EditAction::Save => save(console, key, &editor),
     };
@@ -175,13 +177,13 @@ fn review(console: &Console, editor: &Editor) -> Review {
     }
 }
 
-fn save(console: &Console, key: Sha256, editor: &Editor) -> Shown {
+fn save(console: &Console, key: Sha256, editor: &Editor) -> EditResult {
     if !editor.is_current() || hindrance(console, editor).is_some() {
-        return Shown::Review(review(console, editor));
+        return EditResult::Review(review(console, editor));
     }
     match console.administration.save_workflow(key, editor.seen, editor.text.as_bytes()) {
-        Ok(()) => Shown::Saved,
-        Err(message) => Shown::NotSaved(Hindrance::new(message, "Your text is still here.")),
+        Ok(()) => EditResult::Saved,
+        Err(message) => EditResult::NotSaved(Hindrance::new(message, "Your text is still here.")),
     }
 }
 

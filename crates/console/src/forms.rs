@@ -159,7 +159,7 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
     let origin = console.environment.decision_origin();
     let reason = reason(form);
     if let Some(signed) = passkeys::signed(console, form)? {
-        // What a passkey signed is a person's, whoever started the console.
+        // What a passkey signed is a person's, whichever process started the console.
         let descends = origin.map_or(Descent::Yes, |origin| origin.descends_from_server);
         return console.use_cases.decide_signed(run, &waiting, (decision, reason), &signed, descends);
     }

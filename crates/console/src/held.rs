@@ -18,11 +18,11 @@ pub(crate) struct HeldDeletion {
     pub(crate) session: SessionId,
     /// What people call it.
     pub(crate) name: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: HeldState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum HeldState {
     /// It can still be undone.
     Held,
     /// It is carried out at this moment.
@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
 struct Entry {
     ticket: u64,
     seen: Overview,
-    outcome: Outcome,
+    outcome: HeldState,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl HeldDeletions {
         let mut entries = self.entries();
         entries.last_ticket += 1;
         let ticket = entries.last_ticket;
-        entries.by_session.insert(seen.session_id, Entry { ticket, seen, outcome: Outcome::Held });
+        entries.by_session.insert(seen.session_id, Entry { ticket, seen, outcome: HeldState::Held });
         ticket
     }
 
@@ -67,10 +67,10 @@ impl HeldDeletions {
     pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<Overview> {
         let mut entries = self.entries();
         let entry = entries.by_session.get_mut(&session).filter(|entry| entry.ticket == ticket)?;
-        if entry.outcome != Outcome::Held {
+        if entry.outcome != HeldState::Held {
             return None;
         }
-        entry.outcome = Outcome::Deleting;
+        entry.outcome = HeldState::Deleting;
         Some(entry.seen.clone())
     }
 
@@ -85,7 +85,7 @@ impl HeldDeletions {
             }
             (true, Some(reason)) => {
                 if let Some(entry) = entries.by_session.get_mut(&session) {
-                    entry.outcome = Outcome::Refused(reason);
+                    entry.outcome = HeldState::Refused(reason);
                 }
             }
         }
@@ -94,12 +94,13 @@ impl HeldDeletions {
     /// Takes a deletion back, or the note that it was refused. Whether there was one that had not begun.
     pub(crate) fn undo(&self, session: SessionId) -> bool {
         let mut entries = self.entries();
-        let begun = entries.by_session.get(&session).is_some_and(|entry| entry.outcome == Outcome::Deleting);
+        let begun =
+            entries.by_session.get(&session).is_some_and(|entry| entry.outcome == HeldState::Deleting);
         !begun && entries.by_session.remove(&session).is_some()
     }
 
     pub(crate) fn is_held(&self, session: SessionId) -> bool {
-        self.entries().by_session.get(&session).is_some_and(|entry| entry.outcome == Outcome::Held)
+        self.entries().by_session.get(&session).is_some_and(|entry| entry.outcome == HeldState::Held)
     }
 
     pub(crate) fn list(&self) -> Vec<HeldDeletion> {
@@ -141,7 +142,7 @@ mod tests {
         assert!(held.due(session, second).is_some());
         assert!(!held.undo(session), "it is too late once it is carried out");
         held.ended(session, second, Some("in use".to_owned()));
-        assert_eq!(held.list()[0].outcome, Outcome::Refused("in use".to_owned()));
+        assert_eq!(held.list()[0].outcome, HeldState::Refused("in use".to_owned()));
         assert!(held.due(session, second).is_none());
     }
 }

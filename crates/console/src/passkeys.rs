@@ -23,7 +23,7 @@ use crate::state::Console;
 use crate::target::Query;
 use crate::use_cases::{Answer, refusal};
 
-/// How long somebody may take to find their key.
+/// How long a user may take to find their key.
 const NONCE_LASTS: Duration = Duration::from_secs(600);
 /// Challenges that wait at once; the oldest goes first.
 const NONCES_MAX: usize = 256;

@@ -283,7 +283,7 @@ impl Served {
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         let answered = blocking(move || {
             let editor = edit::carry_out(&console, key, &asked)?;
-            Ok((matches!(editor.shown, edit::Shown::Saved), pages::edit_page(&console, &editor)))
+            Ok((matches!(editor.shown, edit::EditResult::Saved), pages::edit_page(&console, &editor)))
         });
         match answered.await {
             Ok((true, _)) => see_other(&target.address_after(Done::Saved)),
@@ -296,7 +296,7 @@ impl Served {
         }
     }
 
-    /// The parts of the editor that change while somebody types.
+    /// The parts of the editor that change while the user types.
     async fn check_text(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         match blocking(move || edit::typed(&console, key, &form).map(|editor| pages::edit_fragments(&editor)))

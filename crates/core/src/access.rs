@@ -3,7 +3,7 @@
 use workrail_model::team::{AccessToken, Act, PresentedToken, Principal, Role};
 use workrail_model::time::Timestamp;
 
-/// Whether somebody with this role may do this.
+/// Whether an actor with this role may do this.
 pub fn allows(role: Role, act: Act) -> bool {
     match (role, act) {
         (_, Act::Read) | (Role::Admin, Act::Work | Act::Decide | Act::Administer) => true,

@@ -56,7 +56,7 @@ impl RunLabel {
     }
 }
 
-/// How a text that somebody typed names a label, the closest first.
+/// How a text that the user typed names a label, the closest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nearness {
     Exact,

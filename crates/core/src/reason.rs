@@ -23,18 +23,18 @@ pub(crate) enum Disposition {
 
 /// A disposition seen from the advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum AdvanceEffect {
     Block,
     RecordGap(Severity),
     FailFast,
 }
 
 impl Disposition {
-    pub(crate) fn outcome(self) -> Outcome {
+    pub(crate) fn outcome(self) -> AdvanceEffect {
         match self {
-            Self::Block { .. } => Outcome::Block,
-            Self::Gap { severity } => Outcome::RecordGap(severity),
-            Self::FailFast { .. } => Outcome::FailFast,
+            Self::Block { .. } => AdvanceEffect::Block,
+            Self::Gap { severity } => AdvanceEffect::RecordGap(severity),
+            Self::FailFast { .. } => AdvanceEffect::FailFast,
         }
     }
 
@@ -86,10 +86,10 @@ pub(crate) const TRIES_BEFORE_GAP: usize = 2;
 
 /// What an advance that meets this reason does, after so many refusals of the same step in a row. No mode waits for a
 /// person under never-stop; the agent's own slips are given back to it a little longer (decision 46).
-pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> Outcome {
+pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> AdvanceEffect {
     match disposition(reason, autonomy).outcome() {
-        Outcome::RecordGap(Severity::Critical) if refused < tries(reason) => Outcome::Block,
-        outcome @ (Outcome::Block | Outcome::RecordGap(_) | Outcome::FailFast) => outcome,
+        AdvanceEffect::RecordGap(Severity::Critical) if refused < tries(reason) => AdvanceEffect::Block,
+        outcome @ (AdvanceEffect::Block | AdvanceEffect::RecordGap(_) | AdvanceEffect::FailFast) => outcome,
     }
 }
 
@@ -344,11 +344,11 @@ mod tests {
     fn never_stop_asks_the_agent_twice_for_what_is_missing_and_once_for_a_second_look() {
         for reason in REASONS {
             let at = |refused| on_advance(reason, Autonomy::FullAutoNeverStop, refused);
-            assert_ne!(at(TRIES_BEFORE_GAP), Outcome::Block, "{reason:?}");
-            let asks = at(0) == Outcome::Block;
+            assert_ne!(at(TRIES_BEFORE_GAP), AdvanceEffect::Block, "{reason:?}");
+            let asks = at(0) == AdvanceEffect::Block;
             let is_judgement =
                 reason == Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired);
-            assert_eq!(asks && !is_judgement, at(1) == Outcome::Block, "{reason:?}");
+            assert_eq!(asks && !is_judgement, at(1) == AdvanceEffect::Block, "{reason:?}");
             let agents = matches!(
                 reason,
                 Reason::ContractViolation(_) | Reason::Unexpected(Unexpected::LoopLimitReached)

@@ -1,4 +1,4 @@
-//! Content computed again from recorded facts, for content that was damaged (G27). Whoever uses it compares digests:
+//! Content computed again from recorded facts, for content that was damaged (G27). The caller compares digests:
 //! a wrong candidate is dropped, never stored.
 
 use serde_json::Value;

@@ -57,7 +57,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Makes a token for somebody. The store keeps a digest of it.
+    /// Makes a token for a member of the team. The store keeps a digest of it.
     pub fn make_access_token(
         &self,
         name: PrincipalName,

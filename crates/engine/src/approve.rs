@@ -78,7 +78,7 @@ pub(crate) fn taken(questions: &[Question], values: Context) -> Result<Context, 
         let (Some(accepts), Some(value)) = (&question.accepts, taken.get_mut(question.key.as_str())) else {
             continue;
         };
-        // Whoever typed `1` for a text meant the text.
+        // A person who typed `1` for a text meant the text.
         let as_text = match (accepts, &*value) {
             (AcceptedValues::OneOf { .. } | AcceptedValues::Text, Value::Bool(_) | Value::Number(_)) => {
                 Some(Value::from(value.to_string()))

@@ -18,15 +18,16 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
-use workrail_ports::cache::{IfAbsent, IndexRecord};
+use workrail_ports::cache::{IfAbsent, IndexKeys, IndexRecord, IndexedRun};
 use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreError};
 
 use crate::error;
 use crate::gate::Reading;
 use crate::salvage::unreadable;
+use crate::selection::{about_label, about_run};
 
 /// Records that are added to the index together: a process that is killed while it builds one loses little.
-const RECORDS_PER_WRITE: usize = 256;
+pub(crate) const RECORDS_PER_WRITE: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Cards {
@@ -117,9 +118,8 @@ impl<'a> Reading<'a> {
     /// damaged, which is a summary less.
     pub(crate) fn drop_damaged(&self, known: &mut SessionSummaries, sessions: &[SessionId]) -> bool {
         let before = known.sessions.len();
-        for session in sessions {
+        for (session, now) in sessions.iter().zip(self.sessions.stamps(sessions)) {
             let seen = known.sessions.get(session).and_then(|session| session.stamp);
-            let now = self.sessions.stamp(*session);
             if !seen.zip(now).is_some_and(|(seen, now)| now.is_unchanged(&seen, StampDepth::Segments)) {
                 self.refresh(known, *session);
             }
@@ -128,7 +128,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads a session that may have changed; returns what the index should hold of it from now on.
-    fn refresh(&self, known: &mut SessionSummaries, session: SessionId) -> Option<IndexRecord> {
+    pub(crate) fn refresh(&self, known: &mut SessionSummaries, session: SessionId) -> Option<IndexRecord> {
         // Looked at before it is read: whatever is written in between shows in the next stamp.
         let stamp = self.sessions.stamp(session);
         let segments = |stamp: Option<LogStamp>| stamp.map(|stamp| stamp.segments);
@@ -181,7 +181,7 @@ impl<'a> Reading<'a> {
 
     /// Where a run is, by its id; `None` when no healthy session has it.
     pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, RunPlace)>, Box<ErrorEnvelope>> {
-        let known = self.cards()?;
+        let known = self.cards_about(&about_run(run), &mut |_, _| {})?;
         let found = known.runs().find_map(|card| {
             let place = card.at.as_ref().filter(|place| place.run == run)?;
             Some((card.session, place.clone()))
@@ -191,7 +191,7 @@ impl<'a> Reading<'a> {
 
     /// The runs of this store that go by a label.
     pub(crate) fn named(&self, label: RunLabel) -> Result<Named, Box<ErrorEnvelope>> {
-        let known = self.cards()?;
+        let known = self.cards_about(&about_label(label), &mut |_, _| {})?;
         let mut fitting = known.runs().filter(|card| card.label() == Some(label));
         let Some(first) = fitting.next() else { return Ok(Named::Nobody) };
         let others = fitting.count();
@@ -203,9 +203,21 @@ impl<'a> Reading<'a> {
 }
 
 impl SessionSummaries {
+    /// Moves over what was read of a session; false when nothing was.
+    pub(crate) fn take_from(&mut self, read: &mut Self, session: SessionId) -> bool {
+        if let Some(summarised) = read.sessions.remove(&session) {
+            self.sessions.insert(session, summarised);
+            return true;
+        }
+        let Some(health) = read.unhealthy.remove(&session) else { return false };
+        self.sessions.remove(&session);
+        self.unhealthy.insert(session, health);
+        true
+    }
+
     /// Takes over what other processes have summarised. What does not decode is read instead.
-    fn take_index(&mut self, records: Vec<IndexRecord>) {
-        for IndexRecord { session, stamp, cursor, summary } in records {
+    pub(crate) fn take_index(&mut self, records: Vec<IndexRecord>) {
+        for IndexRecord { session, stamp, cursor, summary, keys: _ } in records {
             if let Some(summary) = SessionSummary::from_bytes(session, &summary) {
                 self.sessions.entry(session).or_insert(Summarised { stamp: Some(stamp), cursor, summary });
             }
@@ -221,11 +233,13 @@ pub(crate) fn record(
     cursor: Cursor,
     summary: &SessionSummary,
 ) -> Option<IndexRecord> {
+    let runs = || summary.stages().map(|(stage, activity)| IndexedRun { stage, activity }).collect();
     (stamp.bytes == cursor.manifest_bytes).then(|| IndexRecord {
         session,
         stamp,
         cursor,
         summary: summary.to_bytes(),
+        keys: IndexKeys { terms: summary.terms(), runs: runs() },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use workrail_core::decide::checkpoint::{
-    Checkpoint, Recorded, ack_attempt, checkpoint, next_attempt, recorded, session_notes,
+    Checkpoint, RecordedCheckpoint, ack_attempt, checkpoint, next_attempt, recorded, session_notes,
 };
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -106,7 +106,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         at: NodeFacts,
         attempt: AttemptId,
-        before: Recorded,
+        before: RecordedCheckpoint,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
         let tokens = self.checkpoint_tokens(facts, at, attempt);
         let mut reply = self.recorded_reply(facts, at.run, before.record.reply_ref, &tokens)?;

@@ -22,8 +22,8 @@ pub struct ClosedRun {
 }
 
 impl<S: Store> Engine<S> {
-    /// Records that a person closed the run. It leaves what needs somebody and what is running, and may be cleaned up
-    /// like a finished one; the next record of the run reopens it.
+    /// Records that a person closed the run. It is no longer among the runs that need a person or are running, and may
+    /// be cleaned up like a finished one; the next record of the run reopens it.
     pub fn close_run(
         &self,
         session: SessionId,

@@ -9,6 +9,8 @@ use workrail_core::label::{Nearness, RunLabel};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
+use crate::cards::SessionSummaries;
+use crate::selection::about_label;
 use crate::{Engine, Store, error};
 
 /// A session of this store, and one of its runs when that is what was named.
@@ -68,7 +70,15 @@ impl<S: Store> Engine<S> {
                 self.runs_where(|run| run.to_string().starts_with(&wanted).then_some(Nearness::Exact))?;
             return one_of(text, runs.into_values().flatten().collect());
         }
-        let runs = self.runs_where(|run| RunLabel::of(run).nearness(text))?;
+        let near = |run: RunId| RunLabel::of(run).nearness(text);
+        // A label that is right is looked up; only for one that is nearly right are all compared.
+        if let Ok(label) = RunLabel::parse(&spelled_label(text)) {
+            let known = self.reading().cards_about(&about_label(label), &mut |_, _| {})?;
+            if let Some(runs) = self.runs_among(&known, near).remove(&Nearness::Exact) {
+                return one_of(text, runs);
+            }
+        }
+        let runs = self.runs_where(near)?;
         let Some((nearness, runs)) = runs.into_iter().next() else {
             return Err(error::unknown_reference_among(text, self.unreadable_sessions()?));
         };
@@ -111,14 +121,24 @@ impl<S: Store> Engine<S> {
     }
 
     fn sessions_beginning(&self, prefix: &str) -> Result<Vec<SessionOrRun>, Box<ErrorEnvelope>> {
+        // A whole id of a session that can be read needs no look at the others.
+        if let Ok(session) = prefix.parse::<SessionId>()
+            && self.store.read(session, None).is_ok_and(|slice| !slice.events.is_empty())
+        {
+            return Ok(vec![SessionOrRun { session, run: None }]);
+        }
         let sessions = self.store.sessions().map_err(error::store)?;
         let fits = |session: &SessionId| session.to_string().starts_with(prefix);
         Ok(sessions.into_iter().filter(fits).map(|session| SessionOrRun { session, run: None }).collect())
     }
 
     fn runs_where(&self, near: impl Fn(RunId) -> Option<Nearness>) -> Result<Near, Box<ErrorEnvelope>> {
+        let known = self.reading().all_cards(&mut |_, _| {})?;
+        Ok(self.runs_among(&known, near))
+    }
+
+    fn runs_among(&self, known: &SessionSummaries, near: impl Fn(RunId) -> Option<Nearness>) -> Near {
         let reading = self.reading();
-        let known = reading.cards()?;
         let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
         // Whatever cannot be read at all has no runs that could be meant.
         let salvaged = known.unhealthy.keys().filter_map(|session| reading.salvage(*session).ok());
@@ -136,7 +156,7 @@ impl<S: Store> Engine<S> {
             runs.sort_unstable();
             runs.dedup();
         });
-        Ok(found)
+        found
     }
 }
 

@@ -39,6 +39,7 @@ pub mod request;
 mod resume;
 mod resume_step;
 mod salvage;
+mod selection;
 mod servers;
 mod session;
 pub mod sessions;
@@ -175,6 +176,9 @@ impl std::fmt::Debug for Environment {
 /// An edge's result; boxed because errors carry everything a caller needs to fix the call.
 pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
 
+/// Is told how far a long use case has come: done, and of how many.
+type ProgressSink<'a> = &'a mut dyn FnMut(u64, u64);
+
 /// The use cases over one store, on behalf of one caller.
 pub struct Engine<S: Store> {
     shared: Arc<Shared<S>>,
@@ -250,7 +254,7 @@ impl<S: Store> Engine<S> {
         Self { shared, caller: Caller::Owner(None), checks_here: ChecksHere::Run, progress: None }
     }
 
-    /// The same store and the same caches, on behalf of somebody else.
+    /// The same store and the same caches, on behalf of another actor.
     pub fn acting_as(&self, caller: Caller) -> Self {
         let progress = self.progress.clone();
         Self { shared: Arc::clone(&self.shared), caller, checks_here: self.checks_here, progress }

@@ -148,9 +148,8 @@ impl Reading<'_> {
             };
         }
         if let Ok(id) = RunId::parse(&lower) {
-            let known = self.cards()?;
-            let found = known.runs().find(|card| card.run() == Some(id));
-            let found = found.map(|card| NamedRun { session: card.session, run: id, at: None });
+            let found = self.placed(id)?;
+            let found = found.map(|(session, _)| NamedRun { session, run: id, at: None });
             return found.map(Subject::Run).ok_or_else(|| error::unknown_run(text));
         }
         if let Ok(session) = SessionId::parse(&lower) {

@@ -6,7 +6,7 @@ use workrail_core::reply::answered::{self, AnsweredReply, UserReply};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventIndex;
 use workrail_model::reply::{
-    ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK, ReplyKind, STATE_TOKEN_MARK, StoredReply, Warning,
+    ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK, ReplyBody, ReplyKind, STATE_TOKEN_MARK, StoredReply, Warning,
     replace_state_marks,
 };
 
@@ -62,11 +62,16 @@ impl Reply {
         self
     }
 
-    /// The reply once the user has said something meanwhile: their words, and the call that follows from them.
+    /// The reply once the user has said something meanwhile: their words, and the call that follows from them. One that
+    /// another version wrote in another form is sent as it is.
     pub fn answered(self, said: &[UserReply]) -> Self {
         let first = self.parts.first().map_or("", String::as_str);
-        match answered::answered(first, &self.body, said) {
-            Some(AnsweredReply { parts, body }) => Self { parts, body, asks_user: None, ..self },
+        let changed = ReplyBody::deserialize(&self.body)
+            .ok()
+            .and_then(|blocked| answered::answered(first, blocked, said))
+            .and_then(|AnsweredReply { parts, body }| Some((parts, object(&body).ok()?)));
+        match changed {
+            Some((parts, body)) => Self { parts, body, asks_user: None, ..self },
             None => self,
         }
     }

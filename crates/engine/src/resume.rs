@@ -27,6 +27,7 @@ use crate::error;
 use crate::find::spelled_label;
 use crate::gate::Reading;
 use crate::request::ResumeSession;
+use crate::selection::about_query;
 
 const CANDIDATES_MAX: usize = 5;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
@@ -74,7 +75,7 @@ impl Reading<'_> {
     ) -> Result<(ResumeBody, Clarity), Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, mut unhealthy_sessions) = {
-            let mut known = self.cards()?;
+            let mut known = self.cards_about(&about_query(&query), &mut |_, _| {})?;
             let ranked = loop {
                 let ranked: Vec<Offered> =
                     rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(Offered::from).collect();
@@ -84,7 +85,7 @@ impl Reading<'_> {
                     break ranked;
                 }
             };
-            (ranked, known.runs().count() as u64, known.unhealthy.len() as u64)
+            (ranked, known.all_runs(), known.unhealthy.len() as u64)
         };
         let clarity = clarity(&ranked);
         let mut candidates = Vec::new();
@@ -117,7 +118,7 @@ impl Reading<'_> {
         query: &Query,
         request: &ResumeSession,
     ) -> Result<Box<ErrorEnvelope>, Box<ErrorEnvelope>> {
-        let unhealthy = self.cards()?.unhealthy.clone();
+        let unhealthy = self.cards_about(&about_query(query), &mut |_, _| {})?.unhealthy.clone();
         for (session, health) in &unhealthy {
             // Only what comes before the damage may be named.
             let has_run = || match health {

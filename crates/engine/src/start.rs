@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
-use workrail_core::decide::observe::Observed;
+use workrail_core::decide::observe::ObservedFact;
 use workrail_core::decide::start::{Start, Started, StartedRun, start};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -43,7 +43,7 @@ struct Prepared {
     references: Vec<ReferenceInfo>,
     /// What is to be said about the id that the caller used.
     notices: Vec<Warning>,
-    observed: Vec<Observed>,
+    observed: Vec<ObservedFact>,
     tree: TreeLook,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use workrail_core::decide::evidence::{self, WorkspaceAtHand};
-use workrail_core::decide::observe::{Observed, is_same_repository};
+use workrail_core::decide::observe::{ObservedFact, is_same_repository};
 use workrail_core::project::SessionState;
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
@@ -65,7 +65,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         node: NodeId,
         folder: Option<&WorkspacePath>,
-        (look, observed): (&TreeLook, &[Observed]),
+        (look, observed): (&TreeLook, &[ObservedFact]),
     ) -> WorkspaceAtHand {
         if !is_same_repository(facts, observed) {
             return WorkspaceAtHand::default();
@@ -125,8 +125,8 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<Observed> {
+    pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<ObservedFact> {
         let seen = self.environment.observer.observe(workspace).values;
-        seen.into_iter().map(|(key, value)| Observed { key, value }).collect()
+        seen.into_iter().map(|(key, value)| ObservedFact { key, value }).collect()
     }
 }

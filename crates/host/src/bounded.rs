@@ -1,4 +1,4 @@
-//! Reads a small file that somebody else wrote: never more than asked for, never through a link, never
+//! Reads a small file that another program wrote: never more than asked for, never through a link, never
 //! waiting.
 
 use std::fs::{File, OpenOptions};

@@ -97,7 +97,7 @@ impl Browser {
                 Err(BrowserError::NotAProgram { path: named })
             };
         }
-        // A relative entry would find what is in the folder that somebody works in.
+        // A relative entry would find what is in the folder that the user works in.
         let folders = || path.split(':').map(Utf8Path::new).filter(|folder| folder.is_absolute());
         let on_path = NAMES.iter().flat_map(|name| folders().map(move |folder| folder.join(name)));
         let found = on_path.chain(places.iter().map(Utf8PathBuf::from)).find(|program| is_program(program));

@@ -22,6 +22,7 @@ mod programs;
 pub mod sources;
 pub mod store_password;
 pub mod terminal;
+pub mod tls_files;
 mod tree;
 mod whole_file;
 pub mod workspace;

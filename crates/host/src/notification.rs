@@ -6,7 +6,7 @@ use crate::programs;
 
 /// What became of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum Delivery {
     OnDesktop,
     /// Neither `notify-send` nor `osascript` is here, or it failed, as it does without a desktop.
     Nowhere,
@@ -14,7 +14,7 @@ pub enum Shown {
 
 /// Shows a short text and waits until the desktop has taken it. Both texts are handed over as arguments, so that nothing
 /// in them is read as a command.
-pub fn show(title: &str, text: &str) -> Shown {
+pub fn show(title: &str, text: &str) -> Delivery {
     let told = |mut command: Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
@@ -32,5 +32,5 @@ pub fn show(title: &str, text: &str) -> Shown {
     } else {
         false
     };
-    if shown { Shown::OnDesktop } else { Shown::Nowhere }
+    if shown { Delivery::OnDesktop } else { Delivery::Nowhere }
 }

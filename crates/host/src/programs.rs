@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use camino::{Utf8Path, Utf8PathBuf};
 
 /// The first program of this name on the path. A relative entry of the path is passed over: it would find what is in the
-/// folder that somebody works in.
+/// folder that the user works in.
 pub(crate) fn find(name: &str) -> Option<Utf8PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').map(Utf8Path::new).filter(|folder| folder.is_absolute());

@@ -11,7 +11,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::evidence::TreeLook;
 use workrail_model::text::BoundedText;
-use workrail_ports::workspace::{Observed, WorkspaceObserver, WorkspacePath};
+use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 
 use crate::{bounded, env_vars, tree};
 
@@ -106,9 +106,9 @@ impl WorkspaceObserver for GitObserver {
         tree::changed_between(&repository.root, from, to)
     }
 
-    fn observe(&self, workspace: &WorkspacePath) -> Observed {
+    fn observe(&self, workspace: &WorkspacePath) -> WorkspaceFacts {
         let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
-            return Observed::default();
+            return WorkspaceFacts::default();
         };
         let root = Sha256::of(repository.root.as_str().as_bytes());
         let mut values = BTreeMap::from([(ObservationKey::RepoRootHash, ObservationValue::Sha256(root))]);
@@ -120,7 +120,7 @@ impl WorkspaceObserver for GitObserver {
         if let Some(sha) = head.and_then(|sha| BoundedText::new(sha).ok()) {
             values.insert(ObservationKey::GitHeadSha, ObservationValue::GitSha1(sha));
         }
-        Observed { values }
+        WorkspaceFacts { values }
     }
 }
 

@@ -8,7 +8,7 @@ use rmcp::model::RequestId;
 /// A longer member is neither a name that is looked for nor an id.
 const MEMBER_BYTES_MAX: usize = 256;
 
-/// Whom to answer.
+/// The request to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Addressee {
     /// A request is waiting under this id.

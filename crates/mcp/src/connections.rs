@@ -11,10 +11,15 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+
+use crate::tls::Tls;
 
 /// Connections at once. More wait until one is closed; each holds an open file.
 const CONNECTIONS_MAX: usize = 256;
@@ -25,6 +30,9 @@ const HEAD_WAIT: Duration = Duration::from_secs(10);
 /// How long a client may read nothing of an answer that waits for it.
 const READ_WAIT: Duration = Duration::from_secs(10);
 
+/// How long a client may take to agree on the encryption.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+
 /// How long running requests may still take once the server is shutting down.
 const END_WAIT: Duration = Duration::from_secs(5);
 
@@ -32,7 +40,12 @@ const END_WAIT: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until `told_to_end` resolves and what is under way is answered.
-pub(crate) async fn serve(listener: TcpListener, routes: Router, told_to_end: impl Future<Output = ()>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    routes: Router,
+    told_to_end: impl Future<Output = ()>,
+) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (end, ending) = watch::channel(());
     let (alive, mut all_ended) = mpsc::channel::<Infallible>(1);
@@ -43,7 +56,7 @@ pub(crate) async fn serve(listener: TcpListener, routes: Router, told_to_end: im
             () = &mut told_to_end => break,
         };
         let connection = Connection { ending: ending.clone(), _place: place, _alive: alive.clone() };
-        tokio::spawn(connection.serve(stream, routes.clone()));
+        tokio::spawn(connection.serve(stream, tls.clone(), routes.clone()));
     }
     drop((listener, end, alive));
     // A client that never finishes its request must not keep the process.
@@ -79,13 +92,24 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(mut self, stream: TcpStream, routes: Router) {
+    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>, routes: Router) {
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(READ_WAIT));
+        let stream = Box::pin(stream);
+        match tls {
+            None => self.answer(stream, routes).await,
+            Some(tls) => match encrypted(stream, tls).await {
+                Ok(stream) => self.answer(stream, routes).await,
+                Err(error) => tracing::debug!(%error, "a connection was not encrypted"),
+            },
+        }
+    }
+
+    async fn answer(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, routes: Router) {
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_WAIT)
-            .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(routes));
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
         let mut serving = pin!(serving);
         let served = tokio::select! {
             served = serving.as_mut() => served,
@@ -99,4 +123,14 @@ impl Connection {
             tracing::debug!(%error, "a connection ended early");
         }
     }
+}
+
+/// The stream once both sides agreed on keys. A client that takes too long, or speaks something else, gets nothing.
+async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    tls: Arc<Tls>,
+) -> io::Result<tokio_rustls::server::TlsStream<S>> {
+    let config = spawn_blocking(move || tls.current()).await.map_err(io::Error::other)?;
+    let accepting = TlsAcceptor::from(config).accept(stream);
+    timeout(HANDSHAKE_WAIT, accepting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

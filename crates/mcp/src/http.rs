@@ -103,7 +103,7 @@ fn serve_until(
             }
             ending();
         };
-        connections::serve(listener, routes, told_to_end).await;
+        connections::serve(listener, None, routes, told_to_end).await;
         Ok(())
     })
 }
@@ -133,10 +133,10 @@ pub fn serve_localhost(
         let ended = |mut ending: Ending| async move {
             let _ = ending.changed().await;
         };
-        let serving = connections::serve(listener, routes.clone(), ended(ending.clone()));
+        let serving = connections::serve(listener, None, routes.clone(), ended(ending.clone()));
         let serving_other = async {
             if let Some(other) = other {
-                connections::serve(other, routes, ended(ending)).await;
+                connections::serve(other, None, routes, ended(ending)).await;
             }
         };
         tokio::join!(serving, serving_other, async {

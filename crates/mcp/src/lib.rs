@@ -27,6 +27,7 @@ mod runtime;
 mod server;
 pub mod stdio;
 pub mod team;
+pub mod tls;
 
 pub use call::{Execution, StructuredContent, TextInData};
 pub use elicit::{Chat, ChatApprovals};

@@ -15,7 +15,7 @@ use workrail_model::loopback::{ListenerNames, SentHeader};
 pub enum Authentication {
     /// The secret of this user, in the header `Authorization: Bearer SECRET`.
     Bearer(HttpSecret),
-    /// Nothing: whoever reaches the port is answered.
+    /// Nothing: every client that reaches the port is answered.
     None,
 }
 

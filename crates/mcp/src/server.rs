@@ -101,7 +101,7 @@ impl Server {
         Self { chat_approvals: ChatApprovals::Refused, ..self }
     }
 
-    /// What answers this request: on behalf of whoever sent it, in the name of their program.
+    /// What answers this request: on behalf of its sender, in the name of their program.
     pub(crate) fn execution(&self, context: &RequestContext<RoleServer>) -> Arc<dyn Execution> {
         let http = context.extensions.get::<axum::http::request::Parts>();
         let caller = http.and_then(|parts| parts.extensions.get::<Caller>());

@@ -27,12 +27,13 @@ use crate::loopback::{AdmissionError, bearer, check_names};
 use crate::metrics::{Metrics, Refused};
 use crate::quota::Quotas;
 use crate::server::Server;
+use crate::tls::Tls;
 use crate::{connections, runtime};
 
 /// How long a probe waits for the store.
 const READY_WAIT: Duration = Duration::from_secs(5);
 
-/// Why somebody is not let in.
+/// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLetIn {
     /// No good token. What is wrong with it is told to nobody.
@@ -143,7 +144,7 @@ impl Door {
     }
 }
 
-/// What somebody who is not let in is told.
+/// The answer to a request that is not let in.
 fn answer_to(refused: Refused) -> Response {
     match refused {
         Refused::Host => {
@@ -168,10 +169,11 @@ fn answer_to(refused: Refused) -> Response {
     }
 }
 
-/// Serves until the process gets a signal to end, and what is under way is answered. `listening` gets the address once
+/// Serves until the process gets a signal to end, and what is under way is answered; over TLS where it is given. `listening` gets the address once
 /// requests are accepted.
 pub fn serve(
     address: SocketAddr,
+    tls: Option<Tls>,
     routes: impl FnOnce(SocketAddr, Ending) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
@@ -187,7 +189,7 @@ pub fn serve(
         let until = async move {
             let _ = ended.changed().await;
         };
-        tokio::join!(connections::serve(listener, routes, until), async {
+        tokio::join!(connections::serve(listener, tls.map(Arc::new), routes, until), async {
             signal.await;
             drop(end);
         });

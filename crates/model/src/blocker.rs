@@ -26,6 +26,7 @@ closed_set! {
         MissingRequiredOutput,
         RequiredCapabilityUnavailable,
         RequiredCapabilityUnknown,
+        // In the locked set, as the reason that it belongs to is; nothing reports it (see `Unexpected`).
         StorageCorruptionDetected,
         UserOnlyDependency,
     }

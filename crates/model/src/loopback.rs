@@ -81,6 +81,13 @@ impl ListenerNames {
         Self { hosts, origins }
     }
 
+    /// The same for a listener that is reached over TLS.
+    #[must_use]
+    pub fn over_tls(self) -> Self {
+        let origins = self.hosts.iter().map(|host| format!("https://{host}")).collect();
+        Self { origins, ..self }
+    }
+
     /// Compares whole values: parsing them first is where such checks have been outwitted.
     pub fn has_host(&self, host: &str) -> bool {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))

@@ -165,7 +165,7 @@ pub struct PreferenceProof {
     pub key: KeyOrigin,
 }
 
-/// Preferences that somebody asked for, and the passkey that agreed to them.
+/// Preferences that a person asked for, and the passkey that agreed to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WishedPreferences {
     pub preferences: Preferences,

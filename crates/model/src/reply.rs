@@ -134,7 +134,7 @@ impl NextCall {
     pub fn arguments_text(&self) -> String {
         let mut text = Value::Object(self.arguments.clone()).to_string();
         // Marks hold NUL characters; written as JSON they would be escaped and never be found again. Other NULs
-        // are somebody's text and stay escaped.
+        // are the author's text and stay escaped.
         for mark in [STATE_TOKEN_MARK, ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK] {
             text = text.replace(&mark.replace('\u{0}', "\\u0000"), mark);
         }

@@ -1,6 +1,6 @@
 //! Who acts: people and agents with a name and a role, the tokens that they carry, and what a record says about them.
 //!
-//! A token is shown once, when it is made. The store keeps a digest of it, so that whoever reads the store cannot act as
+//! A token is shown once, when it is made. The store keeps a digest of it, so that a reader of the store cannot act as
 //! its owner (G113).
 
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 
 closed_set! {
     "snake_case",
-    /// What somebody may do. The table is in `core::access`.
+    /// What an actor may do. The table is in `core::access`.
     pub enum Role {
         /// Reads everything, changes nothing.
         Viewer,
@@ -47,7 +47,7 @@ closed_set! {
     }
 }
 
-/// Text about an actor that somebody else chose, such as the name of a client.
+/// Text about an actor that the actor did not choose, such as the name of a client.
 pub type ActorText = BoundedText<ACTOR_TEXT_BYTES_MAX>;
 
 /// Who caused a record, as far as it is known (G114). It says who acted, and proves no more than the token or the
@@ -82,7 +82,7 @@ impl fmt::Display for Actor {
     }
 }
 
-/// Somebody whose token was checked.
+/// A member of the team whose token was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub name: PrincipalName,
@@ -96,7 +96,7 @@ pub enum Caller {
     /// The user who runs this program. What they may do, the operating system and the database decide. Records name
     /// them where a store is shared.
     Owner(Option<Actor>),
-    /// Somebody with a token, through a server.
+    /// A member of the team with a token, through a server.
     Member { principal: Principal, client: Option<ActorText> },
 }
 

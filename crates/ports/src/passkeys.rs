@@ -4,7 +4,7 @@ use crate::keyring::KeyringError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PasskeyLogError {
-    /// Somebody else appended since the log was read.
+    /// Another process appended since the log was read.
     #[error("the passkey log has changed since it was read")]
     Changed,
     #[error("the passkey log is full")]

@@ -121,6 +121,11 @@ pub trait SessionReader: Send + Sync {
         None
     }
 
+    /// The same of several, in their order.
+    fn stamps(&self, sessions: &[SessionId]) -> Vec<Option<LogStamp>> {
+        sessions.iter().map(|session| self.stamp(*session)).collect()
+    }
+
     /// A number that changes when a session may have been added, written or removed. It may change before the write
     /// is committed, so a caller that saw a change looks again a little later. `None` where the store has no cheap look.
     fn change_mark(&self) -> Option<u64> {

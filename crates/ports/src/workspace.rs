@@ -58,14 +58,14 @@ impl fmt::Debug for WorkspacePath {
 
 /// Anchors for finding the work again. What could not be learned is not in it; that is not an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Observed {
+pub struct WorkspaceFacts {
     pub values: BTreeMap<ObservationKey, ObservationValue>,
 }
 
 /// Looks at a workspace, on every advance.
 pub trait WorkspaceObserver: Send + Sync {
     /// Takes microseconds and never waits.
-    fn observe(&self, workspace: &WorkspacePath) -> Observed;
+    fn observe(&self, workspace: &WorkspacePath) -> WorkspaceFacts;
     /// The working tree, at about the price of `git status`; it gives up on huge ones.
     fn look(&self, _workspace: &WorkspacePath) -> TreeLook {
         TreeLook::NoRepository

@@ -98,7 +98,7 @@ fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Resul
 }
 
 /// Moves what has the name of a segment and is none of the log's out of the way, to `backups/content`: it may be what
-/// is left of a damaged write, or somebody's own file.
+/// is left of a damaged write, or a file that is not ours.
 fn move_aside<F: FileSystem>(fs: &F, session: SessionId, leftovers: &[RelPath]) -> Result<(), FsError> {
     if leftovers.is_empty() {
         return Ok(());

@@ -12,7 +12,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{INDEX_BYTES_MAX, INDEX_RECORD_BYTES_MAX};
 use workrail_model::manifest::{Cursor, ManifestIndex};
-use workrail_ports::cache::{IfAbsent, IndexRecord, SessionIndex};
+use workrail_ports::cache::{IfAbsent, IndexKeys, IndexRecord, SessionIndex};
 use workrail_ports::file_system::{
     FileKind, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
 };
@@ -230,5 +230,6 @@ fn decoded(body: &[u8]) -> Option<IndexRecord> {
             anchor: Sha256::from_bytes(*anchor),
         },
         summary: summary.to_vec(),
+        keys: IndexKeys::default(),
     })
 }

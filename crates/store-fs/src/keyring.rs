@@ -35,7 +35,7 @@ fn check_of(keyring: &Keyring) -> String {
     Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).hex()[..16].to_owned()
 }
 
-/// Keys that somebody else can read, or put in place, prove nothing (G33).
+/// Keys that another user can read, or put in place, prove nothing (G33).
 fn only_ours(path: &RelPath, stat: FileStat) -> Result<(), KeyringError> {
     match (stat.is_foreign, stat.others_may_access) {
         (true, _) => Err(KeyringError::ForeignOwner { path: path.to_string() }),
@@ -151,7 +151,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// Whoever wrote it may have died before it was durable; tokens must outlive a power cut.
+    /// The process that wrote it may have died before it was durable; tokens must outlive a power cut.
     fn make_keyring_durable(&self, keyring: &Keyring) -> Result<(), KeyringError> {
         let folder = layout::keys_dir();
         if suspect::is_marked(self.fs(), &folder)? {

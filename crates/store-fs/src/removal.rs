@@ -132,7 +132,7 @@ pub(crate) fn bury<F: FileSystem>(fs: &F, folder: &RelPath, tombstone: &RelPath)
 fn settle<F: FileSystem>(fs: &F, moves: &[(RelPath, &RelPath)]) -> Result<(), FsError> {
     fs.sync_dir(&layout::sessions()).inspect_err(|_| {
         for (folder, tombstone) in moves {
-            // Nobody knows which of the two names the disk has. Whoever writes to the session next makes sure
+            // Nobody knows which of the two names the disk has. The next writer of the session makes sure
             // of the first before it tells anybody that something is recorded.
             let _ = fs.rename(tombstone, folder);
             suspect::mark(fs, folder);

@@ -185,7 +185,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// A removed session whose files are still there, or an import that was not finished.
     fn remove_leftover_folder(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
-        // Whoever stages a session here may hold a lock in it; a free one shows that nobody is at work.
+        // A process that stages a session here may hold a lock in it; a free one shows that nobody is at work.
         let lock_path = folder.child(".lock").filter(|path| self.fs().stat(path).is_ok());
         let lock = lock_path.map(|path| self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO));
         let _held = match lock.transpose() {
@@ -211,7 +211,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let lock = match self.fs().lock(&layout::session_lock(session), LockMode::Exclusive, Duration::ZERO) {
             Ok(Some(lock)) => lock,
-            // Somebody is at work in it, or has removed it.
+            // Another process is at work in it, or has removed it.
             Ok(None) => return Ok(()),
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),

@@ -54,7 +54,7 @@ fn each_to<F: FileSystem>(
     Ok(())
 }
 
-/// Removes a folder with everything in it. What somebody else removes at the same time is removed.
+/// Removes a folder with everything in it. What another process removes at the same time is removed.
 pub(crate) fn remove<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
     remove_to(fs, folder, DEPTH_MAX)
 }

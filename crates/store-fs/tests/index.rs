@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_ports::cache::{IfAbsent, IndexRecord, SessionIndex as _};
+use workrail_ports::cache::{IfAbsent, IndexKeys, IndexRecord, SessionIndex as _};
 use workrail_ports::file_system::{FileSystem as _, RelPath};
 use workrail_ports::session_store::{
     Appended, LockedSession as _, SessionReader as _, SessionStore as _, StampDepth, StoreError,
@@ -44,6 +44,7 @@ fn record(store: &LocalStore<SimFs>, session: SessionId, summary: &[u8]) -> Inde
         stamp: store.stamp(session).unwrap(),
         cursor: store.read(session, None).unwrap().cursor,
         summary: summary.to_vec(),
+        keys: IndexKeys::default(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The address of a database: where it is, as whom, for which tenant. Never with a password in it.
+//! The address of a database: where it is, which role, which tenant. Never with a password in it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,6 +9,7 @@ use tokio_postgres::config::{Config, Host, SslMode};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::connection::Limits;
+use crate::encryption::{CertificateCheck, Encryption, Roots};
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const DEFAULT_TENANT: &str = "default";
@@ -37,10 +38,10 @@ pub enum AddressError {
     #[error("the address cannot be read: {problem}")]
     Unreadable { problem: String },
     #[error(
-        "this build has no TLS, so it connects to other hosts only when the address says `sslmode=disable`: sessions and \
-         signing keys then cross the network unencrypted. Use a tunnel or a proxy on this machine instead"
+        "`sslmode={mode}` allows unencrypted connections, and this host is another machine; leave it out to have its \
+         certificate checked, or write `sslmode=disable` if nobody can listen on the way"
     )]
-    NoTls,
+    Opportunistic { mode: &'static str },
 }
 
 /// A tenant: whose rows a store sees. Plain enough to be written into a statement.
@@ -88,12 +89,14 @@ pub struct Address {
     password_file: Option<String>,
     key_file: Option<String>,
     limits: Limits,
+    encryption: Encryption,
     shown: String,
 }
 
 impl Address {
-    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslmode=disable&timeout=20`. A socket is named by
-    /// its folder: `postgres://USER@/DATABASE?host=/run/postgresql`.
+    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslrootcert=/PATH&timeout=20`. A socket is
+    /// named by its folder: `postgres://USER@/DATABASE?host=/run/postgresql`. Other machines are reached encrypted and with
+    /// their certificate checked, unless the address says otherwise (G116).
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -107,14 +110,17 @@ impl Address {
         if user.contains(':') || options.iter().any(|(name, _)| *name == "password") {
             return Err(AddressError::Password);
         }
-        let (mut tenant, mut password_file, mut plain, mut for_client) = (None, None, false, Vec::new());
-        let (mut limits, mut key_file) = (Limits::of_seconds(TIMEOUT_SECONDS), None);
+        let (mut tenant, mut password_file, mut mode, mut for_client) = (None, None, None, Vec::new());
+        let (mut limits, mut key_file, mut roots) =
+            (Limits::of_seconds(TIMEOUT_SECONDS), None, Roots::System);
         for (name, value) in options {
             match name {
                 "tenant" => tenant = Some(tenant_of(value)?),
                 "password_file" => password_file = Some(absolute("password_file", value)?),
                 "key_file" => key_file = Some(absolute("key_file", value)?),
-                "sslmode" => plain = is_plain(value)?,
+                "sslmode" => mode = Some(SslModeName::parse(value)?),
+                "sslrootcert" if value == "system" => roots = Roots::System,
+                "sslrootcert" => roots = Roots::File(absolute("sslrootcert", value)?),
                 "timeout" => limits = limits_of(value)?,
                 // The session's settings are WorkRail's: a default here could switch off what appends rely on.
                 "options" => {
@@ -124,16 +130,18 @@ impl Address {
                 _ => for_client.push(format!("{name}={value}")),
             }
         }
-        let config = client_config(place, &for_client)?;
-        if !plain && !is_local(&config) {
-            return Err(AddressError::NoTls);
-        }
+        let mut config = client_config(place, &for_client)?;
+        let encryption = encryption(mode, roots, reach(&config))?;
+        config.ssl_mode(match encryption {
+            Encryption::Off => SslMode::Disable,
+            Encryption::On { .. } => SslMode::Require,
+        });
         let tenant = match tenant {
             Some(tenant) => tenant,
             None => tenant_of(DEFAULT_TENANT)?,
         };
         let shown = format!("postgres://{place}");
-        Ok(Self { config, tenant, password_file, key_file, limits, shown })
+        Ok(Self { config, tenant, password_file, key_file, limits, encryption, shown })
     }
 
     /// Whether a text is meant as the address of a database.
@@ -148,6 +156,11 @@ impl Address {
     /// How long the database may take.
     pub(crate) fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// How connections are encrypted.
+    pub(crate) fn encryption(&self) -> &Encryption {
+        &self.encryption
     }
 
     /// The file that holds the password, when the address names one.
@@ -199,14 +212,63 @@ fn absolute(option: &'static str, value: &str) -> Result<String, AddressError> {
         .ok_or_else(|| AddressError::Option { option, problem: problem() })
 }
 
-fn is_plain(value: &str) -> Result<bool, AddressError> {
-    match value {
-        "disable" => Ok(true),
-        "require" | "verify-ca" | "verify-full" => Err(AddressError::NoTls),
-        "" | "allow" | "prefer" => Ok(false),
-        _ => {
-            let problem = "only `disable` is known to this build".to_owned();
-            Err(AddressError::Option { option: "sslmode", problem })
+/// The modes of libpq, with its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SslModeName {
+    Disable,
+    Allow,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+impl SslModeName {
+    const ALL: [Self; 6] =
+        [Self::Disable, Self::Allow, Self::Prefer, Self::Require, Self::VerifyCa, Self::VerifyFull];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Allow => "allow",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, AddressError> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| AddressError::Option {
+            option: "sslmode",
+            problem: format!("use one of {}", Self::ALL.map(Self::as_str).join(", ")),
+        })
+    }
+}
+
+/// What connections to an address pass through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Sockets, which nothing encrypts.
+    Sockets,
+    /// Nothing leaves the machine.
+    Loopback,
+    Network,
+}
+
+/// libpq's `require` would take any certificate; here it is `verify-full`.
+fn encryption(mode: Option<SslModeName>, roots: Roots, reach: Reach) -> Result<Encryption, AddressError> {
+    let on = |check| Encryption::On { check, roots };
+    match (reach, mode) {
+        (Reach::Sockets, _) | (_, Some(SslModeName::Disable)) => Ok(Encryption::Off),
+        (Reach::Loopback, None | Some(SslModeName::Allow | SslModeName::Prefer)) => Ok(Encryption::Off),
+        (Reach::Network, Some(mode @ (SslModeName::Allow | SslModeName::Prefer))) => {
+            Err(AddressError::Opportunistic { mode: mode.as_str() })
+        }
+        (Reach::Network | Reach::Loopback, Some(SslModeName::VerifyCa)) => Ok(on(CertificateCheck::Signed)),
+        (Reach::Network, None)
+        | (Reach::Network | Reach::Loopback, Some(SslModeName::Require | SslModeName::VerifyFull)) => {
+            Ok(on(CertificateCheck::SignedForHost))
         }
     }
 }
@@ -227,26 +289,33 @@ fn client_config(place: &str, options: &[String]) -> Result<Config, AddressError
     if config.get_hosts().is_empty() {
         return Err(AddressError::Missing { part: "host" });
     }
-    config
-        .application_name("workrail")
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_user_timeout(UNCONFIRMED_MAX)
-        .ssl_mode(SslMode::Disable);
+    config.application_name("workrail").connect_timeout(CONNECT_TIMEOUT).tcp_user_timeout(UNCONFIRMED_MAX);
     Ok(config)
 }
 
-/// Whether nothing leaves the machine.
-fn is_local(config: &Config) -> bool {
+fn reach(config: &Config) -> Reach {
     let is_loopback = |name: &str| {
         name == "localhost"
             || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     };
-    let hosts = config.get_hosts().iter().all(|host| match host {
+    let is_socket = |host: &Host| match host {
+        Host::Tcp(_) => false,
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    let is_local = |host: &Host| match host {
         Host::Tcp(name) => is_loopback(name),
         #[cfg(unix)]
         Host::Unix(_) => true,
-    });
-    hosts && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+    };
+    let hosts = config.get_hosts();
+    if !hosts.iter().all(is_local) || !config.get_hostaddrs().iter().all(IpAddr::is_loopback) {
+        return Reach::Network;
+    }
+    match hosts.iter().all(is_socket) && config.get_hostaddrs().is_empty() {
+        true => Reach::Sockets,
+        false => Reach::Loopback,
+    }
 }
 
 #[cfg(test)]
@@ -281,14 +350,34 @@ mod tests {
         }
     }
 
+    /// G116
     #[test]
-    fn another_host_needs_a_stated_lack_of_encryption() {
-        assert_eq!(refusal("postgres://agent@db.example/team"), AddressError::NoTls);
-        assert_eq!(refusal("postgres://agent@10.0.0.7/team?sslmode=prefer"), AddressError::NoTls);
-        assert_eq!(refusal("postgres://agent@localhost/team?sslmode=verify-full"), AddressError::NoTls);
-        assert_eq!(refusal("postgres://agent@localhost/team?hostaddr=10.0.0.7"), AddressError::NoTls);
-        assert!(Address::parse("postgres://agent@db.example/team?sslmode=disable").is_ok());
-        assert!(Address::parse("postgres://agent@127.0.0.1/team").is_ok());
+    fn other_machines_are_reached_encrypted_unless_the_address_says_otherwise() {
+        let full = |roots| Encryption::On { check: CertificateCheck::SignedForHost, roots };
+        let own = || Roots::File("/ca.pem".to_owned());
+        let table = [
+            ("db.example/team", full(Roots::System)),
+            ("db.example/team?sslrootcert=system", full(Roots::System)),
+            ("10.0.0.7/team?sslmode=require&sslrootcert=/ca.pem", full(own())),
+            ("localhost/team?hostaddr=10.0.0.7", full(Roots::System)),
+            ("localhost/team?sslmode=verify-full&sslrootcert=/ca.pem", full(own())),
+            (
+                "db.example/team?sslmode=verify-ca&sslrootcert=/ca.pem",
+                Encryption::On { check: CertificateCheck::Signed, roots: own() },
+            ),
+            ("db.example/team?sslmode=disable", Encryption::Off),
+            ("127.0.0.1/team", Encryption::Off),
+            ("localhost/team?sslmode=prefer", Encryption::Off),
+            ("/team?host=/run/postgresql&sslmode=verify-full", Encryption::Off),
+        ];
+        for (text, expected) in table {
+            let address = Address::parse(&format!("postgres://agent@{text}")).unwrap();
+            assert_eq!(*address.encryption(), expected, "{text}");
+        }
+        for mode in ["allow", "prefer"] {
+            let refused = refusal(&format!("postgres://agent@10.0.0.7/team?sslmode={mode}"));
+            assert!(matches!(refused, AddressError::Opportunistic { .. }), "{mode}");
+        }
     }
 
     #[test]
@@ -301,9 +390,15 @@ mod tests {
             let text = format!("postgres://agent@localhost/team?tenant={tenant}");
             assert!(matches!(refusal(&text), AddressError::Option { option: "tenant", .. }), "{tenant:?}");
         }
-        for option in
-            ["options=-c%20fsync", "password_file=relative", "sslmode=maybe", "timeout=0", "timeout=x"]
-        {
+        for option in [
+            "options=-c%20fsync",
+            "password_file=relative",
+            "sslmode=maybe",
+            "sslmode=",
+            "sslrootcert=x",
+            "timeout=0",
+            "timeout=x",
+        ] {
             let text = format!("postgres://agent@localhost/team?{option}");
             assert!(matches!(refusal(&text), AddressError::Option { .. }), "{option}");
         }

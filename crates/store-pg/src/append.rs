@@ -213,7 +213,7 @@ pub(crate) fn write(
         )
         .map_err(|failed| failed.of_session(FsOp::Write, session))?;
     if written.is_empty() {
-        // Somebody wrote since the lock was given up: whoever reads again finds where the log ends now.
+        // Another process wrote since the lock was given up: the next read finds where the log ends now.
         return Err(StoreError::Locked { session });
     }
     Ok(next)

@@ -7,7 +7,9 @@ use std::time::Duration;
 use postgres_types::{ToSql, Type};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
-use tokio_postgres::{Client, Config, NoTls, Row};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, NoTls, Row, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::Failed;
 
@@ -40,6 +42,33 @@ impl Limits {
     }
 }
 
+/// Where connections lead, as whom, and how they are encrypted.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) config: Config,
+    pub(crate) encryption: Option<MakeRustlsConnect>,
+}
+
+impl Endpoint {
+    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
+        match &self.encryption {
+            None => connect(&self.config, NoTls).await,
+            Some(encryption) => connect(&self.config, encryption.clone()).await,
+        }
+    }
+}
+
+/// A client whose connection is driven while an answer is waited for. Its end shows in the next answer.
+async fn connect<T>(config: &Config, encryption: T) -> Result<Client, tokio_postgres::Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = config.connect(encryption).await?;
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(client)
+}
+
 /// One connection, with the runtime that drives it.
 pub(crate) struct Connection {
     runtime: Runtime,
@@ -54,15 +83,13 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(config: &Config, answer_max: Duration) -> Result<Self, Failed> {
+    pub(crate) fn open(endpoint: &Endpoint, answer_max: Duration) -> Result<Self, Failed> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failed::Local(error.to_string()))?;
-        let connected = runtime.block_on(async { timeout(answer_max, config.connect(NoTls)).await });
-        let (client, connection) = connected.map_err(|_| Failed::NoAnswer)??;
-        // Driven while an answer is waited for. Its end shows in the next answer.
-        runtime.spawn(async move { drop(connection.await) });
+        let connected = runtime.block_on(async { timeout(answer_max, endpoint.connect()).await });
+        let client = connected.map_err(|_| Failed::NoAnswer)??;
         Ok(Self { runtime, client, answer_max })
     }
 

@@ -1,6 +1,6 @@
 //! The signing keys of a tenant (G33). A rotation reaches every server with its next call.
 //!
-//! Without a wrapping key, whoever may read the tables as this role can read the keys: the database role is the trust
+//! Without a wrapping key, a client that may read the tables as this role can read the keys: the database role is the trust
 //! domain. With one, rows hold them encrypted (G119).
 
 use postgres_types::Type;

@@ -9,7 +9,7 @@ use workrail_model::id::SessionId;
 use workrail_ports::environment::Entropy;
 
 use crate::address::{Address, Password, TenantName};
-use crate::connection::Connection;
+use crate::connection::{Connection, Endpoint};
 use crate::error::Failed;
 use crate::log::Position;
 use crate::pool::Pool;
@@ -32,6 +32,15 @@ const MIGRATION_MAX: Duration = Duration::from_secs(600);
 pub enum OpenError {
     #[error("the database does not let us in or does not answer: {detail}")]
     Unreachable { detail: String },
+    #[error(
+        "the certificate of the server cannot be checked: {detail}; `sslrootcert=/PATH` in the address names a file with its authority"
+    )]
+    Certificates { detail: String },
+    #[error(
+        "no encrypted connection: {detail}. The certificate must be for the host of the address and signed by an authority \
+         that this machine trusts, or by one in the file that `sslrootcert=/PATH` in the address names"
+    )]
+    NotEncrypted { detail: String },
     #[error("the server is PostgreSQL {version}; version 15 or newer is needed")]
     OldServer { version: String },
     #[error(
@@ -94,19 +103,22 @@ impl PgStore {
         password: Option<&Password>,
         entropy: Box<dyn Entropy>,
     ) -> Result<Self, OpenError> {
-        let config = address.config(password);
+        let encryption = address.encryption().connector();
+        let encryption = encryption.map_err(|detail| OpenError::Certificates { detail })?;
+        let endpoint = Endpoint { config: address.config(password), encryption };
         let limits = address.limits();
-        let mut client = Connection::open(&config, limits.answer()).map_err(|failed| unreachable(&failed))?;
+        let mut client =
+            Connection::open(&endpoint, limits.answer()).map_err(|failed| unreachable(&failed))?;
         let (version, role) = check_server(&mut client)?;
         client.wait_at_most(MIGRATION_MAX);
         let schema = up_to_date(&mut client)?;
         client.wait_at_most(limits.answer());
         let facts = ServerFacts { version, role, schema };
-        let others = Pool::new(config.clone(), limits, OTHERS_MAX);
+        let others = Pool::new(endpoint.clone(), limits, OTHERS_MAX);
         others.adopt(client);
         Ok(Self {
             tenant: address.tenant().clone(),
-            writers: Pool::new(config, limits, WRITERS_MAX),
+            writers: Pool::new(endpoint, limits, WRITERS_MAX),
             others,
             entropy,
             facts,
@@ -146,7 +158,11 @@ impl PgStore {
 }
 
 fn unreachable(failed: &Failed) -> OpenError {
-    OpenError::Unreachable { detail: failed.detail() }
+    let detail = failed.detail();
+    match detail.split_once("error performing TLS handshake: ") {
+        Some((_, cause)) => OpenError::NotEncrypted { detail: cause.to_owned() },
+        None => OpenError::Unreachable { detail },
+    }
 }
 
 fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> {

@@ -5,16 +5,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::Config;
-
-use crate::connection::{Connection, Limits};
+use crate::connection::{Connection, Endpoint, Limits};
 use crate::error::Failed;
 
 /// How long a call waits for a connection that others use.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct Pool {
-    config: Config,
+    endpoint: Endpoint,
     limits: Limits,
     size: usize,
     state: Mutex<State>,
@@ -42,8 +40,8 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(config: Config, limits: Limits, size: usize) -> Self {
-        Self { config, limits, size, state: Mutex::default(), returned: Condvar::new() }
+    pub(crate) fn new(endpoint: Endpoint, limits: Limits, size: usize) -> Self {
+        Self { endpoint, limits, size, state: Mutex::default(), returned: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -71,7 +69,7 @@ impl Pool {
             state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
-        match Connection::open(&self.config, self.limits.answer()) {
+        match Connection::open(&self.endpoint, self.limits.answer()) {
             Ok(client) => Ok((client, Origin::Fresh)),
             Err(error) => {
                 self.discard();

@@ -1,5 +1,7 @@
 //! Reading sessions: committed rows only, without a lock, in one statement and so of one moment (G16).
 
+use std::collections::BTreeMap;
+
 use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::id::SessionId;
@@ -89,6 +91,17 @@ impl SessionReader for PgStore {
         let row =
             self.within(Purpose::Reading, |transaction| transaction.query_opt(&one, &[(&id, Type::TEXT)]));
         log::head_of(&row.ok()??).map(|head| stamp_of(&head))
+    }
+
+    fn stamps(&self, sessions: &[SessionId]) -> Vec<Option<LogStamp>> {
+        let ids: Vec<String> = sessions.iter().map(ToString::to_string).collect();
+        let some = format!("{HEADS} WHERE id = ANY($1)");
+        let rows = self
+            .within(Purpose::Reading, |transaction| transaction.query(&some, &[(&ids, Type::TEXT_ARRAY)]));
+        let rows = rows.unwrap_or_default();
+        let found: BTreeMap<&str, LogStamp> =
+            rows.iter().filter_map(|row| Some((row.get(6), stamp_of(&log::head_of(row)?)))).collect();
+        ids.iter().map(|id| found.get(id.as_str()).copied()).collect()
     }
 
     /// Which transactions are running and which have ended: every write of anybody changes it, and more besides.

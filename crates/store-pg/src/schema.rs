@@ -4,8 +4,12 @@ use crate::connection::Connection;
 use crate::error::Failed;
 
 /// Every step that made the schema what it is; a step that was released never changes.
-const STEPS: &[&str] =
-    &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql"), include_str!("schema/0003.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/0001.sql"),
+    include_str!("schema/0002.sql"),
+    include_str!("schema/0003.sql"),
+    include_str!("schema/0004.sql"),
+];
 
 /// The version that this build writes.
 pub(crate) const VERSION: i32 = STEPS.len() as i32;

@@ -1,7 +1,7 @@
 //! A locked session: a transaction that holds the session's lock, over a log found healthy (G15).
 //!
 //! The lock ends with the transaction, so a writer that dies, or whose connection is cut, leaves none behind. An append
-//! ends the transaction; what is appended later under the same witness locks again, and is refused if somebody else
+//! ends the transaction; what is appended later under the same witness locks again, and is refused if another process
 //! wrote in between: the head moves only from where the writer has seen it.
 
 use std::cell::RefCell;

@@ -17,6 +17,7 @@ use workrail_ports::upkeep::{Diagnosis, Sweep, Swept, Tally, Upkeep, UpkeepError
 use crate::append;
 use crate::content::kind_name;
 use crate::error::Failed;
+use crate::index;
 use crate::log::{self, Stretch};
 use crate::open::PgStore;
 use crate::reader::place;
@@ -33,8 +34,7 @@ const WEIGH: &str = "SELECT count(g.next_event) + 1, coalesce(sum(octet_length(g
 const REMOVE: &str = "
 WITH keys AS (DELETE FROM workrail.event_key WHERE session = $1),
      wishes AS (DELETE FROM workrail.wish WHERE session = $1),
-     projections AS (DELETE FROM workrail.projection WHERE session = $1),
-     summaries AS (DELETE FROM workrail.session_summary WHERE session = $1)
+     projections AS (DELETE FROM workrail.projection WHERE session = $1)
 DELETE FROM workrail.session WHERE id = $1";
 
 const CONTENT_ASIDE: &str = "
@@ -51,7 +51,11 @@ ON CONFLICT (tenant, kind, sha256) DO UPDATE SET bytes = excluded.bytes";
 
 /// Deletes every row of a session.
 pub(crate) fn remove_rows(transaction: &mut Transaction<'_>, session: SessionId) -> Result<(), Failed> {
-    transaction.query(REMOVE, &[(&session.to_string(), Type::TEXT)]).map(drop)
+    let id = session.to_string();
+    for sql in [index::REMOVE_MARK, index::REMOVE, REMOVE] {
+        transaction.query(sql, &[(&id, Type::TEXT)])?;
+    }
+    Ok(())
 }
 
 fn weighed(transaction: &mut Transaction<'_>, session: SessionId) -> Result<Option<Tally>, Failed> {

@@ -1,6 +1,6 @@
 //! Encrypts the signing keys before they become rows, with a key that the database never sees (G119).
 //!
-//! Whoever reads the tables, a backup or the disk of the database then has no key that signs tokens.
+//! A reader of the tables, of a backup or of the database's disk then has no key that signs tokens.
 
 use std::fmt;
 

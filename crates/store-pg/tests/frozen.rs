@@ -39,7 +39,7 @@ fn append_at_last(store: &PgStore, parts: &PlanParts) -> Appended {
     }
 }
 
-/// Frozen before the append, while a session is locked, and while somebody connects.
+/// Frozen before the append, while a session is locked, and while a client connects.
 #[test]
 fn a_frozen_server_is_given_up_and_used_again_when_it_goes_on() {
     let Some(cluster) = Cluster::start(&[]) else { return };

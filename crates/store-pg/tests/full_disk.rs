@@ -12,23 +12,8 @@ use support::open;
 
 const STEPS: usize = 200;
 
-/// Fills the disk to its last page, without a trace in the write-ahead log.
-fn fill(cluster: &Cluster, database: &str) {
-    let table = "CREATE UNLOGGED TABLE junk (t text); ALTER TABLE junk ALTER t SET STORAGE PLAIN";
-    cluster.sql(database, table);
-    for rows in [1000, 100, 10, 1] {
-        let more = format!("INSERT INTO junk SELECT repeat('x', 8000) FROM generate_series(1, {rows})");
-        let refused = loop {
-            if let Err(refused) = cluster.try_sql(database, &more) {
-                break refused;
-            }
-        };
-        assert!(refused.contains("No space left on device"), "{refused}");
-    }
-}
-
 #[test]
-fn a_full_disk_refuses_and_forgets_nothing() {
+fn a_full_disk_refuses_and_forgets_nothing_and_with_space_the_same_plan_is_recorded() {
     let settings = ["max_wal_size=32MB", "min_wal_size=32MB", "autovacuum=off"];
     let Some(cluster) = Cluster::start_on_disk_of("160m", &settings) else { return };
     let database = cluster.database();
@@ -37,7 +22,7 @@ fn a_full_disk_refuses_and_forgets_nothing() {
     let made = plans(1, &[Step::AdvanceWithArtifact; STEPS]);
     let session = made[0].events[0].session_id;
     store.create(session).unwrap().append(made[0].plan()).unwrap();
-    fill(&cluster, &database);
+    cluster.fill_disk(&database);
 
     // Pages that are half empty take some more.
     let refused = made[1..].iter().position(|parts| {
@@ -53,5 +38,19 @@ fn a_full_disk_refuses_and_forgets_nothing() {
     assert!(slice.health.is_healthy(), "{:?}", slice.health);
     let acknowledged: Vec<_> = made[..refused].iter().flat_map(|parts| parts.events.clone()).collect();
     assert_eq!(slice.events, acknowledged);
-    println!("{refused} appends acknowledged around a full disk, none lost");
+
+    cluster.free_disk(&database);
+    // The plan that was refused, and all that follow it.
+    for parts in &made[refused..] {
+        let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();
+        assert!(matches!(appended, Appended::Committed { .. }), "{appended:?}");
+    }
+    let slice = open(&address).read(session, None).unwrap();
+    assert!(slice.health.is_healthy(), "{:?}", slice.health);
+    let all: Vec<_> = made.iter().flat_map(|parts| parts.events.clone()).collect();
+    assert_eq!(slice.events, all);
+    println!(
+        "{refused} appends acknowledged around a full disk, {} after it, none lost",
+        made.len() - refused
+    );
 }

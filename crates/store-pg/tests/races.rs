@@ -58,7 +58,7 @@ fn of_sixteen_racers_with_one_plan_one_records_it() {
     assert_eq!(slice.events, expected);
 }
 
-/// The lock ends with an append; whoever appends again under the same witness must not overwrite what came between.
+/// The lock ends with an append; a second append under the same witness must not overwrite what came between.
 #[test]
 fn a_witness_that_was_overtaken_after_its_append_appends_nothing() {
     let Some(place) = Place::new() else { return };

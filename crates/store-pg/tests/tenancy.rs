@@ -9,11 +9,15 @@ use std::ops::ControlFlow;
 use postgres::NoTls;
 use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::manifest::Cursor;
 use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::Preferences;
 use workrail_ports::archive::{SessionArchive, SessionImport};
-use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
+use workrail_ports::cache::{
+    CachedProjection, Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuestion, IndexRecord, IndexedRun,
+    ProjectionCache, SessionIndex,
+};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
 use workrail_ports::environment::ActivityCounter;
@@ -31,6 +35,29 @@ const RUN: [u8; 10] = [3; 10];
 
 fn wished() -> WishedPreferences {
     WishedPreferences { preferences: Preferences::default(), proof: None }
+}
+
+/// Indexes a session, and then moves its log, so that it waits to be indexed again.
+fn index(store: &PgStore, session: SessionId, cursor: Cursor) {
+    let question = question();
+    store.ask_index(1, &question).unwrap();
+    let stamp = store.stamp(session).unwrap();
+    let runs = vec![IndexedRun { stage: 2, activity: None }];
+    let keys = IndexKeys { terms: vec![7, u64::MAX], runs };
+    store.add_to_index(
+        1,
+        &[IndexRecord { session, stamp, cursor, summary: b"s".to_vec(), keys }],
+        IfAbsent::Create,
+    );
+    let answer = store.ask_index(1, &question).unwrap();
+    assert_eq!((answer.records.len(), answer.unindexed.len(), answer.runs), (1, 0, 1));
+    let mut locked = store.lock(session).unwrap();
+    let parts = plans(1, &[Step::AdvanceWithArtifact, Step::Advance]).pop().unwrap();
+    locked.append(parts.plan()).unwrap();
+}
+
+fn question() -> IndexQuestion {
+    IndexQuestion { sessions: Vec::new(), terms: vec![7], newest: vec![(2, 9)], count: Count::All }
 }
 
 /// Something in every table, except for keys set aside, which takes damaged ones.
@@ -55,12 +82,7 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     store.replace_passkeys(&store.passkey_log().unwrap(), 0, b"another\n").unwrap();
     store.wish_preferences(session, RunId::from_bits(RUN), wished()).unwrap();
     store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
-    let stamp = store.stamp(session).unwrap();
-    store.add_to_index(
-        1,
-        &[IndexRecord { session, stamp, cursor, summary: b"s".to_vec() }],
-        IfAbsent::Create,
-    );
+    index(store, session, cursor);
     session
 }
 
@@ -97,6 +119,10 @@ fn another_tenant_finds_nothing_by_any_query() {
     }
     assert_eq!(other.get(session, 1), None);
     assert_eq!(other.index_records(1, &|_| true), Vec::new());
+    assert_eq!(other.ask_index(1, &question()), Some(IndexAnswer::default()));
+    let of_id = IndexQuestion { sessions: vec![session], ..question() };
+    assert_eq!(other.ask_index(1, &of_id), Some(IndexAnswer::default()));
+    assert_eq!(other.stamps(&[session]), [None]);
     assert_eq!(other.wished_preferences(session, RunId::from_bits(RUN)), Ok(None));
     assert!(!other.has_unreadable_wishes(session, &|_| false));
     assert_eq!(other.passkey_log(), Ok(StoredPasskeys::default()));
@@ -122,6 +148,8 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert_eq!(own.read(session, None).unwrap(), before);
     assert_eq!(own.load_or_create().unwrap(), keys);
     assert!(own.get(session, 1).is_some());
+    let answer = own.ask_index(1, &question()).unwrap();
+    assert_eq!((answer.records.len(), answer.unindexed.as_slice(), answer.runs), (1, &[session][..], 1));
     assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(wished())));
 }
 

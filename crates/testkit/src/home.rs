@@ -28,7 +28,7 @@ const SECONDS_MAX: &str = "60";
 /// Private memory of one command; an idle server takes a few MB.
 const DATA_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// Whom the program runs as.
+/// The user that the program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum User {
     /// The user who runs the tests.
@@ -308,6 +308,17 @@ impl Home {
     pub fn run_in(&self, wrapper: &[&str], arguments: &[&str]) -> Ran {
         let output = self.command_in(wrapper, arguments).stdin(Stdio::null()).output();
         Ran::from_output(output.expect("the command starts"))
+    }
+
+    /// Runs a command with these bytes on its standard input. One that does not read them is not to blame.
+    pub fn fed_in(&self, wrapper: &[&str], arguments: &[&str], input: &[u8]) -> Ran {
+        let mut command = self.command_in(wrapper, arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        let mut keyboard = child.stdin.take().expect("stdin is piped");
+        let _ = keyboard.write_all(input);
+        drop(keyboard);
+        Ran::from_output(child.wait_with_output().expect("the command ends"))
     }
 
     /// Runs a command with more variables in its environment.

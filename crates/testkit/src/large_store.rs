@@ -6,9 +6,15 @@
 use std::fs;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
+use workrail_model::digest::Sha256;
 use workrail_model::event::{Activity, Event};
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
+use workrail_model::manifest::{
+    Cursor, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_bytes,
+};
+
+use crate::postgres::Cluster;
 
 /// The segments of a session as it was written.
 #[derive(Debug)]
@@ -43,11 +49,24 @@ impl Template {
     }
 
     fn copy(&self, data: &Path, number: u64, word: &str) -> (SessionId, RunId) {
-        let session = SessionId::from_bits(numbered(self.session.bits(), number));
-        let folder = data.join("sessions").join(session.to_string());
+        let copied = self.copied(number, word);
+        let folder = data.join("sessions").join(copied.session.to_string());
         fs::create_dir_all(folder.join("events")).expect("a folder is made");
-        let (mut manifest, mut next) = (Vec::new(), ManifestIndex::ZERO);
-        for segment in &self.segments {
+        let mut manifest = Vec::new();
+        for segment in &copied.segments {
+            manifest.extend_from_slice(&segment.group);
+            let (first, last) = (segment.first, segment.first + segment.events - 1);
+            let name = format!("{first:08}-{last:08}.jsonl");
+            fs::write(folder.join("events").join(name), &segment.bytes).expect("a segment is written");
+        }
+        fs::write(folder.join("manifest.jsonl"), manifest).expect("a manifest is written");
+        (copied.session, copied.run)
+    }
+
+    fn copied(&self, number: u64, word: &str) -> Copied {
+        let session = SessionId::from_bits(numbered(self.session.bits(), number));
+        let mut next = ManifestIndex::ZERO;
+        let segments = self.segments.iter().map(|segment| {
             let mut text = segment.replace(&self.session.to_string(), &session.to_string());
             for run in &self.runs {
                 text = text.replace(&run.to_string(), &renamed(*run, number).to_string());
@@ -57,16 +76,94 @@ impl Template {
                 event.activity = Activity::new(number);
             }
             let bytes = segment_bytes(&events).expect("events are canonical");
-            let group = commit_group(next, &events, &bytes);
-            next = next.plus(group.len() as u64);
-            manifest.extend(group_bytes(&group).expect("records are canonical"));
-            let (first, last) = (events[0].event_index.get(), events[events.len() - 1].event_index.get());
-            let name = format!("{first:08}-{last:08}.jsonl");
-            fs::write(folder.join("events").join(name), bytes).expect("a segment is written");
-        }
-        fs::write(folder.join("manifest.jsonl"), manifest).expect("a manifest is written");
-        (session, renamed(self.runs[0], number))
+            let records = commit_group(next, &events, &bytes);
+            next = next.plus(records.len() as u64);
+            let group = group_bytes(&records).expect("records are canonical");
+            let (first, events) = (events[0].event_index.get(), events.len() as u64);
+            CopiedSegment { first, events, bytes, records, group }
+        });
+        Copied { session, run: renamed(self.runs[0], number), segments: segments.collect() }
     }
+
+    /// Adds copies to a tenant of a database that has the content of the original. Returns their runs.
+    pub fn multiply_in_database(
+        &self,
+        (cluster, database, tenant): (&Cluster, &str, &str),
+        copies: u64,
+        word: &str,
+    ) -> Vec<(SessionId, RunId)> {
+        let sessions = "workrail.session (tenant, id, next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain)";
+        let heads = (1..=copies).map(|number| {
+            let copied = self.copied(number, word);
+            let (head, _) = copied.rows(tenant);
+            head
+        });
+        cluster.copy_in(database, sessions, heads);
+        let segments = "workrail.segment (tenant, session, next_event, first_event, next_manifest, manifest_bytes, manifest, \
+                        events, chain)";
+        let rows = (1..=copies).flat_map(|number| self.copied(number, word).rows(tenant).1);
+        cluster.copy_in(database, segments, rows);
+        let newest = format!(
+            "INSERT INTO workrail.activity VALUES ('{tenant}', {copies}) \
+             ON CONFLICT (tenant) DO UPDATE SET number = greatest(activity.number, {copies})"
+        );
+        cluster.sql(database, &newest);
+        let id = |number| SessionId::from_bits(numbered(self.session.bits(), number));
+        (1..=copies).map(|number| (id(number), renamed(self.runs[0], number))).collect()
+    }
+}
+
+/// The original under other ids.
+struct Copied {
+    session: SessionId,
+    run: RunId,
+    segments: Vec<CopiedSegment>,
+}
+
+struct CopiedSegment {
+    first: u64,
+    events: u64,
+    bytes: Vec<u8>,
+    records: Vec<ManifestRecord>,
+    group: Vec<u8>,
+}
+
+impl Copied {
+    /// The session's row and those of its segments, in the text format of `COPY`.
+    fn rows(&self, tenant: &str) -> (String, Vec<String>) {
+        let (mut cursor, mut chain) = (Cursor::start(), Sha256::of(b""));
+        let mut rows = Vec::new();
+        for segment in &self.segments {
+            cursor = cursor.after(&segment.records, &segment.group, segment.events);
+            chain = Sha256::of_parts(&[chain.as_bytes(), &segment.group]);
+            rows.push(format!(
+                "{tenant}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+                self.session,
+                cursor.next_event_index.get(),
+                segment.first,
+                cursor.next_manifest_index.get(),
+                cursor.manifest_bytes,
+                bytea(&segment.group),
+                bytea(&segment.bytes),
+                bytea(chain.as_bytes())
+            ));
+        }
+        let head = format!(
+            "{tenant}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+            self.session,
+            cursor.next_event_index.get(),
+            cursor.next_manifest_index.get(),
+            cursor.manifest_bytes,
+            cursor.anchor_bytes,
+            bytea(cursor.anchor.as_bytes()),
+            bytea(chain.as_bytes())
+        );
+        (head, rows)
+    }
+}
+
+fn bytea(bytes: &[u8]) -> String {
+    format!("\\\\x{}", HEXLOWER.encode(bytes))
 }
 
 fn renamed(run: RunId, number: u64) -> RunId {

@@ -4,6 +4,7 @@
 //! A dev-dependency only: nothing here is shipped.
 
 pub mod authenticator;
+pub mod bare_rows;
 pub mod conformance;
 pub mod fixed;
 pub mod history;
@@ -12,6 +13,9 @@ pub mod large_store;
 pub mod mcp_client;
 pub mod memory;
 pub mod monitor;
+pub mod pooler;
 pub mod postgres;
+pub mod team;
+pub mod tls;
 pub mod volatile;
 pub mod wire;

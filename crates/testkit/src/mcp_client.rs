@@ -253,7 +253,8 @@ pub fn reply_data(result: &Value) -> &Value {
 }
 
 impl ToolReply {
-    fn read(line: &str) -> Self {
+    /// From the line or body of a response.
+    pub fn read(line: &str) -> Self {
         let mut response: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(line).expect("a response is an object");
         let raw = response.remove("result").unwrap_or_else(|| panic!("a protocol error: {line}"));

@@ -4,13 +4,14 @@
 //! ends, the pipe ends with it; then the shell stops the server by its process id and removes the folder.
 
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::home::{NOBODY, User};
+use crate::tls::ServerIdentity;
 
 /// The role that tests connect as: neither superuser nor exempt from row-level security.
 pub const ROLE: &str = "agent";
@@ -95,6 +96,32 @@ impl Cluster {
         Some(Self::run_in(folder, programs, Some(size), settings))
     }
 
+    /// A cluster that also listens on a loopback address of its own, where it encrypts with this certificate and refuses
+    /// what is not encrypted. Returns the address.
+    pub fn start_with_tls(identity: &ServerIdentity) -> Option<(Self, String)> {
+        let programs = programs()?;
+        let folder = folder_with_data(&programs);
+        let data = folder.join("data");
+        // The whole network 127.0.0.0/8 is this machine, so every process has an address with the usual port.
+        let [_, a, b, c] = std::process::id().to_be_bytes();
+        let address = format!("127.{}.{b}.{c}", 64 + a % 64);
+        let rules = "local all all trust\nhostssl all all 127.0.0.0/8 trust\n";
+        for (name, text) in [
+            ("server.crt", identity.certificate.as_str()),
+            ("server.key", &identity.key),
+            ("pg_hba.conf", rules),
+        ] {
+            let path = data.join(name);
+            fs::write(&path, text).expect("the cluster is ours");
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the cluster is ours");
+            if User::find() == User::Nobody {
+                chown(&path, Some(NOBODY), Some(NOBODY)).expect("root may give files away");
+            }
+        }
+        let listen = format!("listen_addresses={address}");
+        Some((Self::run_in(folder, programs, None, &[&listen, "ssl=on"]), address))
+    }
+
     fn run_in(folder: PathBuf, programs: PathBuf, disk: Option<&'static str>, settings: &[&str]) -> Self {
         let cluster = Self { folder, programs, disk, running: Mutex::default() };
         cluster.run(settings);
@@ -154,6 +181,46 @@ impl Cluster {
             true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
             false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
         }
+    }
+
+    /// Fills a table with rows in the text format of `COPY`, as the superuser: triggers fire, row-level security does not
+    /// apply. `columns` is the table with the columns that are given.
+    pub fn copy_in(&self, database: &str, columns: &str, rows: impl Iterator<Item = String>) {
+        let mut psql = Command::new(self.programs.join("psql"))
+            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", database, "-c"])
+            .arg(format!("COPY {columns} FROM STDIN"))
+            .arg("-h")
+            .arg(&self.folder)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("psql is installed with the server");
+        let mut input = BufWriter::new(psql.stdin.take().expect("its input is a pipe"));
+        for row in rows {
+            writeln!(input, "{row}").expect("psql reads");
+        }
+        drop(input.into_inner().expect("psql reads"));
+        assert!(psql.wait().is_ok_and(|status| status.success()), "the rows were copied");
+    }
+
+    /// Fills the disk to its last page, without a trace in the write-ahead log.
+    pub fn fill_disk(&self, database: &str) {
+        let table = "CREATE UNLOGGED TABLE junk (t text); ALTER TABLE junk ALTER t SET STORAGE PLAIN";
+        self.sql(database, table);
+        for rows in [1000, 100, 10, 1] {
+            let more = format!("INSERT INTO junk SELECT repeat('x', 8000) FROM generate_series(1, {rows})");
+            let refused = loop {
+                if let Err(refused) = self.try_sql(database, &more) {
+                    break refused;
+                }
+            };
+            assert!(refused.contains("No space left on device"), "{refused}");
+        }
+    }
+
+    /// Makes room on a disk that was filled.
+    pub fn free_disk(&self, database: &str) {
+        self.sql(database, "TRUNCATE junk");
     }
 
     /// A backup of a database, as `pg_dump` makes it.
@@ -326,7 +393,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// A command that does not run as root: PostgreSQL refuses to.
-fn unprivileged(program: &str) -> Command {
+pub(crate) fn unprivileged(program: &str) -> Command {
     match User::find() {
         User::Ourselves | User::OnlyRoot => Command::new(program),
         User::Nobody => {

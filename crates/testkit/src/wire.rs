@@ -122,7 +122,7 @@ impl Http {
     }
 
     pub fn of(home: &Home, arguments: &[&str]) -> Self {
-        // Whoever runs the tests may hold the far end of their input.
+        // The shell that runs the tests may hold the far end of their input.
         Self::of_command(command(home, arguments).stdin(Stdio::null()))
     }
 
@@ -133,6 +133,7 @@ impl Http {
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line
             .strip_prefix("listening on http://")
+            .or_else(|| line.strip_prefix("listening on https://"))
             .and_then(|rest| rest.strip_suffix("/mcp\n"))
             .unwrap_or_else(|| panic!("{line}"));
         Self { address: address.to_owned(), child, authorization: String::new() }

@@ -42,7 +42,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where it was recorded: what somebody asks last.
+/// Where it was recorded: what a reader asks last.
 fn session(report: &Report) {
     output::toned(Tone::Heading, &format!("Session {}", report.session_id));
     if report.runs.len() != 1 {
@@ -205,7 +205,7 @@ fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::line(&format!("    {}", call.arguments_text()));
 }
 
-/// WaitReason the run does not move on, and what to type: the first thing somebody wants to know.
+/// Why the run does not move on, and what to type: the first thing a reader wants to know.
 fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
     let Some(need) = going_on.and_then(|going_on| going_on.need.as_ref()) else { return };
     output::line("");

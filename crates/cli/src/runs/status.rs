@@ -28,7 +28,7 @@ pub(crate) fn run(json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What needs somebody now.
+/// What needs a person now.
 fn current(engine: &AnyEngine) -> Result<Status, Failure> {
     let mut progress: Option<Progress> = None;
     let status = engine.status(&mut |done, total| {

@@ -17,7 +17,7 @@ use workrail_model::text::truncate_with_marker;
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::presence::Recorded;
+use crate::presence::OriginRecord;
 use crate::wiring::{self, AnyEngine};
 use crate::{name, presence};
 
@@ -161,7 +161,7 @@ fn decide(
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
     engine.check_label_counts(&waiting)?;
-    let requester = presence::requester(&engine, "Approving", Recorded::Descent)?;
+    let requester = presence::requester(&engine, "Approving", OriginRecord::Descent)?;
     show(&engine, &waiting);
     let verb = match decision {
         ApprovalDecision::Approved => "approve",

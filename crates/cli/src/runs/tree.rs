@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use workrail_core::report::ContextValues;
-use workrail_core::report::graph::{Extent, Point, Strokes, drawn, rows};
+use workrail_core::report::graph::{GraphDetail, Point, Strokes, drawn, rows};
 use workrail_core::report::words;
 
 use crate::outcome::Failure;
@@ -12,7 +12,7 @@ use crate::{name, times, wiring};
 pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let report = engine.report(name::session_or_run(&engine, about)?, ContextValues::NotShown)?;
-    let extent = if all { Extent::Everything } else { Extent::Condensed };
+    let extent = if all { GraphDetail::Everything } else { GraphDetail::Condensed };
     if json {
         let runs: Vec<_> = report
             .runs

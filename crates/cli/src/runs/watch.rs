@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{Extent, NeedsYou, RunRow, SessionsList, Stage, Status, Wanted};
+use workrail_engine::sessions::{ListLength, NeedsYou, RunRow, SessionsList, Stage, Status, Wanted};
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
-use workrail_host::notification::{self, Shown};
+use workrail_host::notification::{self, Delivery};
 use workrail_host::terminal;
 use workrail_model::id::{RunId, SessionId};
 use workrail_ports::environment::Clock as _;
@@ -52,7 +52,7 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     loop {
         if looks.is_due(engine.change_mark()) || last_read.elapsed() >= REDRAW_EVERY {
             last_read = Instant::now();
-            let list = engine.sessions(&Wanted::all_of(Extent::Whole), &mut |_, _| {})?;
+            let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {})?;
             let status = engine.status_in(&list);
             let now = WatchedRuns::of(list, &status);
             if draws {
@@ -215,8 +215,8 @@ impl Bell {
         let name = run.run.label.clone().unwrap_or_default();
         let text = format!("{}\n{}", why(&run.need.why).join(" "), run.need.command);
         match notification::show(&format!("WorkRail: {name} needs you"), &text) {
-            Shown::OnDesktop => {}
-            Shown::Nowhere => {
+            Delivery::OnDesktop => {}
+            Delivery::Nowhere => {
                 output::ring();
                 if !self.announced {
                     self.announced = true;

@@ -211,7 +211,7 @@ struct Source {
 impl Source {
     fn open(path: &Utf8Path, mode: ImportMode) -> Result<Self, Failure> {
         let unreadable = |what: &str| Failure::Call(format!("`{path}` cannot be read: {what}."));
-        // Asked first: opening a pipe would wait for someone to write into it.
+        // Asked first: opening a pipe would wait for another process to write into it.
         let found = path.metadata().map_err(|error| unreadable(&error.to_string()))?;
         if !found.is_file() {
             return Err(unreadable("it is not a regular file"));

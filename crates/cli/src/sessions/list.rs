@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{Extent, RowFilter, RunRow, SessionsList, Stage, Wanted};
+use workrail_core::overview::{ListLength, RowFilter, RunRow, SessionsList, Stage, Wanted};
 use workrail_core::report::words::one_line;
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::start_of_day_ms;
@@ -91,10 +91,10 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
-    let mut wanted = Wanted { extent: Extent::Short, filter, limit: arguments.limit };
-    // Whoever narrows the list looks for something; then nothing is left out but what is asked for.
+    let mut wanted = Wanted { extent: ListLength::Short, filter, limit: arguments.limit };
+    // A user who narrows the list looks for something; then nothing is left out but what is asked for.
     if arguments.all || wanted.is_narrowed() {
-        wanted.extent = Extent::Whole;
+        wanted.extent = ListLength::Whole;
     }
     let mut progress: Option<Progress> = None;
     let list = engine.sessions(&wanted, &mut |done, total| {

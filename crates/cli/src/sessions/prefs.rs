@@ -11,7 +11,7 @@ use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences,
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::presence::Recorded;
+use crate::presence::OriginRecord;
 use crate::{name, presence, settings, wiring};
 
 #[derive(Debug, Subcommand)]
@@ -86,7 +86,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
                 return Err(presence::passkey_needed("Raising a run's autonomy", &why));
             }
         }
-        presence::requester(&engine, "Raising a run's autonomy", Recorded::CommandLine)?;
+        presence::requester(&engine, "Raising a run's autonomy", OriginRecord::CommandLine)?;
     }
     for run in &raised {
         let now = run.pending.unwrap_or(run.applied);
@@ -135,7 +135,7 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
         );
         return Err(presence::passkey_needed("Raising the autonomy of new runs", &why));
     }
-    presence::requester(&engine, "Raising the autonomy of new runs", Recorded::Nothing)?;
+    presence::requester(&engine, "Raising the autonomy of new runs", OriginRecord::Nothing)?;
     let prompt = format!(
         "New runs are {} now and would go further on their own. Type {} to allow it:",
         before.as_str(),

@@ -113,7 +113,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     if left?.is_empty() { Ok(()) } else { Err(Failure::Problems) }
 }
 
-/// Puts the copy in the place of the session, unless somebody wrote to it since it was copied.
+/// Puts the copy in the place of the session, unless an agent wrote to it since it was copied.
 fn replace(engine: &AnyEngine, seen: &Overview, copy: SessionId) -> Result<(), Failure> {
     let old = seen.session_id;
     if seen.is_kept {

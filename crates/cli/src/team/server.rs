@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use camino::Utf8PathBuf;
 use clap::Args;
 use workrail_engine::AccessRefusal;
+use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::Metrics;
 use workrail_mcp::team::{self, Members, NotLetIn};
+use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::loopback::ListenerNames;
 use workrail_model::public_url::{PublicUrl, Scheme};
 use workrail_model::server::Transport;
@@ -26,15 +29,32 @@ pub(crate) struct ServeArguments {
     /// The address that clients and browsers use. Needed unless the listener is on loopback.
     #[arg(long, value_name = "URL")]
     public_url: Option<PublicUrl>,
+    /// The certificate of this server in PEM, with those that lead to its authority. A renewed file is used without a
+    /// restart.
+    #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "behind_proxy")]
+    tls_cert: Option<Utf8PathBuf>,
+    /// The private key of the certificate in PEM. Other users must not be able to read it.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<Utf8PathBuf>,
     /// A proxy in front of this server ends TLS. Only the proxy may reach the listener.
     #[arg(long)]
     behind_proxy: bool,
 }
 
+/// Who encrypts between the server and its clients.
+#[derive(Clone, Debug)]
+enum Encryption {
+    /// Nobody: nothing leaves the machine.
+    Off,
+    Proxy,
+    Own(TlsFiles),
+}
+
 /// How the server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Site {
     listen: SocketAddr,
+    encryption: Encryption,
     /// Absent on loopback: then its own addresses are its names.
     url: Option<PublicUrl>,
 }
@@ -42,36 +62,85 @@ struct Site {
 impl Site {
     /// Refuses what would send tokens in the clear to other machines.
     fn of(arguments: &ServeArguments) -> Result<Self, String> {
-        let ServeArguments { listen, public_url, behind_proxy } = arguments;
-        let is_local = listen.ip().is_loopback();
+        let ServeArguments { listen, public_url, behind_proxy, tls_cert, tls_key } = arguments;
+        let files = tls_cert.clone().zip(tls_key.clone());
+        let encryption = match (files, behind_proxy) {
+            (Some((certificate, key)), _) => Encryption::Own(TlsFiles { certificate, key }),
+            (None, true) => Encryption::Proxy,
+            (None, false) => Encryption::Off,
+        };
         let scheme = public_url.as_ref().map(PublicUrl::scheme);
-        match (is_local, behind_proxy, scheme) {
-            (false, _, None) => Err(
-                "Other machines reach this address, so say which name they use: --public-url https://HOST.".to_owned(),
-            ),
-            (false, false, Some(_)) => Err(
-                "Other machines reach this address, and tokens would be sent to it unencrypted. End TLS in a proxy \
-                 in front of it and say so with --behind-proxy."
-                    .to_owned(),
-            ),
-            (_, true, None | Some(Scheme::Http)) => Err(
-                "With --behind-proxy, give the address of the proxy: --public-url https://HOST.".to_owned(),
-            ),
-            (true, false, Some(Scheme::Https)) => Err(
-                "The server speaks plain HTTP here. If a proxy ends TLS in front of it, add --behind-proxy.".to_owned(),
-            ),
-            (true, false, None | Some(Scheme::Http)) | (_, true, Some(Scheme::Https)) => {
-                Ok(Self { listen: *listen, url: public_url.clone() })
-            }
+        check(listen.ip().is_loopback(), &encryption, scheme).map_err(str::to_owned)?;
+        Ok(Self { listen: *listen, encryption, url: public_url.clone() })
+    }
+
+    fn scheme(&self) -> Scheme {
+        match self.encryption {
+            Encryption::Own(_) => Scheme::Https,
+            Encryption::Off | Encryption::Proxy => Scheme::Http,
         }
     }
 
     fn names(&self, bound: SocketAddr) -> ListenerNames {
-        self.url.as_ref().map_or_else(|| ListenerNames::of(bound), PublicUrl::names)
+        match (&self.url, self.scheme()) {
+            (Some(url), _) => url.names(),
+            (None, Scheme::Http) => ListenerNames::of(bound),
+            (None, Scheme::Https) => ListenerNames::of(bound).over_tls(),
+        }
     }
 
     fn shown(&self, bound: SocketAddr) -> String {
-        self.url.as_ref().map_or_else(|| format!("http://{bound}"), ToString::to_string)
+        let own = || format!("{}://{bound}", self.scheme().as_str());
+        self.url.as_ref().map_or_else(own, ToString::to_string)
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, String> {
+        match &self.encryption {
+            Encryption::Off | Encryption::Proxy => Ok(None),
+            Encryption::Own(files) => Tls::load(Box::new(OnDisk(files.clone()))).map(Some),
+        }
+    }
+}
+
+/// What is wrong with how a server would be reached.
+fn check(is_local: bool, encryption: &Encryption, scheme: Option<Scheme>) -> Result<(), &'static str> {
+    match (is_local, encryption, scheme) {
+        (false, _, None) => {
+            Err("Other machines reach this address, so say which name they use: --public-url https://HOST.")
+        }
+        (false, Encryption::Off, Some(_)) => Err(
+            "Other machines reach this address, and tokens would be sent to it unencrypted. Give a certificate with \
+             --tls-cert and --tls-key, or end TLS in a proxy in front of it and say so with --behind-proxy.",
+        ),
+        (_, Encryption::Proxy, None | Some(Scheme::Http)) => {
+            Err("With --behind-proxy, give the address of the proxy: --public-url https://HOST.")
+        }
+        (_, Encryption::Own(_), Some(Scheme::Http)) => {
+            Err("With --tls-cert, the address is encrypted: --public-url https://HOST.")
+        }
+        (true, Encryption::Off, Some(Scheme::Https)) => Err(
+            "The server speaks plain HTTP here. Give a certificate with --tls-cert and --tls-key; if a proxy ends TLS in \
+             front of it, add --behind-proxy.",
+        ),
+        (true, Encryption::Off, None | Some(Scheme::Http))
+        | (_, Encryption::Proxy, Some(Scheme::Https))
+        | (true, Encryption::Own(_), None | Some(Scheme::Https))
+        | (false, Encryption::Own(_), Some(Scheme::Https)) => Ok(()),
+    }
+}
+
+/// The files of a certificate as the server asks for them.
+struct OnDisk(TlsFiles);
+
+impl CertificateFiles for OnDisk {
+    fn stamp(&self) -> Option<Vec<u64>> {
+        self.0.stamp()
+    }
+
+    fn read(&self) -> Result<Pem, String> {
+        let certificates = self.0.read_certificate().map_err(|error| error.to_string())?;
+        let key = self.0.read_key().map_err(|error| error.to_string())?;
+        Ok(Pem { certificates, key })
     }
 }
 
@@ -81,15 +150,17 @@ pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
 }
 
 fn serve(site: &Site) -> Result<(), Failure> {
+    let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
     let (served, _store) = served(Transport::Http)?;
     let served: Arc<Served> = Arc::new(served.remote(Arc::clone(&metrics)));
     let members = Arc::new(TeamMembers { engine: served.engine().clone() });
     let ended = team::serve(
         site.listen,
+        tls,
         |bound, _ending| team::routes(served, site.names(bound), members, metrics),
         |bound| {
-            output::notice(&format!("listening on http://{bound}/mcp"));
+            output::notice(&format!("listening on {}://{bound}/mcp", site.scheme().as_str()));
             output::notice(&format!(
                 "Clients use {}. Every request needs a token: `workrail team token create` makes one.",
                 site.shown(bound)

@@ -6,7 +6,7 @@ use workrail_engine::report::shown_time;
 
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::presence::{self, Recorded};
+use crate::presence::{self, OriginRecord};
 use crate::wiring;
 
 /// What is typed to end all passkeys.
@@ -93,7 +93,7 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
             None
         }
     };
-    presence::requester(&engine, "Resetting passkeys", Recorded::Nothing)?;
+    presence::requester(&engine, "Resetting passkeys", OriginRecord::Nothing)?;
     output::notice(
         "This ends all passkeys without any of them. It stays visible for ever: in doctor, in verify, in the settings and in \
          every later decision. If one of them is at hand, remove the others in the console instead.",

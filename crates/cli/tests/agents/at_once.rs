@@ -57,7 +57,7 @@ fn figure_agent_9_does_not_wait_for_answers() {
                     assert_eq!(reply.raw, runs[0].raw, "one attempt has one answer");
                 }
             }
-            assert!(left.len() < AT_ONCE, "somebody gets through");
+            assert!(left.len() < AT_ONCE, "some calls get through");
             open = left;
         }
     }

@@ -3,6 +3,8 @@
 //!
 //! Every reply of every agent passes through `support::Agent`, which checks what holds for all of them:
 //! both channels equal, small enough, short tokens, the next call in the text.
+//!
+//! Built twice: `agents` works on data directories, `agents_on_postgres` on databases.
 
 #![expect(
     clippy::unwrap_used,

@@ -5,6 +5,7 @@ use workrail_model::limits::{CONTEXT_BYTES_MAX, NOTES_EVENT_BYTES_MAX, TRUNCATIO
 
 use crate::bad_input::nested;
 use crate::support::{Agent, ack, contents, events_of_kind, home_with, plain_workflow};
+use crate::wording::assert_text;
 
 const CONTINUE: &str = "continue_workflow";
 
@@ -140,7 +141,8 @@ fn the_call_that_is_offered_for_a_value_recorded_earlier_works() {
         let started = json!({ "workflowId": "team.shows", "context": { "b": value } });
         let first = agent.done("start_workflow", started);
         let refused = agent.follow(&first);
-        assert!(refused.is_error && refused.text.contains("too large to be shown"), "{}", refused.text);
+        assert!(refused.is_error, "{}", refused.text);
+        assert_text(&home, "value_too_large_to_be_shown", &refused.string("message"));
         let followed = agent.follow(&refused);
         assert_eq!((followed.is_error, followed.step()), (false, &json!("show")), "{}", followed.text);
     }

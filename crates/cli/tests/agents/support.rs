@@ -3,20 +3,65 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
+use workrail_testkit::postgres::{Cluster, ROLE};
 
 /// A reply's text, the authored prompt aside (G73).
 const TEXT_BYTES_MAX: usize = 9_000;
 const TOKEN_CHARS_MAX: usize = 64;
 
-/// A home with these workflows.
+/// A home with these workflows: on a data directory, or, in the build `agents_on_postgres` of this suite, on a database of
+/// its own.
 pub(crate) fn home_with(workflows: &[Value]) -> Home {
-    let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    let mut home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    if let Some(cluster) = database_server() {
+        let database = cluster.database();
+        home = home.with("WORKRAIL_STORE", cluster.address(&database, ROLE, "team"));
+        databases().insert(home.data(), database);
+    }
     workflows.iter().for_each(|workflow| home.workflow(workflow));
     home
+}
+
+/// Whether this is the build of the suite that keeps sessions in a database.
+pub(crate) fn is_on_database() -> bool {
+    env!("CARGO_CRATE_NAME") == "agents_on_postgres"
+}
+
+/// The server of the databases; `None` on data directories, and where PostgreSQL is not installed.
+fn database_server() -> Option<&'static Cluster> {
+    if is_on_database() { Cluster::shared() } else { None }
+}
+
+/// The database of each home, by its data directory.
+fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
+    static DATABASES: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+    DATABASES.lock().unwrap()
+}
+
+/// Everything durable in a database, under the names that a data directory has for it.
+const ROWS: &str = "
+SELECT 'sessions/' || session || '/events/' || lpad(first_event::text, 8, '0') || '.jsonl', encode(events, 'hex') FROM workrail.segment
+UNION ALL SELECT 'sessions/' || id || '/head', encode(chain, 'hex') FROM workrail.session
+UNION ALL SELECT kind || 's/' || encode(sha256, 'hex'), encode(bytes, 'hex') FROM workrail.content
+UNION ALL SELECT 'sessions/' || session || '/wishes/' || run, encode(preferences, 'hex') FROM workrail.wish
+UNION ALL SELECT 'activity', lpad(to_hex(number), 16, '0') FROM workrail.activity
+UNION ALL SELECT 'keyring', encode(current, 'hex') FROM workrail.keyring";
+
+fn rows(cluster: &Cluster, home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
+    let database = databases().get(&home.data()).unwrap().clone();
+    let rows = cluster.sql(&database, ROWS);
+    let row = |line: &str| {
+        let (name, hex) = line.split_once('|').unwrap();
+        let digit = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
+        let bytes = hex.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1]));
+        (PathBuf::from(name), bytes.collect())
+    };
+    rows.lines().map(row).collect()
 }
 
 /// Every recorded event, session by session, in order.
@@ -36,14 +81,22 @@ pub(crate) fn events_of_kind(home: &Home, kind: &str) -> Vec<Value> {
     events(home).into_iter().filter(|event| event["kind"] == kind).collect()
 }
 
-/// How many plans were ever committed: one segment file each.
+/// How many plans were ever committed: one segment each.
 pub(crate) fn segments(home: &Home) -> usize {
+    if let Some(cluster) = database_server() {
+        let database = databases().get(&home.data()).unwrap().clone();
+        return cluster.sql(&database, "SELECT count(*) FROM workrail.segment").parse().unwrap();
+    }
     let sessions = fs::read_dir(home.data().join("sessions")).unwrap();
     sessions.map(|session| fs::read_dir(session.unwrap().path().join("events")).unwrap().count()).sum()
 }
 
-/// Every file of the data directory with its bytes, except what a server notes about itself.
+/// Every file of the data directory with its bytes, except what a server notes about itself; or what a database has in
+/// their place.
 pub(crate) fn contents(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
+    if let Some(cluster) = database_server() {
+        return rows(cluster, home);
+    }
     let data = home.data();
     let mut found = BTreeMap::new();
     let mut folders = vec![data.clone()];

@@ -82,7 +82,7 @@ fn an_agreement_to_a_mode_is_applied_once() {
     let agreed = fs::read(control(&stage)).unwrap();
     let passed = next(&mut stage.client, &stage.blocked);
     assert_eq!(passed.step(), "b");
-    // The person takes the mode back; somebody puts the old file in its place again.
+    // The person takes the mode back; another program puts the old file in its place again.
     stage.home.done(&["session", "prefs", "set", "guided", "--session", &stage.run]);
     let again = stage.client.call(
         "start_workflow",

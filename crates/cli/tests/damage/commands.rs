@@ -1,9 +1,9 @@
 //! Every command of the program and every tool of the server, with what it is about and how its answer is compared.
 
 use serde_json::{Value, json};
-use workrail_testkit::home::Home;
+use workrail_testkit::home::{Home, Ran};
 
-use crate::template::{Run, Template};
+use crate::template::{CHAT, Run, Template};
 
 /// What a command may do to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(crate) enum Compare {
 pub(crate) enum Call {
     Program(Vec<String>),
     Tool(&'static str, Value),
+    /// An event of Claude Code, with what it says on standard input.
+    Hook(&'static str, Value),
 }
 
 #[derive(Clone, Debug)]
@@ -89,13 +91,32 @@ impl Command {
         match &self.call {
             Call::Program(arguments) => run_program(home, wrapper, arguments),
             Call::Tool(tool, arguments) => run_tool(home, wrapper, tool, arguments),
+            Call::Hook(event, input) => run_hook(home, wrapper, event, input),
         }
     }
 }
 
 fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> Answer {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let ran = home.run_in(wrapper, &arguments);
+    answer_of(home, &home.run_in(wrapper, &arguments))
+}
+
+/// Whatever is damaged, a hook ends with 0 and prints one JSON document (G108).
+fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Answer {
+    let mut input = input.clone();
+    input["session_id"] = CHAT.into();
+    input["cwd"] = home.project().to_str().into();
+    let ran = home.fed_in(wrapper, &["hook", "claude-code", event], input.to_string().as_bytes());
+    match ran.code {
+        0 => answer_of(home, &ran),
+        code => {
+            let what = format!("code {code}: {}{}", ran.out, ran.err);
+            Answer { end: End::Broken(what.clone()), value: Value::Null, said: what }
+        }
+    }
+}
+
+fn answer_of(home: &Home, ran: &Ran) -> Answer {
     let said = format!("{}\n{}", ran.out, ran.err);
     let value: Option<Value> = serde_json::from_str(&ran.out).ok();
     let end = match (ran.code, &value) {
@@ -176,8 +197,48 @@ pub(crate) fn commands(template: &Template) -> Vec<Command> {
     }
     all.extend(about_all(template));
     all.extend(next_steps(template));
+    all.extend(in_hosts(template));
     all
 }
+
+/// What hosts run between two calls, and what is set up in them.
+fn in_hosts(template: &Template) -> Vec<Command> {
+    use Effect::{Looks, Writes};
+    let hook = |name: &str, event, input| Command {
+        name: name.to_owned(),
+        effect: Writes,
+        about: About::Elsewhere,
+        compare: Compare::Success,
+        signs: false,
+        call: Call::Hook(event, input),
+    };
+    let change =
+        |name, arguments: &[&str]| program(name, Writes, About::Elsewhere, Compare::Success, arguments);
+    vec![
+        hook("hook, turn ends", "Stop", json!({ "stop_hook_active": false, "background_tasks": [] })),
+        hook("hook, chat resumed", "SessionStart", json!({ "source": "resume" })),
+        hook("hook, step shown", "PostToolUse", shown(&template.victim)),
+        hook("hook, command run", "PostToolUse", ran("cargo check")),
+        program("install list", Looks, About::Elsewhere, Compare::Success, &["install", "--list"]),
+        change("install", &["install", "--client", "gemini", "--yes"]),
+        change("uninstall", &["uninstall", "--client", INSTALLED_CLIENT, "--yes"]),
+    ]
+}
+
+/// What Claude Code says after a tool of ours has returned the pending step of a run.
+pub(crate) fn shown(run: &Run) -> Value {
+    let text = json!([{ "type": "text", "text": format!("stateToken: {}", run.state) }]);
+    json!({ "tool_name": "mcp__workrail__continue_workflow", "tool_response": text })
+}
+
+/// What it says after a command of the agent.
+pub(crate) fn ran(command: &str) -> Value {
+    let response = json!({ "stdout": "", "stderr": "", "interrupted": false });
+    json!({ "tool_name": "Bash", "tool_input": { "command": command }, "tool_response": response })
+}
+
+/// Set up in the template.
+pub(crate) const INSTALLED_CLIENT: &str = "claude-code";
 
 /// What errors and `doctor` tell people to run.
 fn next_steps(template: &Template) -> Vec<Command> {
@@ -190,6 +251,7 @@ fn next_steps(template: &Template) -> Vec<Command> {
         found.push(step("restore", Effect::Repairs, &["store", "restore", "../backup"]));
         found.push(step("restore dry run", Effect::Looks, &["store", "restore", "../backup", "--dry-run"]));
         found.push(step("backup", Effect::Writes, &["store", "backup", "../another-backup"]));
+        found.push(step("copy", Effect::Writes, &["store", "copy", "../data", "../another-store"]));
     }
     if has(&["store", "keys", "new"]) {
         let arguments = ["store", "keys", "new", "--yes"];
@@ -245,6 +307,7 @@ fn about_one(run: &Run) -> Vec<Command> {
         say("repair dry run", Looks, Verdict, &["store", "repair", session, "--dry-run"]),
         ask("look", Looks, Whole, "continue_workflow", json!({ "stateToken": run.state })),
         ask("replay", Looks, Whole, "continue_workflow", run.last_call.clone()),
+        ask("read run", Looks, Whole, "read_run", json!({ "run": run.label })),
         // It offers other runs too, each in an object of its own.
         Command {
             about: About::Store,
@@ -281,6 +344,7 @@ fn about_all(template: &Template) -> Vec<Command> {
     let bundle = template.bundle_path();
     let bundle = format!("../home/{}", bundle.file_name().unwrap().to_string_lossy());
     vec![
+        program("status", Looks, Store, PerSession, &["status"]),
         program("sessions list", Looks, Store, PerSession, &["session", "list", "--all"]),
         program("sessions search", Looks, Store, PerSession, &["search", "the"]),
         program("sessions resume", Looks, Store, PerSession, &["resume", "swifts"]),
@@ -329,6 +393,20 @@ fn about_all(template: &Template) -> Vec<Command> {
             About::Session(template.apart.session.clone()),
             Success,
             &["session", "keep", &template.apart.session],
+        ),
+        program(
+            "unkeep",
+            Writes,
+            About::Session(template.victim.session.clone()),
+            Success,
+            &["session", "unkeep", &template.victim.session],
+        ),
+        program(
+            "delete",
+            Writes,
+            About::Session(template.apart.session.clone()),
+            Success,
+            &["session", "delete", &template.apart.session, "--yes"],
         ),
     ]
 }

@@ -14,8 +14,8 @@ use serde_json::Value;
 use workrail_testkit::home::{Home, User};
 
 use crate::commands::{About, Answer, Command, Effect, End, commands};
+use crate::differences::short;
 use crate::matrix::scratch;
-use crate::oracle::short;
 use crate::template::Template;
 use crate::tree::{self, Tree};
 
@@ -267,8 +267,10 @@ fn broken(fault: &Fault<'_>, answer: &Answer) -> Option<String> {
     (panicked || !said).then(|| format!("broke: {}", short(what)))
 }
 
+/// Without evidence: what a hook saw, or what the folder looks like, is recorded where it can be read (G104).
 fn kinds_of<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<String> {
-    events.map(|event| event["kind"].as_str().unwrap_or_default().to_owned()).collect()
+    let kinds = events.map(|event| event["kind"].as_str().unwrap_or_default().to_owned());
+    kinds.filter(|kind| kind != "evidence_recorded").collect()
 }
 
 /// The kinds of the events that the log of the victim shows.

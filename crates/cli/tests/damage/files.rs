@@ -28,7 +28,7 @@ pub(crate) enum Role {
     Lock,
     /// A backup that a repair left in the store.
     Backup,
-    /// Losing it loses nothing (G18, G83).
+    /// Losing it loses nothing (G18, G83), or only what a hook saw of a step that is not recorded yet (G110).
     Disposable,
 }
 
@@ -96,6 +96,12 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
     add("keys lock", Role::Lock, data.join("keys/.lock"), None);
     add("activity", Role::Disposable, data.join("activity"), None);
     add("activity reservation", Role::Disposable, data.join("activity.reserved"), None);
+    for (name, folder) in
+        [("observed folder", "observed"), ("chats folder", "chats"), ("clients folder", "clients")]
+    {
+        add(name, Role::Disposable, data.join(folder), None);
+    }
+    add("made folders", Role::Disposable, data.join("clients/folders.json"), None);
     add("cache folder", Role::Disposable, data.join("cache"), None);
     add("session cache", Role::Disposable, of(victim, "cache"), None);
     let cached = |name: &str| of(victim, "cache").join(name);
@@ -106,6 +112,10 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
         ("log", Role::Disposable, "logs"),
         ("store cache", Role::Disposable, "cache"),
         ("backup", Role::Backup, "backups"),
+        ("observations", Role::Disposable, "observed"),
+        ("chat", Role::Disposable, "chats"),
+        ("client receipt", Role::Disposable, "clients/receipts"),
+        ("client backup", Role::Disposable, "clients/backups"),
     ] {
         let mut inside = entries(&root.join(data).join(folder));
         inside.retain(|path| !path.ends_with(".lock"));

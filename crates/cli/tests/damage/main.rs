@@ -9,9 +9,11 @@
 
 mod commands;
 mod damages;
+mod differences;
 mod faults;
 mod files;
 mod matrix;
 mod oracle;
 mod template;
 mod tree;
+mod usable;

@@ -11,8 +11,9 @@ use workrail_testkit::home::{Home, User};
 
 use crate::commands::{About, Answer, Call, Command, Compare, Effect, End, commands};
 use crate::damages::{self, Damage, FOREIGN};
+use crate::differences::short;
 use crate::files::{Role, Target, targets};
-use crate::oracle::{Case, short};
+use crate::oracle::Case;
 use crate::template::Template;
 use crate::tree::{self, Tree};
 
@@ -79,14 +80,14 @@ fn try_cells(figure: &str, checkpoints: usize, is_wanted: &dyn Fn(&Target) -> bo
         for (d, damage) in
             damages::ALL.into_iter().enumerate().filter(|(_, damage)| damage.fits(target, &template.home))
         {
+            let name = |command: &Command| format!("{} / {} / {}", target.name, damage.name(), command.name);
             let chosen: Vec<&Command> = commands
                 .iter()
                 .enumerate()
-                .filter(|(c, _)| is_chosen(t, d, *c))
+                .filter(|(c, command)| is_chosen(t, d, *c) && name(command).contains(&only))
                 .map(|(_, command)| command)
                 .collect();
-            let name = format!("{} / {}", target.name, damage.name());
-            if !chosen.is_empty() && name.contains(&only) {
+            if !chosen.is_empty() {
                 groups.push((target, damage, chosen));
             }
         }
@@ -307,7 +308,7 @@ impl<'a> Group<'a> {
             let is_restored = now.is_some() && now == was;
             let has_grown = name == "manifest.jsonl"
                 && now.as_ref().zip(was.as_ref()).is_some_and(|(now, was)| now.starts_with(was));
-            let is_applied = name == "control.json" && command.name.starts_with("advance");
+            let is_applied = self.is_applied(command, path);
             let digest = name.trim_end_matches(".json");
             let is_garbage =
                 command.name == "gc" && digest.len() == 64 && !self.template.referrers.contains_key(digest);
@@ -316,6 +317,20 @@ impl<'a> Group<'a> {
             }
         }
         found
+    }
+
+    /// Whether it is what this command is there to take away.
+    fn is_applied(&self, command: &Command, path: &Path) -> bool {
+        let apart = Path::new("sessions").join(&self.template.apart.session);
+        match command.name.split(' ').next().unwrap_or_default() {
+            // Observations are taken into the log with the step.
+            "advance" => path.ends_with("control.json") || path.starts_with("observed"),
+            "hook," => path.starts_with("observed"),
+            "unkeep" => path.ends_with("keep"),
+            "delete" => path.starts_with(apart),
+            "install" | "uninstall" => path.starts_with("clients"),
+            _ => false,
+        }
     }
 
     fn events_at_least(&self, home: &Home, expected: usize) -> Option<String> {

@@ -1,16 +1,16 @@
 //! What must hold in a cell, computed from the undamaged store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 use workrail_testkit::home::Home;
 
 use crate::commands::{About, Answer, Command, Compare, Effect, End};
 use crate::damages::Damage;
+use crate::differences::{first_difference, is_same_but_for_titles, parts_of, short};
 use crate::files::{Role, Target};
 use crate::template::Template;
+use crate::usable::{is_same_keyring, is_well_formed_secret, only_last_group_is_lost};
 
 /// Words by which an answer says that not all is well.
 const LABELS: [&str; 9] = [
@@ -91,6 +91,10 @@ impl<'a> Case<'a> {
 
     pub(crate) fn is_emptied(&self) -> bool {
         matches!(self.damage, Damage::Missing | Damage::Empty)
+    }
+
+    fn holds_passkeys(&self) -> bool {
+        self.target.name == "keys folder"
     }
 
     /// Whether only a change of rights brings the file back.
@@ -202,7 +206,10 @@ impl<'a> Case<'a> {
         match self.target.role {
             // Another store's keys sign as well as ours: only tokens that ours have signed are refused.
             Role::Keys if self.has_usable_keys => command.presents_token() && answer.said.contains("key"),
-            Role::Keys => self.harms && command.signs && answer.said.contains("key"),
+            Role::Keys => {
+                let needs_it = command.signs || command.name == "passkeys" && self.holds_passkeys();
+                self.harms && needs_it && answer.said.contains("key")
+            }
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
                 // The same ack again first makes sure, under the lock, that what it repeats is durable.
@@ -248,6 +255,8 @@ impl<'a> Case<'a> {
     fn equal(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
         // What a wish asks for, and what a lost key signs, may be missing from an answer.
         let is_part = match self.target.role {
+            // Without their folder there are no passkeys; `doctor` says that the keys are gone.
+            Role::Keys if command.name == "passkeys" => self.holds_passkeys() && self.is_emptied(),
             Role::Keys => self.harms && command.signs,
             Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
@@ -323,6 +332,16 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// What a sound session cannot say without the file; all else is there.
+    fn lost_field(&self, command: &Command) -> Option<&'static str> {
+        match (self.target.role, self.target.name) {
+            // Without keys there is no token for the next call.
+            (Role::Keys, _) if self.harms && command.signs => Some("nextCall"),
+            (Role::Wish, "keep") if self.harms => Some("isKept"),
+            _ => None,
+        }
+    }
+
     fn each_sound_session(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
         let mut found = Vec::new();
         if matches!(answer.end, End::Refused(_)) {
@@ -330,10 +349,9 @@ impl<'a> Case<'a> {
         }
         for session in self.template.sessions().into_iter().filter(|session| self.is_sound(session)) {
             let (mut old, mut new) = (parts_of(session, &before.value), parts_of(session, &answer.value));
-            if self.target.role == Role::Keys && self.harms && command.signs {
-                // Without keys there is no token for the next call; all else is there.
+            if let Some(name) = self.lost_field(command) {
                 for part in [&mut old, &mut new].into_iter().filter_map(Value::as_array_mut).flatten() {
-                    part.as_object_mut().map(|part| part.remove("nextCall"));
+                    part.as_object_mut().map(|part| part.remove(name));
                 }
             }
             if old != new {
@@ -370,7 +388,7 @@ impl<'a> Case<'a> {
             (_, "verify") => self.verify_verdict(truth, answer),
             (_, "doctor") => self.doctor_verdict(answer),
             (_, "keys") => Vec::new(),
-            (_, "backup") => self.backup_verdict(answer),
+            (_, "backup" | "copy") => self.backup_verdict(answer),
             (About::Session(session), _) if self.is_sound(session) => {
                 match answer.end == End::Done || self.may_refuse(command, answer) {
                     true => Vec::new(),
@@ -456,103 +474,4 @@ impl<'a> Case<'a> {
             (_, false) => vec![format!("doctor does not name the damage: {}", short(&answer.said))],
         }
     }
-}
-
-/// Every object that says it is of this session.
-fn parts_of(session: &str, value: &Value) -> Value {
-    fn collect(session: &str, value: &Value, found: &mut Vec<Value>) {
-        match value {
-            Value::Object(members) if members.get("sessionId").is_some_and(|id| id == session) => {
-                found.push(value.clone());
-            }
-            Value::Object(members) => members.values().for_each(|member| collect(session, member, found)),
-            Value::Array(items) => items.iter().for_each(|item| collect(session, item, found)),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    let mut found = Vec::new();
-    collect(session, value, &mut found);
-    Value::Array(found)
-}
-
-/// Where a title cannot be read, the id of the step in its place is answer enough.
-fn is_same_but_for_titles(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Object(left), Value::Object(right)) => {
-            let id = right.get("stepId").or_else(|| right.get("id"));
-            left.len() == right.len()
-                && left.iter().all(|(name, member)| match right.get(name) {
-                    Some(other) if name == "title" && Some(other) == id => true,
-                    Some(other) => is_same_but_for_titles(member, other),
-                    None => false,
-                })
-        }
-        (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len()
-                && left.iter().zip(right).all(|(member, other)| is_same_but_for_titles(member, other))
-        }
-        _ => old == new,
-    }
-}
-
-/// The first place where two values differ.
-fn first_difference(old: &Value, new: &Value, at: &str) -> String {
-    match (old, new) {
-        (Value::Object(left), Value::Object(right)) => {
-            let mut names = left.keys().chain(right.keys());
-            let name = names.find(|name| left.get(*name) != right.get(*name));
-            match name {
-                Some(name) => first_difference(&old[name], &new[name], &format!("{at}/{name}")),
-                None => at.to_owned(),
-            }
-        }
-        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            let index = (0..left.len()).find(|index| left[*index] != right[*index]).unwrap_or(0);
-            first_difference(&left[index], &right[index], &format!("{at}/{index}"))
-        }
-        _ => format!("{at}: {} became {}", short(&old.to_string()), short(&new.to_string())),
-    }
-}
-
-/// Enough of a text to see what it is about.
-pub(crate) fn short(text: &str) -> String {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    flat.chars().take(260).collect()
-}
-
-/// Whether the keyring is a plain file with the same keys, whatever is between them.
-fn is_same_keyring(template: &Template, target: &Target, home: &Home) -> bool {
-    let keys = |root: &Path| -> Option<Value> {
-        let path = root.join(&target.path);
-        let is_small = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 4096);
-        is_small.then(|| fs::read(path).ok())?.and_then(|bytes| serde_json::from_slice(&bytes).ok())
-    };
-    keys(home.root()).is_some_and(|found| Some(found) == keys(template.home.root()))
-}
-
-/// Whether this could be the secret of the HTTP transport. That it is another one nobody can see.
-fn is_well_formed_secret(target: &Target, home: &Home) -> bool {
-    let path = home.root().join(&target.path);
-    let Ok(found) = fs::symlink_metadata(&path) else { return true };
-    let of_secret = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    found.is_file()
-        && found.len() < 4096
-        && fs::read_to_string(path)
-            .is_ok_and(|text| text.trim_end().len() == 43 && text.trim_end().chars().all(of_secret))
-}
-
-/// Whether the manifest is what an interrupted write of its last group leaves.
-fn only_last_group_is_lost(template: &Template, target: &Target, home: &Home) -> bool {
-    let path = home.root().join(&target.path);
-    if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 1 << 20) {
-        return false;
-    }
-    let (whole, left) = (fs::read(template.home.root().join(&target.path)).unwrap(), fs::read(path).unwrap());
-    let text = String::from_utf8_lossy(&whole).into_owned();
-    let last_group = text.rfind("{\"bytes\":").unwrap();
-    left.len() >= last_group
-        && left.len() <= whole.len()
-        && left[..last_group] == whole[..last_group]
-        && left[last_group..].iter().zip(&whole[last_group..]).all(|(new, old)| new == old || *new == 0)
-        && left != whole
 }

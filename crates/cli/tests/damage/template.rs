@@ -12,6 +12,11 @@ use workrail_testkit::authenticator::{Authenticator, enrolments};
 use workrail_testkit::home::{Home, User};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
+use crate::commands::{About, Call, Command, Compare, Effect, End, INSTALLED_CLIENT, ran, shown};
+
+/// The chat of a host that works on the victim.
+pub(crate) const CHAT: &str = "chat-of-the-matrix";
+
 /// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
 fn program() -> PathBuf {
     std::env::var_os("WORKRAIL_TEST_PROGRAM")
@@ -137,6 +142,8 @@ impl Template {
         };
         template.repair_one();
         template.wish();
+        template.hook();
+        template.run(&["install", "--client", INSTALLED_CLIENT, "--yes"]);
         template.enrol();
         template.bundle();
         template.run(&["store", "keys", "http-secret", "--new", "--yes"]);
@@ -168,6 +175,22 @@ impl Template {
     fn wish(&self) {
         self.run(&["session", "keep", &self.victim.session]);
         self.run(&["session", "prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
+    }
+
+    /// A chat that works on the victim, and a command that its host saw.
+    fn hook(&self) {
+        for input in [shown(&self.victim), ran("cargo test")] {
+            let call = Call::Hook("PostToolUse", input);
+            let hook = Command {
+                name: "hook".to_owned(),
+                effect: Effect::Writes,
+                about: About::Elsewhere,
+                compare: Compare::Success,
+                signs: false,
+                call,
+            };
+            assert_eq!(hook.run(&self.home).end, End::Done);
+        }
     }
 
     /// Passkeys of two devices, the second after a reset, so that the log has lines before its last.

@@ -7,6 +7,7 @@ use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::wire::{Piped, command};
 
 use crate::harness::{Client, ON, accept, home, label, recorded, waits, warnings};
+use crate::wording::assert_text;
 
 #[test]
 fn what_a_form_cannot_show_whole_is_not_approved_in_it() {
@@ -42,7 +43,10 @@ fn what_a_form_cannot_show_whole_is_not_approved_in_it() {
     assert!(form["message"].as_str().unwrap().contains(&report), "{form}");
     assert_eq!(reply["kind"], "blocked", "{reply}");
     assert!(recorded(&home, label(&reply), "approval_recorded").is_empty());
-    assert!(home.done(&["report", label(&reply)]).out.contains("The very end."));
+    let report = home.done(&["report", label(&reply), "--json"]).json();
+    let attempt = &report["runs"][0]["nodes"][0]["attempts"][0];
+    let notes = attempt["outputs"][0]["body"]["markdown"].as_str().unwrap_or_default();
+    assert!(notes.ends_with("The very end."), "{report:#}");
 }
 
 #[test]
@@ -190,7 +194,7 @@ fn a_call_that_the_client_cancels_closes_its_form_and_records_nothing() {
     client.respond(&form, &accept(json!({ "decision": "approve" })));
     let run = submitted["run"].as_str().unwrap();
     let looked = client.call("read_run", &json!({ "run": run }));
-    assert!(looked["text"].as_str().unwrap().contains("ship 2.0"), "{looked}");
+    assert_text(&home, "read_run_after_a_cancelled_form", looked["text"].as_str().unwrap());
     assert!(waits(&home, run));
     assert!(recorded(&home, run, "approval_recorded").is_empty());
 }

@@ -16,7 +16,7 @@ fn bundle() -> Value {
     scene.home.done(&["session", "export", &session, "-o", "-"]).json()
 }
 
-/// Imports a bundle that somebody edited; it must be refused with the code and write nothing.
+/// Imports a bundle that was edited; it must be refused with the code and write nothing.
 fn import_refused(bundle: &Value, code: ErrorCode, cause: &str) {
     let home = Home::new(PROGRAM);
     let file = home.project().join("bundle.json");

@@ -62,7 +62,7 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
     }
 }
 
-/// Why nothing is decided here. A passkey proves a person whoever started the console.
+/// Why nothing is decided here. A passkey proves a person, whichever process started the console.
 fn refused_origin(console: &Console) -> Option<String> {
     console.environment.decision_origin().err().filter(|_| signing(console).is_none())
 }

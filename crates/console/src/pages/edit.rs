@@ -14,7 +14,7 @@ use super::layout::token;
 use super::plan_graph::draw;
 use super::workflows::source;
 use super::{Page, Part, counted, ticked};
-use crate::edit::{EditAction, Editor, Hindrance, Review, Shown};
+use crate::edit::{EditAction, EditResult, Editor, Hindrance, Review};
 use crate::state::Console;
 use crate::target::{Target, WorkflowPage};
 
@@ -36,7 +36,7 @@ pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
     Page { title: format!("Edit {}", editor.file.about.reference), parts }
 }
 
-/// What changes while somebody types: the line numbers, and what the compiler says.
+/// What changes while the user types: the line numbers, and what the compiler says.
 pub(crate) fn fragments(editor: &Editor) -> Markup {
     html! {
         (numbers(editor))
@@ -183,7 +183,7 @@ fn tally(errors: usize, others: usize) -> String {
     }
 }
 
-/// The plan and the prompt at the cursor. While somebody types, most texts have errors: the script then keeps what the
+/// The plan and the prompt at the cursor. While the user types, most texts have errors: the script then keeps what the
 /// last text without any gave.
 fn plan(editor: &Editor) -> Markup {
     html! {
@@ -245,11 +245,11 @@ fn prompt(editor: &Editor, compiled: &CompiledText) -> Markup {
 fn outcome(editor: &Editor) -> Markup {
     html! {
         @match &editor.shown {
-            Shown::Nothing | Shown::Saved => {}
-            Shown::NotSaved(hindrance) => (not_saved(hindrance)),
-            Shown::Review(review) => div data-review { (reviewed(editor, review)) },
-            Shown::Tested(Err(message)) => { h2 { "Tests" } p.warn { (ticked(message)) } }
-            Shown::Tested(Ok(report)) => (tested(report)),
+            EditResult::Nothing | EditResult::Saved => {}
+            EditResult::NotSaved(hindrance) => (not_saved(hindrance)),
+            EditResult::Review(review) => div data-review { (reviewed(editor, review)) },
+            EditResult::Tested(Err(message)) => { h2 { "Tests" } p.warn { (ticked(message)) } }
+            EditResult::Tested(Ok(report)) => (tested(report)),
         }
     }
 }

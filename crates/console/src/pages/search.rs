@@ -25,7 +25,7 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
     if !words.is_empty() {
         let found = match console.use_cases.search(words, HITS_MAX) {
             Ok(found) => hits(&found),
-            // The words are at fault: whoever typed them gets them back, to be changed.
+            // The words are at fault: the user gets them back, to be changed.
             Err(error) if error.code == ErrorCode::ValidationError => refused(&error),
             Err(error) => return Err(error),
         };

@@ -166,7 +166,7 @@ impl Target {
             Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Compare(_) | Self::Logs => true,
             // It reads every session.
             Self::Search { .. } => false,
-            // Nothing is changed under somebody who types.
+            // Nothing is changed while the user types.
             Self::Edit(_) => false,
             Self::Settings(SettingsPage::Values | SettingsPage::Keys | SettingsPage::Passkeys) => true,
             Self::Workflows(_) | Self::Workflow(_) => true,

@@ -136,7 +136,7 @@ fn leaves(value: &Value, values: &mut BTreeSet<String>) {
 
 /// How much of a needle must be there.
 #[derive(Clone, Copy, Debug)]
-enum Extent {
+enum NeedlePart {
     Whole,
     Beginning,
 }
@@ -160,11 +160,11 @@ impl Needle {
     }
 
     /// The next place of the needle at or after `from`.
-    fn find(&self, haystack: &str, from: usize, extent: Extent) -> Option<(usize, usize)> {
+    fn find(&self, haystack: &str, from: usize, extent: NeedlePart) -> Option<(usize, usize)> {
         let mut from = from;
         let looked_for = match extent {
-            Extent::Whole => &self.text,
-            Extent::Beginning => &self.beginning,
+            NeedlePart::Whole => &self.text,
+            NeedlePart::Beginning => &self.beginning,
         };
         while let Some(at) = haystack[from..].find(looked_for).map(|at| from + at) {
             let same = haystack[at..].chars().zip(self.text.chars()).take_while(|(a, b)| a == b);
@@ -182,7 +182,7 @@ impl Needle {
 
 impl Needle {
     /// The text with every place of the needle replaced; `None` when there is none.
-    fn replaced(&self, text: &str, extent: Extent) -> Option<String> {
+    fn replaced(&self, text: &str, extent: NeedlePart) -> Option<String> {
         let mut out = String::new();
         let mut from = 0;
         while let Some((at, end)) = self.find(text, from, extent) {
@@ -248,7 +248,7 @@ impl Redactor {
 
     /// Whether a text holds a dropped value.
     pub fn is_in(&self, text: &str) -> bool {
-        self.needles.iter().any(|needle| needle.find(text, 0, Extent::Beginning).is_some())
+        self.needles.iter().any(|needle| needle.find(text, 0, NeedlePart::Beginning).is_some())
     }
 
     /// Drops values from an event and replaces them in its messages.
@@ -348,7 +348,7 @@ impl Redactor {
     fn replaced<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         // Whole values first: one that begins like another must not be taken for the rest of it.
-        for extent in [Extent::Whole, Extent::Beginning] {
+        for extent in [NeedlePart::Whole, NeedlePart::Beginning] {
             for needle in &self.needles {
                 if let Some(changed) = needle.replaced(&text, extent) {
                     text = Cow::Owned(changed);

@@ -387,7 +387,7 @@ fn shared_texts(source: &Workflow) -> impl Iterator<Item = &str> {
     lists.map(String::as_str)
 }
 
-/// What the texts of a workflow mention. One pass looks for the names that somebody asks about; everything else is only
+/// What the texts of a workflow mention. One pass looks for the names that a check asks about; everything else is only
 /// needed to explain a problem, and is collected then.
 pub(super) struct Mentions<'a> {
     /// The names that are asked about and mentioned, and those that the workflow gives itself.

@@ -9,7 +9,7 @@ use workrail_model::compiled::CompiledContract;
 
 /// What the submitted artifacts are to a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ContractFit {
     Valid,
     /// None of the contract's kind; the kinds that were there instead.
     Missing {
@@ -21,13 +21,13 @@ pub enum Outcome {
 }
 
 /// Judges the first artifact of the contract's kind.
-pub(crate) fn check(contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
+pub(crate) fn check(contract: &CompiledContract, artifacts: &[Value]) -> ContractFit {
     let Some(artifact) = artifacts.iter().find(|artifact| kind_of(artifact) == contract.artifact_kind) else {
         let submitted = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
-        return Outcome::Missing { submitted };
+        return ContractFit::Missing { submitted };
     };
     let issues = issues(&contract.schema, artifact);
-    if issues.is_empty() { Outcome::Valid } else { Outcome::Invalid { issues } }
+    if issues.is_empty() { ContractFit::Valid } else { ContractFit::Invalid { issues } }
 }
 
 pub(crate) fn kind_of(artifact: &Value) -> &str {

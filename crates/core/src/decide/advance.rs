@@ -25,7 +25,7 @@ use super::draft::Draft;
 use super::evidence::{About, EvidenceAtHand};
 use super::judge::AttemptResult;
 use super::kept::{self, EarlierNotes};
-use super::observe::{self, Observed};
+use super::observe::{self, ObservedFact};
 use super::outputs::{self, Outputs};
 use super::proof::ApprovalRule;
 use super::{DecideError, Minting, close, disclose, facts, fit};
@@ -53,7 +53,7 @@ pub struct Advance<'a> {
     /// What a decision needs to count.
     pub approvals: ApprovalRule<'a>,
     /// The workspace as it is now; only what changed is recorded.
-    pub observed: &'a [Observed],
+    pub observed: &'a [ObservedFact],
     /// What is known of the step's work beside what was sent.
     pub evidence: EvidenceAtHand,
     /// What the reply says beside what follows from the session.

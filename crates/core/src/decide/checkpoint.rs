@@ -34,7 +34,7 @@ pub struct Checkpoint<'a> {
 
 /// A checkpoint that was recorded before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedCheckpoint {
     pub node: NodeId,
     pub record: CheckpointRecord,
     pub input_differs: bool,
@@ -46,12 +46,12 @@ pub fn recorded(
     node: NodeId,
     attempt: AttemptId,
     output: &StepOutput,
-) -> Result<Option<Recorded>, DecideError> {
+) -> Result<Option<RecordedCheckpoint>, DecideError> {
     let id = derive::checkpoint_node_id(node, attempt);
     let Some(made) = facts.node(id) else { return Ok(None) };
     let record = made.checkpoint.ok_or(DecideError::Invariant("a checkpoint has the record of its call"))?;
     let input_differs = record.request_digest != output.digest_with(&Context::default())?;
-    Ok(Some(Recorded { node: id, record, input_differs }))
+    Ok(Some(RecordedCheckpoint { node: id, record, input_differs }))
 }
 
 pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {

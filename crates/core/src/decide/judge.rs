@@ -16,7 +16,7 @@ use super::advance::{Advance, Case};
 use super::{DecideError, disclose, kept};
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::project::AdvanceRecord;
-use crate::reason::{Outcome, TRIES_BEFORE_GAP, on_advance};
+use crate::reason::{AdvanceEffect, TRIES_BEFORE_GAP, on_advance};
 use crate::{edits, evidence};
 
 const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash push --include-untracked -- FILE` until a \
@@ -128,8 +128,8 @@ impl Case<'_> {
         let stops = |finding: &Finding| {
             let autonomy = if is_decision(finding) { at_gate } else { self.preferences.autonomy };
             match on_advance(finding.0, autonomy, refused(finding)) {
-                Outcome::Block | Outcome::FailFast => true,
-                Outcome::RecordGap(_) => false,
+                AdvanceEffect::Block | AdvanceEffect::FailFast => true,
+                AdvanceEffect::RecordGap(_) => false,
             }
         };
         let result = match selection {

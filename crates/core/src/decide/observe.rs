@@ -9,13 +9,13 @@ use crate::project::SessionState;
 
 /// One fact about the workspace as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedFact {
     pub key: ObservationKey,
     pub value: ObservationValue,
 }
 
 /// Whether what was seen is in the repository in which the session's work happens, as far as that is known.
-pub fn is_same_repository(facts: &SessionState, observed: &[Observed]) -> bool {
+pub fn is_same_repository(facts: &SessionState, observed: &[ObservedFact]) -> bool {
     let root = ObservationKey::RepoRootHash;
     let seen = observed.iter().find(|fact| fact.key == root).map(|fact| &fact.value);
     let known = facts.observation(root).map(|state| &state.value);
@@ -26,7 +26,7 @@ pub fn is_same_repository(facts: &SessionState, observed: &[Observed]) -> bool {
 ///
 /// A workspace of another repository is left alone: a server that was started elsewhere has nothing to
 /// say about where this session's work happens.
-pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[Observed]) {
+pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[ObservedFact]) {
     if !is_same_repository(facts, observed) {
         return;
     }

@@ -20,7 +20,7 @@ use workrail_model::tool::ToolSet;
 
 use super::draft::Draft;
 use super::evidence::{About, EvidenceAtHand, WorkspaceAtHand};
-use super::observe::{self, Observed};
+use super::observe::{self, ObservedFact};
 use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
 use crate::reason::advisory_severity;
@@ -46,7 +46,7 @@ pub struct Start<'a> {
     /// What the workflow points at, and whether it is there.
     pub references: &'a [ReferenceInfo],
     /// The workspace as it is now.
-    pub observed: &'a [Observed],
+    pub observed: &'a [ObservedFact],
     /// Its working tree, which the first step is compared with when it ends.
     pub tree: TreeLook,
     /// Unfinished runs of the session, which the reply names.

@@ -57,8 +57,8 @@ impl RowFilter {
 
 /// How much of the list is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
-    /// What somebody reads: all that needs a person, the newest runs in progress and the newest finished ones.
+pub enum ListLength {
+    /// What a person reads first: all that needs a person, the newest runs in progress and the newest finished ones.
     #[default]
     Short,
     /// Every unfinished run and the newest finished ones.
@@ -69,7 +69,7 @@ pub enum Extent {
 /// What is asked of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    pub extent: Extent,
+    pub extent: ListLength,
     pub filter: RowFilter,
     /// At most so many rows.
     pub limit: Option<usize>,
@@ -77,8 +77,21 @@ pub struct Wanted {
 
 impl Wanted {
     /// Not narrowed.
-    pub fn all_of(extent: Extent) -> Self {
+    pub fn all_of(extent: ListLength) -> Self {
         Self { extent, ..Self::default() }
+    }
+
+    /// How many of the newest runs of each stage the list is made of; `None` when any run may be in it.
+    pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
+        if self.extent != ListLength::Short || !self.filter.is_empty() {
+            return None;
+        }
+        let count = |stage: Stage| match stage {
+            Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => usize::MAX,
+            Stage::InProgress => IN_PROGRESS_SHOWN,
+            Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => FINISHED_SHOWN,
+        };
+        Some(Stage::ALL.into_iter().map(|stage| (stage, count(stage))).collect())
     }
 
     pub fn is_narrowed(&self) -> bool {
@@ -104,9 +117,9 @@ pub fn arrange<'a>(healthy: impl IntoIterator<Item = &'a [RunRow]>, wanted: &Wan
         }
     }
     let (running_max, finished_max) = match wanted.extent {
-        Extent::Short => (IN_PROGRESS_SHOWN, FINISHED_SHOWN),
-        Extent::Unfinished => (usize::MAX, FINISHED_SHOWN),
-        Extent::Whole => (usize::MAX, usize::MAX),
+        ListLength::Short => (IN_PROGRESS_SHOWN, FINISHED_SHOWN),
+        ListLength::Unfinished => (usize::MAX, FINISHED_SHOWN),
+        ListLength::Whole => (usize::MAX, usize::MAX),
     };
     list.left_out += keep_first(&mut running, running_max, recency);
     list.left_out += keep_first(&mut finished, finished_max, recency);
@@ -174,7 +187,7 @@ mod tests {
         (list.runs.iter().map(number).collect(), list.left_out)
     }
 
-    fn with(extent: Extent) -> Wanted {
+    fn with(extent: ListLength) -> Wanted {
         Wanted::all_of(extent)
     }
 
@@ -190,8 +203,8 @@ mod tests {
         ];
         let mut turned = rows.clone();
         turned.reverse();
-        assert_eq!(listed(&rows, &with(Extent::Short)).0, [5, 4, 3, 2, 6, 1]);
-        assert_eq!(listed(&turned, &with(Extent::Whole)).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(&rows, &with(ListLength::Short)).0, [5, 4, 3, 2, 6, 1]);
+        assert_eq!(listed(&turned, &with(ListLength::Whole)).0, [5, 4, 3, 2, 6, 1]);
     }
 
     #[test]
@@ -204,16 +217,16 @@ mod tests {
         let mut rows: Vec<RunRow> = (0..1_800).map(|n| row(n, stage(n), u64::from(n))).collect();
         // Nobody touched anything earlier.
         rows.extend([row(1_800, Stage::WaitsForPerson, 0), row(1_801, Stage::Unreadable, 0)]);
-        let (shown, left_out) = listed(&rows, &with(Extent::Short));
+        let (shown, left_out) = listed(&rows, &with(ListLength::Short));
         assert_eq!((shown.len(), left_out), (522, 1_280));
         assert_eq!(shown[..3], [1_800, 1_799, 1_796], "what waits is never cut");
         assert_eq!(shown[501], 1_801, "nor is what nobody can read");
         assert_eq!(shown[502..504], [1_798, 1_795], "the finished ones come last, by stage");
         assert!(shown.contains(&1_770) && !shown.contains(&1_768), "of the finished ones the newest stay");
-        let (whole, none) = listed(&rows, &with(Extent::Whole));
+        let (whole, none) = listed(&rows, &with(ListLength::Whole));
         assert_eq!((whole.len(), none), (1_802, 0));
         assert_eq!(whole[..501], shown[..501]);
-        let (unfinished, left_out) = listed(&rows, &with(Extent::Unfinished));
+        let (unfinished, left_out) = listed(&rows, &with(ListLength::Unfinished));
         assert_eq!((&unfinished[..602], unfinished.len(), left_out), (&whole[..602], 622, 1_180));
     }
 
@@ -226,7 +239,7 @@ mod tests {
         rows[2].stage = Stage::Closed;
         rows[3].last_at = at("2026-01-02T00:00:00.000Z");
         rows[4].last_at = at("2026-01-01T00:00:00.000Z");
-        let narrowed = |filter, limit| listed(&rows, &Wanted { extent: Extent::Whole, filter, limit });
+        let narrowed = |filter, limit| listed(&rows, &Wanted { extent: ListLength::Whole, filter, limit });
         let none = RowFilter::default;
         assert_eq!(narrowed(RowFilter { workflow: Some("chan".to_owned()), ..none() }, None), (vec![0], 0));
         assert_eq!(

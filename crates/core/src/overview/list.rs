@@ -39,6 +39,18 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// What waits first, then what runs, then what is over.
+    pub const ALL: [Self; 8] = [
+        Self::WaitsForPerson,
+        Self::Blocked,
+        Self::InProgress,
+        Self::Unreadable,
+        Self::NotesOnly,
+        Self::CompleteWithGaps,
+        Self::Complete,
+        Self::Closed,
+    ];
+
     /// Whether nothing more is expected of it.
     pub fn is_finished(self) -> bool {
         match self {

@@ -3,7 +3,7 @@
 //! A slot per node, up to the last node that has any: reaching one costs the same in a log of any length,
 //! which a search tree does not give.
 //!
-//! Slots are saved in chunks, and a chunk that was read from a cache is parsed when somebody first asks for one of
+//! Slots are saved in chunks, and a chunk that was read from a cache is parsed at the first question for one of
 //! its nodes: a new process that continues a long run needs the last few nodes, not all of them (G23).
 
 use std::sync::OnceLock;
@@ -80,7 +80,7 @@ impl<T: Serialize> Chunk<T> {
 
 impl<T> PerNode<T> {
     /// Whether everything that was asked for so far could be parsed. A cache is used only with the digest and the
-    /// version that it was written under, so this fails only for one that somebody made up.
+    /// version that it was written under, so this fails only for one that was forged.
     pub(super) fn is_readable(&self) -> bool {
         self.0.iter().all(Chunk::is_readable)
     }

@@ -4,11 +4,12 @@
 //! The recorded reply stays as it is: a replay returns that one (G30).
 
 use serde_json::{Map, Value, json};
+use workrail_model::blocker::{Blocker, BlockerPointer};
 use workrail_model::limits::SUMMARY_BYTES_MAX;
 use workrail_model::placeholder;
 use workrail_model::preferences::NextIntent;
-use workrail_model::reply::{NextCall, Warning, WarningCode};
-use workrail_model::text::truncate_with_marker;
+use workrail_model::reply::{NextCall, ReplyBody, Warning, WarningCode};
+use workrail_model::text::{BoundedText, truncate_with_marker};
 use workrail_model::tool::ToolName;
 
 /// What is shown of one answer. The recorded one is whole.
@@ -26,58 +27,47 @@ pub enum UserReply {
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnsweredReply {
     pub parts: Vec<String>,
-    pub body: Map<String, Value>,
+    pub body: ReplyBody,
 }
 
 /// Nothing where the blocked reply has no call to continue with: then it is sent as it is.
-pub fn answered(first_part: &str, blocked: &Map<String, Value>, said: &[UserReply]) -> Option<AnsweredReply> {
-    let mut body = blocked.clone();
-    let mut arguments = body.get("nextCall")?.get("arguments")?.as_object()?.clone();
-    let mut blockers = body.get("blockers").and_then(Value::as_array).cloned().unwrap_or_default();
+pub fn answered(first_part: &str, blocked: ReplyBody, said: &[UserReply]) -> Option<AnsweredReply> {
+    let mut body = blocked;
+    let mut arguments = body.next_call.take()?.arguments;
     for reply in said {
         match reply {
             UserReply::Answered(values) => {
-                blockers.retain(|blocker| !asked_key(blocker).is_some_and(|key| values.contains_key(key)));
+                body.blockers
+                    .retain(|blocker| !asked_key(blocker).is_some_and(|key| values.contains_key(key)));
                 drop_keys(&mut arguments, values);
             }
-            UserReply::Approved => blockers.retain(|blocker| asked_key(blocker).is_some()),
+            UserReply::Approved => body.blockers.retain(|blocker| asked_key(blocker).is_some()),
             UserReply::Rejected { reason } => {
-                for blocker in blockers.iter_mut().filter(|blocker| asked_key(blocker).is_none()) {
-                    blocker["message"] = Value::from(rejection(reason.as_deref()));
-                    blocker["suggestedFix"] = Value::from(AFTER_REJECTION);
+                for blocker in body.blockers.iter_mut().filter(|blocker| asked_key(blocker).is_none()) {
+                    blocker.message = BoundedText::clip(&rejection(reason.as_deref()));
+                    blocker.suggested_fix = Some(BoundedText::clip(AFTER_REJECTION));
                 }
                 arguments.insert("output".to_owned(), json!({ "notesMarkdown": placeholder::STEP_NOTES }));
             }
         }
     }
     let was_rejected = said.iter().any(|reply| matches!(reply, UserReply::Rejected { .. }));
-    let waits = !was_rejected && !blockers.is_empty();
+    let waits = !was_rejected && !body.blockers.is_empty();
     let news: Vec<String> = said.iter().map(news).collect();
     let news = news.join("\n");
     let header = first_part.lines().next().unwrap_or_default();
     let mut parts = vec![format!("{header}\n\n{news}")];
     if waits {
-        parts.push(still_open(&blockers));
+        parts.push(still_open(&body.blockers));
     }
-    let intent = match waits {
+    body.next_intent = match waits {
         true => NextIntent::AwaitUserConfirmation,
         false => NextIntent::PerformPendingThenContinue,
     };
     let call = NextCall { tool: ToolName::ContinueWorkflow, arguments };
-    parts.push(ending(&body, &call, intent, was_rejected));
-    match blockers.is_empty() {
-        true => body.remove("blockers"),
-        false => body.insert("blockers".to_owned(), Value::Array(blockers)),
-    };
-    body.insert("nextIntent".to_owned(), json!(intent));
-    body.insert("nextCall".to_owned(), json!(call));
-    let warning = json!(Warning { code: WarningCode::UserAnswered, message: news });
-    match body.get_mut("warnings") {
-        Some(Value::Array(warnings)) => warnings.insert(0, warning),
-        Some(_) | None => {
-            body.insert("warnings".to_owned(), Value::Array(vec![warning]));
-        }
-    }
+    parts.push(ending(&body, &call, was_rejected));
+    body.next_call = Some(call);
+    body.warnings.insert(0, Warning { code: WarningCode::UserAnswered, message: news });
     Some(AnsweredReply { parts, body })
 }
 
@@ -85,10 +75,15 @@ const AFTER_REJECTION: &str =
     "Change the result as they say and send it with the call below. They are asked again.";
 
 /// The context key of a question; a blocker without one waits for a decision.
-fn asked_key(blocker: &Value) -> Option<&str> {
-    let pointer = &blocker["pointer"];
-    (pointer["kind"] == "context_key").then_some(())?;
-    pointer["key"].as_str()
+fn asked_key(blocker: &Blocker) -> Option<&str> {
+    match &blocker.pointer {
+        BlockerPointer::ContextKey { key } => Some(key.as_str()),
+        BlockerPointer::AssessmentDimension { .. }
+        | BlockerPointer::Capability { .. }
+        | BlockerPointer::ContextBudget
+        | BlockerPointer::OutputContract { .. }
+        | BlockerPointer::WorkflowStep { .. } => None,
+    }
 }
 
 /// Takes the placeholders of answered questions out of a call: what the user said is recorded already.
@@ -130,24 +125,19 @@ fn news(said: &UserReply) -> String {
     }
 }
 
-fn still_open(blockers: &[Value]) -> String {
+fn still_open(blockers: &[Blocker]) -> String {
     let mut text = String::from("Still open:");
     for blocker in blockers {
-        let part = |name: &str| blocker[name].as_str().unwrap_or_default().to_owned();
-        text.push_str(&format!("\n- {}: {}", part("code"), part("message")));
-        if let Some(fix) = blocker["suggestedFix"].as_str() {
+        text.push_str(&format!("\n- {}: {}", blocker.code.as_str(), blocker.message));
+        if let Some(fix) = &blocker.suggested_fix {
             text.push_str(&format!("\n  Fix: {fix}"));
         }
     }
     text
 }
 
-fn ending(body: &Map<String, Value>, call: &NextCall, intent: NextIntent, was_rejected: bool) -> String {
-    let mut text = String::new();
-    if let Some(token) = body.get("stateToken").and_then(Value::as_str) {
-        text.push_str(&format!("Bookmark: stateToken {token}\n"));
-    }
-    let when = match (was_rejected, intent) {
+fn ending(body: &ReplyBody, call: &NextCall, was_rejected: bool) -> String {
+    let when = match (was_rejected, body.next_intent) {
         (true, _) => "Not complete. The rest is kept. Send what changed: call",
         (false, NextIntent::AwaitUserConfirmation) => {
             "Not complete. Your submission is kept. When the user has decided, call"
@@ -157,17 +147,20 @@ fn ending(body: &Map<String, Value>, call: &NextCall, intent: NextIntent, was_re
             NextIntent::PerformPendingThenContinue | NextIntent::RehydrateOnly | NextIntent::Complete,
         ) => "Not complete. Your submission is kept. To complete the step, call",
     };
-    text.push_str(&format!("{when} {} with:\n{}", call.tool, call.arguments_text()));
-    text
+    let token = &body.state_token;
+    format!("Bookmark: stateToken {token}\n{when} {} with:\n{}", call.tool, call.arguments_text())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn blocked() -> Map<String, Value> {
+    fn blocked() -> ReplyBody {
         let body = json!({
-            "kind": "blocked", "stateToken": "st", "nextIntent": "await_user_confirmation",
+            "kind": "blocked", "stateToken": "st", "nextIntent": "await_user_confirmation", "isComplete": false,
+            "run": { "label": "amber-heron", "workflowId": "team.a", "sessionId": "sess_0000000000000000",
+                     "runId": "run_0000000000000000" },
+            "preferences": { "autonomy": "guided", "riskPolicy": "conservative" },
             "blockers": [
                 { "code": "USER_ONLY_DEPENDENCY", "pointer": { "kind": "context_key", "key": "branch" },
                   "message": "Which branch?" },
@@ -177,7 +170,7 @@ mod tests {
             "nextCall": { "tool": "continue_workflow", "arguments": {
                 "ackToken": "ack", "context": { "branch": "<the user's answer>" } } },
         });
-        body.as_object().cloned().unwrap_or_default()
+        serde_json::from_value(body).expect("a reply")
     }
 
     fn answer() -> UserReply {
@@ -185,15 +178,19 @@ mod tests {
     }
 
     fn after(said: &[UserReply]) -> AnsweredReply {
-        answered("Run a · step 1\n\nBLOCKED", &blocked(), said).expect("there is a call to continue with")
+        answered("Run a · step 1\n\nBLOCKED", blocked(), said).expect("there is a call to continue with")
+    }
+
+    fn arguments(reply: &AnsweredReply) -> Value {
+        json!(reply.body.next_call.as_ref().map(|call| &call.arguments))
     }
 
     #[test]
     fn an_answer_leaves_the_approval_open_and_needs_not_be_sent_again() {
         let reply = after(&[answer()]);
-        assert_eq!(reply.body["blockers"].as_array().map(Vec::len), Some(1));
-        assert_eq!(reply.body["nextIntent"], "await_user_confirmation");
-        assert_eq!(reply.body["nextCall"]["arguments"], json!({ "ackToken": "ack" }));
+        assert_eq!(reply.body.blockers.len(), 1);
+        assert_eq!(reply.body.next_intent, NextIntent::AwaitUserConfirmation);
+        assert_eq!(arguments(&reply), json!({ "ackToken": "ack" }));
         let text = reply.parts.join("\n\n");
         assert!(text.contains("- branch: \"main\"") && text.contains("Still open:"), "{text}");
     }
@@ -201,9 +198,9 @@ mod tests {
     #[test]
     fn with_everything_given_the_call_is_all_that_is_left() {
         let reply = after(&[answer(), UserReply::Approved]);
-        assert!(reply.body.get("blockers").is_none());
-        assert_eq!(reply.body["nextIntent"], "perform_pending_then_continue");
-        assert_eq!(reply.body["warnings"][0]["code"], "USER_ANSWERED");
+        assert_eq!(reply.body.blockers, []);
+        assert_eq!(reply.body.next_intent, NextIntent::PerformPendingThenContinue);
+        assert_eq!(reply.body.warnings[0].code, WarningCode::UserAnswered);
         assert!(reply.parts.last().is_some_and(|last| last.ends_with(r#"{"ackToken":"ack"}"#)));
     }
 
@@ -211,9 +208,8 @@ mod tests {
     fn a_rejection_asks_for_another_result_and_gives_the_reason() {
         let reason = Some("Keep the old table".to_owned());
         let reply = after(&[answer(), UserReply::Rejected { reason }]);
-        assert_eq!(reply.body["nextIntent"], "perform_pending_then_continue");
-        let output = &reply.body["nextCall"]["arguments"]["output"];
-        assert_eq!(output["notesMarkdown"], placeholder::STEP_NOTES);
+        assert_eq!(reply.body.next_intent, NextIntent::PerformPendingThenContinue);
+        assert_eq!(arguments(&reply)["output"]["notesMarkdown"], placeholder::STEP_NOTES);
         assert!(reply.parts.join("\n").contains("Keep the old table"));
     }
 }

@@ -54,7 +54,7 @@ pub trait Snapshots: Debug {
 pub enum Reader {
     /// The agent that works on the run: it was shown these titles, and has set the values in them.
     Agent,
-    /// Whoever looks at the session: the values of secret keys are withheld (G81).
+    /// Any reader of the session: the values of secret keys are withheld (G81).
     Person,
 }
 

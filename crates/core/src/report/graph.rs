@@ -22,7 +22,7 @@ const LANES_MAX: usize = 16;
 
 /// How much is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum GraphDetail {
     /// Bounded, however long or wide the run is.
     Condensed,
     Everything,
@@ -53,10 +53,10 @@ pub struct Row {
     pub below: Vec<bool>,
 }
 
-pub fn rows(nodes: &[NodeReport], extent: Extent) -> Vec<Row> {
+pub fn rows(nodes: &[NodeReport], extent: GraphDetail) -> Vec<Row> {
     let mut rows = match extent {
-        Extent::Condensed => condensed(walk(nodes, WAYS_MAX, LANES_MAX), nodes),
-        Extent::Everything => walk(nodes, usize::MAX, usize::MAX),
+        GraphDetail::Condensed => condensed(walk(nodes, WAYS_MAX, LANES_MAX), nodes),
+        GraphDetail::Everything => walk(nodes, usize::MAX, usize::MAX),
     };
     let mut open: Vec<bool> = Vec::new();
     for row in rows.iter_mut().rev() {

@@ -7,7 +7,7 @@ use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 use workrail_model::text::clean;
 
-use super::graph::{self, Extent, Strokes};
+use super::graph::{self, GraphDetail, Strokes};
 use super::sections::{self, Fact, Section, Span};
 use super::{
     Artifact, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
@@ -121,7 +121,7 @@ impl Page {
         self.heading(2, &format!("Run {}", run.label));
         self.facts(&run.facts(self.times));
         self.heading(3, sections::GRAPH);
-        let rows = graph::rows(&run.nodes, Extent::Condensed);
+        let rows = graph::rows(&run.nodes, GraphDetail::Condensed);
         let lines = graph::drawn(&rows, &run.nodes, Strokes::Unicode);
         let lines: Vec<String> = lines.iter().map(|line| format!("{} {}", line.strokes, line.text)).collect();
         self.fence("text", &lines.join("\n"));

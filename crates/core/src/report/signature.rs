@@ -1,4 +1,4 @@
-//! What the passkey signatures of a session are worth, checked for whoever reads about them (G97).
+//! What the passkey signatures of a session are worth, checked for every reader (G97).
 
 use std::collections::{BTreeMap, BTreeSet};
 

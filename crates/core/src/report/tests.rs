@@ -6,7 +6,7 @@ use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 use workrail_model::name::{ContractRef, LoopId};
 
-use super::graph::{Extent, Point, Strokes, drawn, rows};
+use super::graph::{GraphDetail, Point, Strokes, drawn, rows};
 use super::path::{Item, Opened, lines};
 use super::{BranchPosition, NodeReport, PassedOver, PointName, Round, Shown, StepReport, Table, table};
 use crate::builtins::contract;
@@ -49,7 +49,7 @@ fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
     }
 }
 
-fn text(nodes: &[NodeReport], extent: Extent) -> Vec<String> {
+fn text(nodes: &[NodeReport], extent: GraphDetail) -> Vec<String> {
     let rows = rows(nodes, extent);
     drawn(&rows, nodes, Strokes::Unicode)
         .iter()
@@ -74,7 +74,10 @@ fn nested_forks_take_one_lane_each_and_give_it_back() {
         node(6, Some(1), 0),
         node(7, Some(6), 0),
     ];
-    assert_eq!(text(&nodes, Extent::Condensed), ["● 1", "├─● 2", "│ ├─● 4", "│ ● 3", "├─● 5", "● 6", "● 7"]);
+    assert_eq!(
+        text(&nodes, GraphDetail::Condensed),
+        ["● 1", "├─● 2", "│ ├─● 4", "│ ● 3", "├─● 5", "● 6", "● 7"]
+    );
 }
 
 #[test]
@@ -82,22 +85,22 @@ fn a_long_way_is_drawn_by_its_ends_and_whole_on_request() {
     let mut nodes: Vec<NodeReport> = (1..=1_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
     nodes[999].standing = BranchPosition::Tip;
     assert_eq!(
-        text(&nodes, Extent::Condensed),
+        text(&nodes, GraphDetail::Condensed),
         ["● 1", "● 2", "● 3", "⋮ +993", "● 997", "● 998", "● 999", "◉ 1000"]
     );
-    assert_eq!(text(&nodes, Extent::Everything).len(), 1_000);
+    assert_eq!(text(&nodes, GraphDetail::Everything).len(), 1_000);
 }
 
 #[test]
 fn a_wide_fork_and_a_deep_nest_are_bounded() {
     let wide: Vec<NodeReport> =
         (1..=500).map(|n| node(n, (n > 1).then_some(1), if n <= 2 { 0 } else { n })).collect();
-    let lines = text(&wide, Extent::Condensed);
+    let lines = text(&wide, GraphDetail::Condensed);
     assert_eq!((lines.len(), lines[25].as_str(), lines[26].as_str()), (27, "├─⋮ +474", "● 2"));
     // Every point forks from the one before: no stack and no width is used up.
     let deep: Vec<NodeReport> = (1..=5_000).map(|n| node(n, (n > 1).then_some(n - 1), n - 1)).collect();
-    assert_eq!(text(&deep, Extent::Condensed).last().unwrap().trim_start(), "╰─⋮ +4984");
-    assert_eq!(text(&deep, Extent::Everything).len(), 5_000);
+    assert_eq!(text(&deep, GraphDetail::Condensed).last().unwrap().trim_start(), "╰─⋮ +4984");
+    assert_eq!(text(&deep, GraphDetail::Everything).len(), 5_000);
 }
 
 /// The lines of a path, each as its lane and what it shows.

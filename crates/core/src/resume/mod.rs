@@ -7,6 +7,7 @@
 
 mod card;
 mod query;
+pub mod terms;
 mod words;
 
 use std::cmp::Reverse;

@@ -4,7 +4,7 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::resume::MatchReason;
 
 use super::words::hash;
-use super::{RunCard, Tier, Words};
+use super::{RunCard, Tier, Words, terms};
 use crate::label::RunLabel;
 use crate::search;
 
@@ -174,6 +174,26 @@ impl Query {
         self.session.is_some() || self.run.is_some() || self.label.is_some()
     }
 
+    /// Sessions that may be meant by their ids.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.session.into_iter().chain(self.sessions_in_words.iter().copied())
+    }
+
+    /// A run that matches the query holds at least one of these terms, or belongs to one of the sessions.
+    pub fn terms(&self) -> Vec<u64> {
+        let runs = self.run.iter().chain(&self.runs_in_words).map(|run| terms::of_run(*run));
+        let labels = self.label.iter().chain(&self.labels_in_words).map(|label| terms::of_label(*label));
+        let said = [Some(self.text.as_str()), self.git_branch.as_deref()];
+        let branches = said.into_iter().flatten().filter(|text| !text.is_empty()).map(terms::of_branch);
+        let commits = [Some(self.text.as_str()), self.git_head_sha.as_deref()];
+        let commits = commits.into_iter().flatten().filter(|text| !text.is_empty()).map(terms::of_commit);
+        let words = self.words.iter().flat_map(|word| word.stems.iter().copied());
+        let mut all: Vec<u64> = runs.chain(labels).chain(branches).chain(commits).chain(words).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     /// How many words of the query a text holds.
     pub(super) fn count_in(&self, text: &str) -> u32 {
         self.held_by(&Words::of([text])).len()
@@ -264,7 +284,7 @@ impl Query {
     /// The branch itself or its beginning; two letters would match half of all branches.
     fn is_same_branch(&self, card: &RunCard) -> bool {
         let Some(branch) = card.git_branch.as_deref() else { return false };
-        let begins = |wanted: &str| wanted.len() >= 3 && branch.starts_with(wanted);
+        let begins = |wanted: &str| wanted.len() >= terms::BRANCH_BYTES_MIN && branch.starts_with(wanted);
         self.git_branch.as_deref().is_some_and(|wanted| wanted == branch || begins(wanted))
             || (self.text == branch || begins(&self.text))
     }

@@ -80,7 +80,7 @@ impl Writer {
         self.option(card.activity, |out, activity| out.number(activity.get()));
         self.option(card.git_branch.as_deref(), Self::text);
         self.option(card.git_head_sha.as_deref(), Self::text);
-        self.0.push(stage_byte(card.stage));
+        self.0.push(stage_number(card.stage));
         for words in [&card.notes, &card.artifacts, &card.goal, &card.workflow, &card.branch] {
             self.words(words);
         }
@@ -90,7 +90,7 @@ impl Writer {
         self.option(row.run_id, |out, run| out.0.extend_from_slice(&run.bits()));
         self.option(row.workflow_id.as_ref(), |out, id| out.text(id.as_str()));
         self.option(row.goal.as_deref(), Self::text);
-        self.0.push(stage_byte(row.stage));
+        self.0.push(stage_number(row.stage));
         self.option(row.closed.as_deref(), Self::text);
         self.option(row.parent, |out, run| out.0.extend_from_slice(&run.bits()));
         self.option(row.repository, |out, root| out.0.extend_from_slice(root.as_bytes()));
@@ -230,18 +230,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-const STAGES: [Stage; 8] = [
-    Stage::WaitsForPerson,
-    Stage::Blocked,
-    Stage::InProgress,
-    Stage::Unreadable,
-    Stage::NotesOnly,
-    Stage::CompleteWithGaps,
-    Stage::Complete,
-    Stage::Closed,
-];
-
-fn stage_byte(stage: Stage) -> u8 {
+/// The number of a stage in bytes and in an index.
+pub fn stage_number(stage: Stage) -> u8 {
     match stage {
         Stage::WaitsForPerson => 0,
         Stage::Blocked => 1,
@@ -255,5 +245,5 @@ fn stage_byte(stage: Stage) -> u8 {
 }
 
 fn stage_of([byte]: [u8; 1]) -> Option<Stage> {
-    STAGES.get(usize::from(byte)).copied()
+    Stage::ALL.into_iter().find(|stage| stage_number(*stage) == byte)
 }

@@ -8,11 +8,14 @@ mod codec;
 #[cfg(test)]
 mod tests;
 
+pub use codec::stage_number;
+
 use std::cell::Cell;
 use std::sync::Arc;
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
+use workrail_model::event::Activity;
 use workrail_model::snapshot::EngineState;
 
 use crate::overview::{RunRow, rows};
@@ -40,6 +43,19 @@ pub enum Completeness {
 }
 
 impl SessionSummary {
+    /// What its runs are found by, each once.
+    pub fn terms(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.cards.iter().flat_map(RunCard::terms).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The stage of each run as a number, and when it was worked on.
+    pub fn stages(&self) -> impl Iterator<Item = (u8, Option<Activity>)> {
+        self.rows.iter().map(|row| (stage_number(row.stage), row.activity))
+    }
+
     pub fn of(facts: &SessionState, material: &dyn Material) -> (Self, Completeness) {
         let material = Watched { material, missing: Cell::new(false) };
         let summary = Self { cards: cards(facts, &material), rows: rows(facts, &material) };

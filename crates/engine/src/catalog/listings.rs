@@ -56,7 +56,7 @@ impl Listings {
         (known.mark == Some(mark) && known.bindings == *bindings).then(|| Arc::clone(known))
     }
 
-    /// Keeps a look that somebody would notice to be out of date, and only such a one.
+    /// Keeps a look that a reader would notice to be out of date, and only such a one.
     pub(super) fn keep(
         &self,
         workspace: Option<&WorkspacePath>,

@@ -37,7 +37,7 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
     error
 }
 
-/// Somebody repaired or restored the session between two readings of its log.
+/// Another process repaired or restored the session between two readings of its log.
 pub(crate) fn changed_while_exported(session: SessionId) -> Boxed {
     envelope(
         ErrorCode::StoreBusy,

@@ -92,7 +92,7 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
     error
 }
 
-/// What would go is not what somebody agreed to.
+/// What would be deleted is not what the user agreed to.
 pub(crate) fn cleanup_changed() -> Boxed {
     envelope(
         ErrorCode::ValidationError,

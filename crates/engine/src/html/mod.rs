@@ -160,7 +160,7 @@ pub fn badges(facts: &[Fact], links: &Links) -> Markup {
     }
 }
 
-/// A cell: what somebody wrote as Markdown is shown as such, and like notes it cannot act.
+/// A cell: what the agent or a person wrote as Markdown is shown as such, and like notes it cannot act.
 fn cell_of(cell: &[Span], links: &Links) -> Markup {
     match cell {
         [Span::Text(text)] if is_markdown(text) => html! { div.cell { (PreEscaped(notes::render(text))) } },

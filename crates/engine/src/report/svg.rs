@@ -1,7 +1,7 @@
 //! The run graph as inline SVG; where points are drawn comes from the core's layout.
 
 use maud::{Markup, html};
-use workrail_core::report::graph::{Extent, Mark, Point, mark, remarks, rows};
+use workrail_core::report::graph::{GraphDetail, Mark, Point, mark, remarks, rows};
 use workrail_core::report::{NodeReport, words};
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
@@ -20,7 +20,7 @@ const TEXT_WIDTH: usize = 560;
 ///
 /// Shapes have end tags: in HTML an SVG element without one would hold everything after it.
 pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Option<NodeId>) -> Markup {
-    let rows = rows(nodes, Extent::Condensed);
+    let rows = rows(nodes, GraphDetail::Condensed);
     let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);
     let text_x = MARGIN * 2 + (lanes - 1) * LANE_WIDTH;
     let (width, height) = (text_x + TEXT_WIDTH, MARGIN * 2 + rows.len().saturating_sub(1) * ROW_HEIGHT);

@@ -6,11 +6,11 @@ use workrail_core::overview::{DamagedRow, SessionsList, Wanted, arrange, damaged
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_ports::session_store::StampDepth;
 
-use super::Heard;
+use crate::ProgressSink;
 use crate::cards::SessionSummaries;
 use crate::gate::Reading;
+use crate::selection::about_list;
 use crate::{Engine, Store};
 
 /// Of the sessions that come first, every segment is looked at; of the others the manifest alone. More than this nobody
@@ -19,8 +19,12 @@ const LOOKED_AT_CLOSELY: usize = 500;
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
-    pub fn sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        self.reading().list_sessions(wanted, heard)
+    pub fn sessions(
+        &self,
+        wanted: &Wanted,
+        progress: ProgressSink<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        self.reading().list_sessions(wanted, progress)
     }
 }
 
@@ -30,8 +34,16 @@ fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
 }
 
 impl Reading<'_> {
-    fn list_sessions(&self, wanted: &Wanted, heard: Heard<'_>) -> Result<SessionsList, Box<ErrorEnvelope>> {
-        let mut known = self.cards_at(StampDepth::Manifest, heard)?;
+    fn list_sessions(
+        &self,
+        wanted: &Wanted,
+        progress: ProgressSink<'_>,
+    ) -> Result<SessionsList, Box<ErrorEnvelope>> {
+        let question = about_list(wanted);
+        let mut known = match &question {
+            Some(question) => self.cards_about(question, progress)?,
+            None => self.all_cards(progress)?,
+        };
         let mut looked_at = BTreeSet::new();
         let mut list = loop {
             let list = arrange(known.rows(), wanted);
@@ -51,7 +63,10 @@ impl Reading<'_> {
             }
         };
         list.damaged = self.damaged_rows(&known);
-        list.sessions += list.damaged.len() as u64;
+        list.sessions = known.all_sessions();
+        if question.is_some() {
+            list.left_out = known.all_runs().saturating_sub(list.runs.len() as u64);
+        }
         Ok(list)
     }
 

@@ -16,8 +16,5 @@ pub use search::NoteSearch;
 pub use show::{RunContinuation, SessionView};
 pub use status::{Need, NeedsYou, OpenQuestion, Status, WaitReason};
 pub use workrail_core::overview::{
-    DamagedRow, Extent, FoundIn, Hit, RowFilter, RunRow, SessionsList, Stage, Wanted,
+    DamagedRow, FoundIn, Hit, ListLength, RowFilter, RunRow, SessionsList, Stage, Wanted,
 };
-
-/// How far a query over all sessions has come: how many are done, of how many.
-pub type Heard<'a> = &'a mut dyn FnMut(u64, u64);

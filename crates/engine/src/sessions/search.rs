@@ -5,7 +5,7 @@ use workrail_core::reply::recovery::Snapshots as _;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::NodeId;
 
-use super::Heard;
+use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
 /// What was found, the newest first.
@@ -25,7 +25,7 @@ impl<S: Store> Engine<S> {
         &self,
         words: &str,
         limit: usize,
-        heard: Heard<'_>,
+        progress: ProgressSink<'_>,
     ) -> Result<NoteSearch, Box<ErrorEnvelope>> {
         let wanted = SearchWords::new(words).ok_or_else(|| error::no_words(words))?;
         let reading = self.reading();
@@ -33,7 +33,7 @@ impl<S: Store> Engine<S> {
         let mut found =
             NoteSearch { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
         for (place, session) in (0..).zip(&sessions) {
-            heard(place, sessions.len() as u64);
+            progress(place, sessions.len() as u64);
             let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {
                 found.unreadable += 1;
                 continue;

@@ -3,19 +3,20 @@
 use serde::Serialize;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{Extent, Wanted};
+use workrail_core::overview::{ListLength, Wanted};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::text::truncate_with_marker;
 
-use super::{Attention, DamagedRow, Heard, RunRow, SessionsList, Stage};
+use super::{Attention, DamagedRow, RunRow, SessionsList, Stage};
+use crate::ProgressSink;
 use crate::{Engine, Question, Store, Waiting};
 
 /// What is told of notes that wait for a decision.
 const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
 
-/// The store as somebody who comes back to it wants to see it.
+/// The store as a user who comes back to it wants to see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -73,8 +74,8 @@ pub struct OpenQuestion {
 
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
-    pub fn status(&self, heard: Heard<'_>) -> Result<Status, Box<ErrorEnvelope>> {
-        Ok(self.status_in(&self.sessions(&Wanted::all_of(Extent::Unfinished), heard)?))
+    pub fn status(&self, progress: ProgressSink<'_>) -> Result<Status, Box<ErrorEnvelope>> {
+        Ok(self.status_in(&self.sessions(&Wanted::all_of(ListLength::Unfinished), progress)?))
     }
 
     /// The same from a list that was read already.
@@ -89,7 +90,7 @@ impl<S: Store> Engine<S> {
                 Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => {}
             }
         }
-        // The order of the console: nothing new moves above what somebody reads.
+        // The order of the console: nothing new moves above what the user is reading.
         needs_you.sort_by_key(|own| match own.run.stage {
             Stage::WaitsForPerson => (0, own.run.activity),
             Stage::NotesOnly

@@ -12,7 +12,8 @@ use workrail_ports::backup::{
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::upkeep::Upkeep;
 
-use super::{Watch, told};
+use super::told;
+use crate::ProgressSink;
 use crate::error;
 
 /// Sessions and files named in full; the counts have all of them.
@@ -82,7 +83,7 @@ pub fn back_up<S: Replicate + Upkeep>(
     store: &S,
     backup: &S,
     options: BackupOptions,
-    watch: Watch<'_>,
+    watch: ProgressSink<'_>,
 ) -> Result<CopySummary, Box<ErrorEnvelope>> {
     let has_lost_sessions = store.has_lost_sessions();
     let report = store.back_up_to(backup, options, watch).map_err(error::copy)?;
@@ -105,7 +106,7 @@ pub fn restore<S: Replicate>(
     store: &S,
     backup: &S,
     options: RestoreOptions,
-    watch: Watch<'_>,
+    watch: ProgressSink<'_>,
 ) -> Result<CopySummary, Box<ErrorEnvelope>> {
     let report = store.restore_from(backup, options, watch).map_err(error::copy)?;
     Ok(summary(report, CopyDirection::Restore))

@@ -18,7 +18,8 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Upkeep;
 
 use super::verify::described;
-use super::{Mode, Scope, Watch};
+use super::{Mode, Scope};
+use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
 /// What became of damaged content.
@@ -70,7 +71,7 @@ impl<S: Store + Upkeep> Engine<S> {
         scope: Scope,
         backup: Option<&S>,
         mode: Mode,
-        watch: Watch<'_>,
+        watch: ProgressSink<'_>,
     ) -> Result<ContentRepair, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let sessions = match scope {

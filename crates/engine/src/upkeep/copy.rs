@@ -23,7 +23,8 @@ use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
 use super::backup::CopyProblem;
 use super::content::attachment;
-use super::{Mode, Watch, told};
+use super::{Mode, told};
+use crate::ProgressSink;
 use crate::{Store, error};
 
 /// Problems told in full; the rest is counted.
@@ -106,7 +107,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     source: &S,
     target: &S,
     options: StoreCopyOptions,
-    watch: Watch<'_>,
+    watch: ProgressSink<'_>,
 ) -> Result<StoreCopySummary, Refused> {
     let sessions = source.sessions().map_err(failed)?;
     let mut copier =
@@ -191,7 +192,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         })
     }
 
-    /// A target that somebody else uses is not written to.
+    /// A target that holds another store is not written to.
     fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), Refused> {
         let known: BTreeMap<SessionId, &Relation> =
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
@@ -250,7 +251,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         if let Relation::Behind(end) = relation {
             was_kept = self.target.is_kept(session);
             self.target.unkeep(session).map_err(error::upkeep)?;
-            // Only while it ends where it was compared: whoever wrote to it since keeps it.
+            // Only while it ends where it was compared: a session that was written to since is kept.
             self.target.remove(session, Some(end)).map_err(error::upkeep)?;
         }
         let mut staged = self.target.stage(session).map_err(failed)?;

@@ -20,7 +20,8 @@ use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
-use super::{Watch, status_of, told};
+use super::{status_of, told};
+use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
 /// Sessions that are removed together: one sync for all of them, one open lock for each.
@@ -177,7 +178,7 @@ struct JudgedStore {
 }
 
 impl CleanupReport {
-    /// What was shown, for whoever agrees to it later.
+    /// What was shown, for the user who agrees to it later.
     pub fn plan(&self) -> CleanupPlan {
         CleanupPlan::of(&self.ttl, self.removed.iter().map(|own| own.session_id))
     }
@@ -229,12 +230,12 @@ impl<S: Store + Upkeep> Engine<S> {
         &self,
         ttl: Ttl,
         mode: Mode,
-        watch: Watch<'_>,
+        watch: ProgressSink<'_>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
         self.clean_up_unless(ttl, mode, watch, |_| Ok(()))
     }
 
-    /// The same for real, only if exactly what somebody agreed to would go: it cannot be brought back.
+    /// The same for real, only if exactly what the user agreed to would be deleted: it cannot be brought back.
     pub fn clean_up_as_planned(
         &self,
         ttl: Ttl,
@@ -250,7 +251,7 @@ impl<S: Store + Upkeep> Engine<S> {
         &self,
         ttl: Ttl,
         mode: Mode,
-        watch: Watch<'_>,
+        watch: ProgressSink<'_>,
         refused: impl FnOnce(CleanupPlan) -> Result<(), Box<ErrorEnvelope>>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
         if mode == Mode::Real {
@@ -302,7 +303,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     /// Every session. One that cannot be read keeps all content, and no other session (G20).
-    fn see_all(&self, watch: Watch<'_>) -> Result<JudgedStore, Box<ErrorEnvelope>> {
+    fn see_all(&self, watch: ProgressSink<'_>) -> Result<JudgedStore, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
         let foreign = self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))?;

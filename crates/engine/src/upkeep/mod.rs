@@ -27,9 +27,6 @@ pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
 pub use sessions::{Overview, RunOverview};
 pub use verify::{Counts, Note, Scope, SignedRecord, StoreProblem, Verified};
 
-/// Is told how far a long use case has come: done, and of how many.
-pub type Watch<'a> = &'a mut dyn FnMut(u64, u64);
-
 /// Where a run is. Whether its tip is complete is in a snapshot, which may be damaged.
 fn status_of(
     facts: &SessionState,

@@ -155,7 +155,7 @@ impl<S: Store + Upkeep> Engine<S> {
         match mode {
             Mode::DryRun => Ok(RepairOutcome::WouldRollForward { session_id: session, events }),
             Mode::Real => {
-                // Whoever takes the lock rolls it forward (G13).
+                // The next process that takes the lock rolls it forward (G13).
                 drop(self.store.lock(session).map_err(|cause| error::upkeep(cause.into()))?);
                 Ok(RepairOutcome::RolledForward { session_id: session, events })
             }

@@ -2,7 +2,7 @@
 
 use workrail_core::overview::{Stage, Wanted};
 use workrail_core::report::ContextValues;
-use workrail_core::report::graph::{Extent, Strokes, drawn, rows};
+use workrail_core::report::graph::{GraphDetail, Strokes, drawn, rows};
 use workrail_model::error::ErrorCode;
 
 use crate::rich::Rich;
@@ -11,7 +11,7 @@ fn drawing(rich: &Rich, strokes: Strokes) -> String {
     let report = rich.scene.engine.report(rich.session, ContextValues::NotShown).unwrap();
     let mut text = String::new();
     for run in &report.runs {
-        for line in drawn(&rows(&run.nodes, Extent::Condensed), &run.nodes, strokes) {
+        for line in drawn(&rows(&run.nodes, GraphDetail::Condensed), &run.nodes, strokes) {
             text.push_str(&format!("{} {}\n", line.strokes, line.text));
         }
         text.push('\n');

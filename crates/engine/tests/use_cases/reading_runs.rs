@@ -177,7 +177,7 @@ fn another_branch_is_read_by_its_token_and_is_not_called_an_earlier_step() {
     assert!(told.contains("continues this branch"), "{told}");
 }
 
-/// Broke: a mark in somebody's notes was signed, and an open one cut off what followed.
+/// Broke: a mark in an agent's notes was signed, and an open one cut off what followed.
 #[test]
 fn recorded_text_is_never_taken_for_a_mark() {
     let mut run = Run::start();

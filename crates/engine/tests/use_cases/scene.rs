@@ -18,7 +18,7 @@ use workrail_ports::workflow_source::{
     BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
     WorkflowSource,
 };
-use workrail_ports::workspace::{Observed, WorkspaceObserver, WorkspacePath};
+use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
 use workrail_testkit::memory::MemoryStore;
 
@@ -124,8 +124,8 @@ impl WorkspaceObserver for Blind {
         !workspace.as_str().starts_with("/nowhere")
     }
 
-    fn observe(&self, _: &WorkspacePath) -> Observed {
-        Observed::default()
+    fn observe(&self, _: &WorkspacePath) -> WorkspaceFacts {
+        WorkspaceFacts::default()
     }
 }
 

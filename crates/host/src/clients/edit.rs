@@ -90,7 +90,7 @@ pub(super) fn remove(place: &Place, text: &str) -> Result<Option<String>, Refusa
         Content::Server(ServerEntry::Toml) => Some(toml::remove(text)?),
         Content::Hooks(file) => hooks::remove(text, file)?,
         Content::Instructions => block::remove(text)?,
-        // A file of that name that is somebody else's stays.
+        // A file of that name that is not ours stays.
         Content::Own(_) => (!text.contains(texts::MARK)).then(|| text.to_owned()),
         Content::ToolList { path, prefix } => {
             let entries: Vec<String> = own::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();

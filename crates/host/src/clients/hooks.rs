@@ -120,7 +120,7 @@ fn remove_from(hooks: &CstObject, event: &str, file: &HookFile) -> Result<bool, 
     let is_changed = !own.is_empty();
     for entry in own {
         match inner_hooks(&entry, file.shape) {
-            // Somebody else's hook is in the same group.
+            // A hook of another program is in the same group.
             Some(inner) if inner.elements().iter().any(|hook| !is_own_hook(hook, file)) => {
                 inner.elements().into_iter().filter(|hook| is_own_hook(hook, file)).for_each(CstNode::remove);
             }

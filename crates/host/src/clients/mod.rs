@@ -1,6 +1,6 @@
 //! The programs that people run agents in: which files each reads, and putting WorkRail there.
 //!
-//! One table (`table`) says what goes into which file; everything else reads that table. A file of somebody else's is
+//! One table (`table`) says what goes into which file; everything else reads that table. A file that is not ours is
 //! changed only where it mentions WorkRail; comments, order and spacing stay. What cannot be read as it should be is
 //! refused, and nothing is written (G84). Removing gives back the bytes that were there (G111).
 

@@ -1,6 +1,6 @@
 //! What agents read: instructions, slash commands and subagents. The one source for clients' files and plugins.
 
-/// In every file that is WorkRail's as a whole: a file without it is somebody else's.
+/// In every file that is WorkRail's as a whole: a file without it is not ours.
 pub(super) const MARK: &str = "Written by `workrail install`; `workrail uninstall` removes it.";
 
 /// At the start of every chat.

@@ -48,7 +48,7 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
     }
 }
 
-/// Where the settings are, and whether somebody named that place.
+/// Where the settings are, and whether the user named that place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigPath {
     pub path: Utf8PathBuf,

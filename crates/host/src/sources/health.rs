@@ -15,7 +15,7 @@ pub enum SourceState {
     Ok,
     /// A usual place that nobody made; nothing is wrong.
     Absent,
-    /// A place that somebody registered and that is not there.
+    /// A place that the user registered and that does not exist.
     Missing,
     Unreadable,
     /// A link where links are not followed.

@@ -38,7 +38,7 @@ use workrail_ports::workspace::WorkspacePath;
 use crate::bounded;
 use crate::data_dir::data_dir;
 use walk::{Root, Walk};
-use watch::{Identity, Walked, Watch};
+use watch::{FolderWatch, Identity, Walked};
 
 /// Where a workspace keeps its bindings.
 const BINDINGS: &str = ".workrail/bindings.json";
@@ -55,7 +55,7 @@ pub struct Sources {
     plugins: Vec<Utf8PathBuf>,
     git: Vec<Mirror>,
     /// Only a process that answers many calls has one.
-    watch: Option<Arc<Watch>>,
+    watch: Option<Arc<FolderWatch>>,
 }
 
 /// A place that is looked into.
@@ -105,7 +105,7 @@ impl Sources {
 
     /// The same with another limit of watched folders; beyond it they are walked on every call.
     pub fn watched_up_to(self, folders_max: usize) -> Self {
-        Self { watch: Some(Arc::new(Watch::new(folders_max))), ..self }
+        Self { watch: Some(Arc::new(FolderWatch::new(folders_max))), ..self }
     }
 
     /// The git repositories that are registered.

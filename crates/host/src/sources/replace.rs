@@ -32,7 +32,7 @@ pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), Repla
     let path = Utf8Path::new(&file.place);
     // Follows no link, so what is replaced is the file itself.
     let now = bounded::read(path, WORKFLOW_SOURCE_BYTES_MAX).map_err(io)?;
-    // A new file in its place needs no right to write the old one: whoever took that right away meant it.
+    // A new file in its place needs no right to write the old one: the user who took that right away meant it.
     if std::fs::symlink_metadata(path).map_err(io)?.permissions().readonly() {
         return Err(ReplaceError::WriteProtected(reference()));
     }

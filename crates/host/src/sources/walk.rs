@@ -33,7 +33,7 @@ pub(super) struct Root {
     prefix: String,
     package: Utf8PathBuf,
     missing: Missing,
-    /// Links inside a checkout come from whoever wrote it; one outside was made by the user.
+    /// Links inside a checkout come from its authors; one outside was made by the user.
     linked: Linked,
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Walked {
 pub(super) type Identity = Vec<Option<[u64; 4]>>;
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct FolderWatch {
     inner: Mutex<Inner>,
     folders_max: usize,
 }
@@ -69,7 +69,7 @@ struct WatchedState {
     since: Instant,
 }
 
-impl Watch {
+impl FolderWatch {
     pub(super) fn new(folders_max: usize) -> Self {
         Self { inner: Mutex::default(), folders_max }
     }

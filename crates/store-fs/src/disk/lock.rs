@@ -79,7 +79,7 @@ fn try_acquire(
 pub(super) enum Attempt {
     Held(DiskLock),
     Busy,
-    /// Somebody removed the file, or moved its folder away, between our open and our lock; such a lock
+    /// Another process removed the file, or moved its folder away, between our open and our lock; such a lock
     /// excludes nobody, because the next one is taken on a new file.
     Stale,
 }

@@ -76,7 +76,7 @@ impl Disk {
         }
     }
 
-    /// A directory to be listed. `None` where whoever only looks finds none: folders are made by the first write, and
+    /// A directory to be listed. `None` where a reader finds none: folders are made by the first write, and
     /// before that, there is nothing in them.
     fn listed_dir(&self, path: &RelPath) -> Result<Option<OwnedFd>, FsError> {
         match self.root(FsOp::List, path).and_then(|root| walk::open_dir(root, FsOp::List, path)) {
@@ -215,7 +215,7 @@ impl FileSystem for Disk {
     }
 
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration) -> Result<Option<DiskLock>, FsError> {
-        // Whoever only looks may ask who holds a lock, but leaves no lock file behind.
+        // A reader may ask which process holds a lock, but leaves no lock file behind.
         let flags = match self.access {
             Access::Write => OFlags::RDWR | OFlags::CREATE,
             Access::Look => OFlags::RDONLY,

@@ -163,10 +163,10 @@ pub(crate) fn each_segment<F: FileSystem>(
     let mut shown = Cursor::start();
     for _ in 0..RACES_MAX {
         match show_from(fs, session, &mut shown, until, visit)? {
-            Shown::Nothing => return Ok(None),
-            Shown::All(health) => return Ok(Some((shown, health))),
-            Shown::Replaced => break,
-            Shown::UpToDoubt => {}
+            ReadSoFar::Nothing => return Ok(None),
+            ReadSoFar::All(health) => return Ok(Some((shown, health))),
+            ReadSoFar::Replaced => break,
+            ReadSoFar::UpToDoubt => {}
         }
         // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
         let Some(judged) = load(fs, session, None)? else { return Ok(None) };
@@ -181,7 +181,7 @@ pub(crate) fn each_segment<F: FileSystem>(
 }
 
 /// How far the segments of a log could be shown.
-enum Shown {
+enum ReadSoFar {
     Nothing,
     /// All that was asked for, or all that can be.
     All(SessionHealth),
@@ -198,19 +198,19 @@ fn show_from<F: FileSystem>(
     shown: &mut Cursor,
     until: Option<&Cursor>,
     visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
-) -> Result<Shown, FsError> {
+) -> Result<ReadSoFar, FsError> {
     // Saved: its segments are listed, as for a log that is read for the first time.
     let (bytes, newest) = match manifest_from(fs, session, Some(shown), CursorOrigin::Saved) {
-        Manifest::Absent => return Ok(Shown::Nothing),
+        Manifest::Absent => return Ok(ReadSoFar::Nothing),
         Manifest::Failed(error) => return Err(error),
-        Manifest::Unusable(_) => return Ok(Shown::UpToDoubt),
-        Manifest::Bytes { continues: false, .. } => return Ok(Shown::Replaced),
+        Manifest::Unusable(_) => return Ok(ReadSoFar::UpToDoubt),
+        Manifest::Bytes { continues: false, .. } => return Ok(ReadSoFar::Replaced),
         Manifest::Bytes { bytes, newest, continues: true, .. } => (bytes, newest),
     };
     let mut stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: *shown };
     let stop = loop {
         if until.is_some_and(|until| stretch.cursor.next_event_index >= until.next_event_index) {
-            return Ok(Shown::All(SessionHealth::Healthy));
+            return Ok(ReadSoFar::All(SessionHealth::Healthy));
         }
         let group = match stretch.group() {
             Ok(group) => group,
@@ -222,14 +222,14 @@ fn show_from<F: FileSystem>(
                 let event_index = stretch.cursor.next_event_index.get();
                 let (segment, detail) = (group.name, error.to_string());
                 let reason = CorruptionReason::Event { segment, event_index, detail };
-                return Ok(Shown::All(corrupt_from(shown, reason)));
+                return Ok(ReadSoFar::All(corrupt_from(shown, reason)));
             }
         };
         stretch.at += group.bytes.len();
         stretch.cursor = stretch.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
         *shown = stretch.cursor;
         if visit(segment).is_break() {
-            return Ok(Shown::All(SessionHealth::Healthy));
+            return Ok(ReadSoFar::All(SessionHealth::Healthy));
         }
     };
     if let NoGroup::Io(error) = stop {
@@ -237,8 +237,8 @@ fn show_from<F: FileSystem>(
     }
     let is_last = newest.is_none_or(|newest| !newest.continues(shown) && newest.beyond(shown).is_none());
     Ok(match matches!(stop, NoGroup::End) && is_last {
-        true => Shown::All(SessionHealth::Healthy),
-        false => Shown::UpToDoubt,
+        true => ReadSoFar::All(SessionHealth::Healthy),
+        false => ReadSoFar::UpToDoubt,
     })
 }
 

@@ -206,7 +206,7 @@ impl History {
         let parts = self.record(parts);
 
         let next = self.nodes.get_mut(&from).expect("looked at above");
-        // Whoever comes back to this node has rehydrated it, and holds a fresh attempt.
+        // An agent that comes back to this node has rehydrated it, and holds a fresh attempt.
         next.advance = derive::fork_attempt(next.advance, Sha256::of(child.body().as_bytes()));
         next.kept = StepOutput::default();
         next.children += 1;

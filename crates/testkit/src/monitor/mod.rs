@@ -29,7 +29,7 @@ use self::ledger::{FileId, Ledger};
 #[derive(Clone)]
 pub struct Monitored<F> {
     inner: F,
-    watch: Watch,
+    watch: MonitorState,
 }
 
 impl<F: fmt::Debug> fmt::Debug for Monitored<F> {
@@ -50,7 +50,7 @@ impl<F: FileSystem> Monitored<F> {
     }
 
     fn with(inner: F, reaction: Reaction) -> Self {
-        Self { inner, watch: Watch { ledger: Arc::default(), syncs: Arc::default(), reaction } }
+        Self { inner, watch: MonitorState { ledger: Arc::default(), syncs: Arc::default(), reaction } }
     }
 
     pub fn inner(&self) -> &F {
@@ -162,7 +162,7 @@ pub struct MonitoredFile<W> {
     inner: W,
     id: FileId,
     handle: Handle,
-    watch: Watch,
+    watch: MonitorState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ enum Handle {
 }
 
 impl<W> MonitoredFile<W> {
-    fn new(inner: W, id: FileId, watch: &Watch) -> Self {
+    fn new(inner: W, id: FileId, watch: &MonitorState) -> Self {
         Self { inner, id, handle: Handle::Sound, watch: watch.clone() }
     }
 }
@@ -218,13 +218,13 @@ enum Reaction {
 }
 
 #[derive(Clone, Debug)]
-struct Watch {
+struct MonitorState {
     ledger: Arc<Mutex<Ledger>>,
     syncs: Arc<AtomicU64>,
     reaction: Reaction,
 }
 
-impl Watch {
+impl MonitorState {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // A strict monitor panics in tests; its ledger is still consistent, as no check is half done.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)

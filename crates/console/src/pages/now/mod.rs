@@ -9,7 +9,7 @@ use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
 use super::{Page, Part, ticked};
-use crate::held::Outcome;
+use crate::held::HeldState;
 use crate::state::Console;
 use crate::target::{Filters, StatusFilter};
 use crate::use_cases::Answer;
@@ -50,12 +50,12 @@ fn held(console: &Console) -> Markup {
         @for own in console.held.list() {
             div.banner.remark {
                 @match &own.outcome {
-                    Outcome::Held => {
+                    HeldState::Held => {
                         strong { "Deleting " (clean(&own.name)) } " in a few seconds. "
                         (session_form(console, own.session, "undo", "Undo"))
                     }
-                    Outcome::Deleting => strong { "Deleting " (clean(&own.name)) "." },
-                    Outcome::Refused(reason) => {
+                    HeldState::Deleting => strong { "Deleting " (clean(&own.name)) "." },
+                    HeldState::Refused(reason) => {
                         strong { (clean(&own.name)) " was not deleted." } " " (ticked(reason)) " "
                         (session_form(console, own.session, "undo", "Dismiss"))
                     }

@@ -66,7 +66,7 @@ fn name(row: &RunRow) -> &str {
     row.label.as_deref().unwrap_or("notes")
 }
 
-/// A run that needs somebody, with what it needs and the action.
+/// A run that needs a person, with what it needs and the action.
 pub(super) fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: &Nesting<'_>) -> Markup {
     let attention = row.run_id.map(|run| (run, console.use_cases.attention(row.session_id, run)));
     html! {

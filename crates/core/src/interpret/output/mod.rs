@@ -27,7 +27,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
 use super::{Finding, capability_name, loop_label, step_scope};
-use crate::contract::{self, Outcome};
+use crate::contract::{self, ContractFit};
 use crate::skeleton;
 
 /// Everything that was found in one attempt's output.
@@ -124,8 +124,9 @@ pub(crate) fn is_at_fault(workflow: &CompiledWorkflow, pending: &PendingStep, ar
     let alone = std::slice::from_ref(artifact);
     let contract = step.output.as_ref().and_then(|output| workflow.contract(&output.contract_ref));
     let owed = contract.filter(|contract| contract::kind_of(artifact) == contract.artifact_kind);
-    let refused = owed
-        .is_some_and(|contract| contract_outcome(workflow, pending, step, contract, alone) != Outcome::Valid);
+    let refused = owed.is_some_and(|contract| {
+        contract_outcome(workflow, pending, step, contract, alone) != ContractFit::Valid
+    });
     refused || assess::is_at_fault(workflow, step, artifact) || !observe::findings(step, alone).is_empty()
 }
 
@@ -139,8 +140,8 @@ fn check_contract(
     let Some(output) = &step.output else { return };
     let Some(contract) = workflow.contract(&output.contract_ref) else { return };
     match contract_outcome(workflow, pending, step, contract, artifacts) {
-        Outcome::Valid => check.validations.push(valid(&contract.contract_ref)),
-        Outcome::Missing { submitted } => {
+        ContractFit::Valid => check.validations.push(valid(&contract.contract_ref)),
+        ContractFit::Missing { submitted } => {
             if output.presence == Requiredness::Required {
                 let message = missing_message(contract, &submitted);
                 check.validations.push(invalid(&contract.contract_ref, std::slice::from_ref(&message)));
@@ -152,7 +153,7 @@ fn check_contract(
                 ));
             }
         }
-        Outcome::Invalid { issues } => {
+        ContractFit::Invalid { issues } => {
             let message =
                 format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
             check.validations.push(invalid(&contract.contract_ref, &issues));
@@ -173,12 +174,12 @@ fn contract_outcome(
     step: &CompiledStep,
     contract: &CompiledContract,
     artifacts: &[Value],
-) -> Outcome {
+) -> ContractFit {
     let mut outcome = contract::check(contract, artifacts);
-    if outcome == Outcome::Valid {
+    if outcome == ContractFit::Valid {
         outcome = loop_name_outcome(workflow, pending, contract, artifacts);
     }
-    if outcome == Outcome::Valid {
+    if outcome == ContractFit::Valid {
         outcome = probe_outcome(step, contract, artifacts);
     }
     outcome
@@ -190,38 +191,40 @@ fn loop_name_outcome(
     pending: &PendingStep,
     contract: &CompiledContract,
     artifacts: &[Value],
-) -> Outcome {
+) -> ContractFit {
     let named = artifacts
         .iter()
         .find(|artifact| contract::kind_of(artifact) == contract.artifact_kind)
         .and_then(|artifact| artifact.get("loopId"))
         .and_then(Value::as_str);
     let own = pending.loop_path.last().map(|frame| &frame.loop_id);
-    let (Some(named), Some(own)) = (named, own) else { return Outcome::Valid };
+    let (Some(named), Some(own)) = (named, own) else { return ContractFit::Valid };
     if contract.artifact_kind != "wr.loop_control" {
-        return Outcome::Valid;
+        return ContractFit::Valid;
     }
     match loop_label(workflow, own) {
-        Some(label) if named != own.as_str() && label != Some(named) => Outcome::Invalid {
+        Some(label) if named != own.as_str() && label != Some(named) => ContractFit::Invalid {
             issues: vec![format!(
                 "`loopId` names `{named}`, but this step decides for `{}`",
                 label.unwrap_or(own.as_str())
             )],
         },
-        Some(_) | None => Outcome::Valid,
+        Some(_) | None => ContractFit::Valid,
     }
 }
 
 /// A probe is answered by an observation of the very capability that it probes.
-fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[Value]) -> Outcome {
-    let StepKind::CapabilityProbe { capability, .. } = &step.kind else { return Outcome::Valid };
+fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[Value]) -> ContractFit {
+    let StepKind::CapabilityProbe { capability, .. } = &step.kind else { return ContractFit::Valid };
     let probed = capability_name(*capability);
     let mut observed =
         artifacts.iter().filter(|artifact| contract::kind_of(artifact) == contract.artifact_kind);
     if observed.any(|artifact| artifact.get("capability").and_then(Value::as_str) == Some(probed)) {
-        Outcome::Valid
+        ContractFit::Valid
     } else {
-        Outcome::Invalid { issues: vec![format!("`capability` must be `{probed}`, which this step probes")] }
+        ContractFit::Invalid {
+            issues: vec![format!("`capability` must be `{probed}`, which this step probes")],
+        }
     }
 }
 

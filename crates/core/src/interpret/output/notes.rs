@@ -64,7 +64,7 @@ pub(crate) fn says_nothing(text: &str) -> bool {
     if text.trim().len() > LONGEST {
         return false;
     }
-    // Only signs that are words nowhere: a single ideogram or emoji may be somebody's word.
+    // Only signs that are words nowhere: a single ideogram or emoji may be a word.
     if text.chars().all(|c| c.is_ascii_punctuation() || c.is_whitespace() || c == '…') {
         return true;
     }

@@ -146,7 +146,7 @@ pub fn render_step(
     }
 }
 
-/// The step's text for whoever looks at it: never refused, so that every run can be continued. Where a value
+/// The step's text for a reader: never refused, so that every run can be continued. Where a value
 /// makes it too long, values are shown as excerpts and the text says so.
 pub fn render_step_shortened(
     workflow: &CompiledWorkflow,

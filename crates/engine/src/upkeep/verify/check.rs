@@ -16,6 +16,7 @@ use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::upkeep::Obstacle;
 
+use super::remedy::Remedy;
 use super::{Counts, Scope, StoreProblem, Verified};
 
 /// Problems told in full; the rest is counted.
@@ -29,8 +30,6 @@ const RESTORE: &str = "`workrail store repair --all` computes it again where tha
 const NEEDED_BY_MAX: usize = 8;
 /// In place of a session, for content that no event led to.
 const NOBODY: &str = "";
-pub(super) const UNPROVEN: &str = "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
-                        opens nothing. `workrail store restore BACKUP SESSION` restores the session from a backup.";
 
 /// Works through the store and remembers what it has seen.
 pub(super) struct Check<'a> {
@@ -91,7 +90,7 @@ impl<'a> Check<'a> {
                 }
             };
             if is_asked_for {
-                self.problem(obstacle.path, obstacle.problem.to_owned(), &obstacle.fix);
+                self.problem(obstacle.path, obstacle.problem.to_owned(), Remedy::Words(&obstacle.fix));
             }
         }
     }
@@ -140,10 +139,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    pub(super) fn problem(&mut self, what: String, problem: String, fix: &str) {
+    pub(super) fn problem(&mut self, what: String, problem: String, remedy: Remedy<'_>) {
         self.report.counts.problems += 1;
         if self.report.problems.len() < PROBLEMS_MAX {
-            let fix = fix.replace("SESSION", &what);
+            let fix = remedy.text(&what);
             self.report.problems.push(StoreProblem { what, problem, fix });
         }
     }
@@ -163,7 +162,7 @@ impl<'a> Check<'a> {
             } else {
                 format!("needed by {}", names.join(", "))
             };
-            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), RESTORE);
+            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), Remedy::Words(RESTORE));
         }
     }
 
@@ -261,11 +260,7 @@ impl<'a> Check<'a> {
         let run = event.scope.run().and_then(|run| facts.run(run));
         if run.is_some_and(|run| run.workflow_hash != node.workflow_hash) {
             let problem = format!("the node of event {index} names another workflow than its run");
-            self.problem(
-                session.to_owned(),
-                problem,
-                "`workrail store restore BACKUP SESSION` restores it from a backup.",
-            );
+            self.problem(session.to_owned(), problem, Remedy::RestoreSession);
         }
         if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
@@ -284,11 +279,7 @@ impl<'a> Check<'a> {
             }
         };
         let problem = format!("the snapshot of event {index} {problem}");
-        self.problem(
-            session.to_owned(),
-            problem,
-            "`workrail store restore BACKUP SESSION` restores it from a backup.",
-        );
+        self.problem(session.to_owned(), problem, Remedy::RestoreSession);
     }
 
     /// A workflow that was found sound; some are remembered, because many sessions pin the same.
@@ -315,11 +306,7 @@ impl<'a> Check<'a> {
         });
         if let Err(cause) = parsed {
             let problem = format!("the stored reply {reference} cannot be read: {cause}");
-            self.problem(
-                session.to_owned(),
-                problem,
-                "Update WorkRail, or run `workrail store restore BACKUP SESSION`.",
-            );
+            self.problem(session.to_owned(), problem, Remedy::UpdateOrRestore);
         }
     }
 
@@ -337,11 +324,7 @@ impl<'a> Check<'a> {
         if !holds {
             let index = event.event_index.get();
             let problem = format!("the content of event {index} is not what the event says of it");
-            self.problem(
-                session.to_owned(),
-                problem,
-                "`workrail store restore BACKUP SESSION` restores it from a backup.",
-            );
+            self.problem(session.to_owned(), problem, Remedy::RestoreSession);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! limit, so that the cost in memory does not follow the size of the store.
 
 mod check;
+mod remedy;
 mod signed;
 
 use serde::Serialize;
@@ -16,9 +17,11 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Inspection, PendingWrite, StrayKind};
 
-use super::{Watch, told};
+use super::told;
+use crate::ProgressSink;
 use crate::{Engine, Store, error};
 use check::Check;
+use remedy::Remedy;
 
 pub(super) use check::described;
 pub use signed::SignedRecord;
@@ -92,7 +95,7 @@ const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer o
 
 impl<S: Store + Inspection> Engine<S> {
     /// Checks everything there is to check, and changes nothing.
-    pub fn verify(&self, scope: Scope, watch: Watch<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
+    pub fn verify(&self, scope: Scope, watch: ProgressSink<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
         let mut check = Check::new(&*self.store, self.store.obstacles());
         check.tell_obstacles(scope);
         self.verify_passkeys(scope, &mut check);
@@ -119,7 +122,7 @@ impl<S: Store + Inspection> Engine<S> {
                 check.problem(
                     folder,
                     "is not a session, so `workrail store gc` deletes no content".to_owned(),
-                    FOREIGN,
+                    Remedy::Words(FOREIGN),
                 );
             }
             self.note_strays(&mut check)?;
@@ -142,7 +145,9 @@ impl<S: Store + Inspection> Engine<S> {
                 check.passkeys = Some(keys);
             }
             Ok(Err(damage)) => match scope {
-                Scope::All => check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), RESTORE_LOG),
+                Scope::All => {
+                    check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), Remedy::Words(RESTORE_LOG))
+                }
                 // A session in which no passkey signed anything is sound without the log.
                 Scope::One(_) => note(damage.to_string()),
             },
@@ -184,7 +189,7 @@ impl<S: Store + Inspection> Engine<S> {
             Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
-                check.problem(what, cause.to_string(), UNREADABLE);
+                check.problem(what, cause.to_string(), Remedy::Words(UNREADABLE));
                 return Ok(());
             }
             Ok(slice) => slice,
@@ -202,7 +207,7 @@ impl<S: Store + Inspection> Engine<S> {
                 check.problem(
                     what,
                     format!("event {} contradicts the log before it: {cause}", event.event_index.get()),
-                    "`workrail store repair SESSION --dry-run` shows what a repair would keep.",
+                    Remedy::ShowRepair,
                 );
                 return Ok(());
             }
@@ -212,7 +217,11 @@ impl<S: Store + Inspection> Engine<S> {
     }
 
     /// Content that no event led to has its digest as well.
-    fn verify_content(&self, check: &mut Check<'_>, watch: Watch<'_>) -> Result<(), Box<ErrorEnvelope>> {
+    fn verify_content(
+        &self,
+        check: &mut Check<'_>,
+        watch: ProgressSink<'_>,
+    ) -> Result<(), Box<ErrorEnvelope>> {
         for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
             let contents = match self.store.contents(kind) {
                 // Its folder was reported already, and the others can be checked.
@@ -245,19 +254,20 @@ impl<S: Store + Inspection> Engine<S> {
 }
 
 /// What to do about a log that is not healthy; nothing for one that is.
-fn remedy(health: &SessionHealth) -> Option<&'static str> {
+fn remedy(health: &SessionHealth) -> Option<Remedy<'static>> {
     match health {
         SessionHealth::Healthy => None,
         SessionHealth::CorruptHead { reason: CorruptionReason::ManifestUnreadable { .. } } => {
-            Some(UNREADABLE)
+            Some(Remedy::Words(UNREADABLE))
         }
         SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
-        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => Some(DENIED),
-        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => Some(
-            "`workrail store repair SESSION --dry-run` shows what a repair would keep and lose; a backup may have all of it \
-             (`workrail store restore` for a data directory, `pg_restore` for a database).",
-        ),
-        SessionHealth::UnknownVersion { .. } => Some("Update WorkRail."),
+        | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => {
+            Some(Remedy::Words(DENIED))
+        }
+        SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => {
+            Some(Remedy::RepairOrRestore)
+        }
+        SessionHealth::UnknownVersion { .. } => Some(Remedy::Words("Update WorkRail.")),
     }
 }
 

@@ -9,7 +9,8 @@ use workrail_model::event::{Event, EventData};
 use workrail_model::passkey::KeyOrigin;
 
 use super::RESTORE_LOG;
-use super::check::{Check, UNPROVEN};
+use super::check::Check;
+use super::remedy::Remedy;
 
 /// Records told one by one; the rest is counted.
 const SIGNED_MAX: usize = 1000;
@@ -58,7 +59,7 @@ impl Check<'_> {
         let Some(keys) = &self.passkeys else {
             let problem =
                 format!("what a passkey signed in event {index} cannot be checked without the passkey log");
-            return self.problem(session.to_owned(), problem, RESTORE_LOG);
+            return self.problem(session.to_owned(), problem, Remedy::Words(RESTORE_LOG));
         };
         let checked = check_event(facts, event, keys).unwrap_or(Err(ProofError::OtherRun));
         match self.challenges.once(event, checked) {
@@ -67,7 +68,7 @@ impl Check<'_> {
                 let problem = format!(
                     "what a passkey is said to have signed in event {index} is not proven: {problem}"
                 );
-                self.problem(session.to_owned(), problem, UNPROVEN);
+                self.problem(session.to_owned(), problem, Remedy::RestoreUnproven);
             }
         }
     }

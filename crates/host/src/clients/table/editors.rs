@@ -1,8 +1,8 @@
 //! Clients that run no hooks of WorkRail.
 
 use super::{
-    CommandFormat, Content, OwnFile, Place, Row, RulesFormat, Shape, When, config, desktop, home, http,
-    project, server, shared, user,
+    CommandFormat, Content, Place, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
+    project, rules, server, shared, user,
 };
 use crate::clients::Part::{Commands, Instructions, Permissions, Server};
 use crate::clients::Scope;
@@ -10,10 +10,6 @@ use crate::clients::texts::Command;
 
 const PLAIN: Content = server("mcpServers", Shape::Plain, http(None, "url"));
 const PROGRAM_ONLY: Content = server("mcpServers", Shape::Plain, None);
-
-const fn rules(format: RulesFormat) -> Content {
-    Content::Own(OwnFile::Rules(format))
-}
 
 pub(super) const CLAUDE_DESKTOP: Row = Row {
     title: "Claude Desktop",
@@ -147,12 +143,12 @@ pub(super) const ROO: Row = Row {
         shared(
             Commands,
             project(&[".roo/commands/workrail.md"]),
-            Content::Own(OwnFile::Command(Command::Start, CommandFormat::Bare)),
+            command(Command::Start, CommandFormat::Bare),
         ),
         shared(
             Commands,
             project(&[".roo/commands/workrail-resume.md"]),
-            Content::Own(OwnFile::Command(Command::Resume, CommandFormat::Bare)),
+            command(Command::Resume, CommandFormat::Bare),
         ),
     ],
     by_hand: None,

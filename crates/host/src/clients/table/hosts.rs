@@ -1,28 +1,12 @@
-//! Clients that run hooks.
+//! Clients that run hooks, except the two of GitHub Copilot.
 
 use super::{
-    AgentFormat, CommandFormat, Content, HookEvent, HookFile, HookShape, MILLISECONDS, OwnFile, Row,
-    RulesFormat, SECONDS, SECONDS_NAMED, ServerEntry, Shape, Switch, Version, config, desktop, home, http,
-    on, on_tools, project, server, shared, user,
+    AgentFormat, CommandFormat, Content, HookEvent, HookShape, MILLISECONDS, OwnFile, Row, RulesFormat,
+    SECONDS, ServerEntry, Shape, Switch, Version, agent, command, config, home, hooks, http, on, on_tools,
+    project, rules, server, shared, user,
 };
 use crate::clients::Part::{Agents, Commands, Hooks, Instructions, Permissions, Server};
 use crate::clients::texts::{Agent, Command};
-
-const fn command(command: Command, format: CommandFormat) -> Content {
-    Content::Own(OwnFile::Command(command, format))
-}
-
-const fn agent(agent: Agent, format: AgentFormat) -> Content {
-    Content::Own(OwnFile::Agent(agent, format))
-}
-
-const fn rules(format: RulesFormat) -> Content {
-    Content::Own(OwnFile::Rules(format))
-}
-
-const fn hooks(host: &'static str, events: &'static [HookEvent], shape: HookShape) -> Content {
-    Content::Hooks(HookFile { host, events, shape })
-}
 
 /// Claude Code, and what it calls the tools that edit, run commands and start subagents.
 pub(in crate::clients) const CLAUDE_EVENTS: &[HookEvent] = &[
@@ -181,87 +165,6 @@ pub(super) const CURSOR: Row = Row {
     switches: &[],
 };
 
-pub(in crate::clients) const VS_CODE_EVENTS: &[HookEvent] = &[
-    on("SessionStart"),
-    on("PreToolUse"),
-    on("PostToolUse"),
-    on("PreCompact"),
-    on("Stop"),
-    on("SubagentStart"),
-];
-
-const VS_CODE_HOOKS: HookShape =
-    HookShape::Flat { version: Version::None, says_type: true, command: "command", timeout: SECONDS };
-
-pub(super) const VS_CODE: Row = Row {
-    title: "VS Code",
-    documentation: "https://code.visualstudio.com/docs/agent-customization/overview",
-    signs: &[home(&[".vscode"]), desktop(&["Code"])],
-    programs: &["code"],
-    variable: Some("${env:NAME}"),
-    // Tools that say that they only read are not asked about. Hooks of the user are those of Copilot CLI.
-    places: &[
-        user(
-            Server,
-            desktop(&["Code/User/mcp.json"]),
-            server("servers", Shape::Typed("stdio"), http(Some("http"), "url")),
-        ),
-        user(
-            Instructions,
-            desktop(&["Code/User/prompts/workrail.instructions.md"]),
-            rules(RulesFormat::VsCode),
-        ),
-        user(
-            Commands,
-            desktop(&["Code/User/prompts/workrail.prompt.md"]),
-            command(Command::Start, CommandFormat::PromptFile),
-        ),
-        user(
-            Commands,
-            desktop(&["Code/User/prompts/workrail-resume.prompt.md"]),
-            command(Command::Resume, CommandFormat::PromptFile),
-        ),
-        shared(
-            Server,
-            project(&[".vscode/mcp.json"]),
-            server("servers", Shape::Typed("stdio"), http(Some("http"), "url")),
-        ),
-        shared(
-            Hooks,
-            project(&[".github/hooks/workrail.json"]),
-            hooks("vscode", VS_CODE_EVENTS, VS_CODE_HOOKS),
-        ),
-        shared(
-            Instructions,
-            project(&[".github/instructions/workrail.instructions.md"]),
-            rules(RulesFormat::VsCode),
-        ),
-        shared(
-            Commands,
-            project(&[".github/prompts/workrail.prompt.md"]),
-            command(Command::Start, CommandFormat::PromptFile),
-        ),
-        shared(
-            Commands,
-            project(&[".github/prompts/workrail-resume.prompt.md"]),
-            command(Command::Resume, CommandFormat::PromptFile),
-        ),
-        shared(
-            Agents,
-            project(&[".github/agents/workrail-executor.agent.md"]),
-            agent(Agent::Executor, AgentFormat::Markdown),
-        ),
-        shared(
-            Agents,
-            project(&[".github/agents/workrail-reviewer.agent.md"]),
-            agent(Agent::Reviewer, AgentFormat::Markdown),
-        ),
-    ],
-    by_hand: None,
-    hooks_note: None,
-    switches: &[],
-};
-
 pub(in crate::clients) const CODEX_EVENTS: &[HookEvent] = &[
     on("SessionStart"),
     on("PreToolUse"),
@@ -407,50 +310,6 @@ pub(super) const GEMINI: Row = Row {
         Switch { at: home(&[".gemini/settings.json"]), path: &["hooksConfig", "enabled"], off: false },
         Switch { at: project(&[".gemini/settings.json"]), path: &["hooksConfig", "enabled"], off: false },
     ],
-};
-
-const COPILOT_EVENTS: &[HookEvent] = &[
-    on("sessionStart"),
-    on("preToolUse"),
-    on("postToolUse"),
-    on("postToolUseFailure"),
-    on("agentStop"),
-    on("subagentStart"),
-];
-
-const COPILOT_HOOKS: HookShape =
-    HookShape::Flat { version: Version::One, says_type: true, command: "bash", timeout: SECONDS_NAMED };
-
-pub(super) const COPILOT: Row = Row {
-    title: "Copilot CLI",
-    documentation: "https://docs.github.com/en/copilot/reference/copilot-cli-reference/cli-config-dir-reference",
-    signs: &[home(&[".copilot"])],
-    programs: &["copilot"],
-    variable: Some("${NAME}"),
-    // VS Code reads the repository's hooks as well, in its own shape, so those are set up for VS Code.
-    places: &[
-        user(
-            Server,
-            home(&[".copilot/mcp-config.json"]),
-            server("mcpServers", Shape::WithTools("local"), http(Some("http"), "url")),
-        ),
-        user(Hooks, home(&[".copilot/hooks/workrail.json"]), hooks("copilot", COPILOT_EVENTS, COPILOT_HOOKS)),
-        user(Instructions, home(&[".copilot/copilot-instructions.md"]), Content::Instructions),
-        user(
-            Agents,
-            home(&[".copilot/agents/workrail-executor.agent.md"]),
-            agent(Agent::Executor, AgentFormat::Markdown),
-        ),
-        user(
-            Agents,
-            home(&[".copilot/agents/workrail-reviewer.agent.md"]),
-            agent(Agent::Reviewer, AgentFormat::Markdown),
-        ),
-        shared(Instructions, project(&[".github/copilot-instructions.md"]), Content::Instructions),
-    ],
-    by_hand: None,
-    hooks_note: None,
-    switches: &[Switch { at: home(&[".copilot/settings.json"]), path: &["disableAllHooks"], off: true }],
 };
 
 const OPENCODE_SERVER: Content = server("mcp", Shape::Words, http(Some("remote"), "url"));

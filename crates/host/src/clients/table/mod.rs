@@ -1,5 +1,6 @@
 //! The one table of clients: which file holds what, in which shape. Data only; a new client is a new row.
 
+mod copilot;
 mod editors;
 pub(super) mod hosts;
 
@@ -42,10 +43,10 @@ impl Client {
         match self {
             Self::ClaudeCode => &hosts::CLAUDE_CODE,
             Self::Cursor => &hosts::CURSOR,
-            Self::VsCode => &hosts::VS_CODE,
+            Self::VsCode => &copilot::VS_CODE,
             Self::Codex => &hosts::CODEX,
             Self::Gemini => &hosts::GEMINI,
-            Self::Copilot => &hosts::COPILOT,
+            Self::Copilot => &copilot::COPILOT,
             Self::Opencode => &hosts::OPENCODE,
             Self::ClaudeDesktop => &editors::CLAUDE_DESKTOP,
             Self::Windsurf => &editors::WINDSURF,
@@ -211,6 +212,22 @@ const fn on(name: &'static str) -> HookEvent {
 
 const fn on_tools(name: &'static str, matcher: &'static str) -> HookEvent {
     HookEvent { name, matcher: Some(matcher) }
+}
+
+const fn command(command: Command, format: CommandFormat) -> Content {
+    Content::Own(OwnFile::Command(command, format))
+}
+
+const fn agent(agent: Agent, format: AgentFormat) -> Content {
+    Content::Own(OwnFile::Agent(agent, format))
+}
+
+const fn rules(format: RulesFormat) -> Content {
+    Content::Own(OwnFile::Rules(format))
+}
+
+const fn hooks(host: &'static str, events: &'static [HookEvent], shape: HookShape) -> Content {
+    Content::Hooks(HookFile { host, events, shape })
 }
 
 /// How a host writes hooks down.

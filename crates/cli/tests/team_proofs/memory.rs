@@ -1,0 +1,95 @@
+//! A server's memory stays what it is, however many calls it serves.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use serde_json::json;
+use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::team::{access_token, call_server, serve, session_of};
+use workrail_testkit::wire::Http;
+
+use crate::is_full;
+
+const CLIENTS: u64 = 4;
+/// Over the second quarter of the calls: caches have filled by then. Of a sample, caches are a part of the growth.
+const GROWTH_MAX: f64 = 1.15;
+
+fn resident_kb(server: &Http) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// A run with some steps, looks at it, and calls that are refused; returns how many calls that were.
+fn work(server: &Http, token: &str, number: u64) -> u64 {
+    let start = json!({ "workflowId": "team.long", "goal": format!("mend teapot {number}") });
+    let mut reply = call_server(server, token, "start_workflow", &start);
+    let session = session_of(&reply);
+    for step in 0..4 {
+        let output = json!({ "notesMarkdown": format!("Step {step} of {number}: the spout is cracked.") });
+        let call = json!({ "ackToken": reply.string("ackToken"), "output": output });
+        reply = call_server(server, token, "continue_workflow", &call);
+        assert!(!reply.is_error, "{}", reply.text);
+        call_server(server, token, "continue_workflow", &call);
+    }
+    let looks = [
+        ("resume_session", json!({ "query": format!("teapot {number}") })),
+        ("resume_session", json!({ "sessionId": session })),
+        ("read_run", json!({ "run": session })),
+        ("list_workflows", json!({})),
+        ("continue_workflow", json!({ "ackToken": "ack.v2.amber-falcon.nonsense" })),
+    ];
+    for (tool, arguments) in &looks {
+        call_server(server, token, tool, arguments);
+    }
+    1 + 8 + 5
+}
+
+#[test]
+fn figure_memory_of_a_server() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let address = cluster.address(&cluster.database(), ROLE, "team");
+    let home = crate::home_with_long_workflow().with("WORKRAIL_STORE", address);
+    let calls_max = if is_full() { 100_000 } else { 1_500 };
+    let server = serve(&home);
+    let token = access_token(&home, "ada", "agent");
+    let (calls, numbers) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut samples: Vec<(u64, u64)> = Vec::new();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                scope.spawn(|| {
+                    while calls.load(Ordering::Relaxed) < calls_max {
+                        let number = numbers.fetch_add(1, Ordering::Relaxed);
+                        calls.fetch_add(work(&server, &token, number), Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let mut next = 0;
+        while workers.iter().any(|worker| !worker.is_finished()) {
+            let done = calls.load(Ordering::Relaxed);
+            if done >= next {
+                samples.push((done, resident_kb(&server)));
+                next = done + calls_max / 100;
+            }
+            thread::yield_now();
+        }
+    });
+    let mean_of = |quarter: u64| {
+        let within = |(done, _): &&(u64, u64)| done * 4 / calls_max.max(1) == quarter;
+        let kb: Vec<u64> = samples.iter().filter(within).map(|(_, kb)| *kb).collect();
+        kb.iter().sum::<u64>() as f64 / kb.len() as f64
+    };
+    let (second, last) = (mean_of(1), mean_of(3));
+    println!(
+        "{} calls: {:.1} MB in the second quarter, {:.1} MB in the last, growth {:.2} (at most {GROWTH_MAX})",
+        calls.load(Ordering::Relaxed),
+        second / 1024.0,
+        last / 1024.0,
+        last / second
+    );
+    server.end("TERM");
+    assert!(last / second <= GROWTH_MAX, "{samples:?}");
+}

@@ -1,0 +1,122 @@
+//! A hundred times as many sessions: resuming and listing take about as long, because they ask an index (G127).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use workrail_core::label::RunLabel;
+use workrail_testkit::home::Home;
+use workrail_testkit::large_store::Template;
+use workrail_testkit::mcp_client::McpClient;
+use workrail_testkit::postgres::{Cluster, ROLE};
+
+use crate::is_full;
+use crate::speed::middle;
+
+const RATIO_MAX: f64 = 3.0;
+/// In the original's texts; copies have their number instead.
+const WORD: &str = "xxxxxxx";
+
+/// A database with so many sessions, and what is asked of it.
+struct Large {
+    home: Home,
+    server: McpClient,
+    database: String,
+    label: String,
+    number: String,
+}
+
+impl Large {
+    fn new(cluster: &Cluster, sessions: u64) -> Self {
+        let database = cluster.database();
+        let address = cluster.address(&database, ROLE, "team");
+        let template = crate::home_with_long_workflow();
+        let mut client = template.client();
+        let start = json!({ "workflowId": "team.long", "goal": format!("Give the login form {WORD} a retry budget") });
+        let first = client.call("start_workflow", start);
+        let output =
+            json!({ "notesMarkdown": format!("Step of {WORD}: the parser and the lexer were changed.") });
+        client.call("continue_workflow", json!({ "ackToken": first.string("ackToken"), "output": output }));
+        client.close();
+        let data = template.data();
+        template.done(&["store", "copy", data.to_str().unwrap(), &address, "--with-keys"]);
+        let begin = Instant::now();
+        let runs = Template::of(&data).multiply_in_database((cluster, &database, "team"), sessions - 1, WORD);
+        println!("{sessions} sessions written in {:.0?}", begin.elapsed());
+        let home = template.with("WORKRAIL_STORE", &address);
+        let begin = Instant::now();
+        home.done(&["session", "list", "--limit", "1"]);
+        println!("the first look, which indexes them: {:.0?}", begin.elapsed());
+        // As autovacuum does sooner or later.
+        cluster.sql(&database, "VACUUM ANALYZE");
+        let middle = runs.len() / 2;
+        let (label, number) = (RunLabel::of(runs[middle].1).to_string(), format!("{:0>7}", middle + 1));
+        let server = home.client();
+        Self { home, server, database, label, number }
+    }
+
+    fn resume(&mut self, arguments: Value) -> Duration {
+        let begin = Instant::now();
+        let found = self.server.call("resume_session", arguments);
+        let taken = begin.elapsed();
+        assert!(!found.is_error, "{}", found.text);
+        taken
+    }
+
+    /// By words, of which one is rare; by a label; by words that every run holds; with nothing said.
+    fn times(&mut self) -> [Duration; 6] {
+        let (words, label) = (format!("login {}", self.number), self.label.clone());
+        let by_words = self.resume(json!({ "query": words }));
+        let by_label = self.resume(json!({ "run": label }));
+        let by_common_words = self.resume(json!({ "query": "parser" }));
+        let by_nothing = self.resume(json!({}));
+        let begin = Instant::now();
+        self.home.done(&["session", "list"]);
+        let listed = begin.elapsed();
+        let begin = Instant::now();
+        let mut fresh = self.home.client();
+        let found = fresh.call("resume_session", json!({ "query": words }));
+        assert!(found.text.contains(&self.number), "{}", found.text);
+        fresh.close();
+        [by_words, by_label, by_common_words, by_nothing, listed, begin.elapsed()]
+    }
+}
+
+const NAMES: [&str; 6] = [
+    "resume_session by words",
+    "resume_session by label",
+    "resume_session by a word of every run",
+    "resume_session with nothing said",
+    "session list",
+    "a new server and resume_session",
+];
+
+#[test]
+fn figure_resuming_and_listing_many_sessions() {
+    let Some(cluster) = Cluster::start(&["max_wal_size=4GB"]) else { return };
+    let ((few, many), rounds) = if is_full() { ((1_000, 100_000), 15) } else { ((100, 1_000), 5) };
+    let (mut small, mut large) = (Large::new(&cluster, few), Large::new(&cluster, many));
+    let newest = "EXPLAIN (COSTS OFF) SELECT session FROM workrail.indexed_run WHERE stage = 2 ORDER BY activity DESC, session LIMIT 9";
+    let term = "EXPLAIN (COSTS OFF) SELECT session FROM workrail.indexed_term WHERE term = 7 LIMIT 9";
+    for sql in [newest, term] {
+        let as_role = format!("SET ROLE {ROLE}; SELECT set_config('workrail.tenant', 'team', false); {sql}");
+        let plan = cluster.sql(&large.database, &as_role);
+        println!("{plan}");
+        assert!(plan.contains("Index") && !plan.contains("Seq Scan"), "{plan}");
+    }
+    let (mut small_times, mut large_times) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        small_times.push(small.times());
+        large_times.push(large.times());
+    }
+    let mut worst: f64 = 0.0;
+    for (at, name) in NAMES.into_iter().enumerate() {
+        let middle_of = |times: &[[Duration; 6]]| middle(times.iter().map(|round| round[at]).collect());
+        let (with_few, with_many) = (middle_of(&small_times), middle_of(&large_times));
+        let ratio = with_many.as_secs_f64() / with_few.as_secs_f64();
+        println!(
+            "{name:<40} {with_few:>9.1?} of {few}, {with_many:>9.1?} of {many}: {ratio:.2} times (at most {RATIO_MAX})"
+        );
+        worst = worst.max(ratio);
+    }
+    assert!(worst <= RATIO_MAX, "{worst:.2}");
+}

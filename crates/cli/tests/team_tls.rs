@@ -1,0 +1,167 @@
+//! Encryption through the real binary: of a team's server, and to its database (G116).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use workrail_testkit::home::Home;
+use workrail_testkit::postgres::{Cluster, ROLE};
+use workrail_testkit::tls::{Authority, ServerIdentity};
+use workrail_testkit::wire::Http;
+
+fn home() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
+}
+
+/// The files that the server is given.
+struct Files {
+    folder: tempfile::TempDir,
+}
+
+impl Files {
+    fn of(identity: &ServerIdentity) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let files = Self { folder };
+        files.write(identity);
+        files
+    }
+
+    fn write(&self, identity: &ServerIdentity) {
+        // Replaced as renewal programs do: never half-written.
+        for (name, text) in [("key.pem", &identity.key), ("cert.pem", &identity.certificate)] {
+            let fresh = self.folder.path().join("fresh");
+            fs::write(&fresh, text).unwrap();
+            fs::set_permissions(&fresh, Permissions::from_mode(0o600)).unwrap();
+            fs::rename(&fresh, self.path(name)).unwrap();
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+fn serve(home: &Home, files: &Files) -> Http {
+    let (cert, key) = (files.path("cert.pem"), files.path("key.pem"));
+    let all = ["serve", "--listen", "127.0.0.1:0", "--tls-cert", &cert, "--tls-key", &key];
+    Http::of_command(home.command(&all).stdin(Stdio::null()))
+}
+
+fn probe(server: &Http) -> String {
+    format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address)
+}
+
+#[test]
+fn a_server_with_a_certificate_answers_those_who_can_check_it() {
+    let (home, authority) = (home(), Authority::new("ours"));
+    let server = serve(&home, &Files::of(&authority.sign("localhost")));
+    let probe = probe(&server);
+    let answer = authority.exchange(&server.address, "localhost", &probe).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    let other_host = authority.exchange(&server.address, "workrail.example", &probe).unwrap_err();
+    let stranger = Authority::new("others").exchange(&server.address, "localhost", &probe).unwrap_err();
+    insta::assert_snapshot!(format!("{}\n{stranger}", other_host.to_string().replace('\n', " ")));
+    server.end("TERM");
+}
+
+#[test]
+fn what_is_not_encrypted_gets_no_answer() {
+    let (home, authority) = (home(), Authority::new("ours"));
+    let server = serve(&home, &Files::of(&authority.sign("localhost")));
+    let mut plain = TcpStream::connect(&server.address).unwrap();
+    plain.write_all(probe(&server).as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    // An alert of TLS at most: its first byte says so.
+    assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
+    // One that says nothing at all does not keep others waiting.
+    let silent = TcpStream::connect(&server.address).unwrap();
+    assert!(authority.exchange(&server.address, "localhost", &probe(&server)).is_ok());
+    drop(silent);
+    server.end("TERM");
+}
+
+#[test]
+fn a_renewed_certificate_is_used_without_a_restart() {
+    let (home, old, new) = (home(), Authority::new("old"), Authority::new("new"));
+    let files = Files::of(&old.sign("localhost"));
+    let server = serve(&home, &files);
+    let probe = probe(&server);
+    assert!(old.exchange(&server.address, "localhost", &probe).is_ok());
+    // A certificate whose key is not there yet: what was shown so far stays.
+    let renewed = new.sign("localhost");
+    files.write(&ServerIdentity { key: old.sign("localhost").key, ..renewed.clone() });
+    assert!(old.exchange(&server.address, "localhost", &probe).is_ok());
+    files.write(&renewed);
+    assert!(new.exchange(&server.address, "localhost", &probe).is_ok());
+    assert!(old.exchange(&server.address, "localhost", &probe).is_err());
+    server.end("TERM");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_refused_before_anything_is_served() {
+    let (home, authority) = (home(), Authority::new("ours"));
+    let identity = authority.sign("localhost");
+    let files = Files::of(&identity);
+    let run = |cert: &str, key: &str| {
+        let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key]);
+        let folder = files.folder.path().to_str().unwrap();
+        format!("{} {}", ran.code, ran.err.replace(folder, "[folder]"))
+    };
+    let (cert, key) = (files.path("cert.pem"), files.path("key.pem"));
+    let mut said = vec![run(&files.path("none.pem"), &key), run(&key, &key), run(&cert, &cert)];
+    let other = Files::of(&authority.sign("localhost"));
+    said.push(run(&cert, &other.path("key.pem")));
+    fs::set_permissions(Path::new(&key), Permissions::from_mode(0o644)).unwrap();
+    said.push(run(&cert, &key));
+    insta::assert_snapshot!(said.concat());
+}
+
+#[test]
+fn the_database_is_reached_encrypted_when_its_certificate_is_good() {
+    let (authority, stranger) = (Authority::new("ours"), Authority::new("others"));
+    let Some((cluster, ip)) = Cluster::start_with_tls(&authority.sign("db.example")) else { return };
+    let database = cluster.database();
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (good, bad) = (file("good.pem", authority.pem()), file("bad.pem", stranger.pem()));
+    let ran = |host: &str, options: &str| {
+        let address = format!("postgres://{ROLE}@{host}/{database}?hostaddr={ip}&{options}");
+        home().with("WORKRAIL_STORE", address).run(&["team", "token", "list"])
+    };
+    for options in [format!("sslrootcert={good}"), format!("sslmode=require&sslrootcert={good}")] {
+        let listed = ran("db.example", &options);
+        assert_eq!(listed.code, 0, "{listed:?}");
+    }
+    let any_name = ran("other.example", &format!("sslmode=verify-ca&sslrootcert={good}"));
+    assert_eq!(any_name.code, 0, "{any_name:?}");
+    let used =
+        "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND usename = 'agent'";
+    assert_eq!(cluster.sql("postgres", used), "0", "commands leave no connection behind");
+    let mut said = Vec::new();
+    for (host, options) in [
+        ("db.example", format!("sslrootcert={bad}")),
+        ("other.example", format!("sslrootcert={good}")),
+        ("db.example", format!("sslmode=verify-ca&sslrootcert={bad}")),
+        ("db.example", "sslmode=disable".to_owned()),
+        ("db.example", "sslmode=prefer".to_owned()),
+        ("db.example", "sslrootcert=/nowhere/ca.pem".to_owned()),
+    ] {
+        let refused = ran(host, &options);
+        assert_ne!(refused.code, 0, "{host} {options}: {refused:?}");
+        let told = refused.err.replace(&database, "[database]").replace(&ip, "[address]");
+        said.push(told);
+    }
+    insta::assert_snapshot!(said.concat());
+}

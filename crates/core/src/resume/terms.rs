@@ -1,0 +1,49 @@
+//! The terms that a run is found by in an index that is asked instead of read: a number for each word, name and id.
+//!
+//! A term only says which runs may be meant. Whether they are is decided by ranking their cards, so two things with one
+//! number, or a beginning that several names share, do no harm.
+
+use workrail_model::id::RunId;
+
+use super::RunCard;
+use super::words::hash;
+use crate::label::RunLabel;
+
+/// The shortest beginning of a branch that names it.
+pub(super) const BRANCH_BYTES_MIN: usize = 3;
+/// A branch is found by beginnings up to this long.
+const BRANCH_BYTES_MAX: usize = 40;
+
+/// A word has no slash, so that nothing here is one.
+pub fn of_run(run: RunId) -> u64 {
+    hash(&format!("run/{run}"))
+}
+
+pub fn of_label(label: RunLabel) -> u64 {
+    hash(&format!("label/{label}"))
+}
+
+pub(super) fn of_commit(sha: &str) -> u64 {
+    hash(&format!("commit/{}", sha.to_ascii_lowercase()))
+}
+
+/// The term of the longest beginning that is indexed.
+pub(super) fn of_branch(name: &str) -> u64 {
+    hash(&format!("branch/{}", &name[..name.floor_char_boundary(BRANCH_BYTES_MAX)]))
+}
+
+fn of_beginnings(branch: &str) -> impl Iterator<Item = u64> {
+    let ends =
+        (BRANCH_BYTES_MIN..=branch.len().min(BRANCH_BYTES_MAX)).filter(|end| branch.is_char_boundary(*end));
+    ends.map(|end| of_branch(&branch[..end])).chain([of_branch(branch)])
+}
+
+impl RunCard {
+    pub(crate) fn terms(&self) -> impl Iterator<Item = u64> {
+        let words = [&self.notes, &self.artifacts, &self.goal, &self.workflow, &self.branch];
+        let words = words.into_iter().flat_map(|words| words.as_hashes().iter().copied());
+        let names = self.run().map(of_run).into_iter().chain(self.label().map(of_label));
+        let git = self.git_head_sha.as_deref().map(of_commit).into_iter();
+        words.chain(names).chain(git).chain(self.git_branch.iter().flat_map(|branch| of_beginnings(branch)))
+    }
+}

@@ -1,0 +1,41 @@
+//! What to do about a problem that `verify` found.
+
+/// Written out with the session that the problem is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Remedy<'a> {
+    /// The same words whatever the problem is about.
+    Words(&'a str),
+    RestoreSession,
+    UpdateOrRestore,
+    /// Events contradict each other, so a repair ends before them.
+    ShowRepair,
+    /// Part of the log is damaged.
+    RepairOrRestore,
+    /// A signature does not hold for what the event says.
+    RestoreUnproven,
+}
+
+impl Remedy<'_> {
+    pub(super) fn text(self, session: &str) -> String {
+        match self {
+            Self::Words(words) => words.to_owned(),
+            Self::RestoreSession => {
+                format!("`workrail store restore BACKUP {session}` restores it from a backup.")
+            }
+            Self::UpdateOrRestore => {
+                format!("Update WorkRail, or run `workrail store restore BACKUP {session}`.")
+            }
+            Self::ShowRepair => {
+                format!("`workrail store repair {session} --dry-run` shows what a repair would keep.")
+            }
+            Self::RepairOrRestore => format!(
+                "`workrail store repair {session} --dry-run` shows what a repair would keep and lose; a backup may have \
+                 all of it (`workrail store restore` for a data directory, `pg_restore` for a database)."
+            ),
+            Self::RestoreUnproven => format!(
+                "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
+                 opens nothing. `workrail store restore BACKUP {session}` restores the session from a backup."
+            ),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The index of sessions: asked for what a question is about, by keys and by order (G127). Written without waiting for the
+//! disk.
+//!
+//! A trigger marks every session whose log moved. Whoever summarises it holds that mark locked, so that two servers never
+//! index one session at a time, and removes it when the summary is of the newest log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use postgres_types::Type;
+use tokio_postgres::Row;
+use workrail_model::event::Activity;
+use workrail_model::id::SessionId;
+use workrail_model::manifest::Cursor;
+use workrail_ports::cache::{
+    Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuestion, IndexRecord, SessionIndex,
+};
+use workrail_ports::file_system::FileStamp;
+use workrail_ports::session_store::LogStamp;
+
+use crate::cache::cursor_bytes;
+use crate::error::Failed;
+use crate::open::PgStore;
+use crate::transaction::{Purpose, Transaction};
+
+/// Of one term, so many sessions are looked at.
+const SESSIONS_PER_TERM_MAX: i64 = 128;
+
+/// The marks of those sessions that nobody else indexes right now; none when the index is of another version.
+const TAKE_MARKS: &str = "
+SELECT session FROM workrail.unindexed
+WHERE session = ANY($1) AND EXISTS (SELECT FROM workrail.index_version WHERE version = $2)
+ORDER BY session FOR UPDATE SKIP LOCKED";
+
+/// Summaries, runs and what changed of the terms. Marks go where the summary is of the newest log: a stamp holds the
+/// beginning of the chain behind its first word.
+const INDEX: &str = "
+WITH given AS (
+    SELECT r.session, r.stamp, r.cursor, r.summary, r.runs
+    FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bytea[], $6::int8[])
+        AS r (session, stamp, cursor, summary, runs)
+), key AS (
+    SELECT k.session, k.term FROM unnest($7::text[], $8::int8[]) AS k (session, term)
+), old AS (
+    SELECT s.session, t.term FROM workrail.session_summary s, unnest(s.terms) AS t (term)
+    WHERE s.version = $1 AND s.session = ANY($2)
+), no_longer AS (
+    DELETE FROM workrail.indexed_term i USING (SELECT * FROM old EXCEPT SELECT * FROM key) AS o
+    WHERE i.term = o.term AND i.session = o.session
+), terms AS (
+    INSERT INTO workrail.indexed_term (tenant, term, session)
+    SELECT current_setting('workrail.tenant'), n.term, n.session
+    FROM (SELECT * FROM key EXCEPT SELECT * FROM old) AS n
+    ON CONFLICT DO NOTHING
+), fewer AS (
+    DELETE FROM workrail.indexed_run i USING given g WHERE i.session = g.session AND i.number >= g.runs
+), runs AS (
+    INSERT INTO workrail.indexed_run (tenant, session, number, stage, activity)
+    SELECT current_setting('workrail.tenant'), r.session, r.number, r.stage, r.activity
+    FROM unnest($9::text[], $10::int8[], $11::int8[], $12::int8[]) AS r (session, number, stage, activity)
+    ON CONFLICT (tenant, session, number) DO UPDATE SET stage = excluded.stage, activity = excluded.activity
+), marks AS (
+    DELETE FROM workrail.unindexed u USING given g
+    WHERE u.session = g.session AND substring(u.chain FROM 1 FOR 24) = substring(g.stamp FROM 9 FOR 24)
+)
+INSERT INTO workrail.session_summary (tenant, version, session, stamp, cursor, summary, terms)
+SELECT current_setting('workrail.tenant'), $1, g.session, g.stamp, g.cursor, g.summary, coalesce(k.terms, '{}')
+FROM given g LEFT JOIN (SELECT session, array_agg(term) AS terms FROM key GROUP BY session) k ON k.session = g.session
+ON CONFLICT (tenant, version, session) DO UPDATE SET stamp = excluded.stamp, cursor = excluded.cursor,
+    summary = excluded.summary, terms = excluded.terms";
+
+/// For a server whose summaries are of another version than the index: read as a whole, as if there were no index.
+const ADD: &str = "
+INSERT INTO workrail.session_summary (tenant, version, session, stamp, cursor, summary)
+SELECT current_setting('workrail.tenant'), $1, r.session, r.stamp, r.cursor, r.summary
+FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bytea[]) AS r (session, stamp, cursor, summary)
+WHERE NOT EXISTS (SELECT FROM workrail.index_version WHERE version = $1)
+ORDER BY r.session
+ON CONFLICT (tenant, version, session) DO UPDATE SET stamp = excluded.stamp, cursor = excluded.cursor,
+    summary = excluded.summary";
+
+/// Older summaries than ours: everything is indexed anew.
+const RAISE: &str = "
+INSERT INTO workrail.index_version (tenant, version) VALUES (current_setting('workrail.tenant'), $1)
+ON CONFLICT (tenant) DO UPDATE SET version = excluded.version WHERE index_version.version < excluded.version
+RETURNING 1";
+const MARK_ALL: &str = "
+INSERT INTO workrail.unindexed (tenant, session, chain) SELECT tenant, id, chain FROM workrail.session
+ON CONFLICT DO NOTHING";
+const CLEAR: &str = "
+DELETE FROM workrail.indexed_run; DELETE FROM workrail.indexed_term; UPDATE workrail.session_summary SET terms = '{}'";
+
+/// The version, and how many there are if that was asked.
+const HEAD: &str = "
+SELECT (SELECT version FROM workrail.index_version),
+       CASE WHEN $1 THEN (SELECT count(*) FROM workrail.session) ELSE 0 END,
+       CASE WHEN $1 THEN (SELECT count(*) FROM workrail.indexed_run) ELSE 0 END";
+
+const UNINDEXED: &str = "SELECT session FROM workrail.unindexed ORDER BY session";
+
+const NEWEST: &str = "
+SELECT r.session FROM unnest($1::int8[], $2::int8[]) AS w (stage, most),
+LATERAL (SELECT session FROM workrail.indexed_run WHERE stage = w.stage ORDER BY activity DESC, session LIMIT w.most) r";
+
+const HOLDING: &str = "
+SELECT w.term, t.session FROM unnest($1::int8[]) AS w (term),
+LATERAL (SELECT session FROM workrail.indexed_term WHERE term = w.term LIMIT $2) t";
+
+/// Of terms that each are in many sessions, the sessions that hold most of them.
+const HOLDING_MOST: &str = "
+SELECT session FROM workrail.indexed_term WHERE term = ANY($1)
+GROUP BY session ORDER BY count(*) DESC, session LIMIT $2";
+
+const RECORDS: &str = "
+SELECT session, stamp, cursor, summary FROM workrail.session_summary WHERE version = $1 AND session = ANY($2)";
+
+/// The session's row takes its segments along. The mark goes first and alone: nobody indexes a session without it.
+pub(crate) const REMOVE_MARK: &str = "DELETE FROM workrail.unindexed WHERE session = $1";
+pub(crate) const REMOVE: &str = "
+WITH terms AS (
+    DELETE FROM workrail.indexed_term i
+    USING (SELECT unnest(terms) AS term FROM workrail.session_summary WHERE session = $1) AS o
+    WHERE i.term = o.term AND i.session = $1
+), runs AS (DELETE FROM workrail.indexed_run WHERE session = $1)
+DELETE FROM workrail.session_summary WHERE session = $1";
+
+impl SessionIndex for PgStore {
+    fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
+        let version = i64::from(version);
+        let sql = "SELECT session, stamp, cursor, summary FROM workrail.session_summary WHERE version = $1";
+        let rows =
+            self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&version, Type::INT8)]));
+        let records = rows.unwrap_or_default().into_iter().filter_map(|row| record_of(&row));
+        records.filter(|record| is_present(record.session)).collect()
+    }
+
+    fn add_to_index(&self, version: u32, records: &[IndexRecord], _: IfAbsent) {
+        // One statement may write a row only once; the last record of a session wins.
+        let newest: BTreeMap<SessionId, &IndexRecord> =
+            records.iter().map(|record| (record.session, record)).collect();
+        if newest.is_empty() {
+            return;
+        }
+        // What could not be written costs time only.
+        let _ = self.within(Purpose::WritingLoosely, |transaction| add(transaction, version, newest));
+    }
+
+    fn ask_index(&self, version: u32, question: &IndexQuestion) -> Option<IndexAnswer> {
+        let answer = self.within(Purpose::Reading, |transaction| ask(transaction, version, question)).ok()?;
+        match answer {
+            Asked::Answer(answer) => Some(answer),
+            Asked::Newer => None,
+            Asked::Older => {
+                self.within(Purpose::WritingLoosely, |transaction| raise(transaction, version)).ok()?;
+                let again = self.within(Purpose::Reading, |transaction| ask(transaction, version, question));
+                if let Asked::Answer(answer) = again.ok()? { Some(answer) } else { None }
+            }
+        }
+    }
+}
+
+fn add(
+    transaction: &mut Transaction<'_>,
+    version: u32,
+    mut newest: BTreeMap<SessionId, &IndexRecord>,
+) -> Result<(), Failed> {
+    let version = i64::from(version);
+    let sessions: Vec<String> = newest.keys().map(ToString::to_string).collect();
+    let marked = transaction.query(TAKE_MARKS, &[(&sessions, Type::TEXT_ARRAY), (&version, Type::INT8)])?;
+    let marked: BTreeSet<SessionId> =
+        marked.iter().filter_map(|row| SessionId::parse(row.get(0)).ok()).collect();
+    let is_indexed = !marked.is_empty();
+    if is_indexed {
+        newest.retain(|session, _| marked.contains(session));
+    }
+    let sessions: Vec<String> = newest.keys().map(ToString::to_string).collect();
+    let stamps: Vec<Vec<u8>> = newest.values().map(|record| stamp_bytes(&record.stamp).to_vec()).collect();
+    let cursors: Vec<Vec<u8>> = newest.values().map(|record| cursor_bytes(&record.cursor)).collect();
+    let summaries: Vec<&[u8]> = newest.values().map(|record| &*record.summary).collect();
+    let record = [
+        (&version as _, Type::INT8),
+        (&sessions as _, Type::TEXT_ARRAY),
+        (&stamps as _, Type::BYTEA_ARRAY),
+        (&cursors as _, Type::BYTEA_ARRAY),
+        (&summaries as _, Type::BYTEA_ARRAY),
+    ];
+    if !is_indexed {
+        return transaction.query(ADD, &record).map(drop);
+    }
+    let keyed = newest.values().zip(&sessions);
+    let counts: Vec<i64> = newest.values().map(|record| record.keys.runs.len() as i64).collect();
+    let terms =
+        keyed.clone().flat_map(|(record, session)| record.keys.terms.iter().map(move |term| (session, term)));
+    let (term_sessions, terms): (Vec<&str>, Vec<i64>) =
+        terms.map(|(session, term)| (session.as_str(), term.cast_signed())).unzip();
+    let runs: Vec<_> = keyed
+        .flat_map(|(record, session)| {
+            (0_i64..).zip(&record.keys.runs).map(move |run| (session.as_str(), run))
+        })
+        .collect();
+    let run_sessions: Vec<&str> = runs.iter().map(|(session, _)| *session).collect();
+    let numbers: Vec<i64> = runs.iter().map(|(_, (number, _))| *number).collect();
+    let stages: Vec<i64> = runs.iter().map(|(_, (_, run))| i64::from(run.stage)).collect();
+    let activities: Vec<i64> = runs.iter().map(|(_, (_, run))| recency(run.activity)).collect();
+    let keys = [
+        (&counts as _, Type::INT8_ARRAY),
+        (&term_sessions as _, Type::TEXT_ARRAY),
+        (&terms as _, Type::INT8_ARRAY),
+        (&run_sessions as _, Type::TEXT_ARRAY),
+        (&numbers as _, Type::INT8_ARRAY),
+        (&stages as _, Type::INT8_ARRAY),
+        (&activities as _, Type::INT8_ARRAY),
+    ];
+    transaction.query(INDEX, &[&record[..], &keys[..]].concat()).map(drop)
+}
+
+/// What was never worked on comes last.
+fn recency(activity: Option<Activity>) -> i64 {
+    activity.map_or(-1, |activity| i64::try_from(activity.get()).unwrap_or(i64::MAX))
+}
+
+enum Asked {
+    Answer(IndexAnswer),
+    /// The index is of an older version, or there is none.
+    Older,
+    Newer,
+}
+
+fn ask(transaction: &mut Transaction<'_>, version: u32, question: &IndexQuestion) -> Result<Asked, Failed> {
+    let (own, is_counted) = (i64::from(version), question.count == Count::All);
+    let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
+    let Some(head) = head.first() else { return Ok(Asked::Older) };
+    match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {
+        None | Some(std::cmp::Ordering::Less) => return Ok(Asked::Older),
+        Some(std::cmp::Ordering::Greater) => return Ok(Asked::Newer),
+        Some(std::cmp::Ordering::Equal) => {}
+    }
+    let (sessions, runs) = (head.get::<_, i64>(1).unsigned_abs(), head.get::<_, i64>(2).unsigned_abs());
+    let mut wanted: BTreeSet<String> = question.sessions.iter().map(ToString::to_string).collect();
+    if !question.newest.is_empty() {
+        let stages: Vec<i64> = question.newest.iter().map(|(stage, _)| i64::from(*stage)).collect();
+        let most = question.newest.iter().map(|(_, most)| i64::try_from(*most).unwrap_or(i64::MAX));
+        let most: Vec<i64> = most.collect();
+        let rows = transaction.query(NEWEST, &[(&stages, Type::INT8_ARRAY), (&most, Type::INT8_ARRAY)])?;
+        wanted.extend(rows.iter().map(|row| row.get(0)));
+    }
+    if !question.terms.is_empty() {
+        wanted.extend(holding(transaction, &question.terms)?);
+    }
+    let wanted: Vec<String> = wanted.into_iter().collect();
+    let records = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;
+    let unindexed = transaction.query(UNINDEXED, &[])?;
+    Ok(Asked::Answer(IndexAnswer {
+        records: records.iter().filter_map(record_of).collect(),
+        unindexed: unindexed.iter().filter_map(|row| SessionId::parse(row.get(0)).ok()).collect(),
+        sessions,
+        runs,
+    }))
+}
+
+/// Sessions that hold any of the terms, as many as are looked at of each.
+fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<String>, Failed> {
+    let terms: Vec<i64> = terms.iter().map(|term| term.cast_signed()).collect();
+    let rows =
+        transaction.query(HOLDING, &[(&terms, Type::INT8_ARRAY), (&SESSIONS_PER_TERM_MAX, Type::INT8)])?;
+    let mut found: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    for row in &rows {
+        found.entry(row.get(0)).or_default().push(row.get(1));
+    }
+    let is_common = |sessions: &Vec<String>| sessions.len() as i64 >= SESSIONS_PER_TERM_MAX;
+    let common: Vec<i64> =
+        found.iter().filter(|(_, sessions)| is_common(sessions)).map(|(term, _)| *term).collect();
+    let is_narrow = found.values().any(|sessions| !is_common(sessions));
+    let mut sessions: Vec<String> = found.into_values().flatten().collect();
+    if common.len() > 1 && !is_narrow {
+        let rows = transaction
+            .query(HOLDING_MOST, &[(&common, Type::INT8_ARRAY), (&SESSIONS_PER_TERM_MAX, Type::INT8)])?;
+        sessions.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+    }
+    Ok(sessions)
+}
+
+fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), Failed> {
+    let raised = transaction.query_opt(RAISE, &[(&i64::from(version), Type::INT8)])?;
+    if raised.is_some() {
+        transaction.batch(CLEAR)?;
+        transaction.query(MARK_ALL, &[])?;
+    }
+    Ok(())
+}
+
+/// The four words of a stamp.
+fn stamp_bytes(stamp: &LogStamp) -> [u8; 32] {
+    let words = [stamp.bytes, stamp.file.file, stamp.file.changed_ns.cast_unsigned(), stamp.segments];
+    let mut bytes = [0; 32];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    bytes
+}
+
+fn stamp_of(bytes: &[u8]) -> Option<LogStamp> {
+    let ([a, b, c, d], []) = bytes.as_chunks::<8>() else { return None };
+    let file = FileStamp { file: u64::from_be_bytes(*b), changed_ns: i64::from_be_bytes(*c) };
+    Some(LogStamp { bytes: u64::from_be_bytes(*a), file, segments: u64::from_be_bytes(*d) })
+}
+
+fn record_of(row: &Row) -> Option<IndexRecord> {
+    let cursor: Cursor = serde_json::from_slice(row.get(2)).ok()?;
+    Some(IndexRecord {
+        session: SessionId::parse(row.get(0)).ok()?,
+        stamp: stamp_of(row.get(1))?,
+        cursor,
+        summary: row.get(3),
+        keys: IndexKeys::default(),
+    })
+}
