@@ -169,7 +169,7 @@ pub const NO_COLOR: EnvVar = EnvVar {
 pub const TZ: EnvVar =
     EnvVar { name: "TZ", what: "The time zone of times that are shown to people. Default: the machine's." };
 
-pub const ALL: [EnvVar; 30] = [
+pub const ALL: [EnvVar; 31] = [
     CONFIG,
     DATA_DIR,
     STORE,
