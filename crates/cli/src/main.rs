@@ -140,9 +140,9 @@ enum Command {
         /// What happened, as the host calls it.
         event: String,
     },
-    /// Serve the agents of a team over HTTP, on any machine, with a token for each
+    /// Serve the agents and the people of a team, on any machine, with a token for each
     #[command(
-        after_help = "Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
+        after_help = "Agents use URL/mcp, people open URL in a browser. Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
                             certificate (--tls-cert, --tls-key) or a proxy in front that ends TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
                             like on one database. GET /healthz and /readyz are for balancers, /metrics is for Prometheus.\n\n\
                             Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 0.0.0.0:443 \
