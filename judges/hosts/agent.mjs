@@ -98,7 +98,7 @@ function secondChat(shown) {
 const CHECKS = ['lists tools', 'starts', 'error leads on', 'continues', 'replays', 'resumes', 'sees text once'];
 
 /// The version of the host that is installed in a folder.
-function versionIn(folder) {
+export function versionIn(folder) {
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   return Object.values(dependencies)[0].match(/\d+\.\d+\.\d+/)[0];
 }

@@ -113,7 +113,9 @@ export function responses(method, path, body, response, play) {
         type: 'message', id: `msg_${calls}`, role: 'assistant', status: 'completed',
         content: [{ type: 'output_text', text: move.text, annotations: [] }],
       };
-  const usage = { input_tokens: 1, output_tokens: 1, total_tokens: 2, input_tokens_details: { cached_tokens: 0 }, output_tokens_details: { reasoning_tokens: 0 } };
+  // A move can say how full the history is, so that the host shortens it.
+  const tokens = move.tokens ?? 1;
+  const usage = { input_tokens: tokens, output_tokens: 1, total_tokens: tokens + 1, input_tokens_details: { cached_tokens: 0 }, output_tokens_details: { reasoning_tokens: 0 } };
   const whole = { id: `resp_${calls}`, object: 'response', status: 'completed', model: asked.model, output: [item], usage };
   return stream(response, [
     { type: 'response.created', response: { ...whole, status: 'in_progress', output: [] } },

@@ -362,26 +362,26 @@ pub(crate) enum AnyStaged<'a> {
     Database(Box<database::Staged<'a>>),
 }
 
+macro_rules! either_staged {
+    ($any:expr, $staged:ident => $call:expr) => {
+        match $any {
+            AnyStaged::Directory($staged) => $call,
+            AnyStaged::Database($staged) => $call,
+        }
+    };
+}
+
 impl StagedSession for AnyStaged<'_> {
     fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
-        match self {
-            Self::Directory(staged) => staged.content(attachment),
-            Self::Database(staged) => staged.content(attachment),
-        }
+        either_staged!(self, staged => staged.content(attachment))
     }
 
     fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
-        match self {
-            Self::Directory(staged) => staged.segment(segment),
-            Self::Database(staged) => staged.segment(segment),
-        }
+        either_staged!(self, staged => staged.segment(segment))
     }
 
     fn publish(self) -> Result<(), StoreError> {
-        match self {
-            Self::Directory(staged) => staged.publish(),
-            Self::Database(staged) => staged.publish(),
-        }
+        either_staged!(self, staged => staged.publish())
     }
 }
 

@@ -29,9 +29,6 @@ use crate::{flags, version};
 /// The engine over whichever store the settings name.
 pub(crate) type AnyEngine = Engine<AnyStore>;
 
-/// The engine over a data directory, for what only a directory can do.
-pub(crate) type LocalEngine = Engine<LocalStore<Disk>>;
-
 /// An engine and the store beneath it.
 #[derive(Debug)]
 pub(crate) struct Opened<S: Store> {
@@ -123,16 +120,6 @@ impl DirectoryOnly {
                 self.command, self.instead
             ))),
         }
-    }
-
-    /// The engine over the data directory, which is made when it does not exist.
-    pub(crate) fn open_with(
-        self,
-        current: &Current,
-        sources: Arc<dyn WorkflowSource>,
-    ) -> Result<LocalEngine, Failure> {
-        self.check(current)?;
-        Ok(opened(current, sources, open_directory(current)?).engine)
     }
 
     /// Refuses a command that opens directories by itself.

@@ -140,9 +140,17 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     assert_eq!(team.cluster.sql(&team.database, &holding), "0");
 
     machine.done(&["session", "delete", &other, "--yes"]);
+    let pieces = || -> u64 {
+        team.cluster.sql(&team.database, "SELECT count(*) FROM workrail.content").parse().unwrap()
+    };
+    let before = pieces();
     let dry = machine.done(&["store", "gc", "--dry-run", "--json"]).json();
     let cleaned = machine.done(&["store", "gc", "--json"]).json();
     assert_eq!(dry["freed"], cleaned["freed"], "{dry}");
+    let after = pieces();
+    assert!(after < before, "what only the deleted session had is gone: {before}, {after}, {cleaned}");
+    let again = machine.done(&["store", "gc", "--json"]).json();
+    assert_eq!(pieces(), after, "what is left is needed: {again}");
     let verified = machine.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");
     assert_eq!(verified["counts"]["sessions"], 1, "{verified}");

@@ -238,6 +238,7 @@ fn probes_need_no_token_and_numbers_do() {
         numbers.body
     );
     assert!(numbers.body.contains("workrail_refused_total{reason=\"token\"} 1"), "{}", numbers.body);
+    assert!(numbers.body.contains("\nworkrail_appends_total 0\n"), "{}", numbers.body);
     assert!(server.end("TERM").success(), "a stop is no failure");
 }
 
@@ -284,6 +285,12 @@ fn servers_share_tokens_and_runs_and_tenants_do_not() {
     let started = call(&first, secret(&made), "start_workflow", json!({ "workflowId": "wr.small_change" }));
     let label = reply_data(&started["result"])["run"]["label"].clone();
     let read = call(&second, secret(&made), "read_run", json!({ "run": label }));
+    let numbers = get(&first, "/metrics", &format!("Authorization: Bearer {}\r\n", secret(&made))).body;
+    for line in
+        ["workrail_appends_total 1", "workrail_conflicts_total 0", "workrail_pool_size{pool=\"writers\"} 8"]
+    {
+        assert!(numbers.lines().any(|own| own == line), "{line}: {numbers}");
+    }
     assert!(read["result"]["isError"] != true, "{read}");
     let list = stateless(1, "tools/list", json!({}));
     assert_eq!(ask(&foreign, secret(&made), &list).status, 401, "a token of another tenant");

@@ -6,6 +6,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::ToolReply;
 use workrail_testkit::postgres::{Cluster, ROLE};
 use workrail_testkit::team::{Team, advance, label_of, session_of, start};
 
@@ -113,10 +114,8 @@ fn commands_for_directories_are_refused_with_what_to_do_instead() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut refusals = String::new();
-    for arguments in
-        [&["store", "backup", "/nowhere"][..], &["store", "restore", "/nowhere"], &["console", "--no-open"]]
-    {
-        let refused = machine.run(arguments);
+    for arguments in [["store", "backup", "/nowhere"], ["store", "restore", "/nowhere"]] {
+        let refused = machine.run(&arguments);
         assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.out, refused.err);
         refusals.push_str(&refused.err);
     }
@@ -204,4 +203,93 @@ fn tokens_of_one_tenant_mean_nothing_in_another() {
     assert!(refused.is_error, "{}", refused.text);
     let second = advance(&mut here, &first, "the spout is cracked");
     assert_ne!(second.string("ackToken"), first.string("ackToken"));
+}
+
+/// G81: who worked on it is nobody's business who gets a redacted bundle.
+#[test]
+fn a_redacted_export_names_nobody() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let machine = team.machine();
+    let mut client = machine.client();
+    let session = session_of(&start(&machine, &mut client, GOAL));
+    client.close();
+    let events = |bundle: &[u8]| -> Vec<Value> {
+        let bundle: Value = serde_json::from_slice(bundle).unwrap();
+        bundle["session"]["events"].as_array().unwrap().clone()
+    };
+    let named =
+        events(&exported(&machine, &session)).iter().filter(|event| event.get("actor").is_some()).count();
+    assert_ne!(named, 0);
+    let path = machine.project().join("redacted.json");
+    let told = machine
+        .done(&["session", "export", &session, "-o", path.to_str().unwrap(), "--redact", "--json"])
+        .json();
+    assert_eq!(told["redaction"]["actorsRemoved"], named, "{told}");
+    assert!(events(&fs::read(&path).unwrap()).iter().all(|event| event.get("actor").is_none()));
+    let elsewhere = Home::new(PROGRAM);
+    elsewhere.done(&["session", "import", path.to_str().unwrap()]);
+    assert_eq!(elsewhere.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
+}
+
+/// G127: the index of a database leads to the runs, in the order, that reading everything leads to.
+#[test]
+fn a_database_finds_and_lists_what_a_directory_does() {
+    let Some(team) = Team::new(PROGRAM) else { return };
+    let directory = Home::new(PROGRAM);
+    let mut client = directory.client();
+    let things = ["teapot", "kettle", "samovar", "cup", "teapot and the kettle"];
+    let mut label = String::new();
+    for (number, thing) in (0..10).zip(things.iter().cycle()) {
+        let first = start(&directory, &mut client, &format!("mend the {thing}"));
+        let mut reply = first;
+        for step in 0..number % 4 {
+            reply = advance(
+                &mut client,
+                &reply,
+                &format!("the spout of number {number} is cracked, part {step}"),
+            );
+        }
+        label = label_of(&reply);
+    }
+    let (data, address) = (directory.data().to_str().unwrap().to_owned(), team.address());
+    directory.done(&["store", "copy", &data, &address, "--with-keys"]);
+    let database = directory.with("WORKRAIL_STORE", &address);
+    let mut there = database.client();
+    let queries = [
+        json!({}),
+        json!({ "query": "teapot" }),
+        json!({ "query": "the kettle of number 7" }),
+        json!({ "query": "cracked spouts" }),
+        json!({ "query": "nothing like it" }),
+        json!({ "query": label }),
+        json!({ "run": label }),
+        json!({ "run": "amber-falcon" }),
+        json!({ "gitBranch": "main" }),
+    ];
+    // A step that is shown comes with a fresh ack, so texts differ.
+    let found = |reply: &ToolReply| {
+        let candidates = reply.structured["candidates"].as_array().cloned().unwrap_or_default();
+        let members = ["label", "reason", "status", "stepTitle", "goal", "snippet", "nextCall"];
+        let shown = candidates.iter().map(|candidate| members.map(|member| candidate[member].clone()));
+        let about =
+            ["searchedRuns", "unhealthySessions", "code"].map(|member| reply.structured[member].clone());
+        (shown.collect::<Vec<_>>(), about)
+    };
+    for query in queries {
+        let here = client.call("resume_session", query.clone());
+        let there = there.call("resume_session", query.clone());
+        assert_eq!(found(&here), found(&there), "{query}");
+    }
+    for arguments in [
+        &["session", "list", "--json"][..],
+        &["session", "list", "--json", "--limit", "3"],
+        &["status", "--json"],
+    ] {
+        let [here, there] = [&directory, &database].map(|home| home.done(arguments).json());
+        assert_eq!(here, there, "{arguments:?}");
+    }
+    for named in [label.clone(), label[..label.len() - 1].to_owned()] {
+        let [here, there] = [&directory, &database].map(|home| home.done(&["show", &named]).out);
+        assert_eq!(here, there, "{named}");
+    }
 }

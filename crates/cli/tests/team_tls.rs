@@ -165,3 +165,55 @@ fn the_database_is_reached_encrypted_when_its_certificate_is_good() {
     }
     insta::assert_snapshot!(said.concat());
 }
+
+/// Set up, tried by `doctor`, and taken out again; the token is in no file.
+#[test]
+fn a_client_is_set_up_for_a_teams_server_and_doctor_asks_it() {
+    let (home, authority) = (home(), Authority::new("ours"));
+    let files = Files::of(&authority.sign("localhost"));
+    let roots = files.folder.path().join("roots.pem");
+    fs::write(&roots, authority.pem()).unwrap();
+    let server = serve(&home, &files);
+    let made = home.done(&["team", "token", "create", "ci", "--role", "agent", "--json"]).json();
+    let token = made["token"].as_str().unwrap();
+    let url = format!("https://localhost:{}", server.address.rsplit_once(':').unwrap().1);
+    let developer = self::home().with("SSL_CERT_FILE", &roots);
+    let before = r#"{ "theme": "dark" }"#;
+    let file = developer.home().join(".claude.json");
+    developer.write(&file, before);
+    let install = ["install", "--client", "claude-code", "--remote", &url];
+    let shown = developer.done(&install).out;
+    let written = fs::read_to_string(&file).unwrap();
+    developer.done(&install);
+    assert_eq!(fs::read_to_string(&file).unwrap(), written, "a second time changes nothing");
+    insta::assert_snapshot!("entry", written.replace(&url, "[url]"));
+    let settings = fs::read_to_string(developer.home().join(".claude/settings.json")).unwrap();
+    assert!(!settings.contains("workrail hook"), "hooks need the store on this machine: {settings}");
+    assert!(shown.contains("WORKRAIL_TOKEN"), "{shown}");
+    let findings = |home: &Home| {
+        let looked = home.run(&["doctor", "--json"]).json();
+        let all = looked["findings"].as_array().unwrap().clone();
+        let told = all.iter().filter(|own| own["what"].as_str().is_some_and(|what| what.starts_with(&url)));
+        let lines: Vec<String> = told
+            .map(|own| {
+                format!(
+                    "{} {}",
+                    own["level"].as_str().unwrap(),
+                    own["what"].as_str().unwrap().replace(&url, "[url]")
+                )
+            })
+            .collect();
+        lines.join("\n")
+    };
+    let with_token = developer.with("WORKRAIL_TOKEN", token);
+    let mut said = vec![findings(&developer), findings(&with_token)];
+    home.done(&["team", "token", "revoke", made["id"].as_str().unwrap()]);
+    said.push(findings(&with_token));
+    said.push(findings(&developer.without("SSL_CERT_FILE")));
+    server.end("TERM");
+    let version = env!("CARGO_PKG_VERSION");
+    let said = said.join("\n").replace(version, "[version]");
+    insta::assert_snapshot!("asked_by_doctor", said);
+    developer.done(&["uninstall", "--client", "claude-code"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), before, "the bytes from before");
+}

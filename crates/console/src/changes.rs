@@ -75,31 +75,31 @@ pub(crate) const PLANNED: &str = "planned";
 /// Carries out a form whose token was checked.
 pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
-    let administration = &console.administration;
+    let administration = || console.administration();
     let done = match change {
         Change::Set => {
             let (key, value) = chosen_setting(form)?;
-            if said(administration.needs_passkey(key, value))? {
+            if said(administration()?.needs_passkey(key, value))? {
                 let signed = passkeys::signed(console, form)?.ok_or_else(|| {
                     refused("This weakens a protection, so a passkey must agree to it. Nothing was changed.")
                 })?;
                 console.use_cases.agree_to_setting(key, value, &signed)?;
-                said(administration.change_agreed(key, value))?;
+                said(administration()?.change_agreed(key, value))?;
             } else {
-                said(administration.change(key, value))?;
+                said(administration()?.change(key, value))?;
             }
             Done::Changed
         }
         Change::AddSource => {
-            said(administration.add_source(&new_source(form)?))?;
+            said(administration()?.add_source(&new_source(form)?))?;
             Done::SourceAdded
         }
         Change::RemoveSource => {
-            said(administration.remove_source(text("source")))?;
+            said(administration()?.remove_source(text("source")))?;
             Done::SourceRemoved
         }
         Change::SyncSource => {
-            said(administration.sync_source(text("source")))?;
+            said(administration()?.sync_source(text("source")))?;
             Done::Fetched
         }
         Change::CleanUp => {
@@ -136,7 +136,7 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
         Change::Copy(id) => {
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
-            said(administration.write_workflow(&copy, &bytes))?;
+            said(administration()?.write_workflow(&copy, &bytes))?;
             // The copy is made to be changed.
             let editor = console.use_cases.file_of_workflow(&copy).map(|file| Target::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());

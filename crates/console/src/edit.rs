@@ -9,6 +9,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorCode;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 
+use crate::administration::Administration;
 use crate::state::Console;
 use crate::target::Query;
 use crate::use_cases::{Answer, refusal};
@@ -131,12 +132,11 @@ fn own_line_ends(sent: &str, file: &str) -> String {
 
 /// Carries out what a button of the form asks for.
 pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
+    let administration = console.administration()?;
     let mut editor = typed(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {
         EditAction::Validate => EditResult::Nothing,
-        EditAction::Test => {
-            EditResult::Tested(console.administration.try_workflow(key, editor.text.as_bytes()))
-        }
+        EditAction::Test => EditResult::Tested(administration.try_workflow(key, editor.text.as_bytes())),
         EditAction::Review => EditResult::Review(review(console, &editor)),
         EditAction::Rebase => {
             editor.seen = editor.file.digest;
@@ -146,7 +146,7 @@ pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<
         EditAction::Save if form.get("reviewed") != Some(editor.digest().to_string().as_str()) => {
             EditResult::Review(review(console, &editor))
         }
-        EditAction::Save => save(console, key, &editor),
+        EditAction::Save => save(console, administration, key, &editor),
     };
     Ok(editor)
 }
@@ -177,11 +177,11 @@ fn review(console: &Console, editor: &Editor) -> Review {
     }
 }
 
-fn save(console: &Console, key: Sha256, editor: &Editor) -> EditResult {
+fn save(console: &Console, administration: &dyn Administration, key: Sha256, editor: &Editor) -> EditResult {
     if !editor.is_current() || hindrance(console, editor).is_some() {
         return EditResult::Review(review(console, editor));
     }
-    match console.administration.save_workflow(key, editor.seen, editor.text.as_bytes()) {
+    match administration.save_workflow(key, editor.seen, editor.text.as_bytes()) {
         Ok(()) => EditResult::Saved,
         Err(message) => EditResult::NotSaved(Hindrance::new(message, "Your text is still here.")),
     }

@@ -83,7 +83,7 @@ pub(crate) fn manage(
         SessionAction::Delete => {
             hold(console, session).map(|ticket| Managed { done: Done::Held, held: Some(ticket) })
         }
-        SessionAction::Undo if console.held.undo(session) => Ok(done(Done::Undone)),
+        SessionAction::Undo if console.held().undo(session) => Ok(done(Done::Undone)),
         SessionAction::Undo => Err(refused(
             "Too late: there is no deletion of this session that could be undone.",
             "If it is still listed, it is still there.",
@@ -91,7 +91,7 @@ pub(crate) fn manage(
         SessionAction::DeleteNow => {
             delete(console, session, form)?;
             // A timer that still runs finds nothing to do.
-            console.held.undo(session);
+            console.held().undo(session);
             Ok(done(Done::Deleted))
         }
     }
@@ -99,6 +99,12 @@ pub(crate) fn manage(
 
 /// Takes note of what is to be deleted as it is now; what is written from here on keeps the session.
 fn hold(console: &Console, session: SessionId) -> Answer<u64> {
+    if console.is_of_team() {
+        return Err(refused(
+            "A team's console deletes at once, with a typed confirmation.",
+            "Open the page of the session and choose \"Delete at once\".",
+        ));
+    }
     let seen = console.use_cases.overview(session)?;
     if seen.is_kept {
         return Err(refused(
@@ -106,14 +112,14 @@ fn hold(console: &Console, session: SessionId) -> Answer<u64> {
             "Choose \"Stop keeping\" on its page first.",
         ));
     }
-    Ok(console.held.hold(seen))
+    Ok(console.held().hold(seen))
 }
 
 /// Deletes what was held, once its time is over. A session that was written to since then stays.
 pub(crate) fn delete_held(console: &Console, session: SessionId, ticket: u64) {
-    let Some(seen) = console.held.due(session, ticket) else { return };
+    let Some(seen) = console.held().due(session, ticket) else { return };
     let refused = console.use_cases.delete(&seen).err().map(|error| error.message.clone());
-    console.held.ended(session, ticket, refused);
+    console.held().ended(session, ticket, refused);
 }
 
 /// As at the terminal: the session's id or a run's label is typed, and nothing was written since it was shown.

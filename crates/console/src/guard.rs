@@ -1,9 +1,11 @@
-//! Who is answered: a browser of the user who started the console, sent by one of the console's own pages (G94).
+//! Who is answered: a browser of the user who started the console (G94) or of a member of the team who logged in (G125),
+//! sent by one of the console's own pages.
 //!
 //! Every user of a machine reaches its loopback ports, and any page in a browser can send requests to them. So a
 //! request must name this listener as its `Host`; it must not come from a foreign page, by `Origin` and
 //! `Sec-Fetch-Site`; it must carry the cookie that only the printed one-time code gives; and a form must carry a token
-//! that is in no cookie. Ports of one host share their cookies, so the cookie's name holds the port.
+//! that is in no cookie. Ports of one host share their cookies, so the cookie's name holds the port. A team's console has a
+//! public name in place of the ports, and a login in place of the code.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -11,9 +13,14 @@ use std::sync::{Mutex, PoisonError};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::{ListenerNames, SentHeader};
+use workrail_model::public_url::Scheme;
 
 /// The one page that is shown to a browser without the cookie, because it gives the cookie.
 pub(crate) const OPEN_PATH: &str = "/open";
+/// The page of a team's console that takes a token.
+pub(crate) const LOGIN_PATH: &str = "/login";
+/// What pages look like is no secret, and the page that takes a token needs it.
+pub(crate) const ASSETS: &str = "/assets/";
 
 /// The three secrets of one console. They are drawn when it starts and are nowhere on the disk.
 #[derive(Debug)]
@@ -26,16 +33,51 @@ pub struct Secrets {
     pub form_token: HttpSecret,
 }
 
+/// Where the console of a team is.
+#[derive(Clone, Debug)]
+pub struct TeamSite {
+    /// What a request may name, and come from.
+    pub names: ListenerNames,
+    /// What browsers call it.
+    pub origin: String,
+    pub scheme: Scheme,
+    /// For the names of cookies where ports share them.
+    pub port: u16,
+}
+
 #[derive(Debug)]
 pub(crate) struct Guard {
     names: ListenerNames,
-    origin: String,
+    scheme: Scheme,
     cookie_name: String,
     theme_cookie_name: String,
-    cookie: HttpSecret,
-    form_token: HttpSecret,
-    code: Mutex<HttpSecret>,
+    entry: Entry,
 }
+
+/// How somebody shows that they may come in.
+#[derive(Debug)]
+enum Entry {
+    /// As the user who started the console, with the code that it printed.
+    Code { cookie: HttpSecret, code: Mutex<HttpSecret> },
+    /// As a member of a team, with a token.
+    Login,
+}
+
+/// What the headers of a request say about who sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// Anybody: they get what is open to all.
+    Everybody,
+    /// The user who started the console.
+    User,
+    /// Somebody with one of these cookies; whose they are, the store says.
+    Cookies(Vec<String>),
+}
+
+/// A browser sends one; more were set by somebody else.
+const COOKIES_MAX: usize = 3;
+/// As long as a login lasts.
+const LOGIN_SECONDS: u32 = 12 * 60 * 60;
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,66 +119,95 @@ impl Refusal {
 }
 
 impl Guard {
-    pub(crate) fn new(bound: SocketAddr, secrets: Secrets) -> Self {
-        let Secrets { code, cookie, form_token } = secrets;
+    pub(crate) fn new(bound: SocketAddr, code: HttpSecret, cookie: HttpSecret) -> Self {
         Self {
             names: ListenerNames::of(bound),
-            origin: origin_of(bound.port()),
+            scheme: Scheme::Http,
             cookie_name: format!("workrail-console-{}", bound.port()),
             theme_cookie_name: format!("workrail-theme-{}", bound.port()),
-            cookie,
-            form_token,
-            code: Mutex::new(code),
+            entry: Entry::Code { cookie, code: Mutex::new(code) },
         }
     }
 
-    /// The origin that passkeys are used under, as browsers write it.
-    pub(crate) fn origin(&self) -> &str {
-        &self.origin
-    }
-
-    pub(crate) fn form_token(&self) -> &str {
-        self.form_token.reveal()
+    pub(crate) fn of_team(site: TeamSite) -> Self {
+        let TeamSite { names, scheme, port, .. } = site;
+        let (cookie_name, theme_cookie_name) = match scheme {
+            // Browsers take such a name from this very host only, and encrypted.
+            Scheme::Https => ("__Host-workrail-login".to_owned(), "__Host-workrail-theme".to_owned()),
+            Scheme::Http => (format!("workrail-login-{port}"), format!("workrail-theme-{port}")),
+        };
+        Self { names, scheme, cookie_name, theme_cookie_name, entry: Entry::Login }
     }
 
     /// Whole values are compared; a header that is repeated is not the one that is wanted.
-    pub(crate) fn admit(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn admit(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Admission, Refusal> {
         let host = sent(headers, header::HOST).once().filter(|host| self.names.has_host(host));
         let host = host.ok_or(Refusal::Host)?;
         if uri.authority().is_some_and(|authority| !authority.as_str().eq_ignore_ascii_case(host)) {
             return Err(Refusal::Host);
         }
-        let is_opening = *method == Method::GET && uri.path() == OPEN_PATH;
+        let is_get = *method == Method::GET;
+        let is_opening = is_get && matches!(self.entry, Entry::Code { .. }) && uri.path() == OPEN_PATH;
+        let is_login = matches!(self.entry, Entry::Login) && uri.path() == LOGIN_PATH;
         match sent(headers, HeaderName::from_static("sec-fetch-site")) {
             SentHeader::Absent | SentHeader::Once("same-origin" | "none") => {}
             // A file that redirects here, or a page of another local port: the code is what counts.
             SentHeader::Once("cross-site" | "same-site") if is_opening => {}
+            // A link to the form that asks for a token, which shows nothing else.
+            SentHeader::Once("cross-site" | "same-site") if is_login && is_get => {}
             SentHeader::Once(_) | SentHeader::Unusable => return Err(Refusal::CrossSite),
         }
         match sent(headers, header::ORIGIN) {
-            SentHeader::Once(origin) if origin.eq_ignore_ascii_case(&format!("http://{host}")) => {}
+            SentHeader::Once(origin) if self.is_own(origin, host) => {}
             // Browsers send the origin with every form that is posted.
-            SentHeader::Absent if *method == Method::GET || *method == Method::HEAD => {}
+            SentHeader::Absent if is_get || *method == Method::HEAD => {}
             SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => return Err(Refusal::Origin),
         }
-        if is_opening || self.has_cookie(headers) { Ok(()) } else { Err(Refusal::NoCookie) }
+        let is_for_all = matches!(self.entry, Entry::Login) && is_get && uri.path().starts_with(ASSETS);
+        if is_opening || is_login || is_for_all {
+            return Ok(Admission::Everybody);
+        }
+        match &self.entry {
+            Entry::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
+            Entry::Login => {
+                let sent: Vec<String> =
+                    cookies(headers, &self.cookie_name).take(COOKIES_MAX).map(str::to_owned).collect();
+                if sent.is_empty() { Err(Refusal::NoCookie) } else { Ok(Admission::Cookies(sent)) }
+            }
+            Entry::Code { .. } => Err(Refusal::NoCookie),
+        }
+    }
+
+    /// Whether a page of ours sent it. Locally the page's own name counts: a cookie of one is not sent to the other.
+    fn is_own(&self, origin: &str, host: &str) -> bool {
+        match self.entry {
+            Entry::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
+            Entry::Login => self.names.has_origin(origin),
+        }
+    }
+
+    /// Whether browsers come in with a token.
+    pub(crate) fn asks_for_login(&self) -> bool {
+        matches!(self.entry, Entry::Login)
     }
 
     pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        // A page of another local port can add a cookie of this name, but not take the right one away.
-        cookies(headers, &self.cookie_name).any(|sent| self.cookie.is(sent))
-    }
-
-    pub(crate) fn check_form(&self, token: Option<&str>) -> Result<(), Refusal> {
-        match token {
-            Some(token) if self.form_token.is(token) => Ok(()),
-            Some(_) | None => Err(Refusal::FormToken),
+        match &self.entry {
+            // A page of another local port can add a cookie of this name, but not take the right one away.
+            Entry::Code { cookie, .. } => cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent)),
+            Entry::Login => false,
         }
     }
 
     /// Uses the code up: `fresh` takes its place.
     pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Refusal> {
-        let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entry::Code { code, .. } = &self.entry else { return Err(Refusal::Code) };
+        let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.is(sent) {
             return Err(Refusal::Code);
         }
@@ -146,8 +217,28 @@ impl Guard {
 
     /// The header that lets a browser in until it is closed.
     pub(crate) fn set_cookie(&self) -> Option<HeaderValue> {
-        let (name, secret) = (&self.cookie_name, self.cookie.reveal());
-        HeaderValue::from_str(&format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict")).ok()
+        let Entry::Code { cookie, .. } = &self.entry else { return None };
+        self.cookie(&self.cookie_name, cookie.reveal(), None)
+    }
+
+    /// The header that logs a browser in.
+    pub(crate) fn set_login(&self, login: &str) -> Option<HeaderValue> {
+        self.cookie(&self.cookie_name, login, Some(LOGIN_SECONDS))
+    }
+
+    /// The header that logs a browser out.
+    pub(crate) fn clear_login(&self) -> Option<HeaderValue> {
+        self.cookie(&self.cookie_name, "", Some(0))
+    }
+
+    fn cookie(&self, name: &str, value: &str, seconds: Option<u32>) -> Option<HeaderValue> {
+        let secure = match self.scheme {
+            Scheme::Https => "; Secure",
+            Scheme::Http => "",
+        };
+        let lasts = seconds.map(|seconds| format!("; Max-Age={seconds}")).unwrap_or_default();
+        let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{lasts}");
+        HeaderValue::from_str(&cookie).ok()
     }
 
     pub(crate) fn theme(&self, headers: &HeaderMap) -> Theme {
@@ -155,9 +246,7 @@ impl Guard {
     }
 
     pub(crate) fn set_theme(&self, theme: Theme) -> Option<HeaderValue> {
-        let (name, theme) = (&self.theme_cookie_name, theme.as_str());
-        let cookie = format!("{name}={theme}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000");
-        HeaderValue::from_str(&cookie).ok()
+        self.cookie(&self.theme_cookie_name, theme.as_str(), Some(31_536_000))
     }
 }
 
@@ -213,8 +302,8 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// Browsers leave the usual port out.
-fn origin_of(port: u16) -> String {
+/// What browsers call the console of a port. They leave the usual port out.
+pub(crate) fn origin_of(port: u16) -> String {
     match port {
         80 => "http://localhost".to_owned(),
         port => format!("http://localhost:{port}"),
@@ -238,16 +327,25 @@ mod tests {
     const OWN: &str = "http://localhost:4000";
 
     fn guard() -> Guard {
-        let [code, cookie, form_token] = [1, 2, 3].map(|n| HttpSecret::new([n; 32]));
-        Guard::new("127.0.0.1:4000".parse().unwrap(), Secrets { code, cookie, form_token })
+        let [code, cookie] = [1, 2].map(|n| HttpSecret::new([n; 32]));
+        Guard::new("127.0.0.1:4000".parse().unwrap(), code, cookie)
     }
 
     fn admit(method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+        admission(&guard(), method, uri, headers).map(drop)
+    }
+
+    fn admission(
+        guard: &Guard,
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Admission, Refusal> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
-        guard().admit(&method, &uri.parse().unwrap(), &map)
+        guard.admit(&method, &uri.parse().unwrap(), &map)
     }
 
     fn right_cookie() -> String {
@@ -315,16 +413,47 @@ mod tests {
         assert_eq!(guard.take_code(fresh.reveal(), code), Ok(()), "the next one is valid");
     }
 
+    /// G125
     #[test]
-    fn the_token_of_forms_is_neither_the_cookie_nor_the_code() {
-        let guard = guard();
-        assert_eq!(guard.check_form(Some(HttpSecret::new([3; 32]).reveal())), Ok(()));
-        for other in [None, Some("")] {
-            assert_eq!(guard.check_form(other), Err(Refusal::FormToken));
+    fn the_console_of_a_team_has_one_name_and_asks_whose_cookie_it_is() {
+        let names = ListenerNames {
+            hosts: vec!["w.example".to_owned(), "w.example:443".to_owned()],
+            origins: vec!["https://w.example".to_owned()],
+        };
+        let origin = "https://w.example".to_owned();
+        let guard = Guard::of_team(TeamSite { names, origin, scheme: Scheme::Https, port: 443 });
+        let host = ("host", "w.example");
+        let cookie = ("cookie", "__Host-workrail-login=abc");
+        let own = ("origin", "https://w.example");
+        let known = || Ok(Admission::Cookies(vec!["abc".to_owned()]));
+        let table = [
+            (Method::GET, "/", vec![host, cookie], known()),
+            (Method::GET, "/", vec![("host", "w.example:443"), cookie], known()),
+            (Method::POST, "/run/x/approve", vec![host, cookie, own], known()),
+            (Method::GET, "/", vec![host], Err(Refusal::NoCookie)),
+            (Method::GET, "/", vec![("host", "localhost"), cookie], Err(Refusal::Host)),
+            (Method::POST, "/", vec![host, cookie], Err(Refusal::Origin)),
+            (Method::POST, "/", vec![host, cookie, ("origin", "http://w.example")], Err(Refusal::Origin)),
+            (Method::POST, "/login", vec![host, ("origin", "https://e.example")], Err(Refusal::Origin)),
+            (Method::GET, "/", vec![host, cookie, ("sec-fetch-site", "cross-site")], Err(Refusal::CrossSite)),
+            (Method::GET, "/login", vec![host, ("sec-fetch-site", "cross-site")], Ok(Admission::Everybody)),
+            (Method::POST, "/login", vec![host, own], Ok(Admission::Everybody)),
+            (Method::GET, "/assets/console.css", vec![host], Ok(Admission::Everybody)),
+            (Method::POST, "/assets/console.css", vec![host, own], Err(Refusal::NoCookie)),
+            (Method::GET, "/open", vec![host], Err(Refusal::NoCookie)),
+            (Method::GET, "/", vec![host, ("cookie", "workrail-login-443=abc")], Err(Refusal::NoCookie)),
+        ];
+        for (method, path, headers, expected) in table {
+            assert_eq!(
+                admission(&guard, method.clone(), path, &headers),
+                expected,
+                "{method} {path} {headers:?}"
+            );
         }
-        for other in [1, 2] {
-            let secret = HttpSecret::new([other; 32]);
-            assert_eq!(guard.check_form(Some(secret.reveal())), Err(Refusal::FormToken));
-        }
+        let set = guard.set_login("abc").unwrap();
+        assert_eq!(
+            set.to_str().unwrap(),
+            "__Host-workrail-login=abc; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200"
+        );
     }
 }

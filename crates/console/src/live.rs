@@ -23,7 +23,7 @@ use workrail_model::text::clean;
 use crate::pages::{self, Page, section, seen};
 use crate::state::Console;
 use crate::target::Target;
-use crate::use_cases::Answer;
+use crate::use_cases::{Answer, UseCases};
 
 /// How often the store is looked at while a page is open.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -47,22 +47,22 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Starts watching; must be called inside the runtime.
-    pub(crate) fn watch(console: &Arc<Console>, ending: Ending) -> Self {
+    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: Ending) -> Self {
         let changes =
             Self { looks: watch::channel(0).0, opened: Arc::default(), streams: Arc::default(), ending };
-        tokio::spawn(changes.clone().run(Arc::clone(console)));
+        tokio::spawn(changes.clone().run(watched));
         changes
     }
 
-    async fn run(mut self, console: Arc<Console>) {
+    async fn run(mut self, watched: Arc<dyn UseCases>) {
         let mut ending = self.ending.clone();
         tokio::select! {
-            () = self.look(console) => {}
+            () = self.look(watched) => {}
             _ = ending.changed() => {}
         }
     }
 
-    async fn look(&mut self, console: Arc<Console>) {
+    async fn look(&mut self, watched: Arc<dyn UseCases>) {
         let mut mark = None;
         let mut quiet: u32 = 0;
         loop {
@@ -70,7 +70,7 @@ impl Changes {
                 self.opened.notified().await;
             }
             sleep(LOOK_EVERY).await;
-            let use_cases = Arc::clone(&console.use_cases);
+            let use_cases = Arc::clone(&watched);
             let now = spawn_blocking(move || use_cases.change_mark()).await.unwrap_or_default();
             quiet = quiet.saturating_add(1);
             if now.is_none() || now != mark {
@@ -105,7 +105,15 @@ impl Changes {
                 looks.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
                 let shown = target.clone();
-                let rendered = spawn_blocking(move || pages::render(&console, &shown)).await;
+                // A page can be open for longer than its visitor may look at it.
+                let rendered = spawn_blocking(move || {
+                    console.is_still_let_in().then(|| pages::render(&console, &shown))
+                });
+                let rendered = match rendered.await {
+                    Ok(None) => return,
+                    Ok(Some(rendered)) => Ok(rendered),
+                    Err(panicked) => Err(panicked),
+                };
                 let Some(page) = rendered.ok().and_then(still_there) else {
                     // It cannot be rendered now: the next look may.
                     if !wait(&mut looks, &sender, &mut ending, between).await {

@@ -1,11 +1,8 @@
-//! Passkeys in the console: challenges that are used once, and what a browser sends back for them (G97, G98).
+//! Passkeys in the console: challenges, and what a browser sends back for them (G97, G98).
 //!
 //! A form that a passkey signs is sent twice. First to `/passkeys/...`, which answers with the challenge of exactly that form;
-//! then, with what the authenticator returned, to where it leads. Nothing is kept in between but which numbers were drawn.
-
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+//! then, with what the authenticator returned, to where it leads. Nothing is kept in between, so that another server of the
+//! same store can take the second one.
 
 use serde_json::{Value, json};
 use workrail_engine::passkeys::{Asking, Challenge, KeyToEnrol, Registration, SignedAct};
@@ -14,7 +11,7 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::{
-    Assertion, Binary, CredentialId, KeyName, Nonce, OriginText, RELYING_PARTY, SignedChallenge,
+    Assertion, Binary, CredentialId, KeyName, Nonce, OriginText, SignedChallenge, relying_party,
 };
 
 use crate::changes::{chosen_mode, chosen_setting};
@@ -22,11 +19,6 @@ use crate::forms::{Action, answers, reason, shown};
 use crate::state::Console;
 use crate::target::Query;
 use crate::use_cases::{Answer, refusal};
-
-/// How long a user may take to find their key.
-const NONCE_LASTS: Duration = Duration::from_secs(600);
-/// Challenges that wait at once; the oldest goes first.
-const NONCES_MAX: usize = 256;
 
 /// What a passkey is asked to sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,34 +46,10 @@ impl Signing {
     }
 }
 
-/// The numbers that were drawn and not used yet.
-#[derive(Debug, Default)]
-pub(crate) struct Nonces(Mutex<BTreeMap<Nonce, Instant>>);
-
-impl Nonces {
-    fn add(&self, nonce: Nonce, now: Instant) {
-        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        drawn.retain(|_, at| now.duration_since(*at) < NONCE_LASTS);
-        while drawn.len() >= NONCES_MAX {
-            let oldest = drawn.iter().min_by_key(|(_, at)| **at).map(|(nonce, _)| nonce.clone());
-            let Some(oldest) = oldest else { break };
-            drawn.remove(&oldest);
-        }
-        drawn.insert(nonce, now);
-    }
-
-    /// Whether the number was drawn here lately and not used since. It is used up by this.
-    fn take(&self, nonce: &Nonce, now: Instant) -> bool {
-        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        drawn.remove(nonce).is_some_and(|at| now.duration_since(at) < NONCE_LASTS)
-    }
-}
-
 /// The challenge for a form, as the script reads it.
 pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> Answer<Value> {
-    let nonce = console.environment.secret().and_then(|secret| Nonce::parse(secret.reveal()).ok());
-    let nonce = nonce.ok_or_else(|| refused("The system gave no randomness. Nothing was recorded."))?;
-    let asking = Asking { origin: console.guard.origin(), nonce: &nonce };
+    let nonce = console.use_cases.draw_nonce()?;
+    let asking = Asking { origin: console.origin(), nonce: &nonce };
     let use_cases = &console.use_cases;
     let answer = match signing {
         Signing::Run(run, action) => told(&use_cases.challenge_for_run(
@@ -92,7 +60,7 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
         )?),
         Signing::NewKey => {
             let keys = use_cases.passkeys()?.map_err(|damage| refused(&damage.to_string()))?;
-            let known = keys.enrolled().map(|own| own.credential.clone()).collect();
+            let known = keys.enrolled_by(console.passkey_owner()).map(|own| own.credential.clone()).collect();
             told(&Challenge { challenge: use_cases.challenge_for_new_key(asking), credentials: known })
         }
         Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, asking)? {
@@ -109,10 +77,9 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
         }
         Signing::Remove => told(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
     };
-    console.nonces.add(nonce.clone(), Instant::now());
     let mut answer = answer;
     answer["nonce"] = json!(nonce);
-    answer["party"] = json!(RELYING_PARTY);
+    answer["party"] = json!(relying_party(console.origin()));
     Ok(answer)
 }
 
@@ -137,10 +104,10 @@ fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> Answer<Signe
 /// What an authenticator signed for this form; `None` for a form that no passkey signed.
 pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedChallenge>> {
     let Some(signature) = form.get("passkey.signature") else { return Ok(None) };
-    let nonce = used(console, form, "passkey.nonce")?;
+    let nonce = drawn(console, form, "passkey.nonce")?;
     let unreadable = |_| refused("What the passkey returned cannot be read. Nothing was recorded.");
     let text = |name: &str| form.get(name).unwrap_or_default();
-    let origin = OriginText::new(console.guard.origin());
+    let origin = OriginText::new(console.origin());
     Ok(Some(SignedChallenge {
         assertion: Assertion {
             credential_id: CredentialId::parse(text("passkey.credential")).map_err(unreadable)?,
@@ -153,18 +120,21 @@ pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedCha
     }))
 }
 
-/// A number of a form that was drawn here; it cannot be used again.
-fn used(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
+/// A number of a form that a server of this store drew. Nothing that is signed with it is accepted twice.
+fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
     let nonce = form.get(name).and_then(|text| Nonce::parse(text).ok());
-    nonce.filter(|nonce| console.nonces.take(nonce, Instant::now())).ok_or_else(|| {
-        refused("This was signed before, too long ago, or for another console. Nothing was recorded.")
-    })
+    let other = || refused("This was signed too long ago, or for another console. Nothing was recorded.");
+    let nonce = nonce.ok_or_else(other)?;
+    match console.use_cases.drew_nonce(&nonce)? {
+        true => Ok(nonce),
+        false => Err(other()),
+    }
 }
 
 /// Enrols what the browser made, with the word of an enrolled key where there is one.
 pub(crate) fn enrol(console: &Console, form: &Query) -> Answer<()> {
     let wanted = to_enrol(console, form)?;
-    used(console, form, "new.nonce")?;
+    drawn(console, form, "new.nonce")?;
     let agreed = signed(console, form)?;
     console.use_cases.enrol(&wanted, agreed.as_ref())
 }
@@ -187,7 +157,7 @@ fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
         authenticator_data: authenticator_data.bytes(),
         client_data_json: client_data.bytes(),
     };
-    let asking = Asking { origin: console.guard.origin(), nonce: &nonce };
+    let asking = Asking { origin: console.origin(), nonce: &nonce };
     let key = console.use_cases.new_key(registration, asking)?;
     let name = text("name").trim();
     if name.is_empty() {
@@ -206,36 +176,4 @@ fn credential(form: &Query) -> Answer<CredentialId> {
 
 fn refused(message: &str) -> Box<ErrorEnvelope> {
     refusal(ErrorCode::ValidationError, message, "Go back, load the page again and try it again.")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn nonce(byte: u8) -> Nonce {
-        Nonce::new([byte; 32]).unwrap()
-    }
-
-    #[test]
-    fn a_number_is_used_once_and_not_for_ever() {
-        let nonces = Nonces::default();
-        let now = Instant::now();
-        nonces.add(nonce(1), now);
-        nonces.add(nonce(2), now);
-        assert!(nonces.take(&nonce(1), now));
-        assert!(!nonces.take(&nonce(1), now), "used");
-        assert!(!nonces.take(&nonce(3), now), "never drawn");
-        assert!(!nonces.take(&nonce(2), now + NONCE_LASTS), "too old");
-    }
-
-    #[test]
-    fn numbers_do_not_pile_up() {
-        let nonces = Nonces::default();
-        let now = Instant::now();
-        for count in 0..=NONCES_MAX {
-            let bytes: Vec<u8> = (count as u64).to_be_bytes().repeat(4);
-            nonces.add(Nonce::new(bytes).unwrap(), now + Duration::from_millis(count as u64));
-        }
-        assert_eq!(nonces.0.lock().unwrap().len(), NONCES_MAX);
-    }
 }

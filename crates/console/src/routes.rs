@@ -4,33 +4,34 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use axum::{Extension, Router};
 use maud::Markup;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use workrail_engine::SessionOrRun;
-use workrail_engine::html::STYLE;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::administration::Administration;
+use crate::asset::asset;
 use crate::changes::{self, Change, Changed};
 use crate::edit;
+use crate::entry::{self, Attempt, Logins};
 use crate::files::{self, FileKind};
 use crate::forms::{self, Action, Managed, SessionAction};
-use crate::guard::{Guard, HEADERS, OPEN_PATH, Refusal, Secrets, Theme};
+use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Refusal, Secrets, TeamSite, Theme, origin_of};
 use crate::held::HELD_FOR;
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
-use crate::state::Console;
+use crate::state::{Console, Shared, Visitor};
 use crate::target::{Done, Query, RunPage, Target, file_key};
 use crate::use_cases::{Answer, Environment, UseCases, refusal};
 
@@ -39,7 +40,7 @@ const FORM_BYTES_MAX: usize = 512 * 1024;
 /// A workflow's file as a form encodes it.
 const EDIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a client may take for the body of a form.
-const BODY_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const BODY_WAIT: Duration = Duration::from_secs(10);
 
 /// How long anybody waits for a page.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
@@ -50,33 +51,24 @@ const BUNDLE_WAIT: Duration = Duration::from_secs(60);
 /// Where a request that is no form has the token. No foreign page can send this header without being asked for leave.
 const TOKEN_HEADER: &str = "x-workrail-token";
 
-const OWN_STYLE: &str = include_str!("assets/console.css");
-const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
-
-/// A file of ours that a page loads, by its name beneath `/assets/`.
-fn asset_named(name: &str) -> Option<(&'static str, String)> {
-    let script = |text: &'static str| (JAVASCRIPT, text.to_owned());
-    Some(match name {
-        "console.css" => ("text/css; charset=utf-8", format!("{STYLE}\n{OWN_STYLE}")),
-        "console.js" => script(include_str!("assets/console.js")),
-        "live.js" => script(include_str!("assets/live.js")),
-        "keys.js" => script(include_str!("assets/keys.js")),
-        "decide.js" => script(include_str!("assets/decide.js")),
-        "prepare.js" => script(include_str!("assets/prepare.js")),
-        "pan.js" => script(include_str!("assets/pan.js")),
-        "passkey.js" => script(include_str!("assets/passkey.js")),
-        "edit.js" => script(include_str!("assets/edit.js")),
-        "notify.js" => script(include_str!("assets/notify.js")),
-        "icon.svg" => ("image/svg+xml", include_str!("assets/icon.svg").to_owned()),
-        _ => return None,
-    })
+/// What the requests to a listener share.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) shared: Arc<Shared>,
+    /// Who comes in with a token; `None` where the user who started the console does with a code.
+    pub(crate) logins: Option<Arc<dyn Logins>>,
+    /// The user who started the console.
+    user: Option<Visitor>,
+    changes: Changes,
+    pub(crate) port: u16,
 }
 
-#[derive(Clone, Debug)]
+/// One request of somebody who was let in.
 struct Served {
+    guard: Arc<Guard>,
     console: Arc<Console>,
     changes: Changes,
-    port: u16,
 }
 
 /// The address that lets a browser in.
@@ -93,24 +85,73 @@ pub fn router(
     administration: Arc<dyn Administration>,
     ending: Ending,
 ) -> Router {
-    let guard = Guard::new(bound, secrets);
-    let console = Arc::new(Console::new(guard, use_cases, environment, administration));
-    let changes = Changes::watch(&console, ending);
-    let served = Served { console, changes, port: bound.port() };
-    // The outer router has no routes, so that nothing is matched before the guard.
-    let known = Router::new().fallback(any(answer)).with_state(served.clone());
-    Router::new().fallback_service(known).layer(from_fn_with_state(served, guarded))
+    let Secrets { code, cookie, form_token } = secrets;
+    let guard = Guard::new(bound, code, cookie);
+    let shared = Shared::new(origin_of(bound.port()), environment, Some(administration));
+    let changes = Changes::watch(Arc::clone(&use_cases), ending);
+    let user = Visitor { use_cases, form_token, member: None };
+    behind(Door {
+        guard: Arc::new(guard),
+        shared: Arc::new(shared),
+        logins: None,
+        user: Some(user),
+        changes,
+        port: bound.port(),
+    })
 }
 
-async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
-    let admitted = served.console.guard.admit(request.method(), request.uri(), request.headers());
-    let mut response = match admitted {
-        Ok(()) => next.run(request).await,
+/// The console of a team: everybody comes in with a token and does everything in their own name (G125). `watched` is only
+/// asked whether the store has changed. Must be called inside the runtime that serves it.
+pub fn team_router(
+    site: TeamSite,
+    logins: Arc<dyn Logins>,
+    watched: Arc<dyn UseCases>,
+    environment: Arc<dyn Environment>,
+    ending: Ending,
+) -> Router {
+    let shared = Arc::new(Shared::new(site.origin.clone(), environment, None));
+    let changes = Changes::watch(watched, ending);
+    let port = site.port;
+    let guard = Arc::new(Guard::of_team(site));
+    behind(Door { guard, shared, logins: Some(logins), user: None, changes, port })
+}
+
+fn behind(door: Door) -> Router {
+    // The outer router has no routes, so that nothing is matched before the guard.
+    let known = Router::new().fallback(any(answer)).with_state(door.clone());
+    Router::new().fallback_service(known).layer(from_fn_with_state(door, guarded))
+}
+
+async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let admitted = door.guard.admit(request.method(), request.uri(), request.headers());
+    let address = request.uri().path_and_query().map(|own| own.as_str()).and_then(own_page);
+    let address = address.filter(|_| request.method() == Method::GET);
+    let known = match admitted {
+        Ok(Admission::Everybody) => Err(entry::open_to_all(&door, request).await),
+        Ok(Admission::User) => match door.user.clone() {
+            Some(user) => Ok((Console::new(Arc::clone(&door.shared), user), request)),
+            None => Err(refused(Refusal::NoCookie)),
+        },
+        Ok(Admission::Cookies(cookies)) => match entry::visited(&door, cookies).await {
+            Ok(console) => Ok((console, request)),
+            Err(why) => {
+                let back = address.map(|own| own.address());
+                Err(entry::not_logged_in(back.as_deref(), why, Attempt::None))
+            }
+        },
         Err(refusal) => {
             tracing::warn!(?refusal, "a request was refused");
-            let address = request.uri().path_and_query().map(|own| own.as_str()).and_then(own_page);
-            refused_at(refusal, address.filter(|_| request.method() == Method::GET))
+            let back = address.as_ref().map(Target::address);
+            let asked = entry::refused_by(&door, refusal, back.as_deref());
+            Err(asked.unwrap_or_else(|| refused_at(refusal, address)))
         }
+    };
+    let mut response = match known {
+        Ok((console, mut request)) => {
+            request.extensions_mut().insert(Arc::new(console));
+            next.run(request).await
+        }
+        Err(response) => response,
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, value);
@@ -118,7 +159,7 @@ async fn guarded(State(served): State<Served>, request: Request, next: Next) -> 
     response
 }
 
-fn refused(refusal: Refusal) -> Response {
+pub(crate) fn refused(refusal: Refusal) -> Response {
     refused_at(refusal, None)
 }
 
@@ -132,18 +173,20 @@ fn refused_at(refusal: Refusal, target: Option<Target>) -> Response {
     page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason(), address.as_deref()))
 }
 
-fn page(status: StatusCode, markup: &Markup) -> Response {
+pub(crate) fn page(status: StatusCode, markup: &Markup) -> Response {
     (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], markup.0.clone()).into_response()
 }
 
 async fn answer(
-    State(served): State<Served>,
+    State(door): State<Door>,
+    Extension(console): Extension<Arc<Console>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
+    let served = Served { guard: door.guard, console, changes: door.changes };
     match method {
         Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
         Method::POST => served.post(uri.path(), headers, body).await,
@@ -153,11 +196,8 @@ async fn answer(
 
 impl Served {
     async fn get(self, path: &str, query: Query, headers: HeaderMap) -> Response {
-        if path == OPEN_PATH {
-            return self.open(&query, &headers);
-        }
-        if let Some((media_type, text)) = path.strip_prefix("/assets/").and_then(asset_named) {
-            return ([(header::CONTENT_TYPE, media_type)], text).into_response();
+        if let Some(asset) = asset(path) {
+            return asset;
         }
         if let Some(path) = path.strip_prefix("/live").filter(|path| path.starts_with('/')) {
             let stream = Target::parse(path, &query).filter(Target::is_live).map(|target| {
@@ -176,29 +216,6 @@ impl Served {
         match Target::parse(path, &query) {
             Some(target) => self.show(target, &query, headers).await,
             None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
-        }
-    }
-
-    fn open(&self, query: &Query, headers: &HeaderMap) -> Response {
-        if self.console.guard.has_cookie(headers) {
-            return page(StatusCode::OK, &pages::opened());
-        }
-        let Some(fresh) = self.console.environment.secret() else {
-            return (StatusCode::INTERNAL_SERVER_ERROR, "The system gave no randomness.\n").into_response();
-        };
-        let next = open_address(self.port, fresh.reveal());
-        match self.console.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
-            Err(refusal) => refused(refusal),
-            Ok(()) => {
-                // A terminal that is stopped must not stop the console.
-                let environment = Arc::clone(&self.console.environment);
-                spawn_blocking(move || environment.notice(&format!("Opened. For another browser: {next}")));
-                let mut response = page(StatusCode::OK, &pages::opened());
-                response
-                    .headers_mut()
-                    .extend(self.console.guard.set_cookie().map(|cookie| (header::SET_COOKIE, cookie)));
-                response
-            }
         }
     }
 
@@ -244,8 +261,8 @@ impl Served {
         let Some(form) = Query::parse_form(&bytes) else {
             return (StatusCode::BAD_REQUEST, "The form is not UTF-8 text.\n").into_response();
         };
-        if let Err(refusal) = self.console.guard.check_form(form.get("token")) {
-            return refused(refusal);
+        if !form.get("token").is_some_and(|token| self.console.is_form_token(token)) {
+            return refused(Refusal::FormToken);
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         if let Some(change) = Change::parse(&parts) {
@@ -257,6 +274,7 @@ impl Served {
                 None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
             ["theme"] => self.set_theme(&form),
+            ["logout"] => self.log_out(),
             ["edit", key] => match file_key(key) {
                 Some(key) => self.edit(key, form, &headers).await,
                 None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/workflows", &headers),
@@ -374,8 +392,8 @@ impl Served {
     /// Takes a bundle that the script sends as it is; the answer is where it leads.
     async fn import(self, headers: HeaderMap, body: Body) -> Response {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
-        if let Err(refusal) = self.console.guard.check_form(token) {
-            return (StatusCode::FORBIDDEN, refusal.reason()).into_response();
+        if !token.is_some_and(|token| self.console.is_form_token(token)) {
+            return (StatusCode::FORBIDDEN, Refusal::FormToken.reason()).into_response();
         }
         let Ok(Ok(bytes)) = timeout(BUNDLE_WAIT, to_bytes(body, BUNDLE_BYTES_MAX)).await else {
             let reason = "The bundle is too long for the console, or did not arrive. Use: workrail session import FILE\n";
@@ -393,18 +411,29 @@ impl Served {
         }
     }
 
+    fn log_out(&self) -> Response {
+        let mut response = see_other("/");
+        let cookie = self.guard.clear_login();
+        response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+        response
+    }
+
     fn set_theme(&self, form: &Query) -> Response {
         let theme = Theme::parse(form.get("theme").unwrap_or_default());
         let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |own| own.address());
         let mut response = see_other(&back);
-        let cookie = self.console.guard.set_theme(theme);
+        let cookie = self.guard.set_theme(theme);
         response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
         response
     }
 
     fn viewer(&self, headers: &HeaderMap, query: &Query) -> Viewer<'_> {
-        let guard = &self.console.guard;
-        Viewer { theme: guard.theme(headers), form_token: guard.form_token(), done: query.done() }
+        Viewer {
+            theme: self.guard.theme(headers),
+            form_token: self.console.form_token(),
+            done: query.done(),
+            member: self.console.member(),
+        }
     }
 
     /// A form that was refused; what was typed into it is shown again.
@@ -419,12 +448,12 @@ impl Served {
 }
 
 /// A page of ours that a form names; nothing else is ever led to.
-fn own_page(address: &str) -> Option<Target> {
+pub(crate) fn own_page(address: &str) -> Option<Target> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     Target::parse(path, &Query::parse(query))
 }
 
-fn see_other(address: &str) -> Response {
+pub(crate) fn see_other(address: &str) -> Response {
     // Addresses are made of ids and encoded words.
     let address = HeaderValue::from_str(address).unwrap_or_else(|_| HeaderValue::from_static("/"));
     (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response()
@@ -445,6 +474,7 @@ fn not_found() -> Box<ErrorEnvelope> {
 fn status(error: &ErrorEnvelope) -> StatusCode {
     match (error.code, error.retry) {
         (ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound, _) => StatusCode::NOT_FOUND,
+        (ErrorCode::StoreAccessDenied, _) => StatusCode::FORBIDDEN,
         (_, Retry::RetryableAfterMs { .. }) => StatusCode::SERVICE_UNAVAILABLE,
         (ErrorCode::ValidationError, _) => StatusCode::CONFLICT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,

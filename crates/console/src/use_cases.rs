@@ -27,10 +27,11 @@ use workrail_model::event::{CloseChannel, Context};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::keyring::HttpSecret;
 use workrail_model::name::WorkflowId;
-use workrail_model::passkey::{CredentialId, SignedChallenge};
+use workrail_model::passkey::{CredentialId, Nonce, SignedChallenge};
 use workrail_model::preferences::PreferenceChange;
 use workrail_model::retention::Ttl;
 use workrail_model::server::{LoggedCall, ServerRecord};
+use workrail_model::team::Act;
 use workrail_model::time::Timestamp;
 
 pub(crate) type Answer<T> = Result<T, Box<ErrorEnvelope>>;
@@ -59,6 +60,8 @@ pub struct Decision<'a> {
 
 /// The engine as the console sees it, whatever the store is.
 pub trait UseCases: Send + Sync {
+    /// Whether who looks may do this. The engine asks again when it is done.
+    fn may(&self, act: Act) -> bool;
     fn sessions(&self) -> Answer<SessionsList>;
     fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>>;
     fn find(&self, text: &str) -> Answer<SessionOrRun>;
@@ -102,6 +105,9 @@ pub trait UseCases: Send + Sync {
         act: SignedAct<'_>,
         asking: Asking<'_>,
     ) -> Answer<Challenge>;
+    /// A number for one use of a passkey, and whether it is one that was drawn here or by another server of the store.
+    fn draw_nonce(&self) -> Answer<Nonce>;
+    fn drew_nonce(&self, nonce: &Nonce) -> Answer<bool>;
     fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256;
     fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> Answer<NewKey>;
     fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> Answer<Option<Challenge>>;
@@ -150,6 +156,18 @@ pub trait UseCases: Send + Sync {
 }
 
 impl<S: ManagedStore> UseCases for Engine<S> {
+    fn may(&self, act: Act) -> bool {
+        Engine::may(self, act)
+    }
+
+    fn draw_nonce(&self) -> Answer<Nonce> {
+        Self::draw_nonce(self)
+    }
+
+    fn drew_nonce(&self, nonce: &Nonce) -> Answer<bool> {
+        Self::drew_nonce(self, nonce)
+    }
+
     fn sessions(&self) -> Answer<SessionsList> {
         Self::sessions(self, &Wanted::all_of(ListLength::Whole), &mut |_, _| {})
     }

@@ -1,5 +1,9 @@
 //! What a role may do, and whether a token is good: the only table of rights (G113).
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256 as Sha256Hash;
+use workrail_model::id::AccessTokenId;
+use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::team::{AccessToken, Act, PresentedToken, Principal, Role};
 use workrail_model::time::Timestamp;
 
@@ -53,13 +57,72 @@ pub fn holds(stored: &AccessToken, now: &Timestamp) -> Result<Principal, TokenRe
     Ok(Principal { name: stored.name.clone(), role: stored.role, token_id: stored.id })
 }
 
-fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+fn same<const N: usize>(a: &[u8; N], b: &[u8; N]) -> bool {
     a.iter().zip(b).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b))) == 0
+}
+
+/// What a browser is given for a token, so that the token itself is in no cookie: `ID.SECONDS.MAC`. Every server with the
+/// keys of the store accepts it until it expires or the token does (G125).
+pub fn login(keyring: &Keyring, token: AccessTokenId, until_epoch_s: u64) -> String {
+    let said = format!("{token}.{until_epoch_s}");
+    let mac = data_encoding::BASE64URL_NOPAD.encode(&seal(&keyring.current, "login", said.as_bytes()));
+    format!("{said}.{mac}")
+}
+
+/// The token that a login was made for; `None` for anything that no key of this store made, or that is too old.
+pub fn logged_in(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<AccessTokenId> {
+    let (said, mac) = text.rsplit_once('.')?;
+    let mac: [u8; 32] = data_encoding::BASE64URL_NOPAD.decode(mac.as_bytes()).ok()?.try_into().ok()?;
+    let is_ours = keyring.in_order().any(|key| same(&seal(key, "login", said.as_bytes()), &mac));
+    let (token, until) = said.split_once('.').filter(|_| is_ours)?;
+    let until: u64 = until.parse().ok()?;
+    AccessTokenId::parse(token).ok().filter(|_| now_epoch_s < until)
+}
+
+/// What the forms of a login carry: known to the pages that it was shown, and in no cookie.
+pub fn form_token(keyring: &Keyring, login: &str) -> [u8; 32] {
+    seal(&keyring.current, "form", login.as_bytes())
+}
+
+/// How long somebody may take to find their key.
+const NONCE_SECONDS: u64 = 600;
+
+/// A number for one use of a passkey: random, with its time, and sealed, so that every server with the keys of the store
+/// knows it for its own. That it is used once, the passkey log sees to.
+pub fn nonce(keyring: &Keyring, random: [u8; 12], now_epoch_s: u64) -> [u8; 32] {
+    let mut nonce = [0; 32];
+    let (said, mac) = nonce.split_at_mut(16);
+    said[..12].copy_from_slice(&random);
+    // Seconds that fit until the year 2106; a number from later is never good.
+    said[12..].copy_from_slice(&u32::try_from(now_epoch_s).unwrap_or_default().to_be_bytes());
+    mac.copy_from_slice(&seal(&keyring.current, "nonce", said)[..16]);
+    nonce
+}
+
+/// Whether a server of this store drew the number lately.
+pub fn nonce_holds(keyring: &Keyring, nonce: &[u8], now_epoch_s: u64) -> bool {
+    let Some((said, mac)) = nonce.split_first_chunk::<16>() else { return false };
+    let Ok(mac) = <[u8; 16]>::try_from(mac) else { return false };
+    let is_ours = keyring.in_order().any(|key| {
+        let sealed = seal(key, "nonce", said);
+        sealed.first_chunk::<16>().is_some_and(|own| same(own, &mac))
+    });
+    let drawn = said.last_chunk::<4>().map_or(0, |at| u64::from(u32::from_be_bytes(*at)));
+    is_ours && drawn <= now_epoch_s && now_epoch_s - drawn < NONCE_SECONDS
+}
+
+fn seal(key: &SigningKey, purpose: &str, said: &[u8]) -> [u8; 32] {
+    // HMAC takes keys of any length, so that no length can be refused.
+    let mut mac = Hmac::<Sha256Hash>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
+    mac.update(b"workrail/team/");
+    mac.update(purpose.as_bytes());
+    mac.update(b"/");
+    mac.update(said);
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
 mod tests {
-    use workrail_model::id::AccessTokenId;
     use workrail_model::name::PrincipalName;
     use workrail_model::team::AccessSecret;
 
@@ -109,5 +172,40 @@ mod tests {
         assert_eq!(check(&sent, None, &during), Err(TokenRefusal::Unknown));
         let other = PresentedToken { secret: AccessSecret::new([3; 32]), ..sent };
         assert_eq!(check(&other, Some(&stored), &during), Err(TokenRefusal::Unknown));
+    }
+
+    #[test]
+    fn a_login_is_good_with_the_keys_that_made_it_until_its_time() {
+        let keys = |n| Keyring { current: SigningKey::new([n; 32]), previous: None };
+        let token = AccessTokenId::from_bits([1; 10]);
+        let login = login(&keys(1), token, 1000);
+        assert_eq!(logged_in(&keys(1), &login, 999), Some(token));
+        assert_eq!(logged_in(&keys(1), &login, 1000), None, "too late");
+        assert_eq!(logged_in(&keys(2), &login, 999), None, "other keys");
+        let rotated = keys(1).rotated(SigningKey::new([2; 32]));
+        assert_eq!(logged_in(&rotated, &login, 999), Some(token), "one rotation");
+        let later = login.replace(".1000.", ".9999.");
+        for forged in ["", "..", &later, &login[1..], &format!("{login}A")] {
+            assert_eq!(logged_in(&keys(1), forged, 999), None, "{forged:?}");
+        }
+        assert_ne!(form_token(&keys(1), &login), form_token(&keys(1), &later));
+    }
+
+    #[test]
+    fn a_number_is_good_on_every_server_for_some_minutes() {
+        let keys = |n| Keyring { current: SigningKey::new([n; 32]), previous: None };
+        let drawn = nonce(&keys(1), [7; 12], 5000);
+        assert!(nonce_holds(&keys(1), &drawn, 5000) && nonce_holds(&keys(1), &drawn, 5599));
+        assert!(!nonce_holds(&keys(1), &drawn, 5600), "too old");
+        assert!(!nonce_holds(&keys(1), &drawn, 4999), "from the future");
+        assert!(!nonce_holds(&keys(2), &drawn, 5000), "other keys");
+        assert!(nonce_holds(&keys(1).rotated(SigningKey::new([2; 32])), &drawn, 5000), "one rotation");
+        for place in 0..drawn.len() {
+            let mut forged = drawn;
+            forged[place] ^= 1;
+            assert!(!nonce_holds(&keys(1), &forged, 5000), "{place}");
+        }
+        assert!(!nonce_holds(&keys(1), &drawn[..31], 5000));
+        assert!(!nonce_holds(&keys(1), &[], 5000));
     }
 }

@@ -1,12 +1,76 @@
-//! Which files a step allows to be edited: globs over paths below the root of the repository (G106).
+//! Which files a step allows to be edited: globs over paths below the root of the repository (G106), and the scope that a run
+//! declared (G123).
 
+use serde_json::Value;
 use workrail_model::compiled::EditRule;
+use workrail_model::event::Context;
 
-/// Whether the step allows an edit of the file. `path` is relative to the root, with `/` between its parts.
-pub(crate) fn allows(rule: &EditRule, path: &str) -> bool {
+/// What a pending step allows to be edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedEdits {
+    /// The globs of the step.
+    pub own: Vec<String>,
+    pub declared: Option<DeclaredScope>,
+}
+
+/// The files that a run says it will change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredScope {
+    /// The context key that holds them.
+    pub key: String,
+    /// Files, folders or globs.
+    pub files: Vec<String>,
+}
+
+impl AllowedEdits {
+    /// What the rule of a step means with the context that holds there; `None` where it restricts nothing, because the
+    /// scope that it names is not declared.
+    pub fn of(rule: &EditRule, context: &Context) -> Option<Self> {
+        let declared = match &rule.scope {
+            None => None,
+            Some(key) => Some(DeclaredScope { key: key.clone(), files: declared_files(context.get(key)?)? }),
+        };
+        Some(Self { own: rule.allow.clone(), declared })
+    }
+
+    pub fn is_none_allowed(&self) -> bool {
+        self.globs().next().is_none()
+    }
+
+    /// Everything that may change, as it is shown.
+    pub fn globs(&self) -> impl Iterator<Item = &str> {
+        let declared = self.declared.iter().flat_map(|scope| &scope.files);
+        self.own.iter().chain(declared).map(String::as_str)
+    }
+
+    /// Whether an edit of the file is allowed. `path` is relative to the root, with `/` between its parts.
+    pub fn allows(&self, path: &str) -> bool {
+        let Some(parts) = parts_of(path) else { return false };
+        let mut declared = self.declared.iter().flat_map(|scope| &scope.files);
+        self.own.iter().any(|glob| fits(glob, &parts)) || declared.any(|own| covers(own, path))
+    }
+}
+
+/// The texts of a list; `None` for anything else. What cannot be a path is left out.
+fn declared_files(value: &Value) -> Option<Vec<String>> {
+    let texts: Option<Vec<&str>> = value.as_array()?.iter().map(Value::as_str).collect();
+    let is_path = |own: &&str| own.len() <= DECLARED_BYTES_MAX && !own.chars().any(char::is_control);
+    Some(texts?.into_iter().filter(is_path).map(str::to_owned).collect())
+}
+
+/// As long as a glob of a step.
+const DECLARED_BYTES_MAX: usize = 256;
+
+/// Whether a file is the one that an agent named, fits its glob, or is in the folder that it named, with or without a slash.
+pub(crate) fn covers(named: &str, path: &str) -> bool {
+    let named = named.trim().trim_end_matches('/');
+    parts_of(path).is_some_and(|parts| fits(named, &parts) || fits(&format!("{named}/"), &parts))
+}
+
+/// The parts of a path; `None` for one that leaves the root, or is none.
+fn parts_of(path: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    // A path that leaves the root, or is none, is allowed by no glob.
-    !parts.is_empty() && !parts.contains(&"..") && rule.allow.iter().any(|glob| fits(glob, &parts))
+    (!parts.is_empty() && !parts.contains(&"..")).then_some(parts)
 }
 
 fn fits(glob: &str, path: &[&str]) -> bool {
@@ -91,7 +155,11 @@ mod tests {
     use super::*;
 
     fn rule(globs: &[&str]) -> EditRule {
-        EditRule { allow: globs.iter().map(|glob| (*glob).to_owned()).collect() }
+        EditRule { allow: globs.iter().map(|glob| (*glob).to_owned()).collect(), scope: None }
+    }
+
+    fn allows(rule: &EditRule, path: &str) -> bool {
+        AllowedEdits::of(rule, &Context::default()).is_some_and(|allowed| allowed.allows(path))
     }
 
     #[test_case("docs/**", "docs/a/b.md", true)]
@@ -114,6 +182,29 @@ mod tests {
     #[test]
     fn an_empty_list_allows_nothing() {
         assert!(!allows(&rule(&[]), "a"));
+    }
+
+    fn scoped(declared: Value) -> Option<AllowedEdits> {
+        let context = serde_json::from_value(serde_json::json!({ "scope": declared })).unwrap();
+        let rule = EditRule { allow: vec!["docs/**".to_owned()], scope: Some("scope".to_owned()) };
+        AllowedEdits::of(&rule, &context)
+    }
+
+    #[test_case("src/a.rs", true; "a file")]
+    #[test_case("tests/deep/b.rs", true; "in a folder without a slash")]
+    #[test_case("web/x.css", true; "a glob")]
+    #[test_case("docs/plan.md", true; "what the step allows itself")]
+    #[test_case("src/b.rs", false)]
+    #[test_case("tests2/b.rs", false)]
+    fn a_declared_scope_covers_its_files_and_folders(path: &str, expected: bool) {
+        let allowed = scoped(serde_json::json!(["src/a.rs", "tests", "web/*.css"])).unwrap();
+        assert_eq!(allowed.allows(path), expected);
+    }
+
+    #[test]
+    fn a_scope_that_is_not_declared_restricts_nothing() {
+        assert_eq!(scoped(Value::Null), None);
+        assert_eq!(scoped(serde_json::json!([1])), None);
     }
 
     #[test]

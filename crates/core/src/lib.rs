@@ -7,6 +7,7 @@ pub mod access;
 pub mod author;
 pub mod builtins;
 pub mod bundle;
+pub mod claims;
 pub mod compare;
 pub mod compile;
 pub mod condition;

@@ -104,7 +104,8 @@ fn tries(reason: Reason) -> usize {
             | ContractViolation::MissingRequiredNotes
             | ContractViolation::MissingContextKey
             | ContractViolation::ContextBudgetExceeded
-            | ContractViolation::EditsNotAllowed,
+            | ContractViolation::EditsNotAllowed
+            | ContractViolation::ScopeExceeded,
         )
         | Reason::Unexpected(Unexpected::LoopLimitReached) => TRIES_BEFORE_GAP,
         Reason::UserOnlyDependency(_)
@@ -126,6 +127,7 @@ fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
             ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
             ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
             ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
+            ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
         },
         Reason::CapabilityMissing(missing) => match missing {
             CapabilityMissing::RequiredCapabilityUnavailable => BlockerCode::RequiredCapabilityUnavailable,
@@ -159,7 +161,8 @@ pub(crate) fn advisory_severity(advisory: Advisory) -> Severity {
         Advisory::PreferencesAboveRecommendation
         | Advisory::LoopLimitReached
         | Advisory::CapabilityDegraded
-        | Advisory::ContextKeyNeverSet => Severity::Warning,
+        | Advisory::ContextKeyNeverSet
+        | Advisory::ClaimContradicted => Severity::Warning,
         Advisory::ReferenceUnresolved => Severity::Info,
     }
 }
@@ -170,7 +173,8 @@ pub(crate) fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
     let boldest_still_warned = match advisory {
         Advisory::PreferencesAboveRecommendation
         | Advisory::LoopLimitReached
-        | Advisory::ContextKeyNeverSet => RiskPolicy::Aggressive,
+        | Advisory::ContextKeyNeverSet
+        | Advisory::ClaimContradicted => RiskPolicy::Aggressive,
         Advisory::CapabilityDegraded => RiskPolicy::Balanced,
         Advisory::ReferenceUnresolved => RiskPolicy::Conservative,
     };
@@ -204,7 +208,7 @@ mod tests {
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
     /// Every reason there is.
-    const REASONS: [Reason; 23] = [
+    const REASONS: [Reason; 25] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
@@ -228,6 +232,8 @@ mod tests {
         Reason::Advisory(Advisory::ReferenceUnresolved),
         Reason::Advisory(Advisory::ContextKeyNeverSet),
         Reason::ContractViolation(ContractViolation::EditsNotAllowed),
+        Reason::ContractViolation(ContractViolation::ScopeExceeded),
+        Reason::Advisory(Advisory::ClaimContradicted),
     ];
 
     fn blocker_code(reason: Reason) -> Option<Code> {
@@ -298,6 +304,8 @@ mod tests {
             Reason::ContractViolation(ContractViolation::EditsNotAllowed) => {
                 (22, blocks(Code::EditsNotAllowed))
             }
+            Reason::ContractViolation(ContractViolation::ScopeExceeded) => (23, blocks(Code::ScopeExceeded)),
+            Reason::Advisory(Advisory::ClaimContradicted) => (24, discloses(Severity::Warning)),
         }
     }
 

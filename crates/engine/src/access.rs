@@ -4,13 +4,19 @@
 use workrail_core::access::{self, TokenRefusal};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::AccessTokenId;
+use workrail_model::keyring::HttpSecret;
 use workrail_model::limits::ACCESS_TOKENS_MAX;
 use workrail_model::name::PrincipalName;
 use workrail_model::retention::Ttl;
 use workrail_model::team::{AccessSecret, AccessToken, Act, Caller, PresentedToken, Role};
+use workrail_model::time::Timestamp;
 
 use crate::mint::random;
+use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
+
+/// How long a browser stays logged in.
+const LOGIN_SECONDS: u64 = 12 * 60 * 60;
 
 /// A token that was made; its secret is nowhere else.
 #[derive(Debug)]
@@ -19,7 +25,7 @@ pub struct MadeToken {
     pub presented: PresentedToken,
 }
 
-/// Why a token lets nobody in.
+/// Why a token or a login lets nobody in.
 #[derive(Clone, Debug)]
 pub enum AccessRefusal {
     /// It is no token, or none of this store, or not its secret.
@@ -120,5 +126,31 @@ impl<S: Store> Engine<S> {
 
     fn stored_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, AccessRefusal> {
         self.store.access_token(id).map_err(|cause| AccessRefusal::Store(error::keyring(cause)))
+    }
+
+    /// What a browser carries instead of a token, for some hours. Every server with the keys of this store knows it.
+    pub fn log_in(&self, text: &str) -> Result<String, AccessRefusal> {
+        let Caller::Member { principal, .. } = self.authenticate(text)? else {
+            return Err(AccessRefusal::Unknown);
+        };
+        self.signer.refresh(FirstKeys::Make).map_err(AccessRefusal::Store)?;
+        let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
+        Ok(access::login(&keyring, principal.token_id, self.now_epoch_s() + LOGIN_SECONDS))
+    }
+
+    /// Who is logged in, and the token of their forms.
+    pub fn logged_in(&self, login: &str) -> Result<(Caller, HttpSecret), AccessRefusal> {
+        self.signer.refresh(FirstKeys::Look).map_err(AccessRefusal::Store)?;
+        let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
+        let id = access::logged_in(&keyring, login, self.now_epoch_s()).ok_or(AccessRefusal::Unknown)?;
+        let stored = self.stored_token(id)?.ok_or(AccessRefusal::Unknown)?;
+        let principal = access::holds(&stored, &self.environment.clock.now())?;
+        let form_token = HttpSecret::new(access::form_token(&keyring, login));
+        Ok((Caller::Member { principal, client: None }, form_token))
+    }
+
+    pub(crate) fn now_epoch_s(&self) -> u64 {
+        let now: Timestamp = self.environment.clock.now();
+        now.epoch_ms().and_then(|ms| u64::try_from(ms / 1000).ok()).unwrap_or_default()
     }
 }

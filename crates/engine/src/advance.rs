@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use workrail_core::claims;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::evidence::EvidenceAtHand;
@@ -11,12 +12,14 @@ use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
 use workrail_core::reply::look_call;
 use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context, OutputPayload};
 use workrail_model::evidence::TreeLook;
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
+use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_model::strict_json;
 use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::team::Act;
@@ -71,10 +74,14 @@ impl<S: Store> Engine<S> {
             let snapshot = content.snapshot(node.snapshot_ref)?;
             let workflow = content.workflow(at.workflow)?;
             let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
-            let evidence = EvidenceAtHand {
+            let mut evidence = EvidenceAtHand {
                 observations: self.store.take_observations(session, at.run),
                 workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (&tree, &observed)),
             };
+            if says_what_changed(&workflow, &snapshot) {
+                evidence.workspace.changed_in_run =
+                    self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.look);
+            }
             let observed_here = evidence.recorded();
             let drift = facts.run(at.run).and_then(|run| drift_from(run, &sources));
             let pending = snapshot.state().pending_step();
@@ -248,4 +255,11 @@ impl<S: Store> Engine<S> {
         reply.offer(&OfferedTokens { fork_ack_token: Some(fork), ..OfferedTokens::default() })?;
         Ok(reply)
     }
+}
+
+/// Whether the pending step hands over a list of changed files.
+fn says_what_changed(workflow: &CompiledWorkflow, snapshot: &ExecutionSnapshot) -> bool {
+    let step = snapshot.state().pending_step().and_then(|pending| workflow.step(&pending.step_id));
+    let output = step.and_then(|step| step.output.as_ref());
+    output.is_some_and(|output| claims::names_changed_files(output.contract_ref.as_str()))
 }

@@ -17,6 +17,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionReader, Stor
 use crate::cards::{Cards, record};
 use crate::catalog::Catalog;
 use crate::contents::Content;
+use crate::counts::Counts;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
 use crate::{Engine, Environment, Store, error};
@@ -91,7 +92,8 @@ impl<S: Store> Engine<S> {
         session: SessionId,
         use_it: impl FnOnce(&mut Held<'_, S::Locked<'_>>) -> Result<T, Box<ErrorEnvelope>>,
     ) -> Result<T, Box<ErrorEnvelope>> {
-        let mut held = self.store.lock(session).map_err(error::store)?;
+        let mut held =
+            self.store.lock(session).inspect_err(|cause| self.counts.failed(cause)).map_err(error::store)?;
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
         if folded.since().is_none()
@@ -102,7 +104,7 @@ impl<S: Store> Engine<S> {
         let slice = held.events_since(folded.since()).map_err(error::store)?;
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
         let before = folded.cursor;
-        let answer = use_it(&mut Held { session: &mut held, folded: &mut folded });
+        let answer = use_it(&mut Held { session: &mut held, folded: &mut folded, counts: &self.counts });
         let has_appended = folded.cursor != before;
         match self.reading().check_readable(&mut folded) {
             Ok(()) if has_appended => self.save(&mut folded),
@@ -151,7 +153,7 @@ impl<S: Store> Engine<S> {
         let mut folded = locked(&entry);
         // The id may have been in use before: what was folded then is not this session.
         folded.forget();
-        Held { session: &mut held, folded: &mut folded }.append(plan)?;
+        Held { session: &mut held, folded: &mut folded, counts: &self.counts }.append(plan)?;
         self.save(&mut folded);
         Ok(Creation::Made)
     }
@@ -169,6 +171,7 @@ pub(crate) enum Creation {
 pub(crate) struct Held<'a, L> {
     session: &'a mut L,
     folded: &'a mut Folded,
+    counts: &'a Counts,
 }
 
 impl<L: LockedSession> Held<'_, L> {
@@ -183,8 +186,10 @@ impl<L: LockedSession> Held<'_, L> {
         if !self.folded.state.is_readable() {
             return Err(error::internal("the saved state of the session could not be read"));
         }
-        match self.session.append(plan).map_err(error::store)? {
+        let appended = self.session.append(plan).inspect_err(|cause| self.counts.failed(cause));
+        match appended.map_err(error::store)? {
             Appended::Committed { events, cursor } => {
+                self.counts.appended();
                 self.folded.extend(&events, cursor).map_err(|cause| error::fold(session, &cause))
             }
             // Under the lock the folded state is current, so a decision never repeats a recorded plan.

@@ -2,6 +2,7 @@
 //!
 //! Nothing of a session is written here, and no lock is taken. What was seen is left for the next advance to record (G110).
 
+use workrail_core::edits::AllowedEdits;
 use workrail_core::hook::{
     self, ChatStart, Happening, Hold, HookEvent, HookReply, PendingFor, PendingWork, RunPosition, ToolUse,
     TurnEnd, Waiting,
@@ -10,7 +11,6 @@ use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::look_call;
 use workrail_model::chat::{ChatMemory, ChatRecord};
-use workrail_model::compiled::EditRule;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::evidence::{Evidence, HookObservation, PathList};
 use workrail_model::id::{RunId, SessionId};
@@ -36,7 +36,7 @@ struct ChatRun {
     /// Absent where no step is pending.
     work: Option<PendingWork>,
     /// Which files the pending step allows to be edited, where it says so.
-    edits: Option<EditRule>,
+    edits: Option<AllowedEdits>,
     state_token: String,
 }
 
@@ -116,6 +116,8 @@ impl<S: Store> Engine<S> {
             held: known.and_then(|known| known.held),
             memory: ChatMemory::Whole,
         };
+        // From here on silence means that nothing was run.
+        self.leave(event, &record, Evidence::ChatWatched);
         chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))
     }
 
@@ -262,7 +264,8 @@ impl<S: Store> Engine<S> {
                 step: title_without_secrets(&workflow, pending, &context),
                 look: look_call(&state_token, label),
             };
-            let edits = workflow.step(&pending.step_id).and_then(|step| step.edits.clone());
+            let rule = workflow.step(&pending.step_id).and_then(|step| step.edits.as_ref());
+            let edits = rule.and_then(|rule| AllowedEdits::of(rule, &context));
             Ok(ChatRun { position: position(whom), work: Some(work), edits, state_token })
         })
     }

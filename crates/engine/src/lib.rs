@@ -12,6 +12,7 @@ mod checkpoint;
 mod close;
 pub mod compare;
 mod contents;
+mod counts;
 mod drift;
 pub mod edit;
 mod error;
@@ -78,6 +79,8 @@ use cards::Cards;
 use catalog::Catalog;
 pub use close::ClosedRun;
 use contents::{Content, Contents};
+pub use counts::AppendCounts;
+use counts::Counts;
 pub use error::io as disk_error;
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NamedRun, Naming, SessionOrRun};
@@ -193,6 +196,7 @@ pub struct Shared<S: Store> {
     catalog: Catalog,
     /// Held while a start with an idempotency key is decided and recorded.
     keyed_starts: Mutex<()>,
+    counts: Counts,
 }
 
 impl<S: Store> std::fmt::Debug for Shared<S> {
@@ -240,6 +244,7 @@ impl<S: Store> Engine<S> {
             workspaces: Workspaces::default(),
             catalog,
             keyed_starts: Mutex::new(()),
+            counts: Counts::default(),
         });
         Self { shared, caller: Caller::Owner(None) }
     }
@@ -251,6 +256,11 @@ impl<S: Store> Engine<S> {
 
     pub fn caller(&self) -> &Caller {
         &self.caller
+    }
+
+    /// What this process recorded since it started.
+    pub fn append_counts(&self) -> AppendCounts {
+        self.counts.now()
     }
 
     /// Answers one call of a tool.

@@ -1,5 +1,6 @@
 //! Passkeys: enrolling, removing and using them. The log of the store is read and checked again every time (G97, G98).
 
+use workrail_core::access;
 use workrail_core::decide::approve::recorded_reason;
 use workrail_core::decide::proof::ApprovalRule;
 use workrail_core::passkey::{Statement, registered};
@@ -11,18 +12,21 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Context, Event};
 use workrail_model::id::{NodeId, RunId, SessionId};
+use workrail_model::name::PrincipalName;
 use workrail_model::passkey::{
     CredentialId, KeyName, KeyOrigin, Nonce, PasskeyChange, PasskeyProof, PreferenceProof, SignedChallenge,
 };
 use workrail_model::preferences::PreferenceChange;
 use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::snapshot::PendingStep;
-use workrail_model::team::Act;
+use workrail_model::team::{Act, Caller};
 use workrail_ports::passkeys::PasskeyLogError;
 
 use crate::approve::{Waiting, taken};
 use crate::find::SessionOrRun;
 use crate::gate::Reading;
+use crate::mint::random;
+use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::interpret::AskedProof;
@@ -34,7 +38,7 @@ const APPEND_TRIES: usize = 3;
 /// The console that asks for a passkey, and the number that it drew for this one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
-    /// `http://localhost:PORT`.
+    /// `http://localhost:PORT`, or the address of a team's server.
     pub origin: &'a str,
     pub nonce: &'a Nonce,
 }
@@ -88,6 +92,31 @@ impl ApprovalKeys {
 }
 
 impl<S: Store> Engine<S> {
+    /// Whose passkeys the caller uses: a member's are their own, under whichever token of that name.
+    pub fn passkey_owner(&self) -> Option<&PrincipalName> {
+        match self.caller() {
+            Caller::Owner(_) => None,
+            Caller::Member { principal, .. } => Some(&principal.name),
+        }
+    }
+
+    /// A number for one use of a passkey, which every server of this store accepts for some minutes.
+    pub fn draw_nonce(&self) -> Result<Nonce, Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::Make)?;
+        let keyring =
+            self.signer.keyring().ok_or_else(|| error::internal("keys that were made are there"))?;
+        let random = random(&*self.environment.entropy)?;
+        let nonce = Nonce::new(access::nonce(&keyring, random, self.now_epoch_s()));
+        nonce.map_err(|problem| error::internal(&problem.to_string()))
+    }
+
+    /// Whether a server of this store drew the number lately. That nothing is signed with it twice, the log sees to.
+    pub fn drew_nonce(&self, nonce: &Nonce) -> Result<bool, Box<ErrorEnvelope>> {
+        self.signer.refresh(FirstKeys::Look)?;
+        let keyring = self.signer.keyring();
+        Ok(keyring.is_some_and(|keys| access::nonce_holds(&keys, nonce.bytes(), self.now_epoch_s())))
+    }
+
     /// The store's passkeys, or what is wrong with its log.
     pub fn passkeys(&self) -> Result<Result<Passkeys, LogDamage>, Box<ErrorEnvelope>> {
         let stored = self.store.passkey_log().map_err(error::passkey_log)?;
@@ -169,7 +198,8 @@ impl<S: Store> Engine<S> {
         statement: &Statement<'_>,
         asking: Asking<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
-        let credentials = self.sound_passkeys()?.enrolled().map(|own| own.credential.clone()).collect();
+        let keys = self.sound_passkeys()?;
+        let credentials = keys.enrolled_by(self.passkey_owner()).map(|own| own.credential.clone()).collect();
         Ok(Challenge { challenge: statement.challenge(asking.origin, asking.nonce), credentials })
     }
 
@@ -196,7 +226,7 @@ impl<S: Store> Engine<S> {
         wanted: &KeyToEnrol,
         asking: Asking<'_>,
     ) -> Result<Option<Challenge>, Box<ErrorEnvelope>> {
-        let challenge = self.challenge(&wanted.statement(), asking)?;
+        let challenge = self.challenge(&wanted.statement(self.passkey_owner()), asking)?;
         Ok(Some(challenge).filter(|challenge| !challenge.credentials.is_empty()))
     }
 
@@ -207,19 +237,23 @@ impl<S: Store> Engine<S> {
         agreed: Option<&SignedChallenge>,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let KeyToEnrol { name, key, replaces } = wanted.clone();
+        let owner = self.passkey_owner();
         self.append_change(|keys| {
             match agreed {
                 Some(signed) => {
-                    keys.accept(&wanted.statement(), signed).map_err(error::passkey_refused)?;
+                    let statement = wanted.statement(owner);
+                    keys.accept_from(owner, &statement, signed).map_err(error::passkey_refused)?;
                 }
-                None if keys.has_any() => return Err(error::agreement_needed()),
+                None if keys.has_any_of(owner) => return Err(error::agreement_needed()),
                 None => {}
             }
-            if replaces.as_ref().is_some_and(|old| !keys.enrolled().any(|own| own.credential == *old)) {
+            if replaces.as_ref().is_some_and(|old| !keys.enrolled_by(owner).any(|own| own.credential == *old))
+            {
                 return Err(error::key_not_enrolled("the key that it replaces is not enrolled"));
             }
             Ok(PasskeyChange::Enrolled {
                 name: name.clone(),
+                owner: owner.cloned(),
                 credential_id: key.credential.clone(),
                 public_key: key.public_key.clone(),
                 counter: key.counter,
@@ -244,7 +278,8 @@ impl<S: Store> Engine<S> {
         agreed: &SignedChallenge,
     ) -> Result<(), Box<ErrorEnvelope>> {
         self.append_change(|keys| {
-            keys.accept(&Statement::Remove { credential }, agreed).map_err(error::passkey_refused)?;
+            let statement = Statement::Remove { credential };
+            keys.accept_from(self.passkey_owner(), &statement, agreed).map_err(error::passkey_refused)?;
             Ok(PasskeyChange::Removed { credential_id: credential.clone(), authorized_by: agreed.clone() })
         })
     }
@@ -339,7 +374,8 @@ impl<S: Store> Engine<S> {
     ) -> Result<KeyOrigin, Box<ErrorEnvelope>> {
         let mut key = None;
         self.append_change(|keys| {
-            let accepted = keys.accept(statement, signed).map_err(error::passkey_refused)?;
+            let accepted = keys.accept_from(self.passkey_owner(), statement, signed);
+            let accepted = accepted.map_err(error::passkey_refused)?;
             key = Some(accepted.key);
             Ok(accepted.used)
         })?;
@@ -370,9 +406,10 @@ impl<S: Store> Engine<S> {
 }
 
 impl KeyToEnrol {
-    fn statement(&self) -> Statement<'_> {
+    fn statement<'a>(&'a self, owner: Option<&'a PrincipalName>) -> Statement<'a> {
         Statement::Enrol {
             name: self.name.as_str(),
+            owner,
             credential: &self.key.credential,
             public_key: &self.key.public_key,
             replaces: self.replaces.as_ref(),

@@ -10,7 +10,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::evidence::{TreeLook, WorkingTree};
-use workrail_model::id::{NodeId, SessionId};
+use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::{Engine, Store, error};
@@ -74,7 +74,21 @@ impl<S: Store> Engine<S> {
             (TreeLook::Seen(tree), Some(folder)) => self.changed_since(facts, node, folder, tree),
             (TreeLook::Seen(_) | TreeLook::NotSeen(_) | TreeLook::NoRepository, _) => None,
         };
-        WorkspaceAtHand { look: look.clone(), changed }
+        WorkspaceAtHand { look: look.clone(), changed, changed_in_run: None }
+    }
+
+    /// Every file that changed since the run began; `None` where that is not known.
+    pub(crate) fn changed_in_run(
+        &self,
+        facts: &SessionState,
+        run: RunId,
+        folder: Option<&WorkspacePath>,
+        look: &TreeLook,
+    ) -> Option<Vec<String>> {
+        match look {
+            TreeLook::Seen(tree) => self.changed_since(facts, facts.run(run)?.root?, folder?, tree),
+            TreeLook::NotSeen(_) | TreeLook::NoRepository => None,
+        }
     }
 
     fn changed_since(

@@ -142,6 +142,13 @@ pub(crate) const HTTP_TOKEN: EnvVar = EnvVar {
            itself does not read it; `workrail store keys http-secret` prints the value.",
 };
 
+/// Read by clients, through the files that `install --remote` writes, and by `doctor`.
+pub const TOKEN: EnvVar = EnvVar {
+    name: "WORKRAIL_TOKEN",
+    what: "The access token that clients send to a team's server, where `workrail install --remote` set them up. \
+           `workrail team token create` makes one; `workrail doctor` tries it.",
+};
+
 pub const COLUMNS: EnvVar = EnvVar {
     name: "COLUMNS",
     what: "How wide lists and tables may be. Default: the width of the terminal; unlimited in a file or a pipe.",
@@ -162,7 +169,7 @@ pub const NO_COLOR: EnvVar = EnvVar {
 pub const TZ: EnvVar =
     EnvVar { name: "TZ", what: "The time zone of times that are shown to people. Default: the machine's." };
 
-pub const ALL: [EnvVar; 30] = [
+pub const ALL: [EnvVar; 31] = [
     CONFIG,
     DATA_DIR,
     STORE,
@@ -189,6 +196,7 @@ pub const ALL: [EnvVar; 30] = [
     TOKEN_ENCODING,
     BROWSER,
     HTTP_TOKEN,
+    TOKEN,
     COLUMNS,
     PAGER,
     NO_COLOR,

@@ -18,6 +18,7 @@ pub mod pager;
 pub mod path_watch;
 pub mod processes;
 mod programs;
+pub mod remote_server;
 pub mod sources;
 pub mod store_password;
 pub mod terminal;

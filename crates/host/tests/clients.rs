@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::clients::{
     Bases, Change, Client, ClientError, ClientFile, Connection, Intent, Ledger, Part, Scope, Setup, Target,
-    apply, plan,
+    WithoutVariable, apply, plan,
 };
 use workrail_model::keyring::HttpSecret;
 
@@ -319,4 +319,41 @@ fn a_file_with_the_secret_in_it_is_readable_by_its_user_alone() {
     fs::set_permissions(&file.path, fs::Permissions::from_mode(0o644)).unwrap();
     machine.apply(&machine.installed_http(&file).unwrap()).unwrap();
     assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+fn at_a_team() -> Setup {
+    let connection = Connection::Remote {
+        url: "https://workrail.example.com/mcp".to_owned(),
+        without_variable: WithoutVariable::Refuse,
+    };
+    Setup { own_program: None, connection, opencode_plugin: str::to_owned }
+}
+
+/// No file gets a token: it names the variable, or the client is refused.
+#[test]
+fn every_client_of_a_teams_server() {
+    let mut shown = String::new();
+    for client in Client::ALL.iter().copied() {
+        for scope in Scope::ALL.iter().copied() {
+            let machine = Machine::new();
+            let Some(file) = server_file(client, scope, &machine.bases) else { continue };
+            let planned = machine.planned(&file, Intent::Install(&at_a_team()));
+            shown.push_str(&format!("# {} {}\n", client.as_str(), scope.as_str()));
+            let change = match planned {
+                Ok(change) => change,
+                Err(error) => {
+                    shown.push_str(&format!("{error}\n\n"));
+                    continue;
+                }
+            };
+            machine.apply(&change).unwrap();
+            assert_eq!(Client::command_in(&file), Ok(Some("https://workrail.example.com/mcp".to_owned())));
+            let again = machine.planned(&file, Intent::Install(&at_a_team())).unwrap();
+            assert!(!again.is_needed(), "a second time changes nothing");
+            shown.push_str(&format!("{}\n", fs::read_to_string(&file.path).unwrap()));
+            machine.apply(&machine.removed(&file).unwrap()).unwrap();
+            assert!(!file.path.exists(), "what was not there before is gone again");
+        }
+    }
+    insta::assert_snapshot!(shown);
 }

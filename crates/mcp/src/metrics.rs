@@ -1,4 +1,5 @@
-//! What a team's server counts, as Prometheus reads it. Nothing of what was said is in it: tools, outcomes and times.
+//! What a team's server counts, as Prometheus reads it. Nothing of what was said is in it: tools, outcomes, times, and how
+//! the store is used.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,6 +32,52 @@ impl Refused {
             Self::Token => "token",
             Self::Quota => "quota",
             Self::Store => "store",
+        }
+    }
+}
+
+/// What the store of a server counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreNumbers {
+    pub appends: u64,
+    pub conflicts: u64,
+    /// Connections to a database; none for a data directory.
+    pub pools: Vec<PoolNumbers>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolNumbers {
+    pub name: &'static str,
+    pub size: usize,
+    pub used: usize,
+    pub waits: u64,
+}
+
+impl StoreNumbers {
+    fn write(&self, text: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "# HELP workrail_appends_total Appends that this process recorded.\n# TYPE workrail_appends_total counter\n\
+             workrail_appends_total {}\n\
+             # HELP workrail_conflicts_total Writes that another writer was in the way of.\n\
+             # TYPE workrail_conflicts_total counter\nworkrail_conflicts_total {}\n",
+            self.appends, self.conflicts
+        );
+        if self.pools.is_empty() {
+            return;
+        }
+        type Number = fn(&PoolNumbers) -> u64;
+        let of_pools: [(&str, &str, &str, Number); 3] = [
+            ("size", "gauge", "Connections that a pool may have.", |own| own.size as u64),
+            ("in_use", "gauge", "Connections that are in use.", |own| own.used as u64),
+            ("waits_total", "counter", "How often a call waited for a connection.", |own| own.waits),
+        ];
+        for (name, kind, help, number) in of_pools {
+            let _ = writeln!(text, "# HELP workrail_pool_{name} {help}\n# TYPE workrail_pool_{name} {kind}");
+            for pool in &self.pools {
+                let _ = writeln!(text, "workrail_pool_{name}{{pool=\"{}\"}} {}", pool.name, number(pool));
+            }
         }
     }
 }
@@ -72,7 +119,7 @@ impl Metrics {
     }
 
     /// The text format of Prometheus.
-    pub fn text(&self) -> String {
+    pub fn text(&self, store: &StoreNumbers) -> String {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::from(
             "# HELP workrail_calls_total Tool calls by outcome.\n# TYPE workrail_calls_total counter\n",
@@ -101,6 +148,7 @@ impl Metrics {
         for (why, count) in &counts.refused {
             let _ = writeln!(text, "workrail_refused_total{{reason=\"{}\"}} {count}", why.as_str());
         }
+        store.write(&mut text);
         text
     }
 }
@@ -115,7 +163,8 @@ mod tests {
         metrics.call(ToolName::ReadRun, "ok", Duration::from_millis(7));
         metrics.call(ToolName::ReadRun, "SESSION_NOT_FOUND", Duration::from_secs(20));
         metrics.refused(Refused::Token);
-        let text = metrics.text();
+        let pools = vec![PoolNumbers { name: "writers", size: 8, used: 2, waits: 5 }];
+        let text = metrics.text(&StoreNumbers { appends: 3, conflicts: 1, pools });
         for line in [
             "workrail_calls_total{tool=\"read_run\",outcome=\"ok\"} 1",
             "workrail_calls_total{tool=\"read_run\",outcome=\"SESSION_NOT_FOUND\"} 1",
@@ -124,6 +173,11 @@ mod tests {
             "workrail_call_seconds_bucket{tool=\"read_run\",le=\"+Inf\"} 2",
             "workrail_call_seconds_sum{tool=\"read_run\"} 20.007",
             "workrail_refused_total{reason=\"token\"} 1",
+            "workrail_appends_total 3",
+            "workrail_conflicts_total 1",
+            "workrail_pool_size{pool=\"writers\"} 8",
+            "workrail_pool_in_use{pool=\"writers\"} 2",
+            "workrail_pool_waits_total{pool=\"writers\"} 5",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
         }

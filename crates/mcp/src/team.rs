@@ -24,7 +24,7 @@ use workrail_model::team::Caller;
 use crate::call::Execution;
 use crate::http::{ENDING_WAIT, Ending, mcp_route, told_to_end, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
-use crate::metrics::{Metrics, Refused};
+use crate::metrics::{Metrics, Refused, StoreNumbers};
 use crate::quota::Quotas;
 use crate::server::Server;
 use crate::tls::Tls;
@@ -47,6 +47,8 @@ pub trait Members: Send + Sync + 'static {
     fn caller(&self, token: &str) -> Result<Caller, NotLetIn>;
     /// Whether the store answers.
     fn is_ready(&self) -> bool;
+    /// What the store counts. Looks at memory only.
+    fn numbers(&self) -> StoreNumbers;
 }
 
 #[derive(Clone)]
@@ -71,9 +73,10 @@ pub fn routes(
         |origin: &&String| origin.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let origins = names.origins.iter().filter(has_port).cloned().collect();
     let agents = mcp_route(server, &ListenerNames { hosts: names.hosts.clone(), origins });
-    let counted = Arc::clone(&metrics);
+    let (counted, store) = (Arc::clone(&metrics), Arc::clone(&members));
     let numbers = get(move || async move {
-        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], counted.text())
+        let text = counted.text(&store.numbers());
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
     });
     let door =
         Door { names: Arc::new(names), members: Arc::clone(&members), metrics, quotas: Quotas::default() };

@@ -24,6 +24,7 @@ closed_set! {
         MissingRequiredOutput,
         RequiredCapabilityUnavailable,
         RequiredCapabilityUnknown,
+        ScopeExceeded,
         // In the locked set, as the reason that it belongs to is; nothing reports it (see `Unexpected`).
         StorageCorruptionDetected,
         UserOnlyDependency,

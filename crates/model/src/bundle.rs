@@ -97,6 +97,13 @@ pub struct Redaction {
     pub notes_with_values: u64,
     /// Artifacts that still hold a dropped value.
     pub artifacts_with_values: u64,
+    /// Events that no longer name who caused them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub actors_removed: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The digests of all parts.

@@ -306,6 +306,8 @@ pub enum Evidence {
     SubagentEnded {
         agent: BoundedText<128>,
     },
+    /// The step was handed out in a chat that the host's hooks see. With nothing else observed, nothing was run there.
+    ChatWatched,
 }
 
 impl Evidence {
@@ -320,7 +322,8 @@ impl Evidence {
             | Self::EditRefused { .. }
             | Self::CommandRefused { .. }
             | Self::SubagentStarted { .. }
-            | Self::SubagentEnded { .. } => EvidenceGrade::Observed,
+            | Self::SubagentEnded { .. }
+            | Self::ChatWatched => EvidenceGrade::Observed,
         }
     }
 
@@ -340,7 +343,8 @@ impl Evidence {
             | Self::EditRefused { .. }
             | Self::CommandRefused { .. }
             | Self::SubagentStarted { .. }
-            | Self::SubagentEnded { .. } => Vec::new(),
+            | Self::SubagentEnded { .. }
+            | Self::ChatWatched => Vec::new(),
         }
     }
 
@@ -364,7 +368,8 @@ impl Evidence {
             Self::WorkspaceNotSeen { .. }
             | Self::CommandRefused { .. }
             | Self::SubagentStarted { .. }
-            | Self::SubagentEnded { .. } => [None, None],
+            | Self::SubagentEnded { .. }
+            | Self::ChatWatched => [None, None],
         };
         // Beyond it a number has no canonical form, and the whole plan would be refused.
         match counts.into_iter().flatten().all(|count| count <= SAFE_INTEGER_MAX) {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use data_encoding::BASE64URL_NOPAD;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -13,12 +14,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::digest::Sha256;
 use crate::id::{RunId, SessionId};
 use crate::limits::PASSKEY_NAME_BYTES_MAX;
+use crate::name::PrincipalName;
 use crate::preferences::{PreferenceChange, Preferences};
+use crate::public_url::{PublicUrl, Scheme};
 use crate::text::BoundedText;
 use crate::time::Timestamp;
 
-/// The name that a browser ties passkeys of a console to. It has no port, so the exact origin is checked as well.
-pub const RELYING_PARTY: &str = "localhost";
+/// The name that a browser ties passkeys to: the host of the console's origin, without its port, so the exact origin is
+/// checked as well. A console of one machine is at `http://localhost:PORT`, one of a team at `https://HOST`. `None` for
+/// everything that can be no console.
+pub fn relying_party(origin: &str) -> Option<&str> {
+    let url: PublicUrl = origin.parse().ok().filter(|url: &PublicUrl| url.to_string() == origin)?;
+    let host = origin.split_once("://")?.1;
+    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    let is_console = match url.scheme() {
+        Scheme::Http => host == "localhost",
+        // Browsers have passkeys for names only.
+        Scheme::Https => !host.starts_with('[') && host.parse::<Ipv4Addr>().is_err(),
+    };
+    is_console.then_some(host)
+}
 
 /// Bytes as base64url without padding, between 1 and `MAX` of them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,8 +115,8 @@ pub type PublicKey = Binary<65>;
 /// Drawn by the console for one decision and accepted once.
 pub type Nonce = Binary<32>;
 pub type KeyName = BoundedText<PASSKEY_NAME_BYTES_MAX>;
-/// `http://localhost:PORT`.
-pub type OriginText = BoundedText<64>;
+/// `http://localhost:PORT`, or the public address of a team's server: a host name has at most 253 bytes.
+pub type OriginText = BoundedText<268>;
 
 /// What an authenticator returned, byte for byte.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -189,10 +204,14 @@ pub struct PasskeyEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum PasskeyChange {
-    /// A key was enrolled. The first one, and the first after a reset, is trusted because nobody else is there to ask.
+    /// A key was enrolled. The first one of its owner, and the first after a reset, is trusted because nobody else is there
+    /// to ask.
     #[serde(rename_all = "camelCase")]
     Enrolled {
         name: KeyName,
+        /// The member of a team whose key it is; absent for the keys of a machine's user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<PrincipalName>,
         credential_id: CredentialId,
         public_key: PublicKey,
         /// What the authenticator had counted when it made the key.
@@ -221,6 +240,38 @@ pub enum PasskeyChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_relying_party_is_the_host_of_a_console() {
+        for (origin, party) in [
+            ("http://localhost", "localhost"),
+            ("http://localhost:4717", "localhost"),
+            ("https://workrail.example.com", "workrail.example.com"),
+            ("https://workrail.example.com:8443", "workrail.example.com"),
+            ("https://localhost:8443", "localhost"),
+        ] {
+            assert_eq!(relying_party(origin), Some(party), "{origin}");
+        }
+        for none in [
+            "http://workrail.example.com",
+            "http://localhost.evil.example",
+            "http://localhost:04717",
+            "http://localhost:+4717",
+            "http://localhost:80",
+            "http://localhost:",
+            "http://localhost:99999",
+            "http://localhost:4717/",
+            "http://127.0.0.1:4717",
+            "https://workrail.example.com:443",
+            "https://Workrail.example.com",
+            "https://10.0.0.7",
+            "https://[::1]:4717",
+            "https://",
+            "",
+        ] {
+            assert_eq!(relying_party(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn bytes_are_read_back_and_bounded() {

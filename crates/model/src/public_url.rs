@@ -12,7 +12,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
             Self::Https => "https",
@@ -94,6 +94,14 @@ impl fmt::Display for PublicUrl {
 impl PublicUrl {
     pub fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// What a request may name as its `Host`, and the one origin that is ours.

@@ -45,6 +45,8 @@ closed_set! {
         AssessmentFollowupRequired,
         /// Files changed that the step does not allow to change.
         EditsNotAllowed,
+        /// Files changed that the run did not declare as its scope.
+        ScopeExceeded,
     }
 }
 
@@ -77,6 +79,8 @@ closed_set! {
         ReferenceUnresolved,
         /// Steps were passed over because a context key that decides about them was never set.
         ContextKeyNeverSet,
+        /// What was sent says something else than what was observed or checked.
+        ClaimContradicted,
     }
 }
 

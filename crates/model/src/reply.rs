@@ -161,6 +161,8 @@ closed_set! {
         ReferenceUnresolved,
         /// Steps were passed over because a context key that decides about them was never set.
         ContextKeyNeverSet,
+        /// What was sent says something else than what was observed or checked.
+        ClaimContradicted,
         /// A preferred capability is unavailable, so the plainer path is taken.
         CapabilityDegraded,
         /// A loop ended at its limit although it was to continue.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use workrail_model::digest::Sha256;
-use workrail_model::event::Activity;
+use workrail_model::event::{Activity, EventIndex};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
@@ -44,6 +44,22 @@ pub trait StagedSession {
     fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError>;
     /// Makes all of it durable, then visible, in one step; returns after the last fsync.
     fn publish(self) -> Result<(), StoreError>;
+}
+
+/// Refuses a segment that is of another session, or does not continue a staged log. The same in every store.
+pub fn check_continues(
+    segment: &RawSegment,
+    session: SessionId,
+    expected: EventIndex,
+) -> Result<(), StoreError> {
+    let Some(first) = segment.events().first() else { return Ok(()) };
+    if first.event_index != expected {
+        return Err(StoreError::Stale { expected, found: first.event_index });
+    }
+    if first.session_id != session {
+        return Err(StoreError::WrongSession { expected: session, found: first.session_id });
+    }
+    Ok(())
 }
 
 /// Taking in a whole session at once.

@@ -11,7 +11,7 @@ use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
-use workrail_ports::archive::{SessionImport, StagedSession};
+use workrail_ports::archive::{SessionImport, StagedSession, check_continues};
 use workrail_ports::file_system::{
     FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
 };
@@ -235,12 +235,7 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
         let (Some(first), Some(last)) = (events.first(), events.last()) else {
             return Ok(());
         };
-        if first.event_index != expected {
-            return Err(StoreError::Stale { expected, found: first.event_index });
-        }
-        if first.session_id != session {
-            return Err(StoreError::WrongSession { expected: session, found: first.session_id });
-        }
+        check_continues(segment, session, expected)?;
         let next = self.cursor.next_manifest_index;
         let records = commit_group(next, events, segment.bytes());
         let too_long = || StoreError::Io(load::too_long(session, next));

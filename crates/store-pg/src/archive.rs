@@ -10,7 +10,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
-use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
+use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession, check_continues};
 use workrail_ports::content::ContentError;
 use workrail_ports::file_system::FsOp;
 use workrail_ports::session_store::StoreError;
@@ -99,14 +99,10 @@ impl StagedSession for Staged<'_> {
     }
 
     fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
-        let Some(first) = segment.events().first() else { return Ok(()) };
-        let (expected, found) = (self.head.cursor.next_event_index, first.event_index);
-        if found != expected {
-            return Err(StoreError::Stale { expected, found });
+        if segment.events().is_empty() {
+            return Ok(());
         }
-        if first.session_id != self.session {
-            return Err(StoreError::WrongSession { expected: self.session, found: first.session_id });
-        }
+        check_continues(segment, self.session, self.head.cursor.next_event_index)?;
         let raw = Segment { events: segment.events(), bytes: segment.bytes() };
         self.head = append::write(&mut self.transaction, &self.head, self.session, &raw, &[])?;
         Ok(())

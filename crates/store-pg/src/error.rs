@@ -34,7 +34,17 @@ impl Failed {
         let detail = self.detail();
         // Ids, digests and constants: each is a plain path.
         let path = RelPath::parse(path).unwrap_or_else(RelPath::root);
-        FsError { op, path, kind: FsErrorKind::Database, detail }
+        FsError { op, path, kind: self.kind(), detail }
+    }
+
+    fn kind(&self) -> FsErrorKind {
+        let is_full = |error: &tokio_postgres::Error| error.code() == Some(&SqlState::DISK_FULL);
+        match self {
+            Self::Database(error) if is_full(error) => FsErrorKind::NoSpace,
+            Self::Busy | Self::Locked | Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
+                FsErrorKind::Database
+            }
+        }
     }
 }
 

@@ -226,6 +226,9 @@ enum Asked {
 }
 
 fn ask(transaction: &mut Transaction<'_>, version: u32, question: &IndexQuestion) -> Result<Asked, Failed> {
+    // First of all: a session that is not marked now is in the index that is read next. Every statement sees what was
+    // committed before it.
+    let unindexed = transaction.query(UNINDEXED, &[])?;
     let (own, is_counted) = (i64::from(version), question.count == Count::All);
     let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
     let Some(head) = head.first() else { return Ok(Asked::Older) };
@@ -248,7 +251,6 @@ fn ask(transaction: &mut Transaction<'_>, version: u32, question: &IndexQuestion
     }
     let wanted: Vec<String> = wanted.into_iter().collect();
     let records = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;
-    let unindexed = transaction.query(UNINDEXED, &[])?;
     Ok(Asked::Answer(IndexAnswer {
         records: records.iter().filter_map(record_of).collect(),
         unindexed: unindexed.iter().filter_map(|row| SessionId::parse(row.get(0)).ok()).collect(),

@@ -37,6 +37,7 @@ mod wrapping;
 pub use address::{Address, AddressError, Password, TenantName};
 pub use archive::Staged;
 pub use open::{OpenError, PgStore, ServerFacts};
+pub use pool::PoolUse;
 pub use search::FoundRow;
 pub use session::Locked;
 pub use wrapping::WrappingKey;

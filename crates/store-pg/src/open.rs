@@ -12,7 +12,7 @@ use crate::address::{Address, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
 use crate::error::Failed;
 use crate::log::Position;
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolUse};
 use crate::schema;
 use crate::transaction::{Purpose, Transaction};
 use crate::wrapping::WrappingKey;
@@ -137,6 +137,11 @@ impl PgStore {
 
     pub fn server(&self) -> &ServerFacts {
         &self.facts
+    }
+
+    /// How the connections are used now.
+    pub fn pools(&self) -> [PoolUse; 2] {
+        [self.writers.in_use("writers"), self.others.in_use("others")]
     }
 
     pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, Failed> {

@@ -24,6 +24,20 @@ struct State {
     idle: Vec<Connection>,
     /// Connections in use, or being made.
     used: usize,
+    /// How often somebody had to wait for one.
+    waits: u64,
+}
+
+/// How a pool is used now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolUse {
+    /// What its connections are for.
+    pub name: &'static str,
+    /// Connections that it may have.
+    pub size: usize,
+    pub used: usize,
+    /// How often somebody had to wait for one since it was opened.
+    pub waits: u64,
 }
 
 /// Whether a connection was used before: the server may have closed it meanwhile.
@@ -53,6 +67,7 @@ impl Pool {
     pub(crate) fn take(&self) -> Result<(Connection, Origin), Failed> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut state = self.state();
+        let mut has_waited = false;
         loop {
             if let Some(client) = state.idle.pop() {
                 state.used += 1;
@@ -61,6 +76,9 @@ impl Pool {
             if state.used < self.size {
                 state.used += 1;
                 break;
+            }
+            if !has_waited {
+                (has_waited, state.waits) = (true, state.waits + 1);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -76,6 +94,11 @@ impl Pool {
                 Err(error)
             }
         }
+    }
+
+    pub(crate) fn in_use(&self, name: &'static str) -> PoolUse {
+        let state = self.state();
+        PoolUse { name, size: self.size, used: state.used, waits: state.waits }
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -39,7 +39,7 @@ fn a_full_disk_refuses_and_forgets_nothing_and_with_space_the_same_plan_is_recor
     let acknowledged: Vec<_> = made[..refused].iter().flat_map(|parts| parts.events.clone()).collect();
     assert_eq!(slice.events, acknowledged);
 
-    cluster.free_disk(&database);
+    cluster.free_disk();
     // The plan that was refused, and all that follow it.
     for parts in &made[refused..] {
         let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();

@@ -45,8 +45,15 @@ pub fn enrolments(devices: &[Authenticator]) -> String {
         let NewKey { credential: credential_id, public_key, counter } = device.new_key();
         let name = KeyName::new(format!("Device {number}")).expect("a short name");
         let (replaces, authorized_by) = (None, None);
-        let enrolled =
-            PasskeyChange::Enrolled { name, credential_id, public_key, counter, replaces, authorized_by };
+        let enrolled = PasskeyChange::Enrolled {
+            name,
+            owner: None,
+            credential_id,
+            public_key,
+            counter,
+            replaces,
+            authorized_by,
+        };
         log.extend(next_line(&log, enrolled));
     }
     String::from_utf8(log).expect("lines of JSON")
@@ -74,6 +81,12 @@ impl Authenticator {
             trailing: Vec::new(),
             client_data: Vec::new(),
         }
+    }
+
+    /// The same for the console of a team under this host.
+    #[must_use]
+    pub fn under(self, host: &str) -> Self {
+        Self { relying_party: host.to_owned(), ..self }
     }
 
     /// A device with a key of its own that goes by the name of another one.

@@ -35,6 +35,9 @@ mount -t tmpfs -o "size=$1" tmpfs "$2" && cp -a "$2-template/." "$2" && chown -R
 shift 3 && exec "$@"
 "#;
 
+/// What a full disk gets back.
+const BALLAST_BYTES: usize = 16 << 20;
+
 /// A running cluster.
 #[derive(Debug)]
 pub struct Cluster {
@@ -203,8 +206,9 @@ impl Cluster {
         assert!(psql.wait().is_ok_and(|status| status.success()), "the rows were copied");
     }
 
-    /// Fills the disk to its last page, without a trace in the write-ahead log.
+    /// Fills the disk to its last page, without a trace in the write-ahead log. Only for a cluster on a disk of its own.
     pub fn fill_disk(&self, database: &str) {
+        fs::write(self.ballast(), vec![1; BALLAST_BYTES]).expect("the disk has room");
         let table = "CREATE UNLOGGED TABLE junk (t text); ALTER TABLE junk ALTER t SET STORAGE PLAIN";
         self.sql(database, table);
         for rows in [1000, 100, 10, 1] {
@@ -218,9 +222,15 @@ impl Cluster {
         }
     }
 
-    /// Makes room on a disk that was filled.
-    pub fn free_disk(&self, database: &str) {
-        self.sql(database, "TRUNCATE junk");
+    /// Makes room on a disk that was filled. Not by a statement: none may get anywhere on a full disk.
+    pub fn free_disk(&self) {
+        fs::remove_file(self.ballast()).expect("the disk was filled");
+    }
+
+    /// A file on the cluster's own disk, which only its processes see.
+    fn ballast(&self) -> PathBuf {
+        let folder = self.folder.strip_prefix("/").expect("the folder is absolute");
+        PathBuf::from(format!("/proc/{}/root", self.server_process())).join(folder).join("data/ballast")
     }
 
     /// A backup of a database, as `pg_dump` makes it.

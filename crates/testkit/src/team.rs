@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::home::Home;
 use crate::mcp_client::{McpClient, ToolReply};
 use crate::postgres::{Cluster, ROLE};
-use crate::wire::{Answer, Http, stateless};
+use crate::wire::{Http, stateless};
 
 /// A database, and machines that use it.
 #[derive(Debug)]
@@ -91,13 +91,15 @@ pub fn tool_request(token: &str, tool: &str, arguments: &Value) -> (String, Stri
     (headers, message.to_string())
 }
 
-/// One call on a connection of its own.
+/// One call on a connection of its own, sent again for as long as the member has sent too many.
 pub fn call_server(server: &Http, token: &str, tool: &str, arguments: &Value) -> ToolReply {
     let (headers, body) = tool_request(token, tool, arguments);
-    reply_of(&server.post(&headers, &body))
-}
-
-pub fn reply_of(answer: &Answer) -> ToolReply {
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    ToolReply::read(&answer.body)
+    loop {
+        let answer = server.post(&headers, &body);
+        if answer.status != 429 {
+            assert_eq!(answer.status, 200, "{}", answer.body);
+            return ToolReply::read(&answer.body);
+        }
+        std::thread::yield_now();
+    }
 }

@@ -114,11 +114,20 @@ impl Answer {
     }
 }
 
+impl Drop for Http {
+    /// A test that stops at a surprise leaves no server behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 impl Http {
     pub fn start(home: &Home) -> Self {
-        let server = Self::of(home, &["--http", "127.0.0.1:0"]);
+        let mut server = Self::of(home, &["--http", "127.0.0.1:0"]);
         let secret = std::fs::read_to_string(home.data().join("keys/http-secret")).unwrap();
-        Self { authorization: format!("Authorization: Bearer {}\r\n", secret.trim_end()), ..server }
+        server.authorization = format!("Authorization: Bearer {}\r\n", secret.trim_end());
+        server
     }
 
     pub fn of(home: &Home, arguments: &[&str]) -> Self {

@@ -80,6 +80,7 @@ impl Log {
 fn enrolled(name: &str, key: NewKey, authorized_by: Option<SignedChallenge>) -> PasskeyChange {
     PasskeyChange::Enrolled {
         name: KeyName::new(name).unwrap(),
+        owner: None,
         credential_id: key.credential,
         public_key: key.public_key,
         counter: key.counter,
@@ -214,6 +215,7 @@ fn keys_change_only_with_the_word_of_a_key() {
     assert!(refused.is_err(), "nobody agreed");
     let key = new_key(&other);
     let statement = Statement::Enrol {
+        owner: None,
         name: "Agent",
         credential: &key.credential,
         public_key: &key.public_key,

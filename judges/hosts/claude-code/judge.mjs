@@ -1,12 +1,12 @@
 // The real Claude Code, offline, with a scripted model.
 
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { judge, program, run } from '../agent.mjs';
 import { messages } from '../model.mjs';
-import { judgeRails, variables } from '../rails.mjs';
+import { installIn, judgeRails, variables } from '../rails.mjs';
 import { judgePlugin } from '../plugin.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -21,43 +21,33 @@ const offline = (url) => ({
   ENABLE_TOOL_SEARCH: 'false',
 });
 
-/// The arguments that make our server the only one, and let its tools and some others run.
-function withServer(place, env, tools) {
-  const workrail = { command: program, args: ['mcp'], env };
+function chat(place, url, prompt) {
+  const workrail = { command: program, args: ['mcp'], env: { WORKRAIL_DATA_DIR: join(place, 'data') } };
   const servers = join(place, 'mcp.json');
   writeFileSync(servers, JSON.stringify({ mcpServers: { workrail } }));
-  return ['--mcp-config', servers, '--strict-mcp-config', '--allowedTools', ['mcp__workrail', ...tools].join(',')];
-}
-
-function chat(place, url, prompt) {
-  const server = withServer(place, { WORKRAIL_DATA_DIR: join(place, 'data') }, []);
+  const server = ['--mcp-config', servers, '--strict-mcp-config', '--allowedTools', 'mcp__workrail'];
   return run(claude, ['-p', prompt, ...server], place, offline(url));
 }
-
-const EVENTS = ['SessionStart', 'PreToolUse', 'PostToolUse', 'PostToolUseFailure', 'Stop', 'SubagentStart', 'SubagentStop'];
 
 const rails = {
   compacts: true,
   saysExitCodes: true,
-  install(place) {
-    const entry = (event) => [{ matcher: '', hooks: [{ type: 'command', command: `${program} hook claude-code ${event}` }] }];
-    const hooks = Object.fromEntries(EVENTS.map((event) => [event, entry(event)]));
-    mkdirSync(join(place, 'home', '.claude'));
-    writeFileSync(join(place, 'home', '.claude', 'settings.json'), JSON.stringify({ hooks }));
-  },
+  install: (place) => installIn(place, 'claude-code'),
   chat(place, url, prompt, kind) {
-    const server = withServer(place, variables(place), ['Bash', 'Write', 'Agent']);
+    const tools = ['mcp__workrail', 'Bash', 'Write', 'Agent'].join(',');
     const history = kind === 'new' ? [] : ['--continue'];
-    return run(claude, ['-p', prompt, ...history, ...server], place, { ...offline(url), ...variables(place) });
+    return run(claude, ['-p', prompt, ...history, '--allowedTools', tools], place, { ...offline(url), ...variables(place) });
   },
   shell: (command) => ({ tool: 'Bash', arguments: { command, description: 'A command' } }),
   edit: (path, content) => ({ tool: 'Write', arguments: { file_path: path, content } }),
-  subagent: (prompt) => ({
-    tool: 'Agent',
-    arguments: { description: 'A part of it', prompt, subagent_type: 'general-purpose', run_in_background: false },
-  }),
+  subagent: (prompt) => [
+    {
+      tool: 'Agent',
+      arguments: { description: 'A part of it', prompt, subagent_type: 'general-purpose', run_in_background: false },
+    },
+  ],
 };
 
 await judge('Claude Code', here, messages, chat);
-await judgeRails('Claude Code', messages, rails);
+await judgeRails('Claude Code', here, messages, rails);
 judgePlugin('Claude Code', 'claude-code', (folder, options) => execFileSync(claude, ['plugin', 'validate', folder], options));

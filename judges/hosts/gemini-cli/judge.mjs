@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { judge, program, run } from '../agent.mjs';
 import { generateContent } from '../model.mjs';
-import { judgeRails, variables } from '../rails.mjs';
+import { hookProgram, judgeRails, variables } from '../rails.mjs';
 import { judgePlugin } from '../plugin.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -43,7 +43,7 @@ const rails = {
   install(place) {
     // The host gives hooks only some of the environment.
     const set = Object.entries(variables(place)).map(([name, value]) => `${name}=${value}`).join(' ');
-    const entry = (event) => [{ hooks: [{ type: 'command', name: event, command: `env ${set} ${program} hook gemini ${event}` }] }];
+    const entry = (event) => [{ hooks: [{ type: 'command', name: event, command: `env ${set} ${hookProgram(place)} hook gemini ${event}` }] }];
     configure(place, variables(place), { hooks: Object.fromEntries(EVENTS.map((event) => [event, entry(event)])) });
   },
   chat: (place, url, prompt, kind) => talk(place, url, prompt, kind === 'new' ? [] : ['--resume', 'latest']),
@@ -61,7 +61,7 @@ function strip(shown) {
 }
 
 await judge('Gemini CLI', here, generateContent, chat, strip);
-await judgeRails('Gemini CLI', generateContent, rails);
+await judgeRails('Gemini CLI', here, generateContent, rails);
 judgePlugin('Gemini CLI', 'gemini', (folder, options) =>
   execFileSync(process.execPath, [gemini, 'extensions', 'validate', folder], options),
 );

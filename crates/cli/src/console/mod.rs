@@ -23,13 +23,8 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::{Clock, Entropy};
 
 use crate::outcome::{self, Failure, Format, described};
-use crate::wiring::{DirectoryOnly, LocalEngine};
-use crate::{output, presence, settings, version};
-
-const CONSOLE: DirectoryOnly = DirectoryOnly {
-    command: "console",
-    instead: "With a database, use `workrail status`, `watch`, `show`, `report`, `approve`, `reject` and `answer`.",
-};
+use crate::wiring::{AnyEngine, Opened};
+use crate::{output, presence, settings, version, wiring};
 
 /// Where the console is, unless something else has this port: bookmarks keep working.
 const USUAL_PORT: u16 = 4717;
@@ -80,7 +75,7 @@ impl From<Failure> for ConsoleFailure {
 fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
     let current = settings::current()?;
     let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
-    let engine = CONSOLE.open_with(current, Arc::clone(&sources) as _)?;
+    let Opened { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
     let engine = Arc::new(engine);
     let environment = Arc::new(ConsoleEnvironment {
         engine: Arc::clone(&engine),
@@ -114,7 +109,7 @@ fn secret() -> Result<HttpSecret, Failure> {
     fresh_secret().map_err(Failure::Environment)
 }
 
-fn fresh_secret() -> Result<HttpSecret, String> {
+pub(crate) fn fresh_secret() -> Result<HttpSecret, String> {
     let mut bytes = [0; 32];
     OsEntropy.fill(&mut bytes).map_err(|error| error.to_string())?;
     Ok(HttpSecret::new(bytes))
@@ -152,7 +147,7 @@ fn redirecting(address: &str) -> io::Result<NamedTempFile> {
 
 /// What the console learns from this process.
 struct ConsoleEnvironment {
-    engine: Arc<LocalEngine>,
+    engine: Arc<AnyEngine>,
     /// Exchanged when a source is added or removed here.
     sources: Arc<ExchangeableSources>,
     /// The processes that it was started below; `None` where they could not be found out.
@@ -199,7 +194,7 @@ impl Environment for ConsoleEnvironment {
     }
 }
 
-fn told(failure: Failure) -> String {
+pub(crate) fn told(failure: Failure) -> String {
     match failure {
         Failure::Call(text) | Failure::Environment(text) => text,
         Failure::Refused(error) | Failure::Stopped(error) => described(&error),

@@ -109,7 +109,8 @@ fn keys(findings: &mut Findings, opened: &Opened) {
 }
 
 fn passkeys(findings: &mut Findings, opened: &Opened) {
-    const FIX: &str = "workrail store restore BACKUP, or give the log up: workrail store passkeys reset; until then no passkey is accepted";
+    const FIX: &str = "workrail store restore BACKUP (pg_restore for a database), or give the log up: workrail store passkeys reset; until \
+                       then no passkey is accepted";
     match opened.engine.passkeys() {
         Ok(Ok(keys)) => {
             let names: Vec<&str> = keys.enrolled().map(|own| own.name.as_str()).collect();

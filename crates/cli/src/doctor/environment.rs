@@ -1,13 +1,17 @@
 //! The program, its settings, its environment, and the workflows it would find.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8Path;
 use workrail_engine::catalog::Catalog;
 use workrail_host::config::{ConfigError, load, nearest_variable};
 use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
+use workrail_host::remote_server::{RemoteAnswer, ask, server_of};
 use workrail_host::sources::SourceState;
 use workrail_host::workspace::default_workspace;
 use workrail_model::discovery::Precedence;
+use workrail_model::public_url::{PublicUrl, Scheme};
 
 use super::Findings;
 use crate::{install, settings, version};
@@ -24,6 +28,7 @@ pub(super) fn look(findings: &mut Findings) {
     variables(findings);
     git(findings);
     clients(findings);
+    remote_servers(findings);
     workflows(findings);
 }
 
@@ -136,9 +141,50 @@ fn clients(findings: &mut Findings) {
     }
 }
 
+/// The servers of teams that clients are set up for: whether each answers, and takes the token.
+fn remote_servers(findings: &mut Findings) {
+    let Ok(bases) = install::bases() else { return };
+    let files = install::known(&bases).into_iter().flat_map(|known| known.files);
+    let addresses = files.filter_map(|(_, command)| command.ok().flatten());
+    let servers: BTreeMap<String, PublicUrl> = addresses
+        .filter_map(|address| server_of(&address))
+        // Loopback over HTTP is this machine's own server, with a secret of its own.
+        .filter(|server| server.scheme() == Scheme::Https)
+        .map(|server| (server.to_string(), server))
+        .collect();
+    for (name, server) in servers {
+        let token = env_vars::TOKEN.get();
+        match ask(&server, token.as_deref()) {
+            Ok(RemoteAnswer::Accepted { version }) => {
+                findings.good(CLIENTS, format!("{name} accepts the token and runs workrail {version}"));
+            }
+            Ok(RemoteAnswer::Answers) => findings.warning(
+                CLIENTS,
+                format!("{name} answers, but WORKRAIL_TOKEN is not set here, so the token was not tried"),
+                "set WORKRAIL_TOKEN where the clients are started",
+            ),
+            Ok(RemoteAnswer::TokenRefused) => findings.problem(
+                CLIENTS,
+                format!("{name} does not accept the token in WORKRAIL_TOKEN"),
+                "ask an administrator for a new one: workrail team token create NAME --role agent",
+            ),
+            Ok(RemoteAnswer::Unexpected { status }) => findings.problem(
+                CLIENTS,
+                format!("{name} is no WorkRail server, or a proxy answers for it (status {status})"),
+                "check the address",
+            ),
+            Err(error) => findings.problem(
+                CLIENTS,
+                format!("{name} cannot be reached: {error}"),
+                "check the address, the network and the certificate",
+            ),
+        }
+    }
+}
+
 fn starts(command: &str) -> bool {
     // An address is reached, not started.
-    if command.starts_with("http://") {
+    if ["http://", "https://"].iter().any(|scheme| command.starts_with(scheme)) {
         return true;
     }
     match command.contains('/') {

@@ -4,6 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use workrail_host::clients::{Client, Part, Scope};
 use workrail_model::loopback::LoopbackAddress;
+use workrail_model::public_url::PublicUrl;
 
 use crate::outcome::EXIT_CODES;
 
@@ -17,7 +18,8 @@ use crate::outcome::EXIT_CODES;
      question).\n\n{EXIT_CODES}\n\nExamples:\n  workrail install\n  workrail install --list\n  \
      workrail install --client claude-code\n  workrail install --client cursor --scope project --dry-run\n  \
      workrail install --client codex --without hooks\n  workrail install --client goose --print\n  \
-     workrail install --client claude-code --http 127.0.0.1:8765"
+     workrail install --client claude-code --http 127.0.0.1:8765\n  workrail install --client claude-code --remote \
+     https://workrail.example.com"
 ))]
 pub(crate) struct InstallArguments {
     #[command(flatten)]
@@ -29,6 +31,10 @@ pub(crate) struct InstallArguments {
     /// variable WORKRAIL_HTTP_TOKEN instead.
     #[arg(long, value_name = "127.0.0.1:PORT", conflicts_with = "list")]
     pub(super) http: Option<LoopbackAddress>,
+    /// Connect to a team's server at URL/mcp. The files name the variable WORKRAIL_TOKEN, which holds your token; the token
+    /// itself is in none of them. Hooks are left out: they need the store on this machine.
+    #[arg(long, value_name = "https://HOST", conflicts_with_all = ["list", "http"])]
+    pub(super) remote: Option<PublicUrl>,
 }
 
 #[derive(Debug, Args)]

@@ -11,10 +11,12 @@ use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use workrail_host::clients::{
     self, Bases, Change, Client, ClientError, Connection, Intent, Ledger, Part, Scope, Setup, Target,
+    WithoutVariable,
 };
 use workrail_host::data_dir::data_dir;
 use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::LoopbackAddress;
+use workrail_model::public_url::{PublicUrl, Scheme};
 use workrail_ports::keyring::KeyringError;
 
 use crate::confirm::{self, AskFirst};
@@ -114,16 +116,17 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
         false => named(selection)?,
     };
     let secret = secret_for(arguments.http, &targets, selection.dry_run)?;
-    let connection = match arguments.http {
-        None => Connection::Program,
-        Some(address) => Connection::Http {
+    let connection = match (arguments.http, &arguments.remote) {
+        (None, None) => Connection::Program,
+        (Some(address), _) => Connection::Http {
             url: format!("http://{}/mcp", address.socket_address()),
             secret: secret.clone(),
         },
+        (None, Some(url)) => remote(url, WithoutVariable::Refuse)?,
     };
     let setup = setup(connection);
     let ledger = ledger()?;
-    let parts = selection.parts();
+    let parts = parts(arguments);
     // All are planned before any is written: one that cannot be edited stops them all.
     let plan = clients::plan(&targets, &parts, Intent::Install(&setup), &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
@@ -136,8 +139,26 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let done = carry_out(selection, &changes, &ledger, format, secret.as_ref(), show::Direction::Install)?;
     if format == Format::Text {
         show::advice(&targets, &parts, arguments.http.is_some(), done);
+        if arguments.remote.is_some() {
+            show::token_advice();
+        }
     }
     Ok(())
+}
+
+/// The server of a team. Tokens go to other machines encrypted only.
+fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<Connection, Failure> {
+    let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&url.host());
+    if url.scheme() == Scheme::Http && !is_local {
+        return Err(Failure::Call("Use https: your token would be sent unencrypted.".to_owned()));
+    }
+    Ok(Connection::Remote { url: format!("{url}/mcp"), without_variable })
+}
+
+/// The parts that were asked for. Hooks read the store, which is elsewhere with a team's server.
+fn parts(arguments: &InstallArguments) -> Vec<Part> {
+    let is_meant = |part: &Part| arguments.remote.is_none() || *part != Part::Hooks;
+    arguments.selection.parts().into_iter().filter(is_meant).collect()
 }
 
 fn take_out(selection: &Selection, format: Format) -> Result<(), Failure> {
@@ -247,13 +268,20 @@ fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     if selection.client.is_empty() {
         return Err(Failure::Call("Name the client to print for: --client CLIENT.".to_owned()));
     }
-    let (bases, setup) = (bases()?, setup(Connection::Program));
+    let connection = match &arguments.remote {
+        None => Connection::Program,
+        Some(url) => remote(url, WithoutVariable::Placeholder)?,
+    };
+    let (bases, setup) = (bases()?, setup(connection));
     let program = setup.own_program.as_ref().map_or("workrail", |path| path.as_str());
     let mut shown = Vec::new();
     for client in selection.client.iter().copied() {
-        let by_hand = client.by_hand().map(|text| text.replace("PROGRAM", program));
+        let by_hand = match &arguments.remote {
+            None => client.by_hand().map(|text| text.replace("PROGRAM", program)),
+            Some(url) => client.by_hand().map(|_| remote_by_hand(url)),
+        };
         let files = match target(client, selection.scope()) {
-            Ok(target) => clients::printed(target, &selection.parts(), &setup, &bases),
+            Ok(target) => clients::printed(target, &parts(arguments), &setup, &bases),
             Err(_) if by_hand.is_some() => Vec::new(),
             Err(failure) => return Err(failure),
         };
@@ -270,6 +298,14 @@ fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
         output::json(&json!({ "clients": shown }));
     }
     Ok(())
+}
+
+/// What to paste for a client whose files are not edited.
+fn remote_by_hand(url: &PublicUrl) -> String {
+    format!(
+        "Add a server of the kind \"Streamable HTTP\" with the address {url}/mcp and the header \
+         `Authorization: Bearer YOUR_TOKEN`."
+    )
 }
 
 /// The names of parts, for people.

@@ -105,6 +105,14 @@ pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Do
     }
 }
 
+/// Where the token goes, which is in none of the files.
+pub(super) fn token_advice() {
+    output::line(
+        "Set WORKRAIL_TOKEN to your token where the client is started, in a file that only you can read. An \
+         administrator makes tokens: workrail team token create NAME --role agent",
+    );
+}
+
 pub(super) fn as_json(
     change: &Change,
     backup: Option<&Utf8PathBuf>,

@@ -100,6 +100,7 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     }
     fact("time", &words::span(&run.span, times::LOCAL));
     fact("counts", &words::counts(run));
+    fact("evidence", &words::evidence(run));
     if let Some(last) = run.preferences.last() {
         fact("preferences", &words::preferences(last.effective));
     }
@@ -148,7 +149,7 @@ fn recap(going_on: Option<&RunContinuation>) {
     if recap.entries.is_empty() {
         return;
     }
-    output::line("\n  Recent notes, oldest first");
+    output::line("\n  Recent notes (claimed), oldest first");
     if recap.omitted > 0 {
         let earlier = output::counted(recap.omitted, "earlier step is", "earlier steps are");
         output::toned(Tone::Quiet, &format!("    {earlier} not shown"));

@@ -6,20 +6,30 @@ use std::sync::Arc;
 
 use camino::Utf8PathBuf;
 use clap::Args;
-use workrail_engine::AccessRefusal;
+use workrail_console::{Environment, LoggedIn, Logins, NotLoggedIn, TeamSite, team_router};
+use workrail_engine::{AccessRefusal, AppendCounts};
+use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
-use workrail_mcp::metrics::Metrics;
+use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
 use workrail_mcp::team::{self, Members, NotLetIn};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
+use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
+use workrail_model::config::Settings;
+use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::ListenerNames;
 use workrail_model::public_url::{PublicUrl, Scheme};
 use workrail_model::server::Transport;
 use workrail_model::team::Caller;
+use workrail_model::time::Timestamp;
+use workrail_ports::environment::Clock as _;
+use workrail_store_pg::PoolUse;
 
+use crate::console::{fresh_secret, told};
 use crate::outcome::{self, Failure, Format};
-use crate::output;
 use crate::serve::{Served, served};
+use crate::store::AnyStore;
 use crate::wiring::AnyEngine;
+use crate::{output, settings, version};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
@@ -94,6 +104,22 @@ impl Site {
         self.url.as_ref().map_or_else(own, ToString::to_string)
     }
 
+    /// How browsers reach the console.
+    fn console(&self, bound: SocketAddr) -> TeamSite {
+        let port = bound.port();
+        let names = self.names(bound);
+        match &self.url {
+            Some(url) => TeamSite { names, origin: url.to_string(), scheme: url.scheme(), port },
+            // Browsers have passkeys under this name of loopback only.
+            None => {
+                let scheme = self.scheme();
+                let local: Result<PublicUrl, _> = format!("{}://localhost:{port}", scheme.as_str()).parse();
+                let origin = local.map(|own| own.to_string()).unwrap_or_default();
+                TeamSite { names, origin, scheme, port }
+            }
+        }
+    }
+
     fn tls(&self) -> Result<Option<Tls>, String> {
         match &self.encryption {
             Encryption::Off | Encryption::Proxy => Ok(None),
@@ -152,17 +178,23 @@ pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
 fn serve(site: &Site) -> Result<(), Failure> {
     let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
-    let (served, _store) = served(Transport::Http)?;
+    let (served, store) = served(Transport::Http)?;
     let served: Arc<Served> = Arc::new(served.remote(Arc::clone(&metrics)));
-    let members = Arc::new(TeamMembers { engine: served.engine().clone() });
+    let engine = served.engine().clone();
+    let members = Arc::new(TeamMembers { engine: engine.clone(), store });
     let ended = team::serve(
         site.listen,
         tls,
-        |bound, _ending| team::routes(served, site.names(bound), members, metrics),
+        |bound, ending| {
+            let logins: Arc<dyn Logins> = Arc::clone(&members) as _;
+            let console =
+                team_router(site.console(bound), logins, Arc::new(engine), Arc::new(TeamEnvironment), ending);
+            team::routes(served, site.names(bound), members, metrics).fallback_service(console)
+        },
         |bound| {
             output::notice(&format!("listening on {}://{bound}/mcp", site.scheme().as_str()));
             output::notice(&format!(
-                "Clients use {}. Every request needs a token: `workrail team token create` makes one.",
+                "Clients use {0}/mcp, people open {0}. Everybody needs a token: `workrail team token create` makes one.",
                 site.shown(bound)
             ));
         },
@@ -172,23 +204,97 @@ fn serve(site: &Site) -> Result<(), Failure> {
 
 struct TeamMembers {
     engine: AnyEngine,
+    store: Arc<AnyStore>,
+}
+
+/// Whether the store answered that somebody is not known, or did not answer.
+fn is_stranger(refusal: &AccessRefusal) -> bool {
+    match refusal {
+        AccessRefusal::Unknown | AccessRefusal::Expired | AccessRefusal::Revoked => {
+            tracing::info!(?refusal, "a token was refused");
+            true
+        }
+        AccessRefusal::Store(error) => {
+            tracing::warn!(code = error.code.as_str(), "whose token it is cannot be told");
+            false
+        }
+    }
+}
+
+fn not_logged_in(refusal: &AccessRefusal) -> NotLoggedIn {
+    if is_stranger(refusal) { NotLoggedIn::Stranger } else { NotLoggedIn::Unavailable }
+}
+
+impl Logins for TeamMembers {
+    fn log_in(&self, token: &str) -> Result<String, NotLoggedIn> {
+        self.engine.log_in(token).map_err(|refusal| not_logged_in(&refusal))
+    }
+
+    fn visitor(&self, login: &str) -> Result<LoggedIn, NotLoggedIn> {
+        let (caller, form_token) = self.engine.logged_in(login).map_err(|refusal| not_logged_in(&refusal))?;
+        let Caller::Member { principal, .. } = &caller else { return Err(NotLoggedIn::Stranger) };
+        let principal = principal.clone();
+        let use_cases = Arc::new(self.engine.acting_as(caller.through("console")));
+        Ok(LoggedIn { principal, form_token, use_cases })
+    }
+}
+
+/// What a team's console learns from this process.
+struct TeamEnvironment;
+
+impl Environment for TeamEnvironment {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn secret(&self) -> Option<HttpSecret> {
+        fresh_secret().ok()
+    }
+
+    /// The browser is on another machine, so nothing is known of what started it.
+    fn decision_origin(&self) -> Result<ApprovalOrigin, String> {
+        Ok(ApprovalOrigin { channel: ApprovalChannel::Console, descends_from_server: Descent::Unknown })
+    }
+
+    fn settings(&self) -> Result<Settings, String> {
+        settings::fresh().map(|current| current.settings).map_err(told)
+    }
+
+    /// Where files are on this machine is nobody's business elsewhere.
+    fn data_dir(&self) -> String {
+        String::new()
+    }
+
+    fn version(&self) -> &str {
+        version::LONG
+    }
+
+    fn notice(&self, text: &str) {
+        output::notice(text);
+    }
 }
 
 impl Members for TeamMembers {
     fn caller(&self, token: &str) -> Result<Caller, NotLetIn> {
-        self.engine.authenticate(token).map_err(|refusal| match refusal {
-            AccessRefusal::Unknown | AccessRefusal::Expired | AccessRefusal::Revoked => {
-                tracing::info!(?refusal, "a token was refused");
-                NotLetIn::Stranger
-            }
-            AccessRefusal::Store(error) => {
-                tracing::warn!(code = error.code.as_str(), "whose token it is cannot be told");
-                NotLetIn::Unavailable
-            }
+        self.engine.authenticate(token).map_err(|refusal| match is_stranger(&refusal) {
+            true => NotLetIn::Stranger,
+            false => NotLetIn::Unavailable,
         })
     }
 
     fn is_ready(&self) -> bool {
         self.engine.is_ready()
+    }
+
+    fn numbers(&self) -> StoreNumbers {
+        let AppendCounts { appends, conflicts } = self.engine.append_counts();
+        let pools = match &*self.store {
+            AnyStore::Directory(_) => Vec::new(),
+            AnyStore::Database { shared, .. } => {
+                let shown = |PoolUse { name, size, used, waits }| PoolNumbers { name, size, used, waits };
+                shared.pools().map(shown).to_vec()
+            }
+        };
+        StoreNumbers { appends, conflicts, pools }
     }
 }

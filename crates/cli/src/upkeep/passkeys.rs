@@ -27,7 +27,7 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
 fn damaged(damage: &LogDamage) -> Failure {
     Failure::Environment(format!(
         "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the files keys/passkeys.jsonl \
-         and keys/passkeys.head from a backup (`workrail store restore BACKUP`), or give the log up with `workrail store \
+         and keys/passkeys.head from a backup (`workrail store restore BACKUP`; a database: `pg_restore`), or give the log up with `workrail store \
          passkeys reset`."
     ))
 }

@@ -222,6 +222,8 @@ impl<'a> Case<'a> {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
                 needs_it && about_victim && answer.said.contains(&file)
             }
+            // A folder in the place of a mark is not removed.
+            Role::Wish if command.name == "unkeep" => self.harms && answer.said.contains(&file),
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
             // A backup that cannot be read may need any content.
             Role::Backup => self.harms && command.name.starts_with("gc"),

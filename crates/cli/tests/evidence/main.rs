@@ -2,12 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod claims;
+mod replayed;
+mod scope;
+
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::volatile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -28,6 +33,16 @@ fn home() -> Home {
     home
 }
 
+/// Runs a check of a snapshot with names in the place of what differs from run to run.
+fn stable(check: impl FnOnce()) {
+    let mut settings = insta::Settings::clone_current();
+    for (pattern, shown) in volatile::PATTERNS {
+        settings.add_filter(pattern, shown);
+    }
+    settings.add_filter(r"at [0-9a-f]{12}, tree [0-9a-f]{12}", "at [commit], tree [tree]");
+    settings.bind(check);
+}
+
 fn git(home: &Home, arguments: &[&str]) -> String {
     let ran = Command::new("git")
         .args(["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"])
@@ -46,10 +61,14 @@ fn commit(home: &Home, message: &str) {
 }
 
 fn start(home: &Home, client: &mut McpClient, mode: &str) -> ToolReply {
+    start_of(home, client, "team.careful", mode)
+}
+
+fn start_of(home: &Home, client: &mut McpClient, workflow: &str, mode: &str) -> ToolReply {
     let workspace = home.project();
     client.call(
         "start_workflow",
-        json!({ "workflowId": "team.careful", "mode": mode, "workspacePath": workspace.to_str().unwrap() }),
+        json!({ "workflowId": workflow, "mode": mode, "workspacePath": workspace.to_str().unwrap() }),
     )
 }
 

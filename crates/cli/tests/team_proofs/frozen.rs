@@ -34,7 +34,7 @@ fn send(server: &Http, token: &str, arguments: &Value) -> TcpStream {
     let mut stream = TcpStream::connect(&server.address).unwrap();
     write!(
         stream,
-        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json\r\n{headers}\
+        "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n{headers}\
          Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
         server.address,
         body.len()
@@ -68,7 +68,7 @@ fn at_last(server: &Http, token: &str, tool: &str, arguments: &Value) -> ToolRep
 /// differs from round to round, and to another one meanwhile. Returns the session and the notes of its steps.
 fn advance_over_frozen(homes: [&Home; 2]) -> (String, Vec<String>) {
     let (slow, fast) = (serve(homes[0]), serve(homes[1]));
-    let token = access_token(homes[0], "ada", "agent");
+    let [token, reader] = ["ada", "bob"].map(|name| access_token(homes[0], name, "agent"));
     let start = json!({ "workflowId": "team.long", "goal": "mend the teapot" });
     let mut reply = at_last(&fast, &token, "start_workflow", &start);
     let session = session_of(&reply);
@@ -83,7 +83,7 @@ fn advance_over_frozen(homes: [&Home; 2]) -> (String, Vec<String>) {
         let frozen = Instant::now();
         let mut meanwhile = call_server(&fast, &token, "continue_workflow", &call);
         while frozen.elapsed() < FROZEN_FOR {
-            let looked = call_server(&fast, &token, "resume_session", &json!({ "sessionId": session }));
+            let looked = call_server(&fast, &reader, "resume_session", &json!({ "sessionId": session }));
             assert!(!looked.is_error, "readers do not wait: {}", looked.text);
             if may_repeat(&meanwhile) {
                 meanwhile = call_server(&fast, &token, "continue_workflow", &call);

@@ -12,6 +12,8 @@ use workrail_testkit::wire::Http;
 use crate::is_full;
 
 const CLIENTS: u64 = 4;
+/// A member alone may not send so many calls a second.
+const MEMBERS: usize = 16;
 /// Over the second quarter of the calls: caches have filled by then. Of a sample, caches are a part of the growth.
 const GROWTH_MAX: f64 = 1.15;
 
@@ -53,7 +55,8 @@ fn figure_memory_of_a_server() {
     let home = crate::home_with_long_workflow().with("WORKRAIL_STORE", address);
     let calls_max = if is_full() { 100_000 } else { 1_500 };
     let server = serve(&home);
-    let token = access_token(&home, "ada", "agent");
+    let tokens: Vec<String> =
+        (0..MEMBERS).map(|number| access_token(&home, &format!("member-{number}"), "agent")).collect();
     let (calls, numbers) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut samples: Vec<(u64, u64)> = Vec::new();
     thread::scope(|scope| {
@@ -62,7 +65,8 @@ fn figure_memory_of_a_server() {
                 scope.spawn(|| {
                     while calls.load(Ordering::Relaxed) < calls_max {
                         let number = numbers.fetch_add(1, Ordering::Relaxed);
-                        calls.fetch_add(work(&server, &token, number), Ordering::Relaxed);
+                        let token = &tokens[number as usize % MEMBERS];
+                        calls.fetch_add(work(&server, token, number), Ordering::Relaxed);
                     }
                 })
             })

@@ -44,7 +44,7 @@ impl Large {
         println!("{sessions} sessions written in {:.0?}", begin.elapsed());
         let home = template.with("WORKRAIL_STORE", &address);
         let begin = Instant::now();
-        home.done(&["session", "list", "--limit", "1"]);
+        home.done(&["session", "list"]);
         println!("the first look, which indexes them: {:.0?}", begin.elapsed());
         // As autovacuum does sooner or later.
         cluster.sql(&database, "VACUUM ANALYZE");
@@ -93,7 +93,7 @@ const NAMES: [&str; 6] = [
 #[test]
 fn figure_resuming_and_listing_many_sessions() {
     let Some(cluster) = Cluster::start(&["max_wal_size=4GB"]) else { return };
-    let ((few, many), rounds) = if is_full() { ((1_000, 100_000), 15) } else { ((100, 1_000), 5) };
+    let ((few, many), rounds) = if is_full() { ((1_000, 100_000), 15) } else { ((500, 1_500), 5) };
     let (mut small, mut large) = (Large::new(&cluster, few), Large::new(&cluster, many));
     let newest = "EXPLAIN (COSTS OFF) SELECT session FROM workrail.indexed_run WHERE stage = 2 ORDER BY activity DESC, session LIMIT 9";
     let term = "EXPLAIN (COSTS OFF) SELECT session FROM workrail.indexed_term WHERE term = 7 LIMIT 9";

@@ -114,8 +114,10 @@ document.addEventListener("submit", async (event) => {
   const kind = form.dataset.passkey;
   if (!kind || event.defaultPrevented) return;
   event.preventDefault();
-  if (!window.PublicKeyCredential || location.hostname !== "localhost") {
-    say(form, `Passkeys work under http://localhost:${location.port} in a browser that has them. Open the console there.`);
+  const isHere = location.protocol === "https:" || location.hostname === "localhost";
+  if (!window.PublicKeyCredential || !isHere) {
+    const place = location.protocol === "https:" ? location.origin : `http://localhost:${location.port}`;
+    say(form, `Passkeys work under ${place} in a browser that has them. Open the console there.`);
     return;
   }
   if (form.dataset.busy) return;

@@ -10,6 +10,7 @@ use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::Blocker;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::id::RunId;
+use workrail_model::team::Act;
 use workrail_model::text::{clean, truncate_with_marker};
 
 use super::layout::token;
@@ -44,9 +45,11 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
             @if asks_approval { " waits for your approval. The agent submitted:" } @else { " asks you. The agent submitted:" }
         }
         (submitted(console, run, waiting))
-        @if asks_approval {
-            @if waiting.proof == AskedProof::PasskeyToEnrol { (enrol_first()) }
-            @else if waiting.proof == AskedProof::Passkey && signing(console).is_none() { (no_keys_believed()) }
+        @if let Some(who) = console.member().filter(|_| !console.may(Act::Decide)) {
+            p.quiet { "Your role (" (who.role.as_str()) ") does not decide. It waits for an approver or an admin." }
+        } @else if asks_approval {
+            @if waiting.proof == AskedProof::PasskeyToEnrol { (enrol_first(console)) }
+            @else if waiting.proof == AskedProof::Passkey && signing(console).is_none() { (no_own_key(console)) }
             @else if let Some(reason) = refused_origin(console) {
                 p.warn { "It is not decided on here: " (ticked(&reason)) }
             } @else if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
@@ -138,7 +141,7 @@ fn overridden(earlier: &EarlierDecision) -> String {
 
 fn hidden(console: &Console, waiting: &Waiting, from: &str) -> Markup {
     html! {
-        (token(console.guard.form_token()))
+        (token(console.form_token()))
         input type="hidden" name="seen" value=(waiting.fingerprint());
         input type="hidden" name="back" value=(from);
     }
@@ -167,6 +170,11 @@ fn decision(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Mar
                 "Your passkey signs exactly what is shown here. The record keeps the signature, and "
                 code { "workrail store verify" } " checks it."
             }
+        } @else if let Some(who) = console.member() {
+            p.meta {
+                "Recorded under your name, " (clean(who.name.as_str())) ". It proves no more than your token. "
+                a href=(SettingsPage::Passkeys.address()) { "Enrol a passkey" } " to prove it."
+            }
         } @else {
             p.meta {
                 "Recorded as decided in the console. This proves no more than a typed label: an agent with a shell could \
@@ -179,16 +187,25 @@ fn decision(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Mar
 /// Marks forms that a passkey signs: all of them, once one is enrolled.
 pub(super) fn signing(console: &Console) -> Option<&'static str> {
     let keys = console.use_cases.passkeys().ok().and_then(Result::ok);
-    keys.is_some_and(|keys| keys.has_any()).then_some("sign")
+    keys.is_some_and(|keys| keys.has_any_of(console.passkey_owner())).then_some("sign")
 }
 
 /// What is said where only a passkey counts and there is none.
-fn enrol_first() -> Markup {
+fn enrol_first(console: &Console) -> Markup {
     html! {
         p.warn {
-            "Only a passkey counts here, and none is enrolled. "
+            "Only a passkey counts here, and "
+            @if console.is_of_team() { "you have none enrolled. " } @else { "none is enrolled. " }
             a href=(SettingsPage::Passkeys.address()) { "Enrol one" } ", then decide here."
         }
+    }
+}
+
+/// What is said where only a passkey counts and who looks has none, or none is believed.
+fn no_own_key(console: &Console) -> Markup {
+    match console.use_cases.passkeys() {
+        Ok(Ok(_)) => enrol_first(console),
+        Ok(Err(_)) | Err(_) => no_keys_believed(),
     }
 }
 

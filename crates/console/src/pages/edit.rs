@@ -74,7 +74,7 @@ fn form(console: &Console, editor: &Editor) -> Markup {
         }
         // Leads to what the button gave, which is below the text on a narrow screen.
         form id=(FORM) data-editor={ (address) "/check" } method="post" action={ (address) "#outcome" } {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             input type="hidden" name="seen" value=(editor.seen);
             label for="text" { span.hidden { "Source" } }
             div.sheet {

@@ -80,5 +80,5 @@ pub(crate) fn opened() -> Markup {
 }
 
 fn anonymous() -> Viewer<'static> {
-    Viewer { theme: Theme::System, form_token: "", done: None }
+    Viewer { theme: Theme::System, form_token: "", done: None, member: None }
 }

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 use workrail_model::digest::Sha256;
+use workrail_model::team::Principal;
 use workrail_model::text::clean;
 
 use super::{Page, Part, ticked};
@@ -14,6 +15,8 @@ pub(crate) struct Viewer<'a> {
     pub(crate) theme: Theme,
     pub(crate) form_token: &'a str,
     pub(crate) done: Option<Done>,
+    /// Who is logged in; `None` where nobody needs to be.
+    pub(crate) member: Option<&'a Principal>,
 }
 
 /// The keys that the script knows.
@@ -61,6 +64,31 @@ pub(super) struct Frame<'a> {
     is_live: bool,
 }
 
+fn head(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " · WorkRail" }
+        link rel="stylesheet" href="/assets/console.css";
+        link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+    }
+}
+
+/// A page for those who are not known yet: nothing leads anywhere.
+pub(super) fn bare(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" data-theme=(Theme::System.as_str()) {
+            head { (head(title)) }
+            body {
+                header.top { span.brand { "WorkRail" } }
+                main id="main" { h1 { (title) } (body) }
+            }
+        }
+    }
+}
+
 pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: &Markup) -> Markup {
     let title = clean(title);
     let Frame { tab, address, is_live } = frame;
@@ -68,12 +96,7 @@ pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: 
         (DOCTYPE)
         html lang="en" data-theme=(viewer.theme.as_str()) {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · WorkRail" }
-                link rel="stylesheet" href="/assets/console.css";
-                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                (head(&title))
                 script type="module" src="/assets/console.js" {}
             }
             body data-live=[address.filter(|_| is_live)] {
@@ -102,6 +125,10 @@ fn tools(viewer: Viewer<'_>, address: &str) -> Markup {
         span.live data-live-state role="status" {}
         @if address == "/" { button type="button" hidden data-notify { "Notify me" } }
         button.keys type="button" hidden data-with-script data-keys { kbd { "?" } " Keys" }
+        @if let Some(member) = viewer.member {
+            span.who { (clean(member.name.as_str())) " (" (member.role.as_str()) ")" }
+            form.theme method="post" action="/logout" { (token(viewer.form_token)) button type="submit" { "Log out" } }
+        }
         form.theme method="post" action="/theme" {
             (token(viewer.form_token))
             input type="hidden" name="back" value=(address);

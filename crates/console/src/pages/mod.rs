@@ -5,6 +5,7 @@ mod compare;
 mod edit;
 mod failure;
 mod layout;
+mod login;
 mod logs;
 mod now;
 mod passkeys;
@@ -27,6 +28,7 @@ pub(crate) use attention::is_shown_whole;
 pub(crate) use edit::{fragments as edit_fragments, page as edit_page};
 pub(crate) use failure::{failed, failed_form, opened, refusal_title, refused};
 pub(crate) use layout::{Viewer, section, seen, whole};
+pub(crate) use login::login;
 
 use crate::state::Console;
 use crate::target::Target;
@@ -71,7 +73,11 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Search { words } => search::page(console, words),
         Target::Workflows(page) => workflows::list(console, page),
         Target::Workflow(page) => workflows::detail(console, page),
-        Target::Edit(key) => Ok(edit::page(console, &crate::edit::opened(console, *key)?)),
+        // Files are the machine's, whoever asks.
+        Target::Edit(key) => {
+            console.administration()?;
+            Ok(edit::page(console, &crate::edit::opened(console, *key)?))
+        }
         Target::Settings(page) => settings::page(console, *page),
         Target::Logs => logs::page(console),
     }

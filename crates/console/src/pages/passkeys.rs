@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use workrail_engine::passkeys::{Ended, Enrolment, Passkeys, Trust, fingerprint};
+use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::layout::token;
@@ -32,9 +33,11 @@ fn shown(console: &Console, keys: &Passkeys) -> Markup {
             div.banner { strong { "All passkeys were reset" } " at a terminal, " (time(at)) ". This stays visible." }
         }
         @for own in keys.enrolled() { (enrolled(console, own)) }
-        @if !keys.has_any() { p.quiet { "No passkey is enrolled." } }
-        h2 { @if keys.has_any() { "Enrol another passkey" } @else { "Enrol a passkey" } }
-        (enrol(console, keys))
+        @if !keys.has_any_of(console.passkey_owner()) { p.quiet { @if console.is_of_team() { "You have no passkey enrolled." } @else { "No passkey is enrolled." } } }
+        @if console.may(Act::Decide) {
+            h2 { @if keys.has_any_of(console.passkey_owner()) { "Enrol another passkey" } @else { "Enrol a passkey" } }
+            (enrol(console, keys))
+        } @else { p.quiet { "Passkeys are for those who decide: approvers and admins." } }
         (ended(keys))
         p.meta {
             (ticked("All passkeys lost? `workrail store passkeys reset` at a terminal ends them. That stays in the log and in \
@@ -47,18 +50,18 @@ fn enrolled(console: &Console, own: &Enrolment) -> Markup {
     html! {
         article.card data-item {
             header {
-                h3 { (clean(own.name.as_str())) }
+                h3 { @if let Some(owner) = &own.owner { (clean(owner.as_str())) ": " } (clean(own.name.as_str())) }
                 span.chip.good { "enrolled" }
                 span.meta { (time(&own.at)) ", " (trust(own.trust)) }
             }
             p.meta { "Key " code { (fingerprint(&own.public_key)) } }
-            div.actions {
+            @if own.owner.as_ref() == console.passkey_owner() { div.actions {
                 form.inline method="post" action="/settings/passkeys/remove" data-passkey="sign" {
-                    (token(console.guard.form_token()))
+                    (token(console.form_token()))
                     input type="hidden" name="credential" value=(own.credential);
                     button type="submit" aria-label={ "Remove " (clean(own.name.as_str())) } { "Remove" }
                 }
-            }
+            } }
         }
     }
 }
@@ -66,14 +69,14 @@ fn enrolled(console: &Console, own: &Enrolment) -> Markup {
 fn enrol(console: &Console, keys: &Passkeys) -> Markup {
     html! {
         form.filters method="post" action="/settings/passkeys/enrol" data-passkey="new" {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             label { span { "Name" } input type="text" name="name" required maxlength="60" placeholder="Laptop, fingerprint"; }
-            @if keys.has_any() {
+            @if keys.has_any_of(console.passkey_owner()) {
                 label {
                     span { "In place of" }
                     select name="replaces" {
                         option value="" { "none: add it" }
-                        @for own in keys.enrolled() {
+                        @for own in keys.enrolled_by(console.passkey_owner()) {
                             option value=(own.credential) { (clean(own.name.as_str())) }
                         }
                     }
@@ -82,13 +85,14 @@ fn enrol(console: &Console, keys: &Passkeys) -> Markup {
             button.primary type="submit" { "Enrol" }
         }
         p.meta {
-            @if keys.has_any() {
+            @if keys.has_any_of(console.passkey_owner()) {
                 "Your browser asks twice: for the new passkey, and for one that is enrolled, which agrees to it."
             } @else {
-                "The first passkey is trusted because nobody else is there to ask. Enrol it before you let an agent use this \
-                 machine."
+                "The first passkey is trusted because nobody else is there to ask. "
+                @if console.is_of_team() { "Enrol it before the team begins to rely on approvals." }
+                @else { "Enrol it before you let an agent use this machine." }
             }
-            " Passkeys need JavaScript and the address " code { (console.guard.origin()) } "."
+            " Passkeys need JavaScript and the address " code { (console.origin()) } "."
         }
     }
 }

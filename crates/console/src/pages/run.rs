@@ -11,6 +11,7 @@ use workrail_engine::report::{
 use workrail_engine::sessions::{Attention, RunContinuation};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::preferences::RunStatus;
+use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::attention::needs;
@@ -127,7 +128,7 @@ fn latest(run: &RunReport, continuation: Option<&RunContinuation>) -> Markup {
     let recap = continuation.and_then(|continuation| continuation.recap.as_ref());
     html! {
         @if let Some(last) = recap.and_then(|recap| recap.entries.last()) {
-            h2 { @if is_complete(run) { "Outcome" } @else { "Latest notes" } " " span.count { (clean(&last.title)) } }
+            h2 { @if is_complete(run) { "Outcome" } @else { "Latest notes" } " " span.count { (clean(&last.title)) ", claimed" } }
             (render_notes(&last.notes))
         }
     }
@@ -230,12 +231,15 @@ fn going_on(continuation: &RunContinuation) -> Markup {
 
 /// For a run that nobody will finish.
 fn close(console: &Console, asked: &RunPage) -> Markup {
+    if !console.may(Act::Decide) {
+        return html! {};
+    }
     html! {
         details data-key="close" {
             summary { "Close this run" }
             p { "Nobody will finish it: it no longer counts as running or waiting, and clean-up may delete it once it is old." }
             form method="post" action={ "/run/" (asked.run) "/close" } {
-                (token(console.guard.form_token()))
+                (token(console.form_token()))
                 input type="hidden" name="back" value=(asked.address());
                 label for="close-reason" { "Why" }
                 textarea id="close-reason" name="reason" rows="2" required {}

@@ -9,6 +9,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::preferences::{Mode, Preferences, RunStatus};
+use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::attention::signing;
@@ -87,9 +88,9 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
             h2 { "Preferences" }
             (table(&["Run", "Applied", "Pending"], runs.iter().map(row)))
         }
-        @if runs.iter().any(is_open) {
+        @if runs.iter().any(is_open) && console.may(Act::Decide) {
             form.filters method="post" action={ "/session/" (session) "/prefer" } data-passkey=[signs] {
-                (token(console.guard.form_token()))
+                (token(console.form_token()))
                 label { span.hidden { "Mode of the open runs" }
                     select name="mode" { @for own in Mode::ALL { option value=(own.as_str()) { (own.as_str()) } } }
                 }
@@ -107,24 +108,28 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
 pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
     let session = seen.session_id;
     let (action, name) = if seen.is_kept { ("unkeep", "Stop keeping") } else { ("keep", "Keep") };
+    if !console.may(Act::Decide) {
+        return html! {};
+    }
     html! {
         h2 { "Keep or delete the session" }
         p { @if seen.is_kept { "Clean-up does not delete this session." } @else { "Clean-up may delete this session once it is finished and old." } }
         form method="post" action={ "/session/" (session) "/" (action) } {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             button type="submit" { (name) }
         }
-        @if !seen.is_kept {
-            form method="post" action={ "/session/" (session) "/delete" } {
-                (token(console.guard.form_token()))
+        @if !seen.is_kept && console.may(Act::Administer) {
+            // What can be undone is held by one process; servers of a team answer for each other.
+            @if !console.is_of_team() { form method="post" action={ "/session/" (session) "/delete" } {
+                (token(console.form_token()))
                 button type="submit" { "Delete" }
                 " " span.meta { "You can undo it for " (HELD_FOR.as_secs()) " seconds." }
-            }
+            } }
             details data-key="delete" {
                 summary { "Delete at once" }
                 p { "This cannot be undone. Export the session first if it may be needed." }
                 form.filters method="post" action={ "/session/" (session) "/delete-now" } {
-                    (token(console.guard.form_token()))
+                    (token(console.form_token()))
                     input type="hidden" name="events" value=(seen.events);
                     label { span { "Type the session's id or a run's label" }
                         input type="text" name="typed" autocomplete="off";

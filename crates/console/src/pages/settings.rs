@@ -4,36 +4,68 @@ use maud::{Markup, html};
 use workrail_engine::upkeep::CleanupReport;
 use workrail_model::approval::RequiredProof;
 use workrail_model::config::{Applies, Difference, Key, Origin, Settings, Value, ValueKind, differences};
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::server::ServerRecord;
+use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::layout::token;
 use super::passkeys;
 use super::{Page, Part, counted, table, ticked, time};
-use crate::administration::{ClientInfo, ClientState, Finding, Level, SourceInfo};
+use crate::administration::{Administration, ClientInfo, ClientState, Finding, Level, SourceInfo};
 use crate::changes::PLANNED;
 use crate::state::Console;
 use crate::target::SettingsPage;
-use crate::use_cases::Answer;
+use crate::use_cases::{Answer, refusal};
 
 pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
+    let which = match which {
+        // The first page of those that a team has.
+        SettingsPage::Values if console.is_of_team() => SettingsPage::Passkeys,
+        which => which,
+    };
+    if !offered(console).any(|own| own == which) {
+        return Err(not_offered(console));
+    }
     let body = match which {
         SettingsPage::Values => values(console)?,
-        SettingsPage::Sources => told(console.administration.sources(), |found| sources(console, &found)),
+        SettingsPage::Sources => told(console.administration()?.sources(), |found| sources(console, &found)),
         SettingsPage::CleanUp => clean_up(console)?,
         SettingsPage::Keys => keys(console)?,
         SettingsPage::Passkeys => passkeys::body(console)?,
-        SettingsPage::Clients => told(console.administration.clients(), |found| clients(&found)),
-        SettingsPage::Health => health(console, &console.administration.health()),
+        SettingsPage::Clients => told(console.administration()?.clients(), |found| clients(&found)),
+        SettingsPage::Health => health(console, &console.administration()?.health()),
     };
-    let parts = vec![Part::new("sections", sections(which)), Part::new("settings", body)];
+    let parts = vec![Part::new("sections", sections(console, which)), Part::new("settings", body)];
     Ok(Page { title: "Settings".to_owned(), parts })
 }
 
-fn sections(which: SettingsPage) -> Markup {
+/// The pages for who looks: what concerns the machine is not for the visitors of a team, what concerns the store is for its
+/// admins.
+fn offered(console: &Console) -> impl Iterator<Item = SettingsPage> {
+    let (of_team, is_admin) = (console.is_of_team(), console.may(Act::Administer));
+    SettingsPage::ALL.into_iter().filter(move |own| match own {
+        SettingsPage::Passkeys => true,
+        SettingsPage::CleanUp | SettingsPage::Keys => is_admin,
+        SettingsPage::Values | SettingsPage::Sources | SettingsPage::Clients | SettingsPage::Health => {
+            !of_team
+        }
+    })
+}
+
+/// Why a page is not there.
+fn not_offered(console: &Console) -> Box<ErrorEnvelope> {
+    let told = console.administration().map(drop).err();
+    let admins = "This page is for admins.";
+    told.unwrap_or_else(|| {
+        refusal(ErrorCode::StoreAccessDenied, admins, "Ask somebody with the role `admin`.")
+    })
+}
+
+fn sections(console: &Console, which: SettingsPage) -> Markup {
     html! {
         nav.sections aria-label="Settings" {
-            @for own in SettingsPage::ALL {
+            @for own in offered(console) {
                 a href=(own.address()) aria-current=[(own == which).then_some("page")] { (own.name()) }
             }
         }
@@ -50,9 +82,10 @@ fn told<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup) -> Markup 
 fn values(console: &Console) -> Answer<Markup> {
     let servers = console.use_cases.servers()?;
     let current = console.environment.settings();
+    let wanted = console.administration()?.wanted();
     Ok(told(current, |settings| {
         html! {
-            (restarts(&console.administration.wanted().unwrap_or_else(|_| settings.clone()), &servers))
+            (restarts(&wanted.unwrap_or_else(|_| settings.clone()), &servers))
             div.scroll {
                 table.stacked {
                     thead { tr { th { "Setting" } th { "Value" } th { "Set by" } th { "Takes effect" } } }
@@ -82,7 +115,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
                     details data-key={ "set-" (key.as_str()) } {
                         summary { "Change" }
                         form.filters method="post" action="/settings/set" data-passkey=[signs(console, key, settings)] {
-                            (token(console.guard.form_token()))
+                            (token(console.form_token()))
                             input type="hidden" name="key" value=(key.as_str());
                             label { span.hidden { "New value of " (key.as_str()) } (field) }
                             button type="submit" { "Save" }
@@ -244,7 +277,7 @@ fn state_class(own: &SourceInfo) -> &'static str {
 fn source_form(console: &Console, action: &str, name: &str, said: &str) -> Markup {
     html! {
         form.inline method="post" action={ "/settings/sources/" (action) } {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             input type="hidden" name="source" value=(name);
             button type="submit" { (said) }
         }
@@ -254,7 +287,7 @@ fn source_form(console: &Console, action: &str, name: &str, said: &str) -> Marku
 fn add_folder(console: &Console) -> Markup {
     html! {
         form.filters method="post" action="/settings/sources/add" {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             label { span { "Folder on this machine" } input type="text" name="path" placeholder="/srv/workflows"; }
             label { span.hidden { "Kind of folder" }
                 select name="kind" { option value="folder" { "Workflow files" } option value="plugin" { "Plugin" } }
@@ -267,7 +300,7 @@ fn add_folder(console: &Console) -> Markup {
 fn add_git(console: &Console) -> Markup {
     html! {
         form.filters method="post" action="/settings/sources/add" {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             input type="hidden" name="kind" value="git";
             label { span { "Git repository" } input type="text" name="url" placeholder="git@example.com:team/flows.git"; }
             label { span { "Name" } input type="text" name="name" placeholder="team"; }
@@ -292,7 +325,7 @@ fn clean_up(console: &Console) -> Answer<Markup> {
         (planned_removal(&planned))
         @if planned.stopped.is_none() && planned.safe_mode.is_none() && planned.freed.total().files > 0 {
             form.filters method="post" action="/settings/cleanup" {
-                (token(console.guard.form_token()))
+                (token(console.form_token()))
                 input type="hidden" name=(PLANNED) value=(planned.plan());
                 label { span { "This cannot be undone. Type " code { "delete" } } input type="text" name="typed" autocomplete="off"; }
                 button type="submit" { "Clean up now" }
@@ -351,7 +384,7 @@ fn bytes_shown(bytes: u64) -> String {
 
 fn keys(console: &Console) -> Answer<Markup> {
     let keys = console.use_cases.keys()?;
-    let changed = console.administration.keys_changed_at();
+    let changed = console.administration().ok().and_then(Administration::keys_changed_at);
     Ok(html! {
         @match keys {
             None => p.quiet { "No keys yet. The first run creates them." },
@@ -370,7 +403,7 @@ fn keys(console: &Console) -> Answer<Markup> {
                      the previous key end."
                 }
                 form.filters method="post" action="/settings/keys/rotate" {
-                    (token(console.guard.form_token()))
+                    (token(console.form_token()))
                     label { span { "This cannot be undone. Type " code { "rotate" } } input type="text" name="typed" autocomplete="off"; }
                     button type="submit" { "Rotate" }
                 }

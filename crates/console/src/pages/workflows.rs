@@ -182,19 +182,21 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
                 }
             }
         }
-        @if let Ok(file) = console.use_cases.file_of_workflow(&asked.id) {
+        @if let Some(file) = console.use_cases.file_of_workflow(&asked.id).ok().filter(|_| !console.is_of_team()) {
             p { a href=(Target::Edit(file.key).address()) {
                 @if file.is_editable { "Edit " (clean(&file.reference)) } @else { "View the source with its checks" }
             } }
         }
         h3 { "Start it" }
         (copyable(&format!("start_workflow {{ \"workflowId\": \"{}\" }}", found.workflow_id)))
+        @if !console.is_of_team() {
         h3 { "Make it yours" }
         p.quiet { "Writes its file under a new id to your own folder for workflows, where you can edit it. Nothing is overwritten." }
         form.filters method="post" action={ "/workflows/" (asked.id) "/copy" } {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             label { span.hidden { "New id" } input type="text" name="id" value=(suggested(&asked.id)) autocomplete="off"; }
             button type="submit" { "Copy" }
+        }
         }
     }
 }

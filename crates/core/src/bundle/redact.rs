@@ -91,7 +91,14 @@ impl RedactionScan {
         // The longest first, so that none is cut by one that it holds.
         needles.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         let Self { patterns, drops, .. } = self;
-        Redactor { patterns, needles, drops, removed: BTreeMap::new(), messages_changed: 0 }
+        Redactor {
+            patterns,
+            needles,
+            drops,
+            removed: BTreeMap::new(),
+            messages_changed: 0,
+            actors_removed: 0,
+        }
     }
 }
 
@@ -208,6 +215,7 @@ pub struct Redactor {
     drops: bool,
     removed: BTreeMap<String, u64>,
     messages_changed: u64,
+    actors_removed: u64,
 }
 
 /// Members of events that hold sentences which WorkRail wrote.
@@ -242,6 +250,11 @@ impl Redactor {
         self.messages_changed
     }
 
+    /// Events that no longer name who caused them.
+    pub fn actors_removed(&self) -> u64 {
+        self.actors_removed
+    }
+
     pub fn finds_anything(&self) -> bool {
         !self.needles.is_empty()
     }
@@ -251,8 +264,11 @@ impl Redactor {
         self.needles.iter().any(|needle| needle.find(text, 0, NeedlePart::Beginning).is_some())
     }
 
-    /// Drops values from an event and replaces them in its messages.
+    /// Drops values from an event and replaces them in its messages, and drops who caused it.
     pub fn event(&mut self, event: &mut Value) {
+        // Names of people and machines say nothing about the work, to those who get a redacted bundle.
+        let actor = event.as_object_mut().and_then(|members| members.remove("actor"));
+        self.actors_removed += u64::from(actor.is_some());
         let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         match kind.as_str() {
             "context_set" => {

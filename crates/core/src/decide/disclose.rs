@@ -88,6 +88,7 @@ pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
         Advisory::CapabilityDegraded => WarningCode::CapabilityDegraded,
         Advisory::ReferenceUnresolved => WarningCode::ReferenceUnresolved,
         Advisory::ContextKeyNeverSet => WarningCode::ContextKeyNeverSet,
+        Advisory::ClaimContradicted => WarningCode::ClaimContradicted,
     }
 }
 
@@ -153,7 +154,9 @@ pub fn disclosed(facts: &SessionState, run: RunId) -> impl Iterator<Item = &str>
 
 pub(super) fn is_told_at_the_end(reason: Reason) -> bool {
     match reason {
-        Reason::Advisory(Advisory::LoopLimitReached | Advisory::ContextKeyNeverSet) => true,
+        Reason::Advisory(
+            Advisory::LoopLimitReached | Advisory::ContextKeyNeverSet | Advisory::ClaimContradicted,
+        ) => true,
         Reason::Advisory(
             Advisory::PreferencesAboveRecommendation
             | Advisory::CapabilityDegraded

@@ -33,6 +33,8 @@ pub struct WorkspaceAtHand {
     pub look: TreeLook,
     /// Every file that changed since the step began; none where that is not known.
     pub changed: Option<Vec<String>>,
+    /// Every file that changed since the run began; looked at only for steps that make claims about it.
+    pub changed_in_run: Option<Vec<String>>,
 }
 
 /// The repository as it was when the step of a node began.
@@ -53,7 +55,8 @@ pub fn baseline(facts: &SessionState, node: NodeId) -> Option<&WorkspaceState> {
         | Evidence::EditRefused { .. }
         | Evidence::CommandRefused { .. }
         | Evidence::SubagentStarted { .. }
-        | Evidence::SubagentEnded { .. } => None,
+        | Evidence::SubagentEnded { .. }
+        | Evidence::ChatWatched => None,
     })
 }
 

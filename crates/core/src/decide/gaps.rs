@@ -12,8 +12,9 @@ use workrail_model::reason::{Advisory, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::advance::Case;
+use super::advance::{Advance, Case};
 use super::disclose;
+use crate::claims::{self, Contradiction, Known};
 use crate::contract::{self, kind_of};
 use crate::interpret::{Finding, OutputCheck, Selection};
 use crate::project::GapState;
@@ -49,10 +50,30 @@ impl Case<'_> {
         for (subject, summary) in disclose::degraded(workflow, &self.reported_capabilities(check)) {
             gaps.push(self.gap(Reason::Advisory(Advisory::CapabilityDegraded), subject, &summary));
         }
+        for contradiction in self.contradictions() {
+            let reason = Reason::Advisory(Advisory::ClaimContradicted);
+            gaps.push(self.gap(reason, &self.contradicted(&contradiction), &contradiction.text));
+        }
         // What is open already stays one gap, however often it is met again.
         gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
         gaps.extend(self.resolutions(step, passed_over));
         gaps
+    }
+
+    /// Where what is submitted says something else than what is known (G124).
+    fn contradictions(&self) -> Vec<Contradiction> {
+        let Advance { facts, evidence, .. } = &self.command;
+        let recorded = facts.evidence(self.node.node_id).iter().map(|record| Known::recorded(&record.data));
+        let waiting = evidence.observations.iter().map(Known::waiting);
+        let known: Vec<Known<'_>> = recorded.chain(waiting).collect();
+        let changed = evidence.workspace.changed_in_run.as_deref();
+        claims::contradictions(&self.delivered.output.artifacts, &known, changed)
+    }
+
+    /// Names a contradiction, as it is recorded.
+    fn contradicted(&self, own: &Contradiction) -> String {
+        let cause = format!("{}#claim:{}", place(self.pending), own.about);
+        BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
     }
 
     /// What was reported of capabilities in this attempt and in the refused ones that it retries.
@@ -73,8 +94,9 @@ impl Case<'_> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
-        let still: Vec<String> =
-            passed_over.iter().map(|(_, blocker)| cause(self.pending, blocker)).collect();
+        let passed = passed_over.iter().map(|(_, blocker)| cause(self.pending, blocker));
+        let contradicted = self.contradictions().into_iter().map(|own| self.contradicted(&own));
+        let still: Vec<String> = passed.chain(contradicted).collect();
         for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
             let Some(cause) = gap.cause.as_ref().map(BoundedText::as_str) else { continue };
             let named = |record: &GapRecorded| {

@@ -14,10 +14,11 @@ use workrail_model::text::BoundedText;
 
 use super::advance::{Advance, Case};
 use super::{DecideError, disclose, kept};
+use crate::edits::AllowedEdits;
+use crate::evidence;
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
 use crate::project::AdvanceRecord;
 use crate::reason::{AdvanceEffect, TRIES_BEFORE_GAP, on_advance};
-use crate::{edits, evidence};
 
 const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash push --include-untracked -- FILE` until a \
                           step allows them, and send this step again. Take back a commit that has them with \
@@ -144,24 +145,44 @@ impl Case<'_> {
         Ok((check, result))
     }
 
-    /// Files changed since the step began that it does not allow to change (G106).
+    /// Files changed since the step began that it does not allow to change (G106), or that are not in the scope that the
+    /// run declared (G123).
     fn edit_finding(&self, pending: &PendingStep) -> Option<Finding> {
-        let rule = self.edit_rule()?;
+        let allowed = AllowedEdits::of(self.edit_rule()?, &self.context)?;
         let changed = self.command.evidence.workspace.changed.as_ref()?;
-        let outside = PathList::new(changed.iter().filter(|path| !edits::allows(rule, path)));
+        let outside = PathList::new(changed.iter().filter(|path| !allowed.allows(path)));
         if outside.is_empty() {
             return None;
         }
-        let blocker = Blocker {
-            code: BlockerCode::EditsNotAllowed,
-            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
-            message: BoundedText::clip(&format!(
-                "Files changed since this step began that it does not allow to change: {}.",
-                evidence::paths(&outside)
-            )),
-            suggested_fix: Some(BoundedText::clip(UNDO_EDITS)),
+        let files = evidence::paths(&outside);
+        let (violation, code, message, fix) = match &allowed.declared {
+            None => (
+                ContractViolation::EditsNotAllowed,
+                BlockerCode::EditsNotAllowed,
+                format!("Files changed since this step began that it does not allow to change: {files}."),
+                UNDO_EDITS.to_owned(),
+            ),
+            Some(scope) => (
+                ContractViolation::ScopeExceeded,
+                BlockerCode::ScopeExceeded,
+                format!(
+                    "Files changed since this step began that are not in the declared scope (`context.{}`): {files}.",
+                    scope.key
+                ),
+                format!(
+                    "If the task needs these changes, send `context.{}` again with them added, and say why in the notes. \
+                     Otherwise: {UNDO_EDITS}",
+                    scope.key
+                ),
+            ),
         };
-        Some((Reason::ContractViolation(ContractViolation::EditsNotAllowed), blocker))
+        let blocker = Blocker {
+            code,
+            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
+            message: BoundedText::clip(&message),
+            suggested_fix: Some(BoundedText::clip(&fix)),
+        };
+        Some((Reason::ContractViolation(violation), blocker))
     }
 
     /// How far the run goes on its own where a decision is missing.

@@ -141,7 +141,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     }
     if observe::is_same_repository(facts, command.observed) {
         let at_hand = EvidenceAtHand {
-            workspace: WorkspaceAtHand { look: command.tree, changed: None },
+            workspace: WorkspaceAtHand { look: command.tree, ..WorkspaceAtHand::default() },
             ..EvidenceAtHand::default()
         };
         About { facts, scope: on_root, node: root, attempt: None }.push(&mut draft, &at_hand, None);

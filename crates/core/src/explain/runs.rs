@@ -27,6 +27,11 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
             "The author wants the step to end before they are made, for example because a plan is approved first.",
             "Undo or stash the changes and send the step again. The reply names the files.",
         ),
+        BlockerCode::ScopeExceeded => (
+            "Files changed that the run had not declared as its scope.",
+            "The plan said what would change. Other changes are mistakes, or the plan has to say so.",
+            "Undo or stash the changes, or declare them: the reply names the files and the context key.",
+        ),
         BlockerCode::InvalidRequiredOutput => (
             "The artifact or the notes do not match what the step requires.",
             "Later steps rely on it.",
@@ -147,6 +152,11 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "Steps were skipped because a context key that decides about them was never set.",
             "They may have been meant to run.",
             "Set the key and go back, or declare it in `sets` of the workflow.",
+        ),
+        WarningCode::ClaimContradicted => (
+            "What the agent sent says something else than what a hook of its host observed, or than the repository shows.",
+            "A report of a run must not rest on a claim that is known to be wrong. The run continues, and a gap records it.",
+            "The agent runs the command where the hook sees it, or corrects the claim. `workrail report RUN` shows both sides.",
         ),
         WarningCode::CapabilityDegraded => (
             "A preferred capability is unavailable.",

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 use workrail_model::chat::HeldTurn;
-use workrail_model::compiled::{CompiledWorkflow, EditRule};
+use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Context, EventIndex};
 use workrail_model::id::NodeId;
 use workrail_model::preferences::Autonomy;
 use workrail_model::snapshot::PendingStep;
 
 use super::TurnEnd;
-use crate::edits::allows;
+use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, question_key};
 
 /// How often one step holds a turn. After the second time an agent that does not go on has its reasons.
@@ -88,11 +88,11 @@ pub fn pending_for(
 
 /// The edited files that a step does not allow; `None` where it allows the edit. A host that does not say which file it is
 /// about to edit is refused only where no edit is allowed.
-pub fn refused_edit(rule: &EditRule, files: &[String]) -> Option<Vec<String>> {
+pub fn refused_edit(allowed: &AllowedEdits, files: &[String]) -> Option<Vec<String>> {
     if files.is_empty() {
-        return rule.allow.is_empty().then(Vec::new);
+        return allowed.is_none_allowed().then(Vec::new);
     }
-    let refused: Vec<String> = files.iter().filter(|file| !allows(rule, file)).cloned().collect();
+    let refused: Vec<String> = files.iter().filter(|file| !allowed.allows(file)).cloned().collect();
     (!refused.is_empty()).then_some(refused)
 }
 

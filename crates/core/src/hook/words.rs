@@ -1,9 +1,9 @@
 //! What hooks say: facts, and the call that leads on.
 
-use workrail_model::compiled::EditRule;
 use workrail_model::reply::NextCall;
 
 use super::refuse::RefusedCommand;
+use crate::edits::AllowedEdits;
 
 /// A run and its pending step, in the words of people.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,10 +66,14 @@ pub fn unfinished_here(work: &PendingWork) -> String {
 }
 
 /// Why files are not edited.
-pub fn edit_denied(work: &PendingWork, rule: &EditRule, files: &[String]) -> String {
-    let allowed = match rule.allow.as_slice() {
-        [] => "allows no edits of this repository".to_owned(),
-        globs => format!("allows only edits of files that fit `{}`", globs.join("`, `")),
+pub fn edit_denied(work: &PendingWork, allowed: &AllowedEdits, files: &[String]) -> String {
+    let globs = allowed.globs().take(GLOBS_SHOWN_MAX).collect::<Vec<_>>().join("`, `");
+    let allowed = match &allowed.declared {
+        _ if globs.is_empty() => "allows no edits of this repository".to_owned(),
+        None => format!("allows only edits of files that fit `{globs}`"),
+        Some(scope) => {
+            format!("allows only edits within the declared scope (`context.{}`): `{globs}`", scope.key)
+        }
     };
     let files = match files {
         [] => "Nothing was changed".to_owned(),
@@ -89,6 +93,8 @@ pub fn edit_denied(work: &PendingWork, rule: &EditRule, files: &[String]) -> Str
 }
 
 const FILES_SHOWN_MAX: usize = 5;
+/// A declared scope may be long.
+const GLOBS_SHOWN_MAX: usize = 20;
 
 /// Why a command is not run.
 pub(super) fn refused(command: &RefusedCommand) -> String {

@@ -66,6 +66,17 @@ pub enum ListLength {
     Whole,
 }
 
+impl ListLength {
+    /// How many runs in progress, and how many finished ones.
+    fn most_shown(self) -> (usize, usize) {
+        match self {
+            Self::Short => (IN_PROGRESS_SHOWN, FINISHED_SHOWN),
+            Self::Unfinished => (usize::MAX, FINISHED_SHOWN),
+            Self::Whole => (usize::MAX, usize::MAX),
+        }
+    }
+}
+
 /// What is asked of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -83,15 +94,18 @@ impl Wanted {
 
     /// How many of the newest runs of each stage the list is made of; `None` when any run may be in it.
     pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
-        if self.extent != ListLength::Short || !self.filter.is_empty() {
+        let is_bounded = self.extent == ListLength::Short || self.limit.is_some();
+        if !is_bounded || !self.filter.is_empty() {
             return None;
         }
-        let count = |stage: Stage| match stage {
+        let (running, finished) = self.extent.most_shown();
+        let shown = |stage: Stage| match stage {
             Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => usize::MAX,
-            Stage::InProgress => IN_PROGRESS_SHOWN,
-            Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => FINISHED_SHOWN,
+            Stage::InProgress => running,
+            Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => finished,
         };
-        Some(Stage::ALL.into_iter().map(|stage| (stage, count(stage))).collect())
+        let most = self.limit.unwrap_or(usize::MAX);
+        Some(Stage::ALL.into_iter().map(|stage| (stage, shown(stage).min(most))).collect())
     }
 
     pub fn is_narrowed(&self) -> bool {
@@ -116,11 +130,7 @@ pub fn arrange<'a>(healthy: impl IntoIterator<Item = &'a [RunRow]>, wanted: &Wan
             }
         }
     }
-    let (running_max, finished_max) = match wanted.extent {
-        ListLength::Short => (IN_PROGRESS_SHOWN, FINISHED_SHOWN),
-        ListLength::Unfinished => (usize::MAX, FINISHED_SHOWN),
-        ListLength::Whole => (usize::MAX, usize::MAX),
-    };
+    let (running_max, finished_max) = wanted.extent.most_shown();
     list.left_out += keep_first(&mut running, running_max, recency);
     list.left_out += keep_first(&mut finished, finished_max, recency);
     shown.extend(running.into_iter().chain(finished));

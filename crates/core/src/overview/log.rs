@@ -122,8 +122,10 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
             }
         },
         EventData::NodeOutputAppended(output) => match &output.payload {
-            OutputPayload::Notes { notes_markdown, .. } => notes_markdown.as_str().to_owned(),
-            OutputPayload::ArtifactRef { byte_length, .. } => format!("an artifact of {byte_length} bytes"),
+            OutputPayload::Notes { notes_markdown, .. } => format!("claimed: {}", notes_markdown.as_str()),
+            OutputPayload::ArtifactRef { byte_length, .. } => {
+                format!("claimed: an artifact of {byte_length} bytes")
+            }
         },
         EventData::PreferencesChanged(change) => {
             let key = change.proof.as_ref().map(|proof| signed_with(&proof.key)).unwrap_or_default();
@@ -140,7 +142,9 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
             };
             format!("{what}: {}", gap.summary)
         }
-        EventData::DivergenceRecorded(left) => format!("{}: {}", words::plain(&left.reason), left.summary),
+        EventData::DivergenceRecorded(left) => {
+            format!("claimed: {}: {}", words::plain(&left.reason), left.summary)
+        }
         EventData::DecisionTraceAppended(trace) => {
             trace.entries.iter().map(|entry| entry.summary.as_str()).collect::<Vec<_>>().join(" ")
         }
@@ -170,7 +174,7 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
         },
         EventData::AssessmentRecorded(record) => {
             let levels = record.dimensions.iter().map(|own| format!("{} {}", own.dimension_id, own.level));
-            levels.collect::<Vec<_>>().join(", ")
+            format!("claimed: {}", levels.collect::<Vec<_>>().join(", "))
         }
         EventData::AssessmentConsequenceApplied(applied) => {
             format!("{} at {} asks for more", applied.dimension_id, applied.level)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::digest::Sha256;
+use workrail_model::name::PrincipalName;
 use workrail_model::passkey::{
     CredentialId, KeyName, KeyOrigin, PasskeyChange, PasskeyEntry, PublicKey, SignedChallenge,
 };
@@ -36,7 +37,7 @@ fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Why a key was trusted when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// No key had ever been enrolled, so the person at the console was trusted.
+    /// No key of theirs had ever been enrolled, so the person at the console was trusted.
     FirstUse,
     /// Nobody could be asked because the last key had been removed, by its own word.
     AfterRemoval,
@@ -57,6 +58,8 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     pub name: KeyName,
+    /// The member of a team whose key it is; `None` for the user of a machine.
+    pub owner: Option<PrincipalName>,
     pub credential: CredentialId,
     pub public_key: PublicKey,
     /// The digest of the entry that enrolled it.
@@ -75,6 +78,8 @@ pub enum Refusal {
     UnknownKey,
     #[error("the key was removed")]
     RemovedKey,
+    #[error("the key is somebody else's")]
+    OthersKey,
     #[error("this assertion was used before")]
     Replayed,
     #[error("the counter of the key went back, so there may be a copy of it")]
@@ -182,22 +187,32 @@ impl Passkeys {
 
     fn change(&mut self, entry: PasskeyEntry, digest: Sha256) -> Result<(), String> {
         match entry.change {
-            PasskeyChange::Enrolled { name, credential_id, public_key, counter, replaces, authorized_by } => {
+            PasskeyChange::Enrolled {
+                name,
+                owner,
+                credential_id,
+                public_key,
+                counter,
+                replaces,
+                authorized_by,
+            } => {
                 if self.active(&credential_id).is_some() {
                     return Err("the key is enrolled already".to_owned());
                 }
                 let statement = Statement::Enrol {
                     name: name.as_str(),
+                    owner: owner.as_ref(),
                     credential: &credential_id,
                     public_key: &public_key,
                     replaces: replaces.as_ref(),
                 };
-                let trust = self.agreed(&statement, authorized_by.as_ref())?;
+                let trust = self.agreed(&statement, authorized_by.as_ref(), owner.as_ref())?;
                 if let Some(replaced) = &replaces {
-                    self.end(replaced, Ended::Replaced)?;
+                    self.end(replaced, Ended::Replaced, owner.as_ref())?;
                 }
                 self.enrolments.push(Enrolment {
                     name,
+                    owner,
                     credential: credential_id,
                     public_key,
                     entry: digest,
@@ -208,8 +223,10 @@ impl Passkeys {
                 });
             }
             PasskeyChange::Removed { credential_id, authorized_by } => {
-                self.agreed(&Statement::Remove { credential: &credential_id }, Some(&authorized_by))?;
-                self.end(&credential_id, Ended::Removed)?;
+                let owner = self.active(&credential_id).and_then(|own| own.owner.clone());
+                let statement = Statement::Remove { credential: &credential_id };
+                self.agreed(&statement, Some(&authorized_by), owner.as_ref())?;
+                self.end(&credential_id, Ended::Removed, owner.as_ref())?;
             }
             PasskeyChange::Used { credential_id, challenge, counter } => {
                 self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
@@ -224,30 +241,39 @@ impl Passkeys {
         Ok(())
     }
 
-    /// Whether a change of the keys was allowed: by a key, or because there was none to ask.
+    /// Whether a change of somebody's keys was allowed: by a key of theirs, or because there was none to ask.
     fn agreed(
         &mut self,
         statement: &Statement<'_>,
         authorized_by: Option<&SignedChallenge>,
+        owner: Option<&PrincipalName>,
     ) -> Result<Trust, String> {
-        let has_keys = self.enrolments.iter().any(|own| own.ended.is_none());
         match authorized_by {
             Some(signed) => {
                 let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
                 let counter = self.check(signed, challenge).map_err(|refusal| refusal.to_string())?;
+                self.is_of(&signed.assertion.credential_id, owner).map_err(|refusal| refusal.to_string())?;
                 let credential = &signed.assertion.credential_id;
                 self.count(credential, challenge, counter).map_err(|refusal| refusal.to_string())?;
                 Ok(Trust::Agreed)
             }
-            None if has_keys => Err("no enrolled key agreed to this change".to_owned()),
+            None if self.has_any_of(owner) => Err("no enrolled key agreed to this change".to_owned()),
             None if !self.resets.is_empty() => Ok(Trust::AfterReset),
-            None if self.enrolments.is_empty() => Ok(Trust::FirstUse),
+            None if !self.enrolments.iter().any(|own| own.owner.as_ref() == owner) => Ok(Trust::FirstUse),
             None => Ok(Trust::AfterRemoval),
         }
     }
 
-    fn end(&mut self, credential: &CredentialId, ended: Ended) -> Result<(), String> {
-        let own = self.enrolments.iter_mut().find(|own| own.ended.is_none() && own.credential == *credential);
+    fn end(
+        &mut self,
+        credential: &CredentialId,
+        ended: Ended,
+        owner: Option<&PrincipalName>,
+    ) -> Result<(), String> {
+        let is_meant = |own: &&mut Enrolment| {
+            own.ended.is_none() && own.credential == *credential && own.owner.as_ref() == owner
+        };
+        let own = self.enrolments.iter_mut().find(is_meant);
         own.ok_or("it ends a key that is not enrolled")?.ended = Some(ended);
         Ok(())
     }
@@ -292,6 +318,22 @@ impl Passkeys {
         Ok(())
     }
 
+    fn is_of(&self, credential: &CredentialId, owner: Option<&PrincipalName>) -> Result<(), Refusal> {
+        let is_others = self.active(credential).is_some_and(|own| own.owner.as_ref() != owner);
+        if is_others { Err(Refusal::OthersKey) } else { Ok(()) }
+    }
+
+    /// Judges an assertion that somebody's browser sent for a statement: a key speaks for its owner only.
+    pub fn accept_from(
+        &self,
+        owner: Option<&PrincipalName>,
+        statement: &Statement<'_>,
+        signed: &SignedChallenge,
+    ) -> Result<Accepted, Refusal> {
+        self.is_of(&signed.assertion.credential_id, owner)?;
+        self.accept(statement, signed)
+    }
+
     /// Judges an assertion that a browser sent for a statement.
     pub fn accept(&self, statement: &Statement<'_>, signed: &SignedChallenge) -> Result<Accepted, Refusal> {
         let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
@@ -327,8 +369,17 @@ impl Passkeys {
         &self.enrolments
     }
 
+    /// Somebody's keys that are accepted now.
+    pub fn enrolled_by(&self, owner: Option<&PrincipalName>) -> impl Iterator<Item = &Enrolment> {
+        self.enrolled().filter(move |own| own.owner.as_ref() == owner)
+    }
+
     pub fn has_any(&self) -> bool {
         self.enrolled().next().is_some()
+    }
+
+    pub fn has_any_of(&self, owner: Option<&PrincipalName>) -> bool {
+        self.enrolled_by(owner).next().is_some()
     }
 
     /// When all keys were reset at a terminal.

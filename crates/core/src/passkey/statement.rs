@@ -5,7 +5,7 @@ use workrail_model::approval::ApprovalDecision;
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::digest::Sha256;
 use workrail_model::id::{NodeId, RunId, SessionId};
-use workrail_model::name::StepId;
+use workrail_model::name::{PrincipalName, StepId};
 use workrail_model::passkey::{CredentialId, Nonce, PublicKey};
 use workrail_model::preferences::PreferenceChange;
 
@@ -35,6 +35,7 @@ pub enum Statement<'a> {
     },
     Enrol {
         name: &'a str,
+        owner: Option<&'a PrincipalName>,
         credential: &'a CredentialId,
         public_key: &'a PublicKey,
         replaces: Option<&'a CredentialId>,
@@ -70,10 +71,17 @@ impl Statement<'_> {
             Self::Preferences { session, changes } => {
                 json!({ "about": "preferences", "session": session, "changes": changes })
             }
-            Self::Enrol { name, credential, public_key, replaces } => json!({
-                "about": "enrol", "name": name, "credential": credential, "publicKey": public_key,
-                "replaces": replaces,
-            }),
+            Self::Enrol { name, owner, credential, public_key, replaces } => {
+                let mut told = json!({
+                    "about": "enrol", "name": name, "credential": credential, "publicKey": public_key,
+                    "replaces": replaces,
+                });
+                // Keys of a machine's user have none, and were signed before there were owners.
+                if let Some(owner) = owner {
+                    told["owner"] = json!(owner);
+                }
+                told
+            }
             Self::Remove { credential } => json!({ "about": "remove", "credential": credential }),
             Self::Setting { key, value } => json!({ "about": "setting", "key": key, "value": value }),
         }

@@ -2,14 +2,19 @@
 
 use serde_json::Value;
 use workrail_model::event::NodeKind;
+use workrail_model::id::NodeId;
 use workrail_model::read_run::ALL_STEPS;
 use workrail_model::reply::without_marks;
 
 use super::{NoSuchStep, RunRecord, kind_of};
+use crate::evidence;
 use crate::project::PathStep;
 
 /// As much text of one run as fits a few hundred pages; one step more than that is always shown.
 const ALL_STEPS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Enough for the commands of a long step.
+const EVIDENCE_LINES_MAX: usize = 40;
 
 /// Asks for the notes of the session in the place of a step's.
 const SESSION: &str = "session";
@@ -98,14 +103,36 @@ impl RunRecord<'_> {
         for entry in &step.outputs {
             let of = if entry.node.kind == NodeKind::Checkpoint { " (saved inside the step)" } else { "" };
             if let Some(notes) = self.whole_notes(&entry.output.payload) {
-                text.push_str(&format!("\n\n## Notes{of}\n{notes}"));
+                text.push_str(&format!("\n\n## Notes, claimed{of}\n{notes}"));
             } else if let Some(artifact) = self.artifact(&entry.output.payload) {
-                text.push_str(&format!("\n\n## Artifact {}{of}\n{}", kind_of(&artifact), pretty(&artifact)));
+                text.push_str(&format!(
+                    "\n\n## Artifact {}, claimed{of}\n{}",
+                    kind_of(&artifact),
+                    pretty(&artifact)
+                ));
             } else {
                 text.push_str("\n\n## Artifact\nIts content cannot be read.");
             }
         }
+        let known = self.known(step.node.node_id);
+        if !known.is_empty() {
+            text.push_str(&format!("\n\n## Evidence\n{}", known.join("\n")));
+        }
         without_marks(&text)
+    }
+
+    /// What is known of a step beside what was sent, newest attempt last (G104).
+    fn known(&self, node: NodeId) -> Vec<String> {
+        let recorded = self.facts.evidence(node).iter().map(|own| &own.data);
+        let recorded = recorded.filter(|own| own.attempt_id.is_some());
+        let lines = recorded.map(|own| {
+            let by = own.host.as_ref().map(|host| format!(" by {host}")).unwrap_or_default();
+            format!("- {}{by}: {}", own.grade.as_str(), evidence::line(&own.evidence))
+        });
+        let lines: Vec<String> = lines.collect();
+        let skipped = lines.len().saturating_sub(EVIDENCE_LINES_MAX);
+        let more = (skipped > 0).then(|| format!("- {skipped} earlier ones left out"));
+        more.into_iter().chain(lines.into_iter().skip(skipped)).collect()
     }
 
     fn whole_session_notes(&self) -> String {

@@ -196,7 +196,7 @@ impl RunRecord<'_> {
             let is_pending = position + 1 == path.len();
             lines.extend(self.step_line(position + 1, step, is_pending));
         }
-        format!("## Steps\n{}", lines.join("\n"))
+        format!("## Steps (notes are claimed)\n{}", lines.join("\n"))
     }
 
     fn step_line(&self, number: usize, step: &PathStep<'_>, is_pending: bool) -> Option<String> {

@@ -160,6 +160,7 @@ fn missing(
                 | BlockerCode::MissingRequiredOutput
                 | BlockerCode::RequiredCapabilityUnavailable
                 | BlockerCode::RequiredCapabilityUnknown
+                | BlockerCode::ScopeExceeded
                 | BlockerCode::StorageCorruptionDetected
                 | BlockerCode::UserOnlyDependency => {}
             },

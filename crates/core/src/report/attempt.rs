@@ -74,6 +74,8 @@ pub struct Output {
     pub at: Option<Timestamp>,
     /// A later output corrects this one.
     pub superseded: bool,
+    /// How it is known. Reported checks inside an artifact have a grade of their own.
+    pub grade: EvidenceGrade,
     pub body: Body,
 }
 
@@ -149,6 +151,8 @@ pub struct Field {
 #[serde(rename_all = "camelCase")]
 pub struct Assessment {
     pub assessment_id: String,
+    /// How it is known.
+    pub grade: EvidenceGrade,
     pub dimensions: Vec<AssessedDimension>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,

@@ -75,7 +75,7 @@ pub fn build(subject: &Subject<'_>) -> Report {
         Covers::Session => facts
             .session_outputs()
             .iter()
-            .map(|output| subject.output(None, (output, OutputExtent::Whole), &mut budget))
+            .map(|output| subject.output(None, (output, OutputExtent::Whole), &[], &mut budget))
             .collect(),
         Covers::Run { .. } => Vec::new(),
     };

@@ -193,6 +193,8 @@ impl Page {
             self.line("Corrected later:");
             self.blank();
         }
+        self.line(&inline(&output.caption()));
+        self.blank();
         match &output.body {
             Body::Notes { markdown } => self.quote(markdown),
             Body::Artifact { artifact } => self.artifact(artifact),
@@ -200,8 +202,6 @@ impl Page {
     }
 
     fn artifact(&mut self, artifact: &Artifact) {
-        self.line(&inline(&artifact.caption()));
-        self.blank();
         match &artifact.shown {
             Shown::Tables { tables, fields } => {
                 for field in fields {

@@ -3,7 +3,8 @@
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::CompiledWorkflow;
-use workrail_model::event::{AdvanceOutcome, NodeKind, OutputPayload, ValidationResult};
+use workrail_model::event::{AdvanceOutcome, EvidenceRecorded, NodeKind, OutputPayload, ValidationResult};
+use workrail_model::evidence::{Evidence, EvidenceGrade};
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::{LoopId, StepId};
@@ -18,6 +19,7 @@ use super::{
     Actor, Approval, Artifact, Assessment, Attempt, Body, BranchPosition, Decision, EvidenceReport,
     NodeReport, Outcome, Output, PassedOver, Shown, table,
 };
+use crate::claims::{self, Known};
 use crate::contract::kind_of;
 use crate::discover::condition_text;
 use crate::interpret::passed_over;
@@ -38,8 +40,9 @@ impl RunBuilder<'_> {
             .outputs(id)
             .iter()
             .filter(|output| output.attempt.is_none_or(|attempt| facts.advance(id, attempt).is_none()));
-        let saved: Vec<Output> =
-            saved.map(|output| subject.output(self.workflow.as_deref(), (output, extent), budget)).collect();
+        let saved: Vec<Output> = saved
+            .map(|output| subject.output(self.workflow.as_deref(), (output, extent), &[], budget))
+            .collect();
         let (step, rounds) = self.step(node);
         let decisions = facts.trace(id).iter().flat_map(|record| &record.data.entries);
         NodeReport {
@@ -118,8 +121,11 @@ impl RunBuilder<'_> {
         let (id, attempt) = (node.node_id, record.attempt);
         let at = subject.at(record.event_index);
         let own = facts.outputs(id).iter().filter(|output| output.attempt == Some(attempt));
-        let outputs =
-            own.map(|output| subject.output(self.workflow.as_deref(), (output, extent), budget)).collect();
+        let known = facts.evidence(id).iter().filter(|own| own.index <= record.event_index);
+        let known: Vec<Known<'_>> = known.map(|own| Known::recorded(&own.data)).collect();
+        let outputs = own
+            .map(|output| subject.output(self.workflow.as_deref(), (output, extent), &known, budget))
+            .collect();
         let validations = facts.validations(id).iter().filter(|record| record.data.attempt_id == attempt);
         let problems = validations.flat_map(|record| match &record.data.result {
             ValidationResult::Valid => Vec::new(),
@@ -134,6 +140,7 @@ impl RunBuilder<'_> {
         let problems: Vec<String> = problems.filter(|problem| !said(problem)).collect();
         let assessments = facts.assessments(id, attempt).map(|record| Assessment {
             assessment_id: record.data.assessment_id.to_string(),
+            grade: EvidenceGrade::Claimed,
             dimensions: record.data.dimensions.clone(),
             summary: record.data.summary.as_ref().map(ToString::to_string),
         });
@@ -168,13 +175,19 @@ impl RunBuilder<'_> {
     /// What is known of an attempt beside what was sent (G104).
     fn evidence(&self, node: NodeId, attempt: AttemptId) -> Vec<EvidenceReport> {
         let own = self.subject.facts.evidence(node).iter().map(|record| &record.data);
-        let own = own.filter(|recorded| recorded.attempt_id == Some(attempt));
-        own.map(|recorded| EvidenceReport {
-            grade: recorded.grade,
-            host: recorded.host.as_ref().map(ToString::to_string),
-            summary: evidence::line(&recorded.evidence),
-        })
-        .collect()
+        let own: Vec<&EvidenceRecorded> =
+            own.filter(|recorded| recorded.attempt_id == Some(attempt)).collect();
+        // That a chat was seen is worth a line only where nothing was seen in it.
+        let is_watch = |recorded: &EvidenceRecorded| recorded.evidence == Evidence::ChatWatched;
+        let saw_work = own.iter().any(|recorded| recorded.host.is_some() && !is_watch(recorded));
+        let shown = own.iter().filter(|recorded| !(saw_work && is_watch(recorded)));
+        shown
+            .map(|recorded| EvidenceReport {
+                grade: recorded.grade,
+                host: recorded.host.as_ref().map(ToString::to_string),
+                summary: evidence::line(&recorded.evidence),
+            })
+            .collect()
     }
 
     fn approvals(&self, node: NodeId) -> Vec<Approval> {
@@ -212,6 +225,7 @@ impl Subject<'_> {
         &self,
         workflow: Option<&CompiledWorkflow>,
         (output, extent): (&OutputState, OutputExtent),
+        known: &[Known<'_>],
         budget: &mut Budget,
     ) -> Output {
         let body = match &output.payload {
@@ -226,7 +240,7 @@ impl Subject<'_> {
                 let blob = (!is_left_out).then(|| self.material.blob(*sha256)).flatten();
                 let (artifact_kind, shown) = match blob {
                     _ if is_left_out => ("(not read)".to_owned(), Shown::Unreadable),
-                    Some(bytes) => artifact(workflow, &bytes, budget),
+                    Some(bytes) => artifact(workflow, &bytes, known, budget),
                     None => {
                         budget.remark(format!("The artifact {} cannot be read.", sha256.digest()));
                         ("(unreadable)".to_owned(), Shown::Unreadable)
@@ -237,11 +251,21 @@ impl Subject<'_> {
                 }
             }
         };
-        Output { at: self.at(output.index).cloned(), superseded: output.superseded, body }
+        Output {
+            at: self.at(output.index).cloned(),
+            superseded: output.superseded,
+            grade: EvidenceGrade::Claimed,
+            body,
+        }
     }
 }
 
-fn artifact(workflow: Option<&CompiledWorkflow>, bytes: &[u8], budget: &mut Budget) -> (String, Shown) {
+fn artifact(
+    workflow: Option<&CompiledWorkflow>,
+    bytes: &[u8],
+    known: &[Known<'_>],
+    budget: &mut Budget,
+) -> (String, Shown) {
     let Ok(value) = strict_json::parse(bytes) else {
         let text = String::from_utf8_lossy(bytes);
         return ("(not JSON)".to_owned(), Shown::Text { text: cut(&text) });
@@ -251,7 +275,8 @@ fn artifact(workflow: Option<&CompiledWorkflow>, bytes: &[u8], budget: &mut Budg
         budget.remark("The session holds more text than one report takes in; long texts are cut.".to_owned());
         return (kind, Shown::Text { text: TRUNCATION_MARKER.trim().to_owned() });
     }
-    match table::shown(workflow, &kind, value) {
+    let grades = claims::grades(&value, known);
+    match table::graded(table::shown(workflow, &kind, value), grades) {
         Shown::Json { value } if bytes.len() > ARTIFACT_BYTES_MAX => {
             (kind, Shown::Text { text: cut(&value.to_string()) })
         }

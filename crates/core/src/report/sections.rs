@@ -12,9 +12,9 @@ use workrail_model::id::{NodeId, RunId};
 use workrail_model::preferences::RunStatus;
 
 use super::{
-    Artifact, Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport,
-    GapStanding, NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table, Times,
-    branch_letter, words,
+    Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport, GapStanding,
+    NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table, Times, branch_letter,
+    words,
 };
 
 /// What the run ended with, or came to so far.
@@ -30,6 +30,9 @@ pub const CONTEXT_SET: &str = "Context set";
 pub const CONTEXT_SENT: &str = "Sent context";
 pub const PREFERENCES: &str = "Preferences";
 const PREFERENCES_HERE: &str = "Preferences that hold here";
+/// What the grades mean, in every rendering.
+const GRADES: &str = "claimed: the agent said so; observed: a hook of its host saw it; checked: WorkRail looked or ran it itself. \
+                      Status, times, decisions and gaps are WorkRail's own record.";
 pub const UNREADABLE_CONTENT: &str = "Its content cannot be read.";
 
 /// How something is meant; renderings without colour lose nothing but the colour.
@@ -126,6 +129,7 @@ impl Report {
         let observed = |own: &super::Observed| line(&own.key.replace('_', " "), vec![code(&own.value)]);
         facts.extend(self.workspace.iter().map(observed));
         facts.push(line("Events", plain(self.events.to_string())));
+        facts.push(line("Grades", plain(GRADES)));
         given(facts)
     }
 }
@@ -150,6 +154,7 @@ impl RunReport {
             line("Started by", self.started_by.clone().map(plain).unwrap_or_default()),
             line("Time", plain(words::span(&self.span, times))),
             line("Counts", plain(words::counts(self))),
+            line("Evidence", plain(words::evidence(self))),
             line("Run id", vec![code(self.run_id)]),
             line("Pinned as", vec![code(self.workflow.workflow_hash.digest())]),
         ])
@@ -198,9 +203,14 @@ impl RunReport {
             .context
             .iter()
             .map(|own| vec![vec![code(&own.key)], plain(words::context_value(&own.value))]);
-        sections.push(Section::new("Context", &["key", "value"], rows));
+        sections.push(Section::new("Context, as sent", &["key", "value"], rows));
         let kept = sections.into_iter().filter(|section| !section.rows.is_empty());
-        self.tables.iter().map(Section::from).chain(kept).collect()
+        // They are made from artifacts.
+        let claimed = |table: &Table| Section {
+            title: format!("{} ({})", table.title, EvidenceGrade::Claimed.as_str()),
+            ..Section::from(table)
+        };
+        self.tables.iter().map(claimed).chain(kept).collect()
     }
 
     /// The tables that concern one point: what was recorded there, and the preferences that hold there.
@@ -251,7 +261,7 @@ fn records(
             step.into_iter().collect(),
         ]
     });
-    let divergences = Section::new("Divergences", &["at", "reason", "what", "step"], rows);
+    let divergences = Section::new("Divergences (claimed)", &["at", "reason", "what", "step"], rows);
     let rows = preferences.iter().map(|own| {
         let time = own.at.as_ref().map(|at| times.shown(at)).unwrap_or_default();
         let values = words::preferences(own.effective);
@@ -325,7 +335,9 @@ impl Attempt {
         findings.extend(self.problems.iter().map(|problem| ticked(&format!("Found wrong: {problem}"))));
         for assessment in &self.assessments {
             findings.extend(assessment.dimensions.iter().map(|own| {
-                let name = text(&format!("Assessed ({}): {} ", assessment.assessment_id, own.dimension_id));
+                let grade = assessment.grade.as_str();
+                let name =
+                    text(&format!("Assessed ({}, {grade}): {} ", assessment.assessment_id, own.dimension_id));
                 let why = own.rationale.as_ref().map(|why| text(&format!(", {why}")));
                 [name, Span::Strong(own.level.to_string())].into_iter().chain(why).collect()
             }));
@@ -344,9 +356,18 @@ impl Attempt {
     }
 }
 
-impl Artifact {
+impl Output {
+    /// What it is and how it is known.
     pub fn caption(&self) -> Vec<Span> {
-        vec![text("Artifact "), code(&self.artifact_kind), text(&format!(", {} bytes", self.bytes))]
+        let grade = self.grade.as_str();
+        match &self.body {
+            Body::Notes { .. } => plain(format!("Notes, {grade}")),
+            Body::Artifact { artifact } => vec![
+                text("Artifact "),
+                code(&artifact.artifact_kind),
+                text(&format!(", {} bytes, {grade}", artifact.bytes)),
+            ],
+        }
     }
 }
 

@@ -53,6 +53,23 @@ pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Valu
     if tables.is_empty() { Shown::Json { value } } else { Shown::Tables { tables, fields } }
 }
 
+/// The column that says of each reported check how it is known.
+const GRADE: &str = "How it is known";
+const CHECKS: &str = "Checks";
+
+/// A report of checks with the grade of each of them (G104); anything else as it is.
+pub(super) fn graded(shown: Shown, grades: Vec<String>) -> Shown {
+    let Shown::Tables { mut tables, fields } = shown else { return shown };
+    let checks = tables.iter_mut().find(|table| table.title == CHECKS && table.rows.len() == grades.len());
+    if let Some(table) = checks.filter(|_| !grades.is_empty()) {
+        table.columns.push(GRADE.to_owned());
+        for (row, grade) in table.rows.iter_mut().zip(grades) {
+            row.push(grade);
+        }
+    }
+    Shown::Tables { tables, fields }
+}
+
 /// Merges a later table of the same kind into an earlier one, by key. Tables without a key are not merged.
 pub(super) fn merged(earlier: &mut Vec<Table>, later: &Table) {
     let key = heading(KEY);

@@ -5,14 +5,15 @@ use serde_json::Value;
 use workrail_model::approval::Descent;
 use workrail_model::capability::{Provenance, UseResult};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
+use workrail_model::evidence::EvidenceGrade;
 use workrail_model::preferences::{Preferences, RunStatus};
-use workrail_model::reason::Reason;
+use workrail_model::reason::{Advisory, Reason};
 use workrail_model::text::clean;
 
 use super::sections::Tone;
 use super::{
-    Actor, Approval, Attempt, BranchPosition, ContextValue, NodeReport, Report, RunReport, Signature, Span,
-    StepReport, Times, elapsed_text,
+    Actor, Approval, Attempt, BranchPosition, ContextValue, GapReport, NodeReport, Report, RunReport,
+    Signature, Span, StepReport, Times, elapsed_text,
 };
 
 /// A word of a closed set as people write it: `user_only_dependency` as `user only dependency`.
@@ -176,6 +177,21 @@ pub fn counts(run: &RunReport) -> String {
         1 => format!("1 {one}"),
         _ => format!("{count} {many}"),
     });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+/// How much of a run is known beside what was claimed; nothing where that is nothing.
+pub fn evidence(run: &RunReport) -> String {
+    let attempts = run.nodes.iter().flat_map(|node| &node.attempts);
+    let grades: Vec<EvidenceGrade> = attempts.flat_map(|own| &own.evidence).map(|own| own.grade).collect();
+    let count = |grade: EvidenceGrade| grades.iter().filter(|own| **own == grade).count();
+    let is_contradicted = |gap: &&GapReport| gap.reason == Reason::Advisory(Advisory::ClaimContradicted);
+    let named = [
+        (count(EvidenceGrade::Checked), EvidenceGrade::Checked.as_str()),
+        (count(EvidenceGrade::Observed), EvidenceGrade::Observed.as_str()),
+        (run.gaps.iter().filter(is_contradicted).count(), "claims contradicted"),
+    ];
+    let said = named.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     said.collect::<Vec<_>>().join(", ")
 }
 

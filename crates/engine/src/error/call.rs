@@ -321,7 +321,8 @@ pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
             "The passkey log `keys/passkeys.jsonl` is damaged ({damage}), so no passkey can be believed. Nothing was \
              recorded."
         ),
-        "Restore it with `workrail store restore BACKUP`, or give it up with `workrail store passkeys reset` at a terminal.",
+        "Restore it from a backup (`workrail store restore BACKUP` for a data directory, `pg_restore` for a database), or give \
+         it up with `workrail store passkeys reset` at a terminal.",
     )
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
             &mut error,
             format!(
                 "Run {REPAIR}. If neither has it, move the session with `workrail store backup FOLDER` and \
-                 `workrail store restore`: they copy everything but this file."
+                 `workrail store restore`, from a data directory: they copy everything but this file."
             ),
         );
     }

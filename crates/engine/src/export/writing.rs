@@ -288,6 +288,7 @@ impl<S: Store> Export<'_, S> {
             messages_changed: redactor.messages_changed(),
             notes_with_values: self.notes_with_values,
             artifacts_with_values: self.artifacts_with_values,
+            actors_removed: redactor.actors_removed(),
         })
     }
 }

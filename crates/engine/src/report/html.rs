@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
 use workrail_core::report::words;
 use workrail_core::report::{
-    Artifact, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
+    Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
     branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
@@ -126,12 +126,13 @@ fn attempt(attempt: &Attempt, links: &Links, is_elsewhere: bool) -> Markup {
 
 pub fn output(output: &Output, links: &Links) -> Markup {
     html! {
+        p.meta { (spans(&output.caption(), links)) }
         @match &output.body {
             Body::Notes { markdown } => {
                 div.notes.superseded[output.superseded] { (PreEscaped(notes::render(markdown))) }
             }
             Body::Artifact { artifact: own } => {
-                div.artifact.superseded[output.superseded] { (artifact(own, links)) }
+                div.artifact.superseded[output.superseded] { (shown_as(&own.shown, links)) }
             }
         }
     }
@@ -140,13 +141,6 @@ pub fn output(output: &Output, links: &Links) -> Markup {
 /// Notes as text with structure and nothing that acts.
 pub fn notes_of(markdown: &str) -> Markup {
     html! { div.notes { (PreEscaped(notes::render(markdown))) } }
-}
-
-fn artifact(artifact: &Artifact, links: &Links) -> Markup {
-    html! {
-        p.meta { (spans(&artifact.caption(), links)) }
-        (shown_as(&artifact.shown, links))
-    }
 }
 
 /// What an artifact holds: as tables where its contract has rows, else as it is.

@@ -6,10 +6,11 @@ use camino::Utf8Path;
 
 use super::table::{Content, HttpMembers, Place, ServerEntry};
 use super::{
-    Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own, texts,
-    toml,
+    Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own,
+    remote_authorization, texts, toml,
 };
 use crate::bounded;
+use crate::env_vars::TOKEN;
 
 /// Histories are kept in some of these files; more than this is none of ours.
 const CLIENT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -19,6 +20,7 @@ pub(super) enum Refusal {
     Malformed(String),
     NotOurs,
     NoHttp,
+    NoVariable,
 }
 
 impl From<String> for Refusal {
@@ -67,6 +69,14 @@ fn install_server(
     text: &str,
 ) -> Result<String, Refusal> {
     match (entry, &setup.connection) {
+        (ServerEntry::Json { servers, http, .. }, Connection::Remote { url, without_variable }) => {
+            let members: HttpMembers = (*http).ok_or(Refusal::NoHttp)?;
+            let sent = remote_authorization(client, *without_variable).ok_or(Refusal::NoVariable)?;
+            Ok(entry::install_http(text, servers, members, url, &sent)?)
+        }
+        (ServerEntry::Toml, Connection::Remote { url, .. }) => {
+            Ok(toml::install_remote(text, url, TOKEN.name)?)
+        }
         (ServerEntry::Json { servers, shape, .. }, Connection::Program) => {
             Ok(entry::install(text, servers, *shape, &setup.program(place.scope))?)
         }

@@ -24,7 +24,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use strum::{IntoStaticStr, VariantArray};
 use workrail_model::keyring::HttpSecret;
 
-use crate::env_vars::HTTP_TOKEN;
+use crate::env_vars::{HTTP_TOKEN, TOKEN};
 use table::{Base, Content, Location, Place, When};
 
 pub use installed_hooks::{InstalledHook, installed_hooks};
@@ -264,6 +264,17 @@ pub enum Connection {
     Program,
     /// It connects to a server that runs already. The secret goes into files of the user alone.
     Http { url: String, secret: Option<HttpSecret> },
+    /// It connects to the server of a team. The token is in no file: the entry names the variable that holds it.
+    Remote { url: String, without_variable: WithoutVariable },
+}
+
+/// What is done for a client whose file cannot refer to a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutVariable {
+    /// Nothing is written: a token has no business in a file that is copied and backed up.
+    Refuse,
+    /// A placeholder, in a text that is only shown.
+    Placeholder,
 }
 
 impl Setup {
@@ -291,6 +302,16 @@ fn authorization(client: Client, scope: Scope, secret: Option<&HttpSecret>) -> O
     }
 }
 
+/// The same for the server of a team: the variable that holds the token.
+fn remote_authorization(client: Client, without_variable: WithoutVariable) -> Option<String> {
+    let variable = client.variable(TOKEN.name);
+    let placeholder = || match without_variable {
+        WithoutVariable::Refuse => None,
+        WithoutVariable::Placeholder => Some("YOUR_TOKEN".to_owned()),
+    };
+    variable.or_else(placeholder).map(|token| format!("Bearer {token}"))
+}
+
 /// A client's file that is not touched, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
@@ -304,6 +325,11 @@ pub enum ClientError {
     NotOurs { path: Utf8PathBuf, part: &'static str },
     #[error("{client} cannot be set up for HTTP here: its file knows only programs to start")]
     NoHttp { client: &'static str },
+    #[error(
+        "{client} cannot be set up for a team's server here: its file cannot refer to a variable, and a token is not written \
+         into files; `workrail install --client {client} --remote URL --print` shows what to paste"
+    )]
+    NoVariable { client: &'static str },
     #[error("`{path}` cannot be written: {detail}")]
     Unwritable { path: Utf8PathBuf, detail: String },
 }

@@ -89,6 +89,7 @@ fn refused(client: Client, place: &Place, path: &Utf8Path, refusal: Refusal) -> 
         Refusal::Malformed(detail) => ClientError::Malformed { path, detail },
         Refusal::NotOurs => ClientError::NotOurs { path, part: place.part.as_str() },
         Refusal::NoHttp => ClientError::NoHttp { client: client.as_str() },
+        Refusal::NoVariable => ClientError::NoVariable { client: client.as_str() },
     }
 }
 

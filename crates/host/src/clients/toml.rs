@@ -7,6 +7,7 @@ use super::{ARGUMENTS, NAME};
 const SERVERS: &str = "mcp_servers";
 const URL: &str = "url";
 const HEADERS: &str = "http_headers";
+const TOKEN_VARIABLE: &str = "bearer_token_env_var";
 const AUTHORIZATION: &str = "Authorization";
 
 fn parsed(text: &str) -> Result<DocumentMut, String> {
@@ -42,7 +43,7 @@ pub(super) fn install(text: &str, command: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     let entry = entry_or_new(&mut document)?;
-    for member in [URL, HEADERS] {
+    for member in [URL, HEADERS, TOKEN_VARIABLE] {
         entry.remove(member);
     }
     entry.insert("command", value(command));
@@ -76,7 +77,7 @@ pub(super) fn install_http(text: &str, url: &str, authorization: &str) -> Result
         return Ok(text.to_owned());
     }
     let entry = entry_or_new(&mut document)?;
-    for member in ["command", "args", "env"] {
+    for member in ["command", "args", "env", TOKEN_VARIABLE] {
         entry.remove(member);
     }
     entry.insert(URL, value(url));
@@ -88,6 +89,26 @@ pub(super) fn install_http(text: &str, url: &str, authorization: &str) -> Result
             entry.insert(HEADERS, value(headers));
         }
     }
+    Ok(document.to_string())
+}
+
+/// Codex sends the value of this variable by itself, and replaces none in other members.
+pub(super) fn install_remote(text: &str, url: &str, variable: &str) -> Result<String, String> {
+    let mut document = parsed(text)?;
+    let same = entry(&document)?.is_some_and(|entry| {
+        entry.get(URL).and_then(Item::as_str) == Some(url)
+            && entry.get(TOKEN_VARIABLE).and_then(Item::as_str) == Some(variable)
+            && ["command", HEADERS].iter().all(|member| entry.get(member).is_none())
+    });
+    if same {
+        return Ok(text.to_owned());
+    }
+    let entry = entry_or_new(&mut document)?;
+    for member in ["command", "args", "env", HEADERS] {
+        entry.remove(member);
+    }
+    entry.insert(URL, value(url));
+    entry.insert(TOKEN_VARIABLE, value(variable));
     Ok(document.to_string())
 }
 

@@ -346,11 +346,15 @@ pub enum AcceptedValues {
     },
 }
 
-/// The files that may be edited: globs relative to the root of the repository. An empty list allows none.
+/// The files that may be edited: globs relative to the root of the repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EditRule {
+    /// An empty list allows none.
     pub allow: Vec<String>,
+    /// The context key in which the run declares further files. Nothing is restricted before it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

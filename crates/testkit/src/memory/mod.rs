@@ -21,7 +21,7 @@ use workrail_model::passkey::WishedPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_model::team::AccessToken;
-use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
+use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession, check_continues};
 use workrail_ports::cache::{CachedProjection, IndexRecord};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::passkeys::StoredPasskeys;
@@ -309,6 +309,7 @@ impl StagedSession for MemoryStaged {
     }
 
     fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
+        check_continues(segment, self.session, self.log.cursor().next_event_index)?;
         // A segment within its limits is a plan without attachments.
         let plan = AppendPlan::new(segment.events().to_vec(), Vec::new()).expect("a segment is a plan");
         self.log.commit(plan);

@@ -5,6 +5,7 @@ mod rows;
 
 use maud::{Markup, html};
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList};
+use workrail_model::team::Act;
 use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
@@ -29,7 +30,7 @@ const ROWS_BESIDE_MAX: usize = 15;
 pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
     let list = console.sessions()?;
     let choices = Choices::of(console, &list, filters);
-    let is_listed = |row: &&RunRow| !console.held.is_held(row.session_id);
+    let is_listed = |row: &&RunRow| !console.held().is_held(row.session_id);
     let fitting: Vec<&RunRow> =
         list.runs.iter().filter(is_listed).filter(|row| choices.fit(row, filters)).collect();
     let mut parts = vec![Part::new("filters", form(&choices, filters)), Part::new("held", held(console))];
@@ -47,7 +48,7 @@ pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
 /// Deletions that can still be undone, and those that were refused.
 fn held(console: &Console) -> Markup {
     html! {
-        @for own in console.held.list() {
+        @for own in console.held().list() {
             div.banner.remark {
                 @match &own.outcome {
                     HeldState::Held => {
@@ -223,11 +224,14 @@ fn listed(
 
 /// The script sends the file; without it there is the command.
 fn import(console: &Console) -> Markup {
+    if !console.may(Act::Administer) {
+        return html! {};
+    }
     html! {
         h2 { "Import a session" }
         p data-without-script { code { "workrail session import FILE" } " imports an exported session." }
         p hidden data-with-script {
-            label { "An exported bundle " input type="file" accept=".json" data-import=(console.guard.form_token()); }
+            label { "An exported bundle " input type="file" accept=".json" data-import=(console.form_token()); }
             " " span.bad role="status" data-import-said {}
         }
     }

@@ -7,6 +7,7 @@ use workrail_engine::html::{chip, chip_of};
 use workrail_engine::report::Tone;
 use workrail_engine::sessions::{DamagedRow, RunRow, SessionsList, Stage};
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::super::attention::needs;
@@ -41,7 +42,7 @@ pub(super) fn count(count: usize) -> Markup {
 pub(super) fn session_form(console: &Console, session: SessionId, action: &str, name: &str) -> Markup {
     html! {
         form.inline method="post" action={ "/session/" (session) "/" (action) } {
-            (token(console.guard.form_token()))
+            (token(console.form_token()))
             button type="submit" { (name) }
         }
     }
@@ -50,10 +51,12 @@ pub(super) fn session_form(console: &Console, session: SessionId, action: &str, 
 /// Keeping and deleting, as the command line has them: for a session in any state, and a kept one is not deleted.
 fn keep_or_delete(console: &Console, session: SessionId) -> Markup {
     html! {
-        @if console.use_cases.is_kept(session) { (session_form(console, session, "unkeep", "Stop keeping")) }
+        @if !console.may(Act::Decide) {}
+        @else if console.use_cases.is_kept(session) { (session_form(console, session, "unkeep", "Stop keeping")) }
         @else {
             (session_form(console, session, "keep", "Keep"))
-            (session_form(console, session, "delete", "Delete"))
+            // What can be undone is held by one process; servers of a team answer for each other.
+            @if !console.is_of_team() { (session_form(console, session, "delete", "Delete")) }
         }
     }
 }

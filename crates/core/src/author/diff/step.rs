@@ -1,8 +1,8 @@
 //! What differs between two versions of a step.
 
 use workrail_model::compiled::{
-    CompiledStep, CompiledWorkflow, Confirmation, ContextDuty, NotesRule, OutputRequirement, Requiredness,
-    StepKind,
+    CompiledStep, CompiledWorkflow, Confirmation, ContextDuty, EditRule, NotesRule, OutputRequirement,
+    Requiredness, StepKind,
 };
 
 use super::flow::only_in;
@@ -70,8 +70,7 @@ pub(super) fn changes(
     context(before, own, named, changes);
     changes.of("edits", &before.edits, edits, || match edits {
         None => format!("{named} no longer restricts edits"),
-        Some(rule) if rule.allow.is_empty() => format!("{named} now allows no edits"),
-        Some(rule) => format!("{named} now allows only edits of {}", rule.allow.join(", ")),
+        Some(rule) => format!("{named} now allows {}", allowed_edits(rule)),
     });
     changes.by_name(
         "userDependencies",
@@ -252,5 +251,15 @@ fn delegated((was, is): (&StepKind, &StepKind), named: &str, changes: &mut Chang
             StepKind::Standard | StepKind::Parallel { .. } | StepKind::CapabilityProbe { .. },
             StepKind::Standard | StepKind::Parallel { .. } | StepKind::CapabilityProbe { .. },
         ) => changes.of("kind", was, is, || format!("{named} is another kind of step")),
+    }
+}
+
+fn allowed_edits(rule: &EditRule) -> String {
+    let own = rule.allow.join(", ");
+    match (&rule.scope, own.is_empty()) {
+        (None, true) => "no edits".to_owned(),
+        (None, false) => format!("only edits of {own}"),
+        (Some(key), true) => format!("only edits of the files in `context.{key}`"),
+        (Some(key), false) => format!("only edits of {own} and of the files in `context.{key}`"),
     }
 }

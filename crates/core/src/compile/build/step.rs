@@ -269,7 +269,7 @@ impl<'a> Builder<'a> {
                 );
             }
         }
-        Some(EditRule { allow: source.allow.clone() })
+        Some(EditRule { allow: source.allow.clone(), scope: source.scope.clone() })
     }
 
     fn user_dependencies(&mut self, step: &StandardStep) -> Vec<UserDependency> {

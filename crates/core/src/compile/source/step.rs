@@ -166,6 +166,9 @@ authored! {
         /// Globs relative to the root of the repository: `*` within a name, `**` for any folders, as in `docs/**`.
         /// An empty list allows no edits.
         allow "allow": List<Text<1, 256>, 0, 100>, required;
+        /// The context key in which the run declares its scope: a list of files, folders or globs that may change in addition
+        /// to `allow`. Nothing is restricted before the key holds such a list.
+        scope "scope": Text<1, 128>, optional;
     }
 }
 

@@ -84,6 +84,7 @@ pub fn events(host: HostName) -> &'static [&'static str] {
             "tool.execute.after",
             "chat.system",
             "session.compacting",
+            "session.created",
             "session.idle",
         ],
     }

@@ -29,20 +29,23 @@ function ask(event, input) {
 export const WorkRail = async ({ client, directory }) => {
   // What each chat is told with every request until it has used a tool. The first request of a chat may be for its title.
   const told = new Map();
+  // A subagent works in a chat of its own; what it does belongs to the chat that started it.
+  const parents = new Map();
+  const of = (id) => (parents.has(id) ? { session: parents.get(id), agent: id, directory } : { session: id, directory });
   return {
     'tool.execute.before': async (input, output) => {
-      const { deny } = await ask('tool.execute.before', { session: input.sessionID, directory, tool: input.tool, args: output.args });
+      const { deny } = await ask('tool.execute.before', { ...of(input.sessionID), tool: input.tool, args: output.args });
       if (deny) throw new Error(deny);
     },
     'tool.execute.after': async (input, output) => {
       told.set(input.sessionID, {});
       const exit = output.metadata?.exit;
       const shown = output.output ?? output.content;
-      await ask('tool.execute.after', { session: input.sessionID, directory, tool: input.tool, args: input.args, output: shown, exit });
+      await ask('tool.execute.after', { ...of(input.sessionID), tool: input.tool, args: input.args, output: shown, exit });
     },
     'experimental.chat.system.transform': async (input, output) => {
       const session = input.sessionID;
-      if (!session) return;
+      if (!session || parents.has(session)) return;
       if (!told.has(session)) told.set(session, ask('chat.system', { session, directory }));
       const { context } = await told.get(session);
       if (context) output.system.push(context);
@@ -52,7 +55,14 @@ export const WorkRail = async ({ client, directory }) => {
       if (context) output.context.push(context);
     },
     event: async ({ event }) => {
-      if (event.type !== 'session.idle') return;
+      const { info } = event.properties ?? {};
+      if (event.type === 'session.created' && info?.parentID) {
+        parents.set(info.id, parents.get(info.parentID) ?? info.parentID);
+        await ask('session.created', { session: parents.get(info.id), directory, title: info.title });
+      }
+      // The summary may have lost the step: it is told again.
+      if (event.type === 'session.compacted') told.delete(event.properties.sessionID);
+      if (event.type !== 'session.idle' || parents.has(event.properties.sessionID)) return;
       const session = event.properties.sessionID;
       const { prompt } = await ask('session.idle', { session, directory });
       if (prompt) await client.session.prompt({ path: { id: session }, body: { parts: [{ type: 'text', text: prompt }] } });

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Input, of_chat, text, tool};
+use super::{Input, of_chat, owned, text, tool};
 use crate::hook::{ChatStart, Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
 
 /// The plugin, for a program at this path.
@@ -25,9 +25,12 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         "chat.system" => Happening::ChatBegins(ChatStart::Again),
         "session.compacting" => Happening::ChatBegins(ChatStart::Again),
         "session.idle" => Happening::TurnEnds(TurnEnd::Free),
+        // The plugin tells of chats that another one has started.
+        "session.created" => Happening::SubagentStarts { kind: owned(input, "title").unwrap_or_default() },
         _ => return None,
     };
-    of_chat(HostName::Opencode, input, ("session", "directory"), what)
+    let agent = owned(input, "agent");
+    of_chat(HostName::Opencode, input, ("session", "directory"), what).map(|read| HookEvent { agent, ..read })
 }
 
 fn used(input: &Input) -> Option<ToolUse> {

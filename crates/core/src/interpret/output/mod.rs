@@ -261,6 +261,7 @@ fn output_finding(
         ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
         ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
         ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
+        ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
     };
     let blocker = Blocker {
         code,

@@ -19,6 +19,7 @@ use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{Lifecycle, RenderMode, bullets};
 use crate::condition::Scope;
+use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
 use crate::secrets::is_secret;
 use crate::{builtins, routing, skeleton};
@@ -35,8 +36,8 @@ pub(super) fn write(
     if let Some(criteria) = &step.criteria {
         filled("**Your notes are checked:**", &wants(criteria), &scope, out)?;
     }
-    if let Some(rule) = &step.edits {
-        out.section(|out| out.push(&edits(rule)))?;
+    if let Some(text) = step.edits.as_ref().and_then(|rule| edits(rule, context)) {
+        out.section(|out| out.push(&text))?;
     }
     contract(workflow, pending, step, out)?;
     definitions(workflow, step).try_for_each(|definition| assessment(step, definition, &scope, out))?;
@@ -73,18 +74,31 @@ pub(super) fn write(
 }
 
 /// Which files may be edited.
-fn edits(rule: &EditRule) -> String {
-    match rule.allow.as_slice() {
-        [] => {
+fn edits(rule: &EditRule, context: &Context) -> Option<String> {
+    let allowed = AllowedEdits::of(rule, context)?;
+    let globs = allowed.globs().take(GLOBS_SHOWN_MAX).collect::<Vec<_>>().join("`, `");
+    let more = match allowed.globs().count().saturating_sub(GLOBS_SHOWN_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(match &allowed.declared {
+        _ if globs.is_empty() => {
             "**Edits:** change no files of the repository in this step. What changed is checked when it ends."
                 .to_owned()
         }
-        globs => format!(
-            "**Edits:** change only files that fit `{}` in this step. What changed is checked when it ends.",
-            globs.join("`, `")
+        None => format!(
+            "**Edits:** change only files that fit `{globs}`{more} in this step. What changed is checked when it ends."
         ),
-    }
+        Some(scope) => format!(
+            "**Scope:** `{globs}`{more}. What changed is checked when the step ends; if more has to change, send the longer \
+             list as `context.{}` and say why.",
+            scope.key
+        ),
+    })
 }
+
+/// A declared scope may be long.
+const GLOBS_SHOWN_MAX: usize = 20;
 
 /// What follows from the plan around the step: keys that decide, and gates ahead.
 pub(super) fn write_ahead(

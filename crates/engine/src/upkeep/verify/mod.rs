@@ -88,8 +88,8 @@ const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
 
-const RESTORE_LOG: &str = "Restore it with `workrail store restore BACKUP`, or give it up with `workrail store passkeys reset`. Until then no \
-                           passkey is accepted.";
+const RESTORE_LOG: &str = "Restore it from a backup (`workrail store restore BACKUP` for a data directory, `pg_restore` for a database), or give \
+                           it up with `workrail store passkeys reset`. Until then no passkey is accepted.";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 

@@ -20,10 +20,14 @@ impl Remedy<'_> {
         match self {
             Self::Words(words) => words.to_owned(),
             Self::RestoreSession => {
-                format!("`workrail store restore BACKUP {session}` restores it from a backup.")
+                format!(
+                    "A backup has it as it was: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` for a database."
+                )
             }
             Self::UpdateOrRestore => {
-                format!("Update WorkRail, or run `workrail store restore BACKUP {session}`.")
+                format!(
+                    "Update WorkRail, or take it from a backup: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` for a database."
+                )
             }
             Self::ShowRepair => {
                 format!("`workrail store repair {session} --dry-run` shows what a repair would keep.")
@@ -34,7 +38,8 @@ impl Remedy<'_> {
             ),
             Self::RestoreUnproven => format!(
                 "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
-                 opens nothing. `workrail store restore BACKUP {session}` restores the session from a backup."
+                 opens nothing. A backup has it as it was: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` \
+                 for a database."
             ),
         }
     }

@@ -1,0 +1,56 @@
+//! The console of a team through the real binary: who is let in, what a role may do, whose name a record has, and servers
+//! that answer for each other (G125, G126).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+mod browser;
+mod logins;
+mod passkeys;
+mod roles;
+
+use serde_json::Value;
+use std::process::Stdio;
+use workrail_testkit::home::Home;
+use workrail_testkit::wire::Http;
+
+/// The name under which a balancer would be reached.
+pub(crate) const HOST: &str = "workrail.example.com";
+pub(crate) const ROLES: [&str; 4] = ["viewer", "agent", "approver", "admin"];
+
+pub(crate) fn home() -> Home {
+    let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
+    home.gated_workflow();
+    home
+}
+
+/// A server as one of several behind a balancer.
+pub(crate) fn serve(home: &Home) -> Http {
+    let url = format!("https://{HOST}");
+    let all = ["serve", "--listen", "127.0.0.1:0", "--public-url", &url, "--behind-proxy"];
+    Http::of_command(home.command(&all).stdin(Stdio::null()))
+}
+
+/// A token of somebody with the name of their role.
+pub(crate) fn token(home: &Home, name: &str, role: &str) -> Value {
+    home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
+}
+
+pub(crate) fn secret(token: &Value) -> &str {
+    token["token"].as_str().unwrap()
+}
+
+/// A run that waits for an approval.
+pub(crate) struct WaitingRun {
+    pub(crate) run: String,
+    pub(crate) label: String,
+    pub(crate) session: String,
+}
+
+pub(crate) fn waiting_run(home: &Home) -> WaitingRun {
+    let mut client = home.client();
+    let first = client
+        .call("start_workflow", serde_json::json!({ "workflowId": "team.gated", "goal": "Release it" }));
+    client.next(&first);
+    let run = |name: &str| first.structured["run"][name].as_str().unwrap().to_owned();
+    WaitingRun { run: run("runId"), label: run("label"), session: run("sessionId") }
+}

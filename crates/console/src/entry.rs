@@ -1,0 +1,162 @@
+//! Coming in: with the printed code on one machine (G94), with a token in a team (G125).
+//!
+//! Requests that nobody is known for are answered here and reach nothing else.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use workrail_model::keyring::HttpSecret;
+use workrail_model::team::Principal;
+
+use crate::asset::asset;
+use crate::guard::{LOGIN_PATH, OPEN_PATH, Refusal};
+use crate::pages;
+use crate::routes::{BODY_WAIT, Door, open_address, own_page, page, refused, see_other};
+use crate::state::{Console, Member, Visitor};
+use crate::target::Query;
+use crate::use_cases::UseCases;
+
+/// A token and where it leads.
+const LOGIN_BYTES_MAX: usize = 4096;
+
+/// Why somebody is not logged in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotLoggedIn {
+    /// No good token or login. What is wrong with it is told to nobody.
+    Stranger,
+    /// The store cannot be asked now.
+    Unavailable,
+}
+
+/// Somebody who is logged in.
+pub struct LoggedIn {
+    pub principal: Principal,
+    /// In every form of this login.
+    pub form_token: HttpSecret,
+    /// Everything is done in their name.
+    pub use_cases: Arc<dyn UseCases>,
+}
+
+impl std::fmt::Debug for LoggedIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoggedIn").field("principal", &self.principal).finish_non_exhaustive()
+    }
+}
+
+/// Who the members of a team are. Asked for every request, on a thread that may wait.
+pub trait Logins: Send + Sync + 'static {
+    /// What a browser carries instead of this token.
+    fn log_in(&self, token: &str) -> Result<String, NotLoggedIn>;
+    /// Whose login it is.
+    fn visitor(&self, login: &str) -> Result<LoggedIn, NotLoggedIn>;
+}
+
+/// Answers what is open to everybody, and nothing else.
+pub(crate) async fn open_to_all(door: &Door, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    match (&parts.method, parts.uri.path()) {
+        (&Method::GET, OPEN_PATH) => open(door, &query, &parts.headers),
+        (&Method::GET, LOGIN_PATH) => page(StatusCode::OK, &pages::login(query.get("back"), None)),
+        (&Method::POST, LOGIN_PATH) => log_in(door, body).await,
+        (&Method::GET, path) => asset(path).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response()),
+        _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    }
+}
+
+fn open(door: &Door, query: &Query, headers: &axum::http::HeaderMap) -> Response {
+    if door.guard.has_cookie(headers) {
+        return page(StatusCode::OK, &pages::opened());
+    }
+    let Some(fresh) = door.shared.environment.secret() else {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "The system gave no randomness.\n").into_response();
+    };
+    let next = open_address(door.port, fresh.reveal());
+    match door.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
+        Err(refusal) => refused(refusal),
+        Ok(()) => {
+            // A terminal that is stopped must not stop the console.
+            let environment = Arc::clone(&door.shared.environment);
+            spawn_blocking(move || environment.notice(&format!("Opened. For another browser: {next}")));
+            let mut response = page(StatusCode::OK, &pages::opened());
+            response.headers_mut().extend(door.guard.set_cookie().map(|cookie| (header::SET_COOKIE, cookie)));
+            response
+        }
+    }
+}
+
+async fn log_in(door: &Door, body: Body) -> Response {
+    let form = match timeout(BODY_WAIT, to_bytes(body, LOGIN_BYTES_MAX)).await {
+        Ok(Ok(bytes)) => Query::parse_form(&bytes),
+        Ok(Err(_)) | Err(_) => None,
+    };
+    let (Some(form), Some(logins)) = (form, door.logins.clone()) else {
+        return (StatusCode::BAD_REQUEST, "The form is too long, or did not arrive.\n").into_response();
+    };
+    let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |own| own.address());
+    let token = form.get("access-token").unwrap_or_default().trim().to_owned();
+    let made = spawn_blocking(move || logins.log_in(&token)).await.unwrap_or(Err(NotLoggedIn::Unavailable));
+    match made {
+        Ok(login) => {
+            let mut response = see_other(&back);
+            let cookie = door.guard.set_login(&login);
+            response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+            response
+        }
+        Err(why) => not_logged_in(Some(&back), why, Attempt::Failed),
+    }
+}
+
+/// Whether a token was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    None,
+    Failed,
+}
+
+/// The page that asks for a token, in the place of one that needs it.
+pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attempt) -> Response {
+    let said = match (why, attempt) {
+        (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
+        (NotLoggedIn::Stranger, Attempt::Failed) => {
+            Some("This token is not accepted. It may have expired or been revoked.")
+        }
+        (NotLoggedIn::Stranger, Attempt::None) => None,
+    };
+    let status = match why {
+        NotLoggedIn::Stranger => StatusCode::UNAUTHORIZED,
+        NotLoggedIn::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    page(status, &pages::login(back, said))
+}
+
+/// The console of whoever has one of these cookies.
+pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
+    let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
+    let looked = spawn_blocking(move || {
+        let logins = logins.ok_or(NotLoggedIn::Stranger)?;
+        let mut why = NotLoggedIn::Stranger;
+        for cookie in cookies {
+            match logins.visitor(&cookie) {
+                Ok(LoggedIn { principal, form_token, use_cases }) => {
+                    let member = Some(Member::new(principal, Arc::clone(&logins), cookie));
+                    return Ok(Console::new(shared, Visitor { use_cases, form_token, member }));
+                }
+                Err(refused) => why = refused,
+            }
+        }
+        Err(why)
+    });
+    looked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
+}
+
+/// A refusal of the guard as a page: who is not logged in is asked for a token.
+pub(crate) fn refused_by(door: &Door, refusal: Refusal, address: Option<&str>) -> Option<Response> {
+    let asks = refusal == Refusal::NoCookie && door.guard.asks_for_login();
+    asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, Attempt::None))
+}

@@ -1,0 +1,22 @@
+//! The page that takes a token (G125).
+
+use maud::{Markup, html};
+
+use super::layout::bare;
+use super::ticked;
+use crate::guard::LOGIN_PATH;
+
+/// Asks for a token. `back` is the page that was asked for; `said` is why it is asked again.
+pub(crate) fn login(back: Option<&str>, said: Option<&str>) -> Markup {
+    let body = html! {
+        @if let Some(said) = said { p.warn role="alert" { (said) } }
+        form.login method="post" action=(LOGIN_PATH) {
+            @if let Some(back) = back { input type="hidden" name="back" value=(back); }
+            label for="access-token" { "Access token" }
+            input id="access-token" name="access-token" type="password" autocomplete="current-password" required autofocus;
+            button.primary type="submit" { "Log in" }
+        }
+        p.meta { (ticked("An administrator makes tokens with `workrail team token create NAME --role ROLE`.")) }
+    };
+    bare("Log in", &body)
+}

@@ -1,0 +1,126 @@
+//! Asks a team's server whether it answers and knows a token, for `workrail doctor`. Nothing else here calls out, and only
+//! to an address that the user has put into a client's file.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde_json::{Value, json};
+use workrail_model::public_url::{PublicUrl, Scheme};
+
+/// How long each step may take.
+const WAIT: Duration = Duration::from_secs(5);
+/// An answer is short; more is not read.
+const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+
+/// What a server said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemoteAnswer {
+    /// It answers; nothing was tried because no token is given.
+    Answers,
+    /// It took the token, and has this version.
+    Accepted { version: String },
+    /// It did not take the token.
+    TokenRefused,
+    /// Something else is there, or answered otherwise.
+    Unexpected { status: u16 },
+}
+
+/// Why there was no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoAnswer(#[from] io::Error);
+
+/// The server of an address that ends in `/mcp`; `None` for other addresses.
+pub fn server_of(address: &str) -> Option<PublicUrl> {
+    address.strip_suffix("/mcp")?.parse().ok()
+}
+
+/// Asks the server. A token is sent encrypted, or to this machine.
+pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAnswer> {
+    let Some(token) = token else {
+        let (status, _) = exchange(server, "GET /healthz HTTP/1.1", "", "")?;
+        return Ok(if status == 200 { RemoteAnswer::Answers } else { RemoteAnswer::Unexpected { status } });
+    };
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": { "name": "workrail doctor", "version": env!("CARGO_PKG_VERSION") },
+    } });
+    let headers = format!(
+        "Authorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n"
+    );
+    let (status, body) = exchange(server, "POST /mcp HTTP/1.1", &headers, &message.to_string())?;
+    Ok(match status {
+        200 => {
+            let answer: Value = serde_json::from_str(&body).unwrap_or_default();
+            let version = answer["result"]["serverInfo"]["version"].as_str().unwrap_or("unknown");
+            RemoteAnswer::Accepted { version: version.chars().take(100).collect() }
+        }
+        401 => RemoteAnswer::TokenRefused,
+        status => RemoteAnswer::Unexpected { status },
+    })
+}
+
+/// One request; the status and the body of its answer.
+fn exchange(server: &PublicUrl, line: &str, headers: &str, body: &str) -> io::Result<(u16, String)> {
+    let host = server.host();
+    let request = format!(
+        "{line}\r\nHost: {host}:{}\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        server.port(),
+        body.len()
+    );
+    let stream = connect(server)?;
+    let answer = match server.scheme() {
+        Scheme::Http => answer(stream, &request)?,
+        Scheme::Https => answer(StreamOwned::new(encryption(host)?, stream), &request)?,
+    };
+    let unreadable = || io::Error::other("it does not speak HTTP");
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(unreadable)?;
+    let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+    Ok((status.ok_or_else(unreadable)?, body.to_owned()))
+}
+
+fn connect(server: &PublicUrl) -> io::Result<TcpStream> {
+    let host = server.host().trim_matches(['[', ']']);
+    let mut last = io::Error::other("the name has no address");
+    for address in (host, server.port()).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, WAIT) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(WAIT))?;
+                stream.set_write_timeout(Some(WAIT))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn encryption(host: &str) -> io::Result<ClientConnection> {
+    let mut roots = RootCertStore::empty();
+    // One unreadable certificate among many is the machine's own affair.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
+    ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)
+}
+
+fn answer(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    let mut bytes = Vec::new();
+    match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes) {
+        // A server that closes without saying so has answered all the same.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof || bytes.is_empty() => return Err(error),
+        Ok(_) | Err(_) => {}
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

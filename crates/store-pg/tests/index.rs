@@ -1,0 +1,162 @@
+//! The index that is asked: what holds a term, what is newest, and what is not indexed (G127).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[expect(dead_code, reason = "other tests use more of it")]
+mod support;
+
+use workrail_model::event::Activity;
+use workrail_model::id::SessionId;
+use workrail_ports::cache::{
+    Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuestion, IndexRecord, IndexedRun, SessionIndex,
+};
+use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore};
+use workrail_ports::upkeep::Upkeep;
+use workrail_store_pg::PgStore;
+use workrail_testkit::history::{PlanParts, Step, plans};
+
+use support::{Place, open};
+
+const VERSION: u32 = 4;
+
+fn session_of(made: &[PlanParts]) -> SessionId {
+    made[0].events[0].session_id
+}
+
+/// A session with one plan.
+fn started(store: &PgStore, seed: u64) -> Vec<PlanParts> {
+    let made = plans(seed, &[Step::Advance, Step::Advance]);
+    store.create(session_of(&made)).unwrap().append(made[0].plan()).unwrap();
+    made
+}
+
+fn record(store: &PgStore, session: SessionId, terms: &[u64], activity: u64) -> IndexRecord {
+    let runs = vec![IndexedRun { stage: 2, activity: Activity::new(activity) }];
+    IndexRecord {
+        session,
+        stamp: store.stamp(session).unwrap(),
+        cursor: store.read(session, None).unwrap().cursor,
+        summary: format!("{terms:?}").into_bytes(),
+        keys: IndexKeys { terms: terms.to_vec(), runs },
+    }
+}
+
+fn ask(store: &PgStore, terms: &[u64], newest: usize) -> IndexAnswer {
+    let newest = if newest == 0 { Vec::new() } else { vec![(2, newest)] };
+    let question = IndexQuestion { sessions: Vec::new(), terms: terms.to_vec(), newest, count: Count::All };
+    store.ask_index(VERSION, &question).unwrap()
+}
+
+fn found(answer: &IndexAnswer) -> Vec<SessionId> {
+    let mut sessions: Vec<SessionId> = answer.records.iter().map(|record| record.session).collect();
+    sessions.sort();
+    sessions
+}
+
+fn sorted(mut sessions: Vec<SessionId>) -> Vec<SessionId> {
+    sessions.sort();
+    sessions
+}
+
+#[test]
+fn records_are_found_by_their_terms_and_by_their_order() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    assert_eq!(ask(&store, &[1], 9), IndexAnswer::default());
+    let sessions: Vec<SessionId> = (1..=3).map(|seed| session_of(&started(&store, seed))).collect();
+    assert_eq!(ask(&store, &[1], 9).unindexed, sorted(sessions.clone()));
+    let terms: [&[u64]; 3] = [&[1, 7], &[2, 7], &[3, u64::MAX]];
+    let records: Vec<IndexRecord> = (10..)
+        .zip(&sessions)
+        .zip(terms)
+        .map(|((at, session), terms)| record(&store, *session, terms, at))
+        .collect();
+    store.add_to_index(VERSION, &records, IfAbsent::Skip);
+    let answer = ask(&store, &[7], 0);
+    assert_eq!((found(&answer), answer.sessions, answer.runs), (sorted(sessions[..2].to_vec()), 3, 3));
+    assert_eq!(answer.unindexed, []);
+    assert_eq!(found(&ask(&store, &[u64::MAX, 99], 0)), [sessions[2]]);
+    assert_eq!(found(&ask(&store, &[], 2)), sorted(sessions[1..].to_vec()), "the newest of the stage");
+    let by_id = IndexQuestion { sessions: vec![sessions[0]], ..IndexQuestion::default() };
+    let answer = store.ask_index(VERSION, &by_id).unwrap();
+    assert_eq!((found(&answer), answer.runs), (vec![sessions[0]], 0), "nobody counted");
+
+    // Summarised again with other terms: the old ones lead nowhere.
+    store.lock(sessions[0]).unwrap().append(plans(1, &[Step::Advance])[1].plan()).unwrap();
+    store.add_to_index(VERSION, &[record(&store, sessions[0], &[5], 20)], IfAbsent::Skip);
+    assert_eq!(found(&ask(&store, &[1], 0)), []);
+    assert_eq!(found(&ask(&store, &[5], 1)), [sessions[0]], "it is the newest now");
+}
+
+#[test]
+fn a_log_that_moved_is_unindexed_until_its_newest_state_is_summarised() {
+    let Some(place) = Place::new() else { return };
+    let (store, other) = (open(&place.address()), open(&place.address()));
+    ask(&store, &[], 0);
+    let made = started(&store, 1);
+    let session = session_of(&made);
+    let old = record(&store, session, &[1], 1);
+    other.lock(session).unwrap().append(made[1].plan()).unwrap();
+    // Of a state that is over: better than nothing, and the session stays marked.
+    store.add_to_index(VERSION, &[old.clone()], IfAbsent::Skip);
+    assert_eq!(ask(&store, &[1], 0).unindexed, [session]);
+    let new = record(&other, session, &[2], 2);
+    other.add_to_index(VERSION, &[new], IfAbsent::Skip);
+    assert_eq!(ask(&store, &[2], 0).unindexed, []);
+    // Whoever is late overwrites nothing.
+    store.add_to_index(VERSION, &[old], IfAbsent::Skip);
+    assert_eq!(found(&ask(&store, &[2], 0)), [session]);
+    assert_eq!(found(&ask(&store, &[1], 0)), []);
+
+    let tampered = "UPDATE workrail.session SET chain = '\\x00'";
+    place.cluster.sql(&place.database, tampered);
+    assert_eq!(ask(&store, &[], 0).unindexed, [session], "by hand, too");
+}
+
+#[test]
+fn a_newer_version_indexes_everything_again_and_an_older_server_reads_all() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    ask(&store, &[], 0);
+    let session = session_of(&started(&store, 1));
+    store.add_to_index(VERSION, &[record(&store, session, &[1], 1)], IfAbsent::Skip);
+    let question = IndexQuestion { terms: vec![1], ..IndexQuestion::default() };
+    let newer = store.ask_index(VERSION + 1, &question).unwrap();
+    assert_eq!((found(&newer), newer.unindexed), (Vec::new(), vec![session]));
+    assert_eq!(store.ask_index(VERSION, &question), None);
+    // What an older server adds is for itself.
+    store.add_to_index(VERSION, &[record(&store, session, &[1], 1)], IfAbsent::Skip);
+    assert_eq!(store.index_records(VERSION, &|_| true).len(), 1);
+    let newer = store.ask_index(VERSION + 1, &question).unwrap();
+    assert_eq!((found(&newer), newer.unindexed), (Vec::new(), vec![session]));
+}
+
+#[test]
+fn of_terms_that_all_are_common_the_sessions_that_hold_most_are_found() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    ask(&store, &[], 0);
+    let session = session_of(&started(&store, 1));
+    store.add_to_index(VERSION, &[record(&store, session, &[1, 2], 1)], IfAbsent::Skip);
+    let others = "INSERT INTO workrail.indexed_term \
+                  SELECT 'here', 1 + n % 2, 'sess_' || lpad(n::text, 16, '0') FROM generate_series(1, 1000) n";
+    place.cluster.sql(&place.database, others);
+    assert_eq!(found(&ask(&store, &[1, 2], 0)), [session]);
+}
+
+#[test]
+fn nothing_of_a_removed_session_stays_in_the_index() {
+    let Some(place) = Place::new() else { return };
+    let store = open(&place.address());
+    ask(&store, &[], 0);
+    let made = started(&store, 1);
+    let session = session_of(&made);
+    store.add_to_index(VERSION, &[record(&store, session, &[1, 2], 1)], IfAbsent::Skip);
+    store.lock(session).unwrap().append(made[1].plan()).unwrap();
+    store.remove(session, None).unwrap();
+    for table in ["unindexed", "indexed_run", "indexed_term", "session_summary"] {
+        let left = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{table}"));
+        assert_eq!(left, "0", "{table}");
+    }
+    assert_eq!(ask(&store, &[1], 9), IndexAnswer::default());
+}
