@@ -11,6 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use workrail_testkit::folder::files;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
@@ -19,21 +20,6 @@ use wording::assert_text;
 /// A machine: a home with keys of its own, whose project is where its user works.
 fn new_machine() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
-}
-
-fn files(machine: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![machine.data()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
-            }
-        }
-    }
-    found
 }
 
 fn read_json(path: &Path) -> Value {
@@ -177,7 +163,7 @@ fn tokens_of_a_history_that_was_replaced_advance_nothing() {
     let mut client = machine.client();
     let redone = advance(&mut client, &reply, "done again");
     assert_eq!(redone.step(), lost.step());
-    let before = files(&machine);
+    let before = files(&machine.data());
     for (tool, arguments) in [
         (
             "continue_workflow",
@@ -197,7 +183,7 @@ fn tokens_of_a_history_that_was_replaced_advance_nothing() {
         let noted = |path: &Path| path.to_str().unwrap().contains("/logs/");
         files.into_iter().filter(|(path, _)| !noted(path)).collect()
     };
-    assert!(truth(files(&machine)) == truth(before), "a token of another history wrote something");
+    assert!(truth(files(&machine.data())) == truth(before), "a token of another history wrote something");
 }
 
 #[test]
@@ -374,10 +360,10 @@ fn a_refused_bundle_leaves_every_byte_as_it_was() {
     let path = machine.project().join("b.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("cracked", "crooked", 1)).unwrap();
-    let before = files(&machine);
+    let before = files(&machine.data());
     let refused = machine.run(&["session", "import", "b.json", "--json"]);
     assert_eq!((refused.code, &refused.json()["error"]["code"]), (1, &json!("BUNDLE_INTEGRITY_FAILED")));
-    assert_eq!(files(&machine), before);
+    assert_eq!(files(&machine.data()), before);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod forge;
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -22,6 +22,7 @@ use workrail_model::token::TokenEncoding;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
+use workrail_testkit::folder::files;
 
 use forge::{events_of, normalised, reattest, recommit, renumber};
 
@@ -78,21 +79,6 @@ fn session(engine: &TestEngine) -> SessionId {
     engine.checkpoint_workflow(request).unwrap();
     start(second["ackToken"].as_str().map(str::to_owned));
     SessionId::parse(first["run"]["sessionId"].as_str().unwrap()).unwrap()
-}
-
-fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => drop(found.insert(path.clone(), std::fs::read(&path).unwrap())),
-            }
-        }
-    }
-    found
 }
 
 /// SplitMix64: the same mutations every time.

@@ -6,10 +6,11 @@ mod snapshot;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
+use workrail_testkit::folder;
 use workrail_testkit::home::Home;
 use workrail_testkit::volatile;
 
@@ -50,40 +51,14 @@ fn home_with_editors() -> Home {
 
 /// Every file beneath a folder with its text.
 fn files(folder: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(next) = open.pop() {
-        for entry in fs::read_dir(&next).into_iter().flatten().map(Result::unwrap) {
-            let path = entry.path();
-            match entry.file_type().unwrap().is_dir() {
-                true => open.push(path),
-                false => {
-                    let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-                    found.insert(
-                        name,
-                        fs::read_to_string(&path).unwrap_or_else(|_| "(not a text)".to_owned()),
-                    );
-                }
-            }
-        }
-    }
-    found
+    let text = |bytes| String::from_utf8(bytes).unwrap_or_else(|_| "(not a text)".to_owned());
+    let named = |(path, bytes): (PathBuf, Vec<u8>)| (path.to_str().unwrap().to_owned(), text(bytes));
+    folder::files(folder).into_iter().map(named).collect()
 }
 
 /// The folders beneath a folder, too: what was made is gone again.
 fn tree(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(next) = open.pop() {
-        for entry in fs::read_dir(&next).into_iter().flatten().map(Result::unwrap) {
-            found.push(entry.path().strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
-            if entry.file_type().unwrap().is_dir() {
-                open.push(entry.path());
-            }
-        }
-    }
-    found.sort();
-    found
+    folder::entries(folder).iter().map(|path| path.to_str().unwrap().to_owned()).collect()
 }
 
 fn shown(files: &BTreeMap<String, String>) -> String {

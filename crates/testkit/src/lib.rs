@@ -7,6 +7,7 @@ pub mod authenticator;
 pub mod bare_rows;
 pub mod conformance;
 pub mod fixed;
+pub mod folder;
 pub mod history;
 pub mod home;
 pub mod large_store;

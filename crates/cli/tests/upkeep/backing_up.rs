@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use workrail_testkit::folder;
 use workrail_testkit::home::{Home, Ran};
 
 use crate::killed::{CALLS, copy_tree, may_trace, survives};
@@ -46,19 +47,8 @@ fn verified(data: &Path) -> Ran {
 
 /// Every file of a folder with its bytes, locks left out.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.file_name().is_none_or(|name| !name.to_string_lossy().ends_with("lock")) {
-                found.insert(path.strip_prefix(folder).unwrap().to_owned(), fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
+    let is_lock = |path: &Path| path.to_string_lossy().ends_with("lock");
+    folder::files(folder).into_iter().filter(|(path, _)| !is_lock(path)).collect()
 }
 
 fn segments(folder: &Path) -> Vec<PathBuf> {

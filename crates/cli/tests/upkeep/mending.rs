@@ -2,27 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use workrail_testkit::folder;
 
 use crate::scene::{advance, finished, home, session, session_dir, start, unfinished};
 
 /// Every file of a folder, by its name relative to it.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let (path, name) = {
-            let entry = entry.unwrap();
-            (entry.path(), entry.file_name().into_string().unwrap())
-        };
-        if path.is_dir() {
-            found.extend(files(&path).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
-        } else if name != ".lock" {
-            found.insert(name, fs::read(&path).unwrap());
-        }
-    }
-    found
+    let named = |(path, bytes): (PathBuf, Vec<u8>)| (path.to_str().unwrap().to_owned(), bytes);
+    folder::files(folder).into_iter().map(named).filter(|(name, _)| !name.ends_with(".lock")).collect()
 }
 
 #[test]

@@ -1,0 +1,33 @@
+//! What is beneath a folder, for tests that compare it before and after.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every file and folder beneath a folder, by its path there. A folder that does not exist holds nothing.
+pub fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop().filter(|next| next.exists()) {
+        for entry in fs::read_dir(&next).expect("a folder can be read") {
+            let path = entry.expect("a folder can be read").path();
+            found.push(path.strip_prefix(folder).expect("it is beneath the folder").to_owned());
+            if path.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Every file beneath a folder with its bytes, by its path there.
+pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = entries(folder).into_iter().filter(|path| !folder.join(path).is_dir());
+    files
+        .map(|path| {
+            let bytes = fs::read(folder.join(&path)).expect("a file can be read");
+            (path, bytes)
+        })
+        .collect()
+}
