@@ -24,6 +24,7 @@ mod store;
 mod team;
 mod times;
 mod tree;
+mod trust;
 mod upkeep;
 mod version;
 mod wiring;
@@ -76,6 +77,13 @@ enum Command {
     Install(install::InstallArguments),
     /// Remove what `install` wrote
     Uninstall(install::UninstallArguments),
+    /// Allow the commands that a project names for the checks of workflow steps
+    #[command(after_help = format!(
+        "Shows which command each check would run, and asks you to type the name of the folder. What you trust is exactly \
+         this workspace, version of the workflow, command line and program; whatever of it changes is asked for again.\n\n\
+         {}\n\nExamples:\n  workrail trust\n  workrail trust team.fix\n  workrail trust --run amber-falcon", outcome::EXIT_CODES
+    ))]
+    Trust(trust::TrustArguments),
     /// Write plugins for agents' hosts
     #[command(subcommand)]
     Plugin(plugin::PluginCommand),
@@ -132,9 +140,9 @@ enum Command {
         /// What happened, as the host calls it.
         event: String,
     },
-    /// Serve the agents of a team over HTTP, on any machine, with a token for each
+    /// Serve the agents and the people of a team, on any machine, with a token for each
     #[command(
-        after_help = "Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
+        after_help = "Agents use URL/mcp, people open URL in a browser. Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
                             certificate (--tls-cert, --tls-key) or a proxy in front that ends TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
                             like on one database. GET /healthz and /readyz are for balancers, /metrics is for Prometheus.\n\n\
                             Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 0.0.0.0:443 \
@@ -163,6 +171,10 @@ fn main() -> ExitCode {
     // Hosts wait for hooks: nothing else is set up for them.
     if let Some((host, event)) = hook::asked() {
         return hook::run(host, event);
+    }
+    // A process of our own that runs a check; nobody types this.
+    if workrail_host::checks::supervisor_asked() {
+        return workrail_host::checks::supervise();
     }
     let parsed = tree::program::<Arguments>().try_get_matches();
     let arguments = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
@@ -195,6 +207,7 @@ impl Command {
             | Self::Install(_)
             | Self::Uninstall(_)
             | Self::Plugin(_)
+            | Self::Trust(_)
             | Self::Team(_)
             | Self::Serve(_)
             | Self::Setup(_)
@@ -218,6 +231,7 @@ fn run(command: Command) -> ExitCode {
         Command::Install(arguments) => install::install(&arguments),
         Command::Uninstall(arguments) => install::uninstall(&arguments),
         Command::Plugin(command) => plugin::run(&command),
+        Command::Trust(arguments) => trust::run(arguments),
         Command::Team(command) => team::run(command),
         Command::Serve(arguments) => team::server::run(&arguments),
         Command::Setup(command) => setup::run(command, tree::program::<Arguments>()),

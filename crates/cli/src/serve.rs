@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use workrail_engine::checks::Progress;
 use workrail_engine::request::{Request, act_of};
 use workrail_engine::{Answer, AskedUser, UserReply, Waiting};
 use workrail_host::clock::SystemClock;
@@ -61,7 +62,7 @@ impl Served {
 
     /// The same for agents of other machines.
     pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
-        Self { reach: Reach::Remote(metrics), ..self }
+        Self { engine: self.engine.without_checks(), reach: Reach::Remote(metrics), ..self }
     }
 }
 
@@ -79,6 +80,14 @@ impl Execution for Served {
         let caller = program.map_or_else(|| caller.clone(), |program| caller.through(program));
         let differs = caller != *self.engine.caller();
         differs.then(|| Arc::new(Self { engine: self.engine.acting_as(caller), ..self.clone() }) as _)
+    }
+
+    fn reporting_to(&self, progress: Progress) -> Arc<dyn Execution> {
+        Arc::new(Self { engine: self.engine.reporting_to(progress), ..self.clone() })
+    }
+
+    fn ending(&self) {
+        self.engine.end_checks();
     }
 
     fn is_folder(&self, path: &str) -> bool {

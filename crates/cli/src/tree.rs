@@ -26,6 +26,7 @@ const GROUPS: [Group; 3] = [
             "session",
             "store",
             "team",
+            "trust",
             "plugin",
             "setup",
             "config",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_engine::{Engine, Environment, Producer, Store};
 use workrail_host::boot::boot_id;
+use workrail_host::checks::LocalChecks;
 use workrail_host::clock::SystemClock;
 use workrail_host::data_dir::data_dir;
 use workrail_host::entropy::OsEntropy;
@@ -163,6 +164,7 @@ fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: 
         entropy: Box::new(OsEntropy),
         workflows: sources,
         observer: Box::new(GitObserver),
+        checks: Some(Arc::new(LocalChecks::default())),
         workspace: default_workspace(),
         default_preferences: current.default_preferences(),
         approvals: Arc::new(settings::LiveApprovals),

@@ -27,6 +27,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
         entropy: Box::new(SeededEntropy::new(1)),
         workflows: Arc::new(Sources::new(None, Vec::new())),
         observer: Box::new(GitObserver),
+        checks: None,
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
         approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),

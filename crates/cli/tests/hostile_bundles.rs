@@ -36,6 +36,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::new(Sources::new(None, Vec::new())),
         observer: Box::new(GitObserver),
+        checks: None,
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
         approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),

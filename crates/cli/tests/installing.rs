@@ -460,7 +460,7 @@ fn every_hook_that_is_installed_answers_and_is_one_that_the_program_knows() {
     assert!(hooks.len() >= WITH_HOOKS.len(), "{hooks:#?}");
     assert!(hooks.iter().all(|finding| finding["level"] == "good"), "{hooks:#?}");
 
-    let path = |path: std::path::PathBuf| camino::Utf8PathBuf::from_path_buf(path).unwrap();
+    let path = |path: PathBuf| camino::Utf8PathBuf::from_path_buf(path).unwrap();
     let bases = workrail_host::clients::Bases {
         home: path(home.home()),
         config: path(home.home().join(".config")),

@@ -7,7 +7,7 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 /// Commands that look, as they are called. They may find nothing, and must leave nothing.
-const LOOKING: [&str; 35] = [
+const LOOKING: [&str; 36] = [
     "status",
     "show amber-falcon",
     "log amber-falcon",
@@ -37,6 +37,7 @@ const LOOKING: [&str; 35] = [
     "store passkeys show",
     "team token list",
     "install --list",
+    "trust list",
     "setup completions bash",
     "config list",
     "config get retention_days",
@@ -46,7 +47,7 @@ const LOOKING: [&str; 35] = [
 ];
 
 /// Commands that change something, ask for something that is not there, or go on until they are ended.
-const CHANGING: [&str; 40] = [
+const CHANGING: [&str; 42] = [
     "watch",
     "approve",
     "reject",
@@ -79,6 +80,8 @@ const CHANGING: [&str; 40] = [
     "team token create",
     "team token revoke",
     "uninstall",
+    "trust revoke",
+    "trust propose",
     "plugin render",
     "setup man",
     "config set",

@@ -46,7 +46,8 @@ fn workspace(state: &WorkspaceState) -> String {
     format!("{place}, tree {}; {changed}", &state.tree.hex()[..SHORT])
 }
 
-fn check(run: &CheckRun) -> String {
+/// A check and what became of it.
+pub(crate) fn check(run: &CheckRun) -> String {
     let name = &run.name;
     match &run.outcome {
         CheckResult::Passed(ended) => format!("check `{name}` passed ({})", duration(ended.duration_ms)),
@@ -73,6 +74,7 @@ pub fn not_run(reason: NotRunReason) -> &'static str {
         NotRunReason::OutsideWorkspace => "its directory is outside the workspace",
         NotRunReason::NoWorkspace => "the call names no workspace",
         NotRunReason::NotStarted => "its program could not be started",
+        NotRunReason::NotHere => "this server runs no checks",
     }
 }
 

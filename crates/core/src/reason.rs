@@ -105,7 +105,9 @@ fn tries(reason: Reason) -> usize {
             | ContractViolation::MissingContextKey
             | ContractViolation::ContextBudgetExceeded
             | ContractViolation::EditsNotAllowed
-            | ContractViolation::ScopeExceeded,
+            | ContractViolation::ScopeExceeded
+            | ContractViolation::CheckFailed
+            | ContractViolation::EvidenceMissing,
         )
         | Reason::Unexpected(Unexpected::LoopLimitReached) => TRIES_BEFORE_GAP,
         Reason::UserOnlyDependency(_)
@@ -128,6 +130,8 @@ fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
             ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
             ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
             ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
+            ContractViolation::CheckFailed => BlockerCode::CheckFailed,
+            ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
         },
         Reason::CapabilityMissing(missing) => match missing {
             CapabilityMissing::RequiredCapabilityUnavailable => BlockerCode::RequiredCapabilityUnavailable,
@@ -208,7 +212,7 @@ mod tests {
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
     /// Every reason there is.
-    const REASONS: [Reason; 25] = [
+    const REASONS: [Reason; 27] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserArtifact),
@@ -234,6 +238,8 @@ mod tests {
         Reason::ContractViolation(ContractViolation::EditsNotAllowed),
         Reason::ContractViolation(ContractViolation::ScopeExceeded),
         Reason::Advisory(Advisory::ClaimContradicted),
+        Reason::ContractViolation(ContractViolation::CheckFailed),
+        Reason::ContractViolation(ContractViolation::EvidenceMissing),
     ];
 
     fn blocker_code(reason: Reason) -> Option<Code> {
@@ -306,6 +312,10 @@ mod tests {
             }
             Reason::ContractViolation(ContractViolation::ScopeExceeded) => (23, blocks(Code::ScopeExceeded)),
             Reason::Advisory(Advisory::ClaimContradicted) => (24, discloses(Severity::Warning)),
+            Reason::ContractViolation(ContractViolation::CheckFailed) => (25, blocks(Code::CheckFailed)),
+            Reason::ContractViolation(ContractViolation::EvidenceMissing) => {
+                (26, blocks(Code::EvidenceMissing))
+            }
         }
     }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use workrail_core::claims;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
-use workrail_core::decide::evidence::EvidenceAtHand;
+use workrail_core::decide::checks::passes_in_chain;
+use workrail_core::decide::evidence::{EvidenceAtHand, EvidenceDemand};
 use workrail_core::decide::kept;
+use workrail_core::decide::observe::{ObservedFact, is_same_repository};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
@@ -24,14 +26,36 @@ use workrail_model::strict_json;
 use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::team::Act;
 use workrail_model::token::TokenKind;
+use workrail_ports::workspace::WorkspacePath;
 
 use crate::ask::AskedUser;
+use crate::catalog::SourceDigests;
+use crate::checks::{CheckDemand, CheckedStep};
 use crate::drift::drift_from;
+use crate::gate::Held;
 use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
 use crate::{Answer, Engine, Store, error, token};
+
+/// What one call with an ack brings along.
+struct AckCall<'a> {
+    ack: VerifiedToken,
+    bookmark: Option<VerifiedToken>,
+    echo: Echo<'a>,
+    sent: Submission,
+    folder: Option<WorkspacePath>,
+    observed: Vec<ObservedFact>,
+    sources: SourceDigests,
+}
+
+/// What one look at the session under its lock leads to.
+enum Turn {
+    Answered(Box<Reply>),
+    /// Nothing was decided: the step has checks, which run without the lock.
+    ChecksFirst(Box<CheckDemand>),
+}
 
 impl<S: Store> Engine<S> {
     pub(crate) fn advance(&self, ack: &str, request: &ContinueWorkflow) -> Answer {
@@ -58,74 +82,124 @@ impl<S: Store> Engine<S> {
         let tree =
             folder.as_ref().map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
         let sources = self.catalog.sources(folder.as_ref());
-        self.hold(session, |held| {
-            let (at, attempt) = self.checked(held.state(), &ack, bookmark.as_ref(), echo)?;
-            // A replay mints nothing and decides nothing.
-            let open = match AttemptState::find(held.state(), at.node, attempt, &sent) {
-                Ok(AttemptState::Open(open)) => open,
-                Ok(AttemptState::Recorded { record, input_differs }) => {
-                    return self.replay(held.state(), at, &record, input_differs.then_some(&sent));
+        let call = AckCall { ack, bookmark, echo, sent, folder, observed, sources };
+        let mut checked = None;
+        let mut was_recorded = false;
+        loop {
+            match self.hold(session, |held| self.attempt(held, &call, &tree, checked.as_deref()))? {
+                Turn::Answered(reply) => return Ok(*reply),
+                // Not under the lock: others work on the session meanwhile, and the attempt is looked at anew after it.
+                Turn::ChecksFirst(demand) => {
+                    if was_recorded {
+                        // It is not recorded after all: another state of the session was restored since.
+                        self.attempt_checks.forget(demand.key);
+                    }
+                    checked = self.checked_step(&demand, &tree)?;
+                    was_recorded = checked.is_none();
                 }
-                Err(cause) => return Err(error::decide(&cause.into())),
-            };
-            let facts = held.state();
-            let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
-            let content = self.content();
-            let snapshot = content.snapshot(node.snapshot_ref)?;
-            let workflow = content.workflow(at.workflow)?;
-            let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
-            let mut evidence = EvidenceAtHand {
-                observations: self.store.take_observations(session, at.run),
-                workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (&tree, &observed)),
-            };
-            if says_what_changed(&workflow, &snapshot) {
-                evidence.workspace.changed_in_run =
-                    self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.look);
             }
-            let observed_here = evidence.recorded();
-            let drift = facts.run(at.run).and_then(|run| drift_from(run, &sources));
-            let pending = snapshot.state().pending_step();
-            let approvals = match pending {
-                Some(pending) => self.approval_keys(facts, at.node, &workflow, pending)?,
-                None => ApprovalKeys::default(),
-            };
-            let decided = advance(Advance {
-                facts,
-                attempt: open,
-                snapshot: &snapshot,
-                workflow: &workflow,
-                kept: self.kept(facts, at.node, attempt),
-                wished: wish.as_ref(),
-                approvals: approvals.rule(),
-                observed: &observed,
-                evidence,
-                workflow_changed: drift.is_some(),
-                notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
-                material: &content,
-                tools: self.environment.tools,
-                minting: self.minting(Act::Work)?,
-            })
-            .map_err(|cause| error::decide(&cause))?;
-            held.append(decided.plan)?;
-            if let Some((reference, snapshot)) = decided.made {
-                self.contents.keep_snapshot(reference, Arc::new(snapshot));
+        }
+    }
+
+    /// Decides and records the attempt under the lock, unless its checks have to run first.
+    fn attempt(
+        &self,
+        held: &mut Held<'_, S::Locked<'_>>,
+        call: &AckCall<'_>,
+        tree: &TreeLook,
+        checked: Option<&CheckedStep>,
+    ) -> Result<Turn, Box<ErrorEnvelope>> {
+        let reading = self.reading();
+        let AckCall { ack, bookmark, echo, sent, folder, observed, sources } = call;
+        let session = ack.session();
+        let (at, attempt) = self.checked(held.state(), ack, bookmark.as_ref(), *echo)?;
+        // A replay mints nothing and decides nothing.
+        let open = match AttemptState::find(held.state(), at.node, attempt, sent) {
+            Ok(AttemptState::Open(open)) => open,
+            Ok(AttemptState::Recorded { record, input_differs }) => {
+                let replayed = self.replay(held.state(), at, &record, input_differs.then_some(sent))?;
+                return Ok(Turn::Answered(Box::new(replayed)));
             }
-            if observed_here > 0 {
-                // What stays behind is recognised by the next advance, which does not record it again.
-                let _ = self.store.forget_observations(session, at.run, observed_here);
-            }
-            if wish.is_some() {
-                // Applied: what stays behind after a crash here equals what holds and changes nothing.
-                let _ = self.store.forget_wish(session, at.run);
-            }
-            let facts = held.state();
-            let record = facts
-                .advance(at.node, attempt)
-                .ok_or_else(|| error::internal("an appended advance is folded"))?;
-            let tokens = self.outcome_tokens(facts, at, record)?;
-            let asked = AskedUser::of(session, at, record);
-            Ok(sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked))
+            Err(cause) => return Err(error::decide(&cause.into())),
+        };
+        let facts = held.state();
+        let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+        let content = self.content();
+        let snapshot = content.snapshot(node.snapshot_ref)?;
+        let workflow = content.workflow(at.workflow)?;
+        let key = (session, at.node, attempt);
+        let requests = snapshot
+            .state()
+            .pending_step()
+            .and_then(|pending| workflow.step(&pending.step_id))
+            .map(|step| step.checks.as_slice())
+            .unwrap_or_default();
+        if checked.is_none() && !requests.is_empty() {
+            return Ok(Turn::ChecksFirst(Box::new(CheckDemand {
+                key,
+                workflow: at.workflow,
+                checks: requests.to_vec(),
+                passed: passes_in_chain(facts, at.node, attempt),
+                folder: folder.clone().filter(|_| is_same_repository(facts, observed)),
+            })));
+        }
+        let tree = checked.map_or(tree, |checked| &checked.tree);
+        let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
+        let mut evidence = EvidenceAtHand {
+            observations: self.store.take_observations(session, at.run),
+            workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (tree, observed)),
+            checks: checked.map(|checked| checked.checks.clone()).unwrap_or_default(),
+            demand: EvidenceDemand::Enforced,
+        };
+        if says_what_changed(&workflow, &snapshot) {
+            evidence.workspace.changed_in_run =
+                self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.look);
+        }
+        let observed_here = evidence.recorded();
+        let drift = facts.run(at.run).and_then(|run| drift_from(run, sources));
+        let pending = snapshot.state().pending_step();
+        let approvals = match pending {
+            Some(pending) => self.approval_keys(facts, at.node, &workflow, pending)?,
+            None => ApprovalKeys::default(),
+        };
+        let decided = advance(Advance {
+            facts,
+            attempt: open,
+            snapshot: &snapshot,
+            workflow: &workflow,
+            kept: self.kept(facts, at.node, attempt),
+            wished: wish.as_ref(),
+            approvals: approvals.rule(),
+            observed,
+            evidence,
+            workflow_changed: drift.is_some(),
+            notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
+            material: &content,
+            tools: self.environment.tools,
+            minting: self.minting(Act::Work)?,
         })
+        .map_err(|cause| error::decide(&cause))?;
+        held.append(decided.plan)?;
+        self.attempt_checks.recorded(key);
+        if let Some((reference, snapshot)) = decided.made {
+            self.contents.keep_snapshot(reference, Arc::new(snapshot));
+        }
+        if observed_here > 0 {
+            // What stays behind is recognised by the next advance, which does not record it again.
+            let _ = self.store.forget_observations(session, at.run, observed_here);
+        }
+        if wish.is_some() {
+            // Applied: what stays behind after a crash here equals what holds and changes nothing.
+            let _ = self.store.forget_wish(session, at.run);
+        }
+        let facts = held.state();
+        let record = facts
+            .advance(at.node, attempt)
+            .ok_or_else(|| error::internal("an appended advance is folded"))?;
+        let tokens = self.outcome_tokens(facts, at, record)?;
+        let asked = AskedUser::of(session, at, record);
+        let reply = sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked);
+        Ok(Turn::Answered(Box::new(reply)))
     }
 
     /// What the refused attempt before this one left. What cannot be read is not kept: then it is asked for again.

@@ -9,6 +9,7 @@ mod ask;
 mod cards;
 pub mod catalog;
 mod checkpoint;
+pub mod checks;
 mod close;
 pub mod compare;
 mod contents;
@@ -60,6 +61,7 @@ use workrail_model::tool::ToolSet;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
+use workrail_ports::checks::CheckRunner;
 use workrail_ports::content::ContentStore;
 use workrail_ports::control::SessionControl;
 use workrail_ports::environment::{ActivityCounter, ApprovalSettings, Clock, DefaultPreferences, Entropy};
@@ -77,6 +79,7 @@ pub use approve::{EarlierDecision, Question, Waiting, typed_answer};
 pub use ask::AskedUser;
 use cards::Cards;
 use catalog::Catalog;
+use checks::{AttemptChecks, ChecksHere, Progress};
 pub use close::ClosedRun;
 use contents::{Content, Contents};
 pub use counts::AppendCounts;
@@ -144,6 +147,8 @@ pub struct Environment {
     pub entropy: Box<dyn Entropy>,
     pub workflows: Arc<dyn WorkflowSource>,
     pub observer: Box<dyn WorkspaceObserver>,
+    /// Runs the checks of steps; none where nothing may be run.
+    pub checks: Option<Arc<dyn CheckRunner>>,
     /// The workspace of calls that name none.
     pub workspace: Option<WorkspacePath>,
     /// What holds for runs whose caller chooses no mode.
@@ -182,6 +187,9 @@ pub struct Engine<S: Store> {
     shared: Arc<Shared<S>>,
     /// Whose rights hold, and whom records name.
     caller: Caller,
+    checks_here: ChecksHere,
+    /// Where long work says how far it is.
+    progress: Option<Progress>,
 }
 
 /// What the engines of all callers have in common.
@@ -193,6 +201,7 @@ pub struct Shared<S: Store> {
     contents: Contents,
     cards: Cards,
     workspaces: Workspaces,
+    attempt_checks: AttemptChecks,
     catalog: Catalog,
     /// Held while a start with an idempotency key is decided and recorded.
     keyed_starts: Mutex<()>,
@@ -242,16 +251,28 @@ impl<S: Store> Engine<S> {
             contents: Contents::default(),
             cards: Cards::default(),
             workspaces: Workspaces::default(),
+            attempt_checks: AttemptChecks::default(),
             catalog,
             keyed_starts: Mutex::new(()),
             counts: Counts::default(),
         });
-        Self { shared, caller: Caller::Owner(None) }
+        Self { shared, caller: Caller::Owner(None), checks_here: ChecksHere::Run, progress: None }
     }
 
     /// The same store and the same caches, on behalf of another actor.
     pub fn acting_as(&self, caller: Caller) -> Self {
-        Self { shared: Arc::clone(&self.shared), caller }
+        let progress = self.progress.clone();
+        Self { shared: Arc::clone(&self.shared), caller, checks_here: self.checks_here, progress }
+    }
+
+    /// The same for agents on other machines: their workspaces are not here, so their checks are recorded as not run.
+    pub fn without_checks(self) -> Self {
+        Self { checks_here: ChecksHere::NotRun, ..self }
+    }
+
+    /// The same, saying how far long work is.
+    pub fn reporting_to(&self, progress: Progress) -> Self {
+        Self { progress: Some(progress), ..self.clone() }
     }
 
     pub fn caller(&self) -> &Caller {

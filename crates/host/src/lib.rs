@@ -3,6 +3,7 @@
 pub mod boot;
 mod bounded;
 pub mod browser;
+pub mod checks;
 pub mod clients;
 pub mod clock;
 pub mod config;

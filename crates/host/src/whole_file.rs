@@ -2,6 +2,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -23,6 +24,11 @@ pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Re
 /// The same for a text with a secret in it: only its owner may read the file, whatever its permissions were.
 pub(crate) fn write_private(path: &Utf8Path, text: &str) -> io::Result<()> {
     replace(path, text.as_bytes(), None)
+}
+
+/// The same for a file of a project, which others read as well.
+pub(crate) fn write_public(path: &Utf8Path, text: &str) -> io::Result<()> {
+    replace(path, text.as_bytes(), Some(Permissions::from_mode(0o644)))
 }
 
 /// Replaces a file that exists, keeping its permissions. A link is not followed: whatever has the name is replaced. The

@@ -73,6 +73,17 @@ pub fn path_in_repository(workspace: &str, path: &str) -> Option<String> {
     found.strip_prefix(&root).ok().map(|below| below.as_str().to_owned()).filter(|below| !below.is_empty())
 }
 
+/// The root of the workspace's repository without links, or of the workspace where there is none.
+pub fn project_root(workspace: &str) -> Option<Utf8PathBuf> {
+    let workspace = Utf8Path::new(workspace).canonicalize_utf8().ok().filter(|folder| folder.is_dir())?;
+    Some(Repository::find(&workspace).map_or(workspace, |found| found.root))
+}
+
+/// Where the repository of a workspace keeps its refs and objects.
+pub(crate) fn git_folder(workspace: &Utf8Path) -> Option<Utf8PathBuf> {
+    Repository::find(workspace)?.common.canonicalize_utf8().ok()
+}
+
 /// Reads git's own files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GitObserver;

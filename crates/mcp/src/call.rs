@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use workrail_engine::checks::Progress;
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
 use workrail_engine::{Answer, AskedUser, Reply, UserReply, Waiting};
@@ -27,6 +28,10 @@ pub trait Execution: Send + Sync + 'static {
     /// The same on behalf of a member of the team, and through a program that calls itself so; `None` where neither
     /// makes a difference.
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
+    /// The same, saying in words how far long work is.
+    fn reporting_to(&self, progress: Progress) -> Arc<dyn Execution>;
+    /// The server is ending: work that nobody would hear of is ended, too.
+    fn ending(&self);
     /// Whether there is such a folder on the server's machine.
     fn is_folder(&self, path: &str) -> bool;
     /// The folder that a call is about when nobody named one; nothing where the user did.

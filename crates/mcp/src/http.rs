@@ -60,12 +60,13 @@ pub fn serve(
     lifetime: Lifetime,
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
+    let server = Server::new(Arc::clone(&execution));
     let server = match &authentication {
-        Authentication::Bearer(_) => Server::new(execution),
+        Authentication::Bearer(_) => server,
         // Any user of the machine could approve.
-        Authentication::None => Server::new(execution).without_chat_approvals(),
+        Authentication::None => server.without_chat_approvals(),
     };
-    serve_handler(server, address, authentication, lifetime, listening)
+    serve_until(server, address, authentication, (lifetime, || execution.ending()), listening)
 }
 
 /// The same for any handler; the fixtures of the conformance suite are served by it, too.
@@ -74,6 +75,17 @@ pub fn serve_handler(
     address: LoopbackAddress,
     authentication: Authentication,
     lifetime: Lifetime,
+    listening: impl FnOnce(&str),
+) -> io::Result<()> {
+    serve_until(handler, address, authentication, (lifetime, || {}), listening)
+}
+
+/// Serves, and says that it is over before calls that are under way are waited for.
+fn serve_until(
+    handler: impl ServerHandler + Clone,
+    address: LoopbackAddress,
+    authentication: Authentication,
+    (lifetime, ending): (Lifetime, impl FnOnce()),
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
     runtime::with_sockets()?.block_on(async {
@@ -89,6 +101,7 @@ pub fn serve_handler(
                 () = signal => (),
                 () = input_ended => tracing::debug!("the client that started this server has left"),
             }
+            ending();
         };
         connections::serve(listener, None, routes, told_to_end).await;
         Ok(())

@@ -17,6 +17,7 @@ mod loopback;
 mod message;
 pub mod metrics;
 mod output_schema;
+mod progress;
 mod prompts;
 mod quota;
 mod repair;

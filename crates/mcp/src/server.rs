@@ -22,6 +22,7 @@ use crate::call::{self, CallResult, Execution, Folder, StructuredContent, TextIn
 use crate::catalogue;
 use crate::elicit::{self, AskChannel, AskOutcome, ChatApprovals};
 use crate::message::Ambiguity;
+use crate::progress;
 use crate::prompts;
 use crate::repair;
 use crate::resources;
@@ -288,7 +289,9 @@ impl ServerHandler for Server {
             return Ok(self.finished(era, refused));
         }
         let folder = self.folder(tool, arguments.as_ref(), &context).await;
-        let CallResult { result, waits } = Self::call(execution, tool, arguments, folder).await;
+        let (execution, progress) = progress::reporting(execution, &context);
+        let (CallResult { result, waits }, ()) =
+            tokio::join!(Self::call(execution, tool, arguments, folder), progress);
         let (Some(reply), Some(way)) = (waits, way) else { return Ok(self.finished(era, result)) };
         match self.ask_user(*reply, way, &context).await {
             AskOutcome::Unanswered => Ok(self.finished(era, result)),

@@ -15,15 +15,22 @@ use crate::server::Server;
 
 /// Serves until standard input ends or standard output is closed.
 pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
-    serve_handler(Server::new(execution))
+    serve_until(Server::new(Arc::clone(&execution)), || execution.ending())
 }
 
 /// The same for any handler; the fixtures of the conformance suite are served by it, too.
 pub fn serve_handler(handler: impl ServerHandler + Clone) -> io::Result<()> {
+    serve_until(handler, || {})
+}
+
+/// Serves, then says that it is over before calls that are under way are waited for.
+fn serve_until(handler: impl ServerHandler + Clone, ending: impl FnOnce()) -> io::Result<()> {
     // The runtime is dropped after it: a call that is under way finishes before the process ends.
     runtime::without_sockets()?.block_on(async {
         let lines = Lines::start(io::stdin(), io::stdout())?;
-        serve_lines(handler, &lines).await?;
+        let served = serve_lines(handler, &lines).await;
+        ending();
+        served?;
         // Answers that were not written are lost calls, unless the client left by itself.
         lines.write_failure().map_or(Ok(()), Err)
     })

@@ -14,8 +14,10 @@ closed_set! {
     /// Ordered by its wire spelling, which is how reports are sorted.
     pub enum BlockerCode {
         AssessmentFollowupRequired,
+        CheckFailed,
         ContextBudgetExceeded,
         EditsNotAllowed,
+        EvidenceMissing,
         InvalidRequiredOutput,
         InvariantViolation,
         LoopLimitReached,

@@ -294,6 +294,9 @@ pub struct PlanEntry {
     pub user_dependencies: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assessments: Vec<String>,
+    /// The checks that are run when the step is submitted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// Workflows that a parallel step hands work to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delegates_to: Vec<String>,

@@ -85,6 +85,17 @@ pub const EVIDENCE_OUTPUT_BYTES_MAX: usize = 8 * 1024;
 /// The program and arguments of a check.
 pub const EVIDENCE_ARGUMENTS_MAX: usize = 64;
 pub const EVIDENCE_ARGUMENT_BYTES_MAX: usize = 1024;
+/// What is kept of a check's output: the beginning says what ran, the end what failed.
+pub(crate) const CHECK_OUTPUT_HEAD_BYTES_MAX: usize = 32 * 1024;
+pub(crate) const CHECK_OUTPUT_TAIL_BYTES_MAX: usize = 96 * 1024;
+/// A check whose step names no time limit ends after this: most test suites are done, and nobody waits longer for one step.
+pub const CHECK_TIMEOUT_DEFAULT_MS: u64 = 10 * 60 * 1000;
+/// Checks of one step.
+pub const CHECKS_PER_STEP_MAX: usize = 10;
+/// The project's checks file: about a thousand checks.
+pub const CHECKS_FILE_BYTES_MAX: u64 = 64 * 1024;
+/// The file of trusted checks: about five thousand of them.
+pub const TRUST_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// What hooks saw of a run and no advance has recorded yet. A hook drops what does not fit any more.
 pub const OBSERVATIONS_BYTES_MAX: u64 = 256 * 1024;
 /// Observations that one advance records; the rest waits for the next one.

@@ -148,6 +148,13 @@ name!(
 );
 
 name!(
+    /// A check in the project's checks file.
+    CheckName, "name of a check", "^[a-z0-9_-]+$",
+    "lowercase letters, digits, `_`, `-`; 64 bytes at most",
+    |text| within(text, 64) && is_delimiter_safe(text)
+);
+
+name!(
     /// A person, an agent, or the user of a machine, as records name them.
     PrincipalName, "name", "^[A-Za-z0-9][A-Za-z0-9_.@-]*$",
     "letters, digits, `_`, `-`, `.`, `@`, starting with a letter or a digit; 64 bytes at most",

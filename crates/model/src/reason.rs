@@ -47,6 +47,10 @@ closed_set! {
         EditsNotAllowed,
         /// Files changed that the run did not declare as its scope.
         ScopeExceeded,
+        /// A check of the step did not end as the step expects.
+        CheckFailed,
+        /// The result is not known as well as the step asks.
+        EvidenceMissing,
     }
 }
 

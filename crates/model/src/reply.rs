@@ -193,6 +193,10 @@ closed_set! {
         RunReopened,
         /// How the approval of the completed step was given, and what that proves.
         ApprovedHow,
+        /// A check of the completed step was not run; the warning says why.
+        CheckNotRun,
+        /// The repository changed while a check ran.
+        CheckChangedTree,
     }
 }
 

@@ -8,6 +8,7 @@ pub mod archive;
 pub mod backup;
 pub mod cache;
 pub mod chats;
+pub mod checks;
 pub mod content;
 pub mod control;
 pub mod environment;

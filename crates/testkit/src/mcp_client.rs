@@ -19,6 +19,7 @@ pub struct McpClient {
     stdout: BufReader<ChildStdout>,
     next_id: u64,
     initialized: Value,
+    notifications: Vec<Value>,
 }
 
 /// The result of one tool call.
@@ -38,7 +39,8 @@ impl McpClient {
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let mut client = Self { child, stdin, stdout, next_id: 0, initialized: Value::Null };
+        let mut client =
+            Self { child, stdin, stdout, next_id: 0, initialized: Value::Null, notifications: Vec::new() };
         match client.handshake() {
             Ok(()) => Ok(client),
             Err(error) => Err(format!("{error}: {}", client.end().1)),
@@ -115,6 +117,7 @@ impl McpClient {
             if message.get("result").is_some() || message.get("error").is_some() {
                 return Ok((message["id"].as_u64(), line));
             }
+            self.notifications.push(message);
         }
     }
 
@@ -142,6 +145,22 @@ impl McpClient {
     /// Sends a call and does not wait for its answer.
     pub fn send_call(&mut self, tool: &str, arguments: Value) {
         self.send_request("tools/call", json!({ "name": tool, "arguments": arguments }));
+    }
+
+    /// Says that the answer of the last call is no longer waited for.
+    pub fn cancel_last(&mut self) {
+        let params = json!({ "requestId": self.next_id, "reason": "timeout" });
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
+    }
+
+    /// The next answer to a call, whichever it answers.
+    pub fn answer(&mut self) -> ToolReply {
+        ToolReply::read(&self.receive().1)
+    }
+
+    /// Everything that the server sent without being asked, so far.
+    pub fn notifications(&self) -> &[Value] {
+        &self.notifications
     }
 
     /// Sends all calls before reading any answer; the answers are in the order of the calls.

@@ -237,6 +237,10 @@ impl<'a> Case<'a> {
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
             Role::HttpSecret => self.harms && command.name.contains("http secret"),
             Role::Passkeys => self.harms && command.name.starts_with("passkeys"),
+            // Without a place for what was there before, no client's file is changed (G111).
+            Role::Disposable if ["install", "uninstall"].contains(&command.name.as_str()) => {
+                self.target.path.starts_with("data/clients") && answer.said.contains("data/clients")
+            }
             Role::Settings | Role::Disposable => false,
         }
     }

@@ -138,6 +138,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
         entropy: Box::new(SeededEntropy::new(seed + 1)),
         workflows: Arc::new(Shelf),
         observer: Box::new(GitObserver),
+        checks: None,
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),
         approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),

@@ -246,6 +246,8 @@ fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
     replace(&mut step.output.hints, &caller.output.hints);
     replace(&mut step.user_dependencies, &caller.user_dependencies);
     replace(&mut step.sets, &caller.sets);
+    replace(&mut step.checks, &caller.checks);
+    replace(&mut step.evidence, &caller.evidence);
     replace(&mut step.function_calls, &caller.function_calls);
     replace(&mut step.audit, &caller.audit);
     replace(&mut step.verification, &caller.verification);

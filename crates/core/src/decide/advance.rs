@@ -282,7 +282,8 @@ impl<'a> Case<'a> {
         let beside = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },
-            warnings: adjusted.cloned().collect(),
+            warnings: adjusted.cloned().chain(self.check_warnings()).collect(),
+            failed_checks: self.failed_outputs(),
             ..StepExtras::default()
         };
         let body = self.reply(state, moment, long_text, beside)?;
@@ -445,6 +446,7 @@ impl<'a> Case<'a> {
         warnings.extend(self.notices.iter().cloned());
         warnings.extend(disclose::unknown_kinds(&self.sent.output.artifacts));
         warnings.extend(self.approved_how());
+        warnings.extend(self.check_warnings());
         StepExtras {
             open_gaps: if state.is_complete() { open_gaps } else { Vec::new() },
             disclosed: if state.is_complete() { disclosed } else { Vec::new() },

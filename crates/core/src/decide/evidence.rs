@@ -14,6 +14,7 @@ use workrail_model::plan::Attachment;
 use workrail_model::text::BoundedText;
 use workrail_model::time::Timestamp;
 
+use super::checks::CheckAtHand;
 use super::draft::Draft;
 use crate::derive;
 use crate::project::SessionState;
@@ -25,6 +26,18 @@ pub struct EvidenceAtHand {
     /// What hooks saw since the last advance, oldest first.
     pub observations: Vec<HookObservation>,
     pub workspace: WorkspaceAtHand,
+    /// The checks of the step, in its order.
+    pub checks: Vec<CheckAtHand>,
+    pub demand: EvidenceDemand,
+}
+
+/// Whether evidence is asked for that a step wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EvidenceDemand {
+    #[default]
+    Enforced,
+    /// A trial has no workspace and runs nothing: checks pass there.
+    Assumed,
 }
 
 /// The repository as it is at this moment.
@@ -134,6 +147,21 @@ impl About<'_> {
     pub(super) fn push(&self, draft: &mut Draft, at_hand: &EvidenceAtHand, edits: Option<&EditRule>) {
         if let Some(found) = Found::workspace(&at_hand.workspace, edits.is_some()) {
             self.push_one(draft, found);
+        }
+        for check in &at_hand.checks {
+            match check {
+                CheckAtHand::Run { run, output } => self.push_one(
+                    draft,
+                    Found {
+                        host: None,
+                        seen_at: None,
+                        evidence: Evidence::CheckRun(run.clone()),
+                        content: output.clone(),
+                    },
+                ),
+                // The record of the attempt that it passed in holds.
+                CheckAtHand::PassedBefore(_) => {}
+            }
         }
         let observed = at_hand.observations.iter().take(at_hand.recorded()).map(Found::observed);
         for found in observed.filter(|found| !self.is_recorded(found)) {

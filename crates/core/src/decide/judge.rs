@@ -90,6 +90,8 @@ impl Case<'_> {
             &self.delivered.output.artifacts,
         ));
         findings.extend(self.edit_finding(pending));
+        findings.extend(self.check_finding(pending));
+        findings.extend(self.evidence_finding(pending));
         findings.extend(self.gate_findings(pending, &check)?);
         let selection = interpret::advance_in(
             self.strictness(),
@@ -112,10 +114,16 @@ impl Case<'_> {
             }
         };
         // The one table decides what stops and what is disclosed (G61).
-        let refused = |finding: &Finding| match finding.1.code == BlockerCode::AssessmentFollowupRequired {
-            // Another slip before it was no second look.
-            true => self.refusals_with(finding.1.code),
-            false => self.retried.len(),
+        let refused = |finding: &Finding| {
+            if finding.1.code == BlockerCode::AssessmentFollowupRequired {
+                // Another slip before it was no second look.
+                return self.refusals_with(finding.1.code);
+            }
+            if finding.1.code == BlockerCode::EvidenceMissing && self.evidence_is_for_people() {
+                // The agent cannot supply what only a person can allow.
+                return TRIES_BEFORE_GAP;
+            }
+            self.retried.len()
         };
         let at_gate = self.autonomy_at_gate();
         let stops = |finding: &Finding| {

@@ -6,6 +6,7 @@ pub mod advance;
 pub mod approve;
 pub mod attempt;
 pub mod checkpoint;
+pub mod checks;
 pub mod close;
 pub mod disclose;
 mod draft;

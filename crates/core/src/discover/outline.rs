@@ -75,6 +75,7 @@ fn step_entry(
         confirmation: confirmation_text(workflow, &step.confirmation),
         user_dependencies: step.user_dependencies.iter().map(|own| own.description.clone()).collect(),
         assessments: step.assessment_refs.iter().map(ToString::to_string).collect(),
+        checks: step.checks.iter().map(|check| check.command.to_string()).collect(),
         delegates_to,
         notes_required: step.requires_notes(),
         prompt: Some(step.prompt.clone()),
@@ -99,6 +100,7 @@ fn loop_entry(
         confirmation: None,
         user_dependencies: Vec::new(),
         assessments: Vec::new(),
+        checks: Vec::new(),
         delegates_to: Vec::new(),
         notes_required: false,
         prompt: None,
@@ -185,6 +187,9 @@ pub(super) fn line(entry: &PlanEntry) -> String {
     }
     if !entry.assessments.is_empty() {
         note(format!("assesses {}", short(&entry.assessments.join(", "))));
+    }
+    if !entry.checks.is_empty() {
+        note(format!("runs checks: {}", short(&entry.checks.join(", "))));
     }
     if let Some(confirmation) = &entry.confirmation {
         note(short(confirmation));

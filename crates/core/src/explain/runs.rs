@@ -17,6 +17,11 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
             "The author decided that the step is not complete at this level.",
             "The agent follows the guidance in the reply and assesses again.",
         ),
+        BlockerCode::CheckFailed => (
+            "A check of the step failed or took too long.",
+            "WorkRail ran it on the files as they were when the step was submitted.",
+            "The reply shows the end of its output. Fix what it found and send the step again.",
+        ),
         BlockerCode::ContextBudgetExceeded => (
             "The context values that were sent are larger than a run may hold.",
             "Context is part of every snapshot and every reply.",
@@ -31,6 +36,11 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
             "Files changed that the run had not declared as its scope.",
             "The plan said what would change. Other changes are mistakes, or the plan has to say so.",
             "Undo or stash the changes, or declare them: the reply names the files and the context key.",
+        ),
+        BlockerCode::EvidenceMissing => (
+            "The step asks for more than the agent's word, and there is nothing else.",
+            "The author wants a result that somebody saw or WorkRail checked.",
+            "The reply says what is missing. Checks that nobody has trusted are allowed with `workrail trust`.",
         ),
         BlockerCode::InvalidRequiredOutput => (
             "The artifact or the notes do not match what the step requires.",
@@ -221,6 +231,16 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "The completed step was approved; the warning says how.",
             "A label at a terminal, an answer in the chat and a passkey prove different things.",
             "Nothing. `approvals.require` and `\"proof\": \"passkey\"` decide what is accepted.",
+        ),
+        WarningCode::CheckNotRun => (
+            "A check of the step was not run; the warning says why.",
+            "What it would have found is not known.",
+            "Define it in `.workrail/checks.toml` and trust it with `workrail trust`. Both are for people.",
+        ),
+        WarningCode::CheckChangedTree => (
+            "Files of the repository changed while a check ran.",
+            "The check may have seen another state than the one that is recorded.",
+            "Submit steps only when nothing else changes files, and keep checks from writing to the repository.",
         ),
         WarningCode::RunReopened => (
             "A person had closed the run, and this call reopened it.",

@@ -1,6 +1,7 @@
 //! A run at a glance: what it is for, where it is, what each step left, and which ways are open.
 
 use serde_json::Value;
+use workrail_model::event::OutputPayload;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::RunStatus;
 use workrail_model::reply::{state_mark_of, without_marks};
@@ -24,6 +25,9 @@ const SESSION_NOTES_MAX: usize = 5;
 const FIRST_STEPS_MAX: usize = 8;
 const LAST_STEPS_MAX: usize = 40;
 
+const NO_WORKFLOW: &str = "The pinned workflow cannot be read, so steps are named by their ids. `workrail store verify` \
+                           says what is damaged.";
+
 impl RunRecord<'_> {
     /// The run at a glance; bookmarks of other branches are marks that the caller signs.
     pub fn overview(&self, tools: ToolSet) -> String {
@@ -46,6 +50,9 @@ impl RunRecord<'_> {
         let name = self.workflow.map_or_else(String::new, |workflow| format!(" ({})", workflow.name));
         let mut lines =
             vec![format!("Run {label}: {}{name}, {}.", self.run.workflow_id, status_words(status))];
+        if self.workflow.is_none() {
+            lines.push(NO_WORKFLOW.to_owned());
+        }
         if let Some(closed) = &self.run.closed {
             lines.push(format!("A person closed this run: {}", closed.reason));
         }
@@ -219,7 +226,13 @@ impl RunRecord<'_> {
             (None, false, Some(newest)) => gist(&newest.to_string(), GIST_BYTES_MAX),
             (None, false, None) => "(no notes)".to_owned(),
         };
-        let kinds: Vec<String> = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
+        let mut kinds: Vec<String> = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
+        let sent = step
+            .outputs
+            .iter()
+            .filter(|entry| matches!(entry.output.payload, OutputPayload::ArtifactRef { .. }))
+            .count();
+        kinds.extend((kinds.len()..sent).map(|_| "one that cannot be read".to_owned()));
         let kinds =
             if kinds.is_empty() { String::new() } else { format!(" (artifacts: {})", kinds.join(", ")) };
         Some(format!("{number}. {title}{step_id}: {told}{kinds}"))

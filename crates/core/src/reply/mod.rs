@@ -101,6 +101,8 @@ pub struct StepExtras {
     pub disclosed: Vec<String>,
     /// Why the last attempt at this point was refused, when it is looked at again.
     pub refused_before: Vec<Blocker>,
+    /// The checks that failed, with the end of what they wrote.
+    pub failed_checks: Vec<(String, String)>,
     /// Where the run last went well, offered after many refusals.
     pub way_out: Option<NextCall>,
 }

@@ -151,8 +151,10 @@ fn missing(
                     asked.artifacts.push(json!({ "kind": "wr.loop_control", "decision": "stop" }));
                 }
                 BlockerCode::AssessmentFollowupRequired
+                | BlockerCode::CheckFailed
                 | BlockerCode::ContextBudgetExceeded
                 | BlockerCode::EditsNotAllowed
+                | BlockerCode::EvidenceMissing
                 // An artifact that cannot be read is left out by sending nothing.
                 | BlockerCode::InvalidRequiredOutput
                 | BlockerCode::InvariantViolation

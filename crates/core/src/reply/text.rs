@@ -19,6 +19,7 @@ use crate::reason::GapCloser;
 
 const BLOCKERS_BYTES_MAX: usize = 4000;
 const WARNINGS_BYTES_MAX: usize = 700;
+const CHECK_OUTPUTS_BYTES_MAX: usize = 2000;
 const OTHER_RUNS_BYTES_MAX: usize = 400;
 const FACTS_BYTES_MAX: usize = 500;
 const GAPS_BYTES_MAX: usize = 2000;
@@ -63,6 +64,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
             lines.push(blocked(BLOCKED, &body.run.label, &body.blockers));
+            lines.extend(check_outputs(&input.beside.failed_checks));
             if in_a_row >= REFUSALS_BEFORE_WAY_OUT {
                 lines.push(way_out(in_a_row, input.beside.way_out.as_ref()));
             }
@@ -88,6 +90,22 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         lines.extend(disclosed(&input.beside.disclosed));
     }
     lines.join("\n\n")
+}
+
+/// The end of what failed checks wrote; each gets its share of the room.
+fn check_outputs(failed: &[(String, String)]) -> Option<String> {
+    let share = CHECK_OUTPUTS_BYTES_MAX.checked_div(failed.len())?;
+    let shown = failed.iter().map(|(name, output)| {
+        let output = without_marks(output.trim_end());
+        let end = &output[output.ceil_char_boundary(output.len().saturating_sub(share))..];
+        if end.is_empty() {
+            return format!("Check `{name}` wrote nothing.");
+        }
+        // A fence that the output cannot end.
+        let fence = if end.contains("```") { "~~~~~~~~" } else { "```" };
+        format!("The end of what check `{name}` wrote:\n{fence}\n{end}\n{fence}")
+    });
+    Some(shown.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Comes first: a caller with an old token usually wants the current step.

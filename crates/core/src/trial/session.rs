@@ -23,7 +23,7 @@ use crate::decide::Minting;
 use crate::decide::advance::{Advance, advance, submitted};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::attempt::AttemptState;
-use crate::decide::evidence::EvidenceAtHand;
+use crate::decide::evidence::{EvidenceAtHand, EvidenceDemand};
 use crate::decide::proof::ApprovalRule;
 use crate::decide::start::{Start, start};
 use crate::derive;
@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
             // A script decides as a person would, so what its gates ask for is not asked of it.
             approvals: ApprovalRule::of_scripts(),
             observed: &[],
-            evidence: EvidenceAtHand::default(),
+            evidence: EvidenceAtHand { demand: EvidenceDemand::Assumed, ..EvidenceAtHand::default() },
             notices: Vec::new(),
             workflow_changed: false,
             material: &self.snapshots,

@@ -136,6 +136,17 @@ fn busy() -> Boxed {
     )
 }
 
+/// The server ends while checks run; nobody is left to answer but those who still listen.
+pub(crate) fn checks_interrupted() -> Boxed {
+    envelope(
+        ErrorCode::StoreBusy,
+        Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
+        "The server is ending, and the checks of this step were ended with it. Nothing was recorded."
+            .to_owned(),
+        Advice::repeat_soon("The checks then run again."),
+    )
+}
+
 const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; nothing is recorded twice.";
 
 /// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.

@@ -190,6 +190,7 @@ pub(crate) fn environment(seed: u64, shelf: &Arc<Shelf>) -> Environment {
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::<Shelf>::clone(shelf),
         observer: Box::new(Blind),
+        checks: None,
         workspace: Some(WorkspacePath::parse("/work").unwrap()),
         default_preferences: Arc::new(workrail_model::preferences::Preferences::default()),
         approvals: Arc::new(workrail_model::approval::RequiredProof::Terminal),

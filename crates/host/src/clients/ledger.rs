@@ -63,6 +63,10 @@ impl Ledger {
         Self { folder: data_dir.join("clients") }
     }
 
+    pub(super) fn folder(&self) -> &Utf8Path {
+        &self.folder
+    }
+
     fn key(path: &Utf8Path) -> String {
         let name = path.file_name().unwrap_or_default().trim_start_matches('.');
         let digest = Sha256::of(path.as_str().as_bytes()).hex();

@@ -332,4 +332,9 @@ pub enum ClientError {
     NoVariable { client: &'static str },
     #[error("`{path}` cannot be written: {detail}")]
     Unwritable { path: Utf8PathBuf, detail: String },
+    #[error(
+        "`{path}` was left as it is: what is in it now cannot be kept in `{folder}` ({detail}). Move `{folder}` away, or \
+         make it a folder that you can write to, and try again"
+    )]
+    NotKept { path: Utf8PathBuf, folder: Utf8PathBuf, detail: String },
 }

@@ -212,13 +212,22 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
         return Err(unwritable("it was changed by another program in the meantime; try again".to_owned()));
     }
     let written = |error: std::io::Error| unwritable(error.to_string());
+    let kept = |error: std::io::Error| ClientError::NotKept {
+        path: change.path.clone(),
+        folder: ledger.folder().to_owned(),
+        detail: error.to_string(),
+    };
     let backup = match &change.before {
-        Some(text) => Some(ledger.back_up(&change.path, text).map_err(written)?),
+        Some(text) => Some(ledger.back_up(&change.path, text).map_err(kept)?),
         None => None,
     };
     match &change.after {
         Some(text) => {
-            ledger.note_folders(&change.path).map_err(written)?;
+            ledger.note_folders(&change.path).map_err(kept)?;
+            // Before the file: a receipt of bytes that the file never gets fits nothing, and is ignored.
+            if let ReceiptChange::Record { original } = &change.receipt {
+                ledger.record(&change.path, original.as_deref(), text).map_err(kept)?;
+            }
             match change.is_private {
                 true => whole_file::write_private(&change.path, text).map_err(written)?,
                 false => whole_file::write(&change.path, text).map_err(written)?,
@@ -226,14 +235,12 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
         }
         None => {
             std::fs::remove_file(&change.path).map_err(written)?;
-            ledger.remove_folders(&change.path).map_err(written)?;
+            // A folder that stays in the list is looked for once more.
+            let _ = ledger.remove_folders(&change.path);
         }
     }
-    match (&change.receipt, &change.after) {
-        (ReceiptChange::Record { original }, Some(after)) => {
-            ledger.record(&change.path, original.as_deref(), after).map_err(written)?;
-        }
-        (ReceiptChange::Record { .. } | ReceiptChange::Forget, _) => ledger.forget(&change.path),
+    if change.receipt == ReceiptChange::Forget || change.after.is_none() {
+        ledger.forget(&change.path);
     }
     Ok(backup)
 }

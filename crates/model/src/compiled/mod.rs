@@ -4,11 +4,13 @@
 //! inside, so a newer server or a changed file on disk cannot change a run that has started. Nothing
 //! of the machine is in it: no path, no clock, no environment value.
 
+mod checks;
 mod flow;
 mod index;
 mod part;
 mod step;
 
+pub use checks::{CheckExpectation, CheckRequest, EvidenceRule, RequiredGrade};
 pub use flow::{
     CompiledCondition, CompiledLoop, ConditionTest, Expr, ForCount, LoopControl, OnLimit, PlanItem,
 };

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::checks::{CheckRequest, EvidenceRule};
 use super::part::{FunctionDefinition, InjectedRef, ModelTier};
 use crate::approval::RequiredProof;
 use crate::assessment::ConsequenceEffect;
@@ -57,6 +58,12 @@ pub struct CompiledStep {
     /// Which files may be edited while the step is pending; absent, the step says nothing about edits (G106).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edits: Option<EditRule>,
+    /// What the engine runs when the step is submitted (G120).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckRequest>,
+    /// How well the result must be known; absent, the agent's word is enough (G107).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceRule>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionDefinition>,
     /// Bare names, without `()`.

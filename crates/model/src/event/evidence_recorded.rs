@@ -31,6 +31,11 @@ impl EvidenceRecorded {
         if self.grade != self.evidence.grade() {
             return Err("grade is not the grade of evidence.kind");
         }
+        // Whoever saw it is named, and nobody else.
+        let is_by_host = self.grade == EvidenceGrade::Observed;
+        if self.host.is_some() != is_by_host || self.seen_at.is_some() != is_by_host {
+            return Err("host and seenAt are of observed evidence, and of no other");
+        }
         self.evidence.check()
     }
 }

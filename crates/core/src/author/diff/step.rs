@@ -41,6 +41,8 @@ pub(super) fn changes(
         // Compared key by key, below.
         sets: _,
         edits,
+        checks,
+        evidence,
         functions,
         function_references,
         function_calls,
@@ -71,6 +73,20 @@ pub(super) fn changes(
     changes.of("edits", &before.edits, edits, || match edits {
         None => format!("{named} no longer restricts edits"),
         Some(rule) => format!("{named} now allows {}", allowed_edits(rule)),
+    });
+    changes.by_name(
+        "checks",
+        (&before.checks, checks),
+        |own| own.command.to_string(),
+        |presence, name| match presence {
+            Presence::OnlyB => format!("{named} now runs the check `{name}`"),
+            Presence::OnlyA => format!("{named} no longer runs the check `{name}`"),
+            Presence::Both => format!("{named} runs the check `{name}` in another way"),
+        },
+    );
+    changes.of("evidence", &before.evidence, evidence, || match evidence {
+        None => format!("{named} no longer asks for evidence"),
+        Some(rule) => format!("{named} now asks for evidence that is at least `{}`", rule.min.as_str()),
     });
     changes.by_name(
         "userDependencies",

@@ -1,5 +1,6 @@
 //! Builds the compiled workflow from the authored one: the passes in their fixed order.
 
+mod checks;
 mod step;
 mod virtuals;
 

@@ -19,7 +19,7 @@ use super::super::source::{
     ConfirmationRequest, CriteriaSource, OutputSource, ParallelStep, StandardStep, UserDependencySource,
 };
 use super::super::{blocks, check, lint};
-use super::Builder;
+use super::{Builder, checks};
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::edits;
 
@@ -63,6 +63,8 @@ impl<'a> Builder<'a> {
             user_dependencies: self.user_dependencies(&step),
             sets: super::super::sets::compile(&step, self.report),
             edits: self.edits(&step),
+            checks: self.checks(&step),
+            evidence: checks::evidence(&step),
             functions: step.functions.clone(),
             function_references: step.function_references.iter().map(|name| bare(name)).collect(),
             function_calls: step.function_calls.clone(),
@@ -445,6 +447,8 @@ pub(super) fn blank(step_id: StepId, provenance: StepProvenance) -> CompiledStep
         user_dependencies: Vec::new(),
         sets: std::collections::BTreeMap::new(),
         edits: None,
+        checks: Vec::new(),
+        evidence: None,
         functions: Vec::new(),
         function_references: Vec::new(),
         function_calls: Vec::new(),

@@ -140,6 +140,7 @@ names! {
         text.starts_with(|c: char| c.is_ascii_lowercase())
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
+    CheckText BadValue: 64, "^[a-z0-9_-]+$", "lowercase letters, digits, `-` and `_`", is_step_name;
     AssessmentText BadValue: 64, "^[A-Za-z0-9_.-]+$", "letters, digits, `_`, `-` and `.`", |text| {
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
     };
@@ -172,6 +173,18 @@ impl Authored for workrail_model::name::AssessmentName {
 
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
         Self::parse(&AssessmentText::decode(node, reader)?).ok()
+    }
+}
+
+impl Authored for workrail_model::name::CheckName {
+    type Value = Self;
+
+    fn shape() -> Shape {
+        CheckText::shape()
+    }
+
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        Self::parse(&CheckText::decode(node, reader)?).ok()
     }
 }
 

@@ -4,6 +4,7 @@
 //! form right where it is declared; the rest of the compiler sees only that form. Whether names exist and
 //! parts fit together is checked later.
 
+mod checks;
 mod condition;
 mod criteria;
 mod loops;

@@ -10,6 +10,7 @@ use super::super::format::{
 };
 use super::super::report::DraftDiagnostic;
 use super::PromptString;
+use super::checks::{CheckSource, EvidenceSource};
 use super::condition::{Condition, ConfirmationRequest};
 use super::criteria::{ConsequenceSource, Criteria, UserDependencySource};
 use super::loops::LoopStep;
@@ -109,6 +110,10 @@ authored! {
         sets "sets": Map<ContextDutySource>, default;
         /// Which files may be edited while the step is pending. Absent: the step does not restrict edits.
         edits "edits": EditsSource, optional;
+        /// Commands that WorkRail runs when the step is submitted, before the run goes on.
+        checks "checks": List<CheckSource, 0, 10>, default;
+        /// How well the result of the step must be known. Absent: the agent's word is enough.
+        evidence "evidence": EvidenceSource, optional;
         /// Whether the step can be completed without notes.
         notes_optional "notesOptional": Flag, default(false, "false");
         /// Functions that are visible in this step only.

@@ -262,6 +262,8 @@ fn output_finding(
         ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
         ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
         ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
+        ContractViolation::CheckFailed => BlockerCode::CheckFailed,
+        ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
     };
     let blocker = Blocker {
         code,

@@ -22,6 +22,7 @@ use workrail_model::reason::{
     Advisory, CapabilityMissing, ContractViolation, Reason, Unexpected, UserOnlyDependencyReason,
 };
 use workrail_model::text::BoundedText;
+use workrail_model::time::Timestamp;
 
 use super::fixture::{Log, RecordPosition, step};
 
@@ -286,8 +287,8 @@ impl History {
                 evidence_id: EvidenceId::from_bits(bits),
                 attempt_id: Some(attempt),
                 grade: EvidenceGrade::Observed,
-                host: None,
-                seen_at: None,
+                host: Some(BoundedText::clip("codex")),
+                seen_at: Timestamp::parse("2026-01-02T03:04:05.678Z").ok(),
                 evidence: Evidence::SubagentStarted { agent: BoundedText::clip("reviewer") },
             }),
             5 => EventData::ValidationPerformed(ValidationPerformed {

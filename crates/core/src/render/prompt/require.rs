@@ -5,7 +5,7 @@ use serde_json::Value;
 use workrail_model::approval::RequiredProof;
 use workrail_model::assessment::ConsequenceEffect;
 use workrail_model::compiled::{
-    AssessmentDefinition, CompiledStep, CompiledWorkflow, Confirmation, EditRule, Requiredness,
+    AssessmentDefinition, CompiledStep, CompiledWorkflow, Confirmation, EditRule, RequiredGrade, Requiredness,
 };
 use workrail_model::event::Context;
 use workrail_model::limits::TITLE_BYTES_MAX;
@@ -38,6 +38,12 @@ pub(super) fn write(
     }
     if let Some(text) = step.edits.as_ref().and_then(|rule| edits(rule, context)) {
         out.section(|out| out.push(&text))?;
+    }
+    if let Some(text) = checks(step) {
+        out.section(|out| out.push(&text))?;
+    }
+    if let Some(rule) = &step.evidence {
+        out.section(|out| out.push(evidence(rule.min)))?;
     }
     contract(workflow, pending, step, out)?;
     definitions(workflow, step).try_for_each(|definition| assessment(step, definition, &scope, out))?;
@@ -99,6 +105,31 @@ fn edits(rule: &EditRule, context: &Context) -> Option<String> {
 
 /// A declared scope may be long.
 const GLOBS_SHOWN_MAX: usize = 20;
+/// What is run when the step is submitted.
+fn checks(step: &CompiledStep) -> Option<String> {
+    let names: Vec<String> = step.checks.iter().map(|check| format!("`{}`", check.command)).collect();
+    let (what, run) = match names.as_slice() {
+        [] => return None,
+        [one] => (format!("check {one}"), "It runs"),
+        several => (format!("checks {}", several.join(", ")), "They run"),
+    };
+    Some(format!(
+        "**Checked:** WorkRail runs the project's {what} when you submit this step. {run} on the files as they are then; \
+         if one fails, the step is not complete."
+    ))
+}
+
+/// How well the result must be known.
+fn evidence(min: RequiredGrade) -> &'static str {
+    match min {
+        RequiredGrade::Observed => {
+            "**Evidence:** your word is not enough for this step. Do the work with tools that the host's hooks see."
+        }
+        RequiredGrade::Checked => {
+            "**Evidence:** your word is not enough for this step. WorkRail checks the result when you submit it."
+        }
+    }
+}
 
 /// What follows from the plan around the step: keys that decide, and gates ahead.
 pub(super) fn write_ahead(

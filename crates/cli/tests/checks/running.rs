@@ -1,0 +1,343 @@
+//! What a trusted check may do, and what is recorded of it (G120, G122).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use serde_json::json;
+use workrail_testkit::mcp_client::with_own_words;
+
+use super::{FAILS, PASSES, Project, blockers, warnings};
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// G120: a check that passes is recorded with what is known of it, and the run goes on.
+#[test]
+fn a_check_that_passes_is_recorded_and_the_run_goes_on() {
+    let project = Project::trusted(&json!({}), PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let next = client.next(&first);
+    assert_eq!((next.step(), warnings(&next)), (&json!("report"), vec![]), "{}", next.structured);
+    let recorded = project.recorded(&first.label());
+    let [check] = recorded.as_slice() else { panic!("one check: {recorded:?}") };
+    let (evidence, outcome) = (&check["evidence"], &check["evidence"]["outcome"]);
+    assert_eq!((&evidence["name"], &evidence["argv"]), (&json!("test"), &json!(["sh", "check.sh"])));
+    assert_eq!((&outcome["result"], &outcome["exitCode"]), (&json!("passed"), &json!(0)));
+    assert_eq!((&outcome["tail"], &outcome["outputBytes"]), (&json!("all good\n"), &json!(9)));
+    assert_eq!(outcome["treeBefore"], outcome["treeAfter"]);
+    assert!(outcome["treeBefore"].is_string());
+    let report = project.home.done(&["report", &first.label(), "--format", "json"]).json();
+    let evidence =
+        report["runs"][0]["nodes"][0]["attempts"][0]["evidence"].as_array().cloned().unwrap_or_default();
+    assert_eq!(evidence.len(), 2, "the repository and the check: {evidence:?}");
+    assert!(evidence.iter().all(|own| own["grade"] == "checked"), "{evidence:?}");
+    project.home.done(&["store", "verify"]);
+}
+
+/// G120: a failing check blocks with the end of its output; the next attempt runs it again.
+#[test]
+fn a_check_that_fails_blocks_with_its_output() {
+    let project = Project::trusted(&json!({}), FAILS);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let blocked = client.next(&first);
+    assert_eq!(blockers(&blocked), ["CHECK_FAILED"], "{}", blocked.structured);
+    let text = blocked.text.split("The step's text").next().unwrap().replace(&first.label(), "LABEL");
+    let (before, rest) = text.split_once("(exit code 101, ").unwrap();
+    let after = rest.split_once(')').unwrap().1;
+    assert_snapshot!(format!("{before}(exit code 101, TIME){after}"));
+    project.home.write(&project.path("check.sh"), PASSES);
+    let next = client.next(&blocked);
+    assert_eq!(next.step(), "report", "{}", next.structured);
+    assert_eq!(project.outcomes(&first.label()), ["failed", "passed"]);
+    assert_eq!(project.runs(), 2);
+}
+
+#[test]
+fn the_exit_code_that_the_step_expects_is_a_pass() {
+    let step = json!({ "checks": [{ "command": "test", "expect": { "exitCode": 101 } }] });
+    let project = Project::trusted(&step, FAILS);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    assert_eq!(client.next(&first).step(), "report");
+    assert_eq!(project.outcomes(&first.label()), ["passed"]);
+}
+
+/// Never-stop gives the agent two tries, then records the failure as a gap.
+#[test]
+fn never_stop_records_a_failing_check_as_a_gap() {
+    let project = Project::trusted(&json!({}), FAILS);
+    let mut client = project.home.client();
+    let mut at = project.start(&mut client, "full_auto_never_stop");
+    let run = at.label();
+    for _ in 0..2 {
+        at = client.next(&at);
+        assert_eq!(blockers(&at), ["CHECK_FAILED"], "{}", at.structured);
+    }
+    assert_eq!(client.next(&at).step(), "report");
+    let log = project.home.done(&["log", &run, "--json"]).json();
+    let gap = log["events"].as_array().unwrap().iter().find(|event| event["kind"] == "gap_recorded").unwrap();
+    assert_eq!(gap["data"]["reason"], json!({ "category": "contract_violation", "detail": "check_failed" }));
+    assert_eq!(gap["data"]["severity"], "critical");
+}
+
+/// G122: when its time is over, the check ends with everything that it started, whatever group that has made for itself.
+#[test]
+fn a_check_that_takes_too_long_is_killed_with_all_that_it_started() {
+    let script = "exec 3> scratch/held\necho ready >&3\nsleep 1000 &\nsetsid sleep 1000 &\n(setsid sh -c 'sleep 1000 & wait' &)\nwait\n";
+    let step = json!({ "checks": [{ "command": "test", "timeoutMs": 4000 }] });
+    let project = Project::trusted(&step, script);
+    fifo(&project.path("scratch/held"));
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let held = until_released(&project.path("scratch/held"));
+    let blocked = client.next(&first);
+    assert_eq!(blockers(&blocked), ["CHECK_FAILED"], "{}", blocked.structured);
+    assert_eq!(project.outcomes(&first.label()), ["timed_out"]);
+    held.recv_timeout(PATIENCE).expect("nothing that the check started holds the pipe any more");
+}
+
+/// G122: a server that is killed leaves no check behind.
+#[test]
+fn a_check_ends_with_its_server() {
+    let script = "exec 3> scratch/held\necho ready >&3\nsetsid sleep 1000 &\nsleep 1000\n";
+    let project = Project::trusted(&json!({}), script);
+    fifo(&project.path("scratch/held"));
+    for is_killed in [true, false] {
+        let mut client = project.home.client();
+        let first = project.start(&mut client, "guided");
+        client.send_call("continue_workflow", with_own_words(&first.structured["nextCall"]["arguments"]));
+        let mut held = BufReader::new(File::open(project.path("scratch/held")).unwrap());
+        let mut line = String::new();
+        held.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        match is_killed {
+            true => client.kill(),
+            false => assert!(client.close().success()),
+        }
+        let (said, released) = channel();
+        std::thread::spawn(move || {
+            let _ = held.read_to_end(&mut Vec::new());
+            let _ = said.send(());
+        });
+        released.recv_timeout(PATIENCE).expect("nothing that the check started holds the pipe any more");
+        assert_eq!(project.recorded(&first.label()), Vec::<serde_json::Value>::new(), "nothing was recorded");
+    }
+}
+
+/// Says when nobody has the pipe open for writing any more, after somebody had.
+fn until_released(path: &Path) -> std::sync::mpsc::Receiver<()> {
+    let (path, (said, released)) = (path.to_owned(), channel());
+    std::thread::spawn(move || {
+        let mut all = String::new();
+        File::open(path).unwrap().read_to_string(&mut all).unwrap();
+        assert_eq!(all, "ready\n");
+        said.send(()).unwrap();
+    });
+    released
+}
+
+/// G122: three variables, no standard input, the project's folder.
+#[test]
+fn a_check_sees_three_variables_and_no_input() {
+    let project = Project::trusted(&json!({}), "env | sort | cut -d= -f1; cat; pwd\n");
+    let mut client = project.home.with("LANG", "C.UTF-8").with("SECRET", "hidden").client();
+    let first = project.start(&mut client, "guided");
+    client.next(&first);
+    let recorded = project.recorded(&first.label());
+    let tail = recorded[0]["evidence"]["outcome"]["tail"].as_str().unwrap();
+    let root = project.home.project().canonicalize().unwrap();
+    // `PWD` is the shell's own.
+    assert_eq!(tail, format!("HOME\nLANG\nPATH\nPWD\n{}\n", root.display()));
+}
+
+/// G122: nothing is interpreted: the words of a command reach the program as they are.
+#[test]
+fn arguments_are_not_interpreted() {
+    let project = Project::new(&json!({}), PASSES);
+    let checks = "[test]\nargv = [\"printf\", \"%s|\", \"$HOME\", \"a b\", \"`id`\", \";\", \"*\"]\n";
+    project.home.write(&project.path(".workrail/checks.toml"), checks);
+    project.trust();
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    client.next(&first);
+    let recorded = project.recorded(&first.label());
+    assert_eq!(recorded[0]["evidence"]["outcome"]["tail"], "$HOME|a b|`id`|;|*|");
+}
+
+/// G122: of a long output its beginning and its end are kept, in the content store.
+#[test]
+fn a_long_output_is_bounded() {
+    let script = "echo the beginning\nhead -c 3000000 /dev/zero | tr '\\0' 'x'\necho the end\nexit 1\n";
+    let project = Project::trusted(&json!({}), script);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let blocked = client.next(&first);
+    assert_eq!(blockers(&blocked), ["CHECK_FAILED"]);
+    assert!(blocked.text.len() < 9 * 1024, "{}", blocked.text.len());
+    let recorded = project.recorded(&first.label());
+    let outcome = &recorded[0]["evidence"]["outcome"];
+    assert_eq!(outcome["outputBytes"], 3_000_022);
+    let digest = outcome["outputRef"].as_str().unwrap().strip_prefix("sha256:").unwrap().to_owned();
+    let path = stored(&project.home.data(), &digest).expect("the output is in the content store");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let stored = fs::read_to_string(&path).unwrap();
+    assert!(stored.starts_with("the beginning\n") && stored.ends_with("the end\n"));
+    assert!(stored.len() < 200 * 1024, "{}", stored.len());
+    project.home.done(&["store", "verify"]);
+    fs::write(&path, stored.replacen("the end", "the END", 1)).unwrap();
+    assert_eq!(project.home.run(&["store", "verify"]).code, 1, "an altered output is found");
+}
+
+/// Where the data directory keeps the content of a digest.
+fn stored(folder: &Path, digest: &str) -> Option<PathBuf> {
+    fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return stored(&path, digest);
+        }
+        let joined = path.to_str().unwrap().replace('/', "");
+        joined.contains(digest).then_some(path)
+    })
+}
+
+/// G120: the same ack gives the recorded answer; nothing runs again.
+#[test]
+fn a_repeated_call_does_not_run_the_check_again() {
+    for script in [PASSES, FAILS] {
+        let project = Project::trusted(&json!({}), script);
+        let mut client = project.home.client();
+        let first = project.start(&mut client, "guided");
+        let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+        let once = client.call("continue_workflow", arguments.clone());
+        let twice = client.call("continue_workflow", arguments.clone());
+        let mut other = project.home.client();
+        let elsewhere = other.call("continue_workflow", arguments);
+        assert_eq!((&twice.structured, &elsewhere.structured), (&once.structured, &once.structured));
+        assert_eq!(project.runs(), 1);
+        assert_eq!(project.recorded(&first.label()).len(), 1);
+    }
+}
+
+/// What passed in a refused attempt holds for its retry while nothing has changed.
+#[test]
+fn a_retry_on_the_same_files_does_not_run_the_check_again() {
+    let project = Project::trusted(&json!({}), PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let mut arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    arguments.as_object_mut().unwrap().remove("output");
+    let blocked = client.call("continue_workflow", arguments);
+    assert_eq!(blockers(&blocked), ["MISSING_REQUIRED_NOTES"], "{}", blocked.structured);
+    assert_eq!(client.next(&blocked).step(), "report");
+    assert_eq!(project.runs(), 1);
+    assert_eq!(project.outcomes(&first.label()), ["passed"]);
+}
+
+/// A script that waits until somebody writes to the gate.
+const GATED: &str = "echo run >> scratch/runs\nread _ < scratch/gate\n";
+
+/// G120: one attempt runs its checks once, however often its ack is sent meanwhile, and a client that gives up gets the
+/// result with the same ack.
+#[test]
+fn the_same_ack_sent_while_a_check_runs_joins_it() {
+    let project = Project::trusted(&json!({}), GATED);
+    fifo(&project.path("scratch/gate"));
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    client.send_call("continue_workflow", arguments.clone());
+    // Opens when the check reads.
+    let mut gate = OpenOptions::new().write(true).open(project.path("scratch/gate")).unwrap();
+    client.cancel_last();
+    client.send_call("continue_workflow", arguments.clone());
+    client.send_call("continue_workflow", arguments.clone());
+    gate.write_all(b"go\n").unwrap();
+    drop(gate);
+    let (one, other) = (client.answer(), client.answer());
+    assert_eq!((one.step(), &other.structured), (&json!("report"), &one.structured));
+    let again = client.call("continue_workflow", arguments);
+    assert_eq!(again.structured, one.structured);
+    assert_eq!(project.runs(), 1);
+    assert_eq!(project.outcomes(&first.label()), ["passed"]);
+}
+
+/// While a check runs, the session is not locked.
+#[test]
+fn others_work_on_the_session_while_a_check_runs() {
+    let project = Project::trusted(&json!({}), GATED);
+    fifo(&project.path("scratch/gate"));
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    client.send_call("continue_workflow", arguments);
+    let mut gate = OpenOptions::new().write(true).open(project.path("scratch/gate")).unwrap();
+    let mut other = project.home.client();
+    let saved = other.call(
+        "checkpoint_workflow",
+        json!({ "checkpointToken": first.string("checkpointToken"), "output": { "notesMarkdown": "meanwhile" } }),
+    );
+    assert!(!saved.is_error, "{}", saved.structured);
+    gate.write_all(b"go\n").unwrap();
+    drop(gate);
+    assert_eq!(client.answer().step(), "report");
+}
+
+/// A client that asks for progress hears of the check while it runs.
+#[test]
+fn progress_is_reported_to_a_client_that_asks() {
+    let project = Project::trusted(&json!({}), PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    client.request(
+        "tools/call",
+        json!({ "name": "continue_workflow", "arguments": arguments, "_meta": { "progressToken": "p1" } }),
+    );
+    let [told] = client.notifications() else { panic!("one report: {:?}", client.notifications()) };
+    assert_eq!(told["method"], "notifications/progress");
+    assert_eq!(told["params"]["progressToken"], "p1");
+    assert_eq!(told["params"]["message"], "Running check `test`.");
+}
+
+/// That files changed while a check ran is said and recorded.
+#[test]
+fn a_check_that_changes_files_is_reported() {
+    let project = Project::trusted(&json!({}), "echo new > written.txt\n");
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let next = client.next(&first);
+    assert_eq!(warnings(&next), ["CHECK_CHANGED_TREE"], "{}", next.structured);
+    let outcome = &project.recorded(&first.label())[0]["evidence"]["outcome"];
+    assert_ne!(outcome["treeBefore"], outcome["treeAfter"]);
+}
+
+/// Where the kernel has Landlock, a check writes to its workspace and not beside it; elsewhere the record says so.
+#[test]
+fn a_check_is_confined_where_the_kernel_can() {
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = outside.path().join("escaped");
+    let script = format!("echo inside > scratch/inside\necho outside > {}\ntrue\n", file.display());
+    let project = Project::trusted(&json!({}), &script);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    assert_eq!(client.next(&first).step(), "report");
+    assert!(project.path("scratch/inside").exists());
+    let recorded = project.recorded(&first.label());
+    match recorded[0]["evidence"]["outcome"]["confinement"].as_str().unwrap() {
+        "none" => assert!(file.exists(), "nothing confines it"),
+        "full" | "partial" => assert!(!file.exists(), "the kernel refuses it"),
+        other => panic!("{other}"),
+    }
+}

@@ -1,0 +1,315 @@
+//! What checks of the step found, and whether its result is known as well as it must be (G107, G120).
+
+use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::compiled::{CheckRequest, CompiledStep, EvidenceRule, RequiredGrade};
+use workrail_model::digest::Sha256;
+use workrail_model::evidence::{
+    CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeLook,
+};
+use workrail_model::id::{AttemptId, NodeId};
+use workrail_model::limits::EVIDENCE_TAIL_BYTES_MAX;
+use workrail_model::name::CheckName;
+use workrail_model::plan::Attachment;
+use workrail_model::reason::{ContractViolation, Reason};
+use workrail_model::reply::{Warning, WarningCode};
+use workrail_model::snapshot::PendingStep;
+use workrail_model::text::BoundedText;
+
+use super::advance::Case;
+use super::evidence::EvidenceDemand;
+use crate::evidence::{self, not_run};
+use crate::interpret::Finding;
+use crate::label::RunLabel;
+use crate::project::SessionState;
+
+/// A check of the step at the moment of the advance.
+#[derive(Clone, Debug)]
+pub enum CheckAtHand {
+    /// It ran for this attempt, or was not run.
+    Run { run: CheckRun, output: Option<Attachment> },
+    /// It passed in an attempt that this one retries, and nothing has changed since.
+    PassedBefore(CheckRun),
+}
+
+impl CheckAtHand {
+    /// A check that was not run.
+    pub fn not_run(name: CheckName, argv: &[String], reason: NotRunReason) -> Self {
+        let run = CheckRun { name, argv: shown_argv(argv), outcome: CheckResult::NotRun { reason } };
+        Self::Run { run, output: None }
+    }
+
+    /// A check that ran, judged by what the step expects. Its output moves to the content store where the event cannot hold it.
+    pub fn ended(
+        request: &CheckRequest,
+        argv: &[String],
+        process: &EndedProcess,
+        trees: (Option<Sha256>, Option<Sha256>),
+    ) -> Self {
+        let text = process.output.text();
+        let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(EVIDENCE_TAIL_BYTES_MAX))..];
+        let output = (tail.len() < text.len()).then(|| Attachment::blob(text.as_bytes().to_vec()));
+        let exit_code = match process.ending {
+            ProcessEnding::Exited(code) => Some(code),
+            ProcessEnding::Signalled | ProcessEnding::TimedOut => None,
+        };
+        let ended = EndedCheck {
+            exit_code,
+            duration_ms: process.duration_ms,
+            confinement: process.confinement,
+            tail: BoundedText::clip(tail),
+            output_bytes: process.output.total(),
+            output_ref: output.as_ref().map(Attachment::blob_ref),
+            tree_before: trees.0,
+            tree_after: trees.1,
+        };
+        let outcome = match process.ending {
+            ProcessEnding::TimedOut => CheckResult::TimedOut(ended),
+            ProcessEnding::Exited(code) if code == i32::from(request.expect.exit_code) => {
+                CheckResult::Passed(ended)
+            }
+            ProcessEnding::Exited(_) | ProcessEnding::Signalled => CheckResult::Failed(ended),
+        };
+        let run = CheckRun { name: request.command.clone(), argv: shown_argv(argv), outcome };
+        Self::Run { run, output }
+    }
+
+    pub fn run(&self) -> &CheckRun {
+        match self {
+            Self::Run { run, .. } | Self::PassedBefore(run) => run,
+        }
+    }
+}
+
+/// The argv as it is recorded. What does not fit was refused when the checks file was read.
+fn shown_argv(argv: &[String]) -> Vec<BoundedText<{ workrail_model::limits::EVIDENCE_ARGUMENT_BYTES_MAX }>> {
+    argv.iter()
+        .take(workrail_model::limits::EVIDENCE_ARGUMENTS_MAX)
+        .map(|argument| BoundedText::clip(argument))
+        .collect()
+}
+
+/// The newest run of each check in the attempts that this one retries, where it passed.
+pub fn passes_in_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Vec<CheckRun> {
+    let retried = facts.retry_chain(node, attempt);
+    let of_chain = facts
+        .evidence(node)
+        .iter()
+        .filter(|recorded| recorded.data.attempt_id.is_some_and(|own| retried.contains(&own)));
+    let mut newest: Vec<CheckRun> = Vec::new();
+    for run in of_chain.filter_map(|recorded| recorded.data.evidence.check_run()) {
+        newest.retain(|own| own.name != run.name);
+        newest.push(run.clone());
+    }
+    newest.retain(|run| run.outcome.has_passed());
+    newest
+}
+
+/// Whether a pass still holds: the same command on a tree that is still the same would give the same answer. Where the
+/// tree is not known, nothing is taken over.
+pub fn still_holds(run: &CheckRun, name: &CheckName, argv: &[String], tree: Option<Sha256>) -> bool {
+    let CheckResult::Passed(ended) = &run.outcome else { return false };
+    run.name == *name
+        && run.argv == shown_argv(argv)
+        && tree.is_some()
+        && ended.tree_before == tree
+        && ended.tree_after == tree
+}
+
+/// Whether only a person can change that a check was not run.
+fn is_for_people(reason: NotRunReason) -> bool {
+    match reason {
+        NotRunReason::Untrusted | NotRunReason::NotHere | NotRunReason::NoWorkspace => true,
+        NotRunReason::Undefined
+        | NotRunReason::InvalidFile
+        | NotRunReason::ProgramMissing
+        | NotRunReason::OutsideWorkspace
+        | NotRunReason::NotStarted => false,
+    }
+}
+
+/// What leads on from a check that was not run.
+fn next_step(reason: NotRunReason, label: &str) -> String {
+    match reason {
+        NotRunReason::Untrusted => format!(
+            "Ask the user to run `workrail trust --run {label}` in the workspace. It is for people: do not run it yourself."
+        ),
+        NotRunReason::Undefined => {
+            "Ask the user to define it; `workrail trust propose` writes a `.workrail/checks.toml` to start from.".to_owned()
+        }
+        NotRunReason::InvalidFile => "`workrail trust` says what is wrong with the file.".to_owned(),
+        NotRunReason::ProgramMissing => "Install the program, or ask the user to correct the check.".to_owned(),
+        NotRunReason::OutsideWorkspace => {
+            "Ask the user to name a directory below the root of the workspace.".to_owned()
+        }
+        NotRunReason::NoWorkspace => "Send `workspacePath` with the call.".to_owned(),
+        NotRunReason::NotStarted => "Run the command yourself to see why, and tell the user.".to_owned(),
+        NotRunReason::NotHere => {
+            "Checks run only where the workspace is, with `workrail mcp` on that machine.".to_owned()
+        }
+    }
+}
+
+impl Case<'_> {
+    fn step(&self) -> Option<&CompiledStep> {
+        self.command.workflow.step(&self.pending.step_id)
+    }
+
+    fn label(&self) -> String {
+        RunLabel::of(self.node.run_id).to_string()
+    }
+
+    fn checks(&self) -> impl Iterator<Item = &CheckRun> {
+        self.command.evidence.checks.iter().map(CheckAtHand::run)
+    }
+
+    /// Checks of the step without a result.
+    fn not_run(&self) -> impl Iterator<Item = (&CheckName, NotRunReason)> {
+        let requests = self.step().map(|step| step.checks.as_slice()).unwrap_or_default();
+        requests.iter().filter_map(move |request| {
+            match self.checks().find(|run| run.name == request.command).map(|run| &run.outcome) {
+                Some(CheckResult::NotRun { reason }) => Some((&request.command, *reason)),
+                Some(CheckResult::Passed(_) | CheckResult::Failed(_) | CheckResult::TimedOut(_)) => None,
+                None => Some((&request.command, NotRunReason::NotStarted)),
+            }
+        })
+    }
+
+    /// Checks that ran and did not pass (G120).
+    fn failed_checks(&self) -> impl Iterator<Item = &CheckRun> {
+        self.checks().filter(|run| match run.outcome {
+            CheckResult::Failed(_) | CheckResult::TimedOut(_) => true,
+            CheckResult::Passed(_) | CheckResult::NotRun { .. } => false,
+        })
+    }
+
+    /// One finding for all failed checks, so that they are one gap where nothing stops.
+    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<Finding> {
+        let failed: Vec<String> = self.failed_checks().map(evidence::check).collect();
+        if failed.is_empty() {
+            return None;
+        }
+        let blocker = Blocker {
+            code: BlockerCode::CheckFailed,
+            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
+            message: BoundedText::clip(&format!(
+                "WorkRail ran the checks of this step: {}.",
+                failed.join("; ")
+            )),
+            suggested_fix: Some(BoundedText::clip(
+                "Fix what the output shows, then send this step again: the check runs again. Do not change what the check \
+                 runs to make it pass.",
+            )),
+        };
+        Some((Reason::ContractViolation(ContractViolation::CheckFailed), blocker))
+    }
+
+    /// The outputs of failed checks for the reply: name and end of the output.
+    pub(super) fn failed_outputs(&self) -> Vec<(String, String)> {
+        let tail = |run: &CheckRun| {
+            run.outcome.ended().map(|ended| (run.name.to_string(), ended.tail.as_str().to_owned()))
+        };
+        self.failed_checks().filter_map(tail).collect()
+    }
+
+    /// What the reply says about checks beside failures.
+    pub(super) fn check_warnings(&self) -> Vec<Warning> {
+        match self.command.evidence.demand {
+            EvidenceDemand::Enforced => {}
+            EvidenceDemand::Assumed => return Vec::new(),
+        }
+        let label = self.label();
+        let not_run = self.not_run().map(|(name, reason)| Warning {
+            code: WarningCode::CheckNotRun,
+            message: format!(
+                "Check `{name}` was not run: {}. {}",
+                not_run(reason),
+                next_step(reason, &label)
+            ),
+        });
+        let changed = self.checks().filter(|run| run.outcome.has_changed_tree()).map(|run| Warning {
+            code: WarningCode::CheckChangedTree,
+            message: format!("Files of the repository changed while check `{}` ran.", run.name),
+        });
+        not_run.chain(changed).collect()
+    }
+
+    /// The claim alone, where the step asks for more (G107).
+    pub(super) fn evidence_finding(&self, pending: &PendingStep) -> Option<Finding> {
+        let step = self.step()?;
+        let EvidenceRule { min } = step.evidence?;
+        match self.command.evidence.demand {
+            EvidenceDemand::Enforced => {}
+            EvidenceDemand::Assumed => return None,
+        }
+        let (message, fix) = match min {
+            RequiredGrade::Observed if self.is_observed() => return None,
+            RequiredGrade::Observed => (
+                "This step needs evidence that somebody saw, and there is only your word: no hook of the host saw a command, \
+                 an edit or a subagent since the step began, and no file changed."
+                    .to_owned(),
+                "Do the work with the host's tools and send this step again. If hooks are not installed, ask the user to run \
+                 `workrail install`."
+                    .to_owned(),
+            ),
+            RequiredGrade::Checked if step.checks.is_empty() => match self.command.evidence.workspace.look {
+                TreeLook::Seen(_) => return None,
+                TreeLook::NoRepository | TreeLook::NotSeen(_) => (
+                    "This step needs evidence that WorkRail checked, and it could not look at the repository.".to_owned(),
+                    "Send `workspacePath` of the git repository in which you work.".to_owned(),
+                ),
+            },
+            RequiredGrade::Checked => {
+                let missing: Vec<(&CheckName, NotRunReason)> = self.not_run().collect();
+                // What failed is reported as that.
+                let (_, first) = *missing.first()?;
+                let words: Vec<String> =
+                    missing.iter().map(|(name, reason)| format!("check `{name}` was not run: {}", not_run(*reason))).collect();
+                (
+                    format!("This step needs evidence that WorkRail checked: {}.", words.join("; ")),
+                    format!("{} Then send this step again.", next_step(first, &self.label())),
+                )
+            }
+        };
+        let blocker = Blocker {
+            code: BlockerCode::EvidenceMissing,
+            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
+            message: BoundedText::clip(&message),
+            suggested_fix: Some(BoundedText::clip(&fix)),
+        };
+        Some((Reason::ContractViolation(ContractViolation::EvidenceMissing), blocker))
+    }
+
+    /// Whether the missing evidence is a person's to allow: never-stop does not ask the agent for it.
+    pub(super) fn evidence_is_for_people(&self) -> bool {
+        self.not_run().all(|(_, reason)| is_for_people(reason)) && self.not_run().next().is_some()
+    }
+
+    /// Whether anybody but the agent saw work in this attempt or in those that it retries.
+    fn is_observed(&self) -> bool {
+        let at_hand = &self.command.evidence;
+        let recorded = self
+            .command
+            .facts
+            .evidence(self.node.node_id)
+            .iter()
+            .filter(|recorded| recorded.data.attempt_id.is_some_and(|own| self.retried.contains(&own)));
+        at_hand.observations.iter().map(|seen| seen.evidence()).any(shows_work)
+            || recorded.map(|recorded| &recorded.data.evidence).any(shows_work)
+            || at_hand.workspace.changed.as_ref().is_some_and(|changed| !changed.is_empty())
+            || self.checks().any(|run| run.outcome.has_passed())
+    }
+}
+
+/// Work that a host's hook saw, or a check that passed.
+fn shows_work(evidence: &Evidence) -> bool {
+    match evidence {
+        Evidence::CommandRun { .. } | Evidence::FilesEdited { .. } | Evidence::SubagentStarted { .. } => true,
+        Evidence::CheckRun(run) => run.outcome.has_passed(),
+        Evidence::WorkspaceState(_)
+        | Evidence::WorkspaceNotSeen { .. }
+        | Evidence::EditRefused { .. }
+        | Evidence::CommandRefused { .. }
+        | Evidence::SubagentEnded { .. }
+        | Evidence::ChatWatched => false,
+    }
+}

@@ -1,0 +1,396 @@
+//! The checks of a step, run before its attempt is decided and outside of the session's lock (G120).
+//!
+//! An attempt's checks run once in a process, however often the same ack is sent meanwhile: a call that finds them running
+//! waits for them, and one that finds them finished and not recorded yet takes the result. After a restart they run again.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use workrail_core::decide::checks::{CheckAtHand, still_holds};
+use workrail_model::compiled::{CheckRequest, CompiledWorkflow};
+use workrail_model::digest::{Sha256, WorkflowHash};
+use workrail_model::error::ErrorEnvelope;
+use workrail_model::evidence::{CheckRun, NotRunReason, TreeLook};
+use workrail_model::id::{AttemptId, NodeId, SessionId};
+use workrail_model::limits::CHECK_TIMEOUT_DEFAULT_MS;
+use workrail_model::name::{CheckName, WorkflowId};
+use workrail_ports::checks::{CheckRunError, Readiness};
+use workrail_ports::workspace::WorkspacePath;
+
+use crate::catalog::Filter;
+use crate::{Engine, Store, error};
+
+/// The checks that a workflow names, and what a run of it is pinned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowChecks {
+    pub workflow_id: WorkflowId,
+    pub hash: WorkflowHash,
+    pub checks: BTreeSet<CheckName>,
+}
+
+impl WorkflowChecks {
+    fn of(workflow: &CompiledWorkflow, hash: WorkflowHash) -> Self {
+        let checks = workflow.steps.iter().flat_map(|step| &step.checks);
+        Self {
+            workflow_id: workflow.workflow_id.clone(),
+            hash,
+            checks: checks.map(|check| check.command.clone()).collect(),
+        }
+    }
+}
+
+/// Receives how far a call is, in words.
+pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Whether this engine runs checks at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChecksHere {
+    Run,
+    NotRun,
+}
+
+/// Clients that wait this long for a sign of life still wait.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// So many attempts are remembered; those that are recorded are forgotten at once.
+const REMEMBERED_MAX: usize = 64;
+
+/// The attempt whose checks run.
+pub(crate) type AttemptKey = (SessionId, NodeId, AttemptId);
+
+/// What an attempt wants run.
+#[derive(Debug)]
+pub(crate) struct CheckDemand {
+    pub(crate) key: AttemptKey,
+    pub(crate) workflow: WorkflowHash,
+    pub(crate) checks: Vec<CheckRequest>,
+    /// What passed in the attempts that this one retries.
+    pub(crate) passed: Vec<CheckRun>,
+    /// Where they run; none where the call is about no workspace, or about another one than the run.
+    pub(crate) folder: Option<WorkspacePath>,
+}
+
+/// What the checks of an attempt gave.
+#[derive(Debug)]
+pub(crate) struct CheckedStep {
+    pub(crate) checks: Vec<CheckAtHand>,
+    /// The repository before the first of them.
+    before: Option<Sha256>,
+    /// The repository after the last of them.
+    pub(crate) tree: TreeLook,
+}
+
+impl CheckedStep {
+    /// Whether it still says something about the repository as it is now.
+    fn fits(&self, tree: Option<Sha256>) -> bool {
+        tree.is_some() && (tree == self.before || tree == fingerprint(&self.tree))
+    }
+}
+
+/// The checks of attempts that are not recorded yet.
+#[derive(Debug, Default)]
+pub(crate) struct AttemptChecks {
+    slots: Mutex<Vec<(AttemptKey, Arc<Slot>)>>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    state: Mutex<SlotState>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Debug, Default)]
+enum SlotState {
+    #[default]
+    Running,
+    Finished(Arc<CheckedStep>),
+    /// Whoever ran them is gone, without a result.
+    Abandoned,
+    /// The attempt is recorded: its reply answers, also those who looked at it before.
+    Recorded,
+}
+
+impl Slot {
+    fn state(&self) -> SlotState {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, state: SlotState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.changed.notify_all();
+    }
+
+    /// Waits a while for the end; `None` while they run.
+    fn wait(&self, at_most: Duration) -> Option<SlotState> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = |state: &mut SlotState| matches!(state, SlotState::Running);
+        let waited = self.changed.wait_timeout_while(state, at_most, running);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            SlotState::Running => None,
+            SlotState::Finished(_) | SlotState::Abandoned | SlotState::Recorded => Some(state.clone()),
+        }
+    }
+}
+
+/// Whoever runs the checks of an attempt. Dropped without a result, it lets others run them.
+struct Runner<'a> {
+    slot: &'a Slot,
+    has_result: bool,
+}
+
+impl Runner<'_> {
+    fn finish(mut self, step: Arc<CheckedStep>) {
+        self.has_result = true;
+        self.slot.set(SlotState::Finished(step));
+    }
+}
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        if !self.has_result {
+            self.slot.set(SlotState::Abandoned);
+        }
+    }
+}
+
+enum Claim {
+    Run(Arc<Slot>),
+    Join(Arc<Slot>),
+    Take(Arc<CheckedStep>),
+    Recorded,
+}
+
+impl AttemptChecks {
+    fn claim(&self, key: AttemptKey, tree: Option<Sha256>) -> Claim {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = slots.iter().find(|(own, _)| *own == key) {
+            match slot.state() {
+                SlotState::Running => return Claim::Join(Arc::clone(slot)),
+                SlotState::Finished(step) if step.fits(tree) => return Claim::Take(step),
+                SlotState::Recorded => return Claim::Recorded,
+                SlotState::Finished(_) | SlotState::Abandoned => {}
+            }
+        }
+        slots.retain(|(own, _)| *own != key);
+        if slots.len() >= REMEMBERED_MAX {
+            let finished = slots.iter().position(|(_, slot)| !matches!(slot.state(), SlotState::Running));
+            if let Some(finished) = finished {
+                slots.remove(finished);
+            }
+        }
+        let slot = Arc::new(Slot::default());
+        slots.push((key, Arc::clone(&slot)));
+        Claim::Run(slot)
+    }
+
+    /// What is known of the attempt's checks no longer holds.
+    pub(crate) fn forget(&self, key: AttemptKey) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|(own, _)| *own != key);
+    }
+
+    /// The attempt is recorded: from now on its reply answers.
+    pub(crate) fn recorded(&self, key: AttemptKey) {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slot)) = slots.iter().find(|(own, _)| *own == key) {
+            slot.set(SlotState::Recorded);
+        }
+    }
+}
+
+fn fingerprint(look: &TreeLook) -> Option<Sha256> {
+    match look {
+        TreeLook::Seen(tree) => Some(tree.fingerprint()),
+        TreeLook::NoRepository | TreeLook::NotSeen(_) => None,
+    }
+}
+
+impl<S: Store> Engine<S> {
+    /// Runs the checks of an attempt, waits for those that run, or takes what they gave; none where the attempt was recorded
+    /// meanwhile.
+    pub(crate) fn checked_step(
+        &self,
+        demand: &CheckDemand,
+        tree: &TreeLook,
+    ) -> Result<Option<Arc<CheckedStep>>, Box<ErrorEnvelope>> {
+        loop {
+            match self.attempt_checks.claim(demand.key, fingerprint(tree)) {
+                Claim::Take(step) => return Ok(Some(step)),
+                Claim::Recorded => return Ok(None),
+                Claim::Run(slot) => {
+                    let runner = Runner { slot: &slot, has_result: false };
+                    let step = Arc::new(self.run_checks(demand, tree.clone())?);
+                    runner.finish(Arc::clone(&step));
+                    return Ok(Some(step));
+                }
+                // Where the other call ended without a result, this one runs them.
+                Claim::Join(slot) => {
+                    if let Some(step) = self.joined(&slot) {
+                        return Ok(Some(step));
+                    }
+                }
+            }
+        }
+    }
+
+    fn joined(&self, slot: &Slot) -> Option<Arc<CheckedStep>> {
+        loop {
+            self.say("Waiting for the checks of this step, which another call started.");
+            match slot.wait(PROGRESS_EVERY) {
+                None | Some(SlotState::Running) => {}
+                Some(SlotState::Finished(step)) => return Some(step),
+                Some(SlotState::Abandoned | SlotState::Recorded) => return None,
+            }
+        }
+    }
+
+    fn say(&self, words: &str) {
+        if let Some(progress) = &self.progress {
+            progress(words);
+        }
+    }
+
+    fn run_checks(&self, demand: &CheckDemand, before: TreeLook) -> Result<CheckedStep, Box<ErrorEnvelope>> {
+        let first = fingerprint(&before);
+        let mut tree = before;
+        let mut checks = Vec::new();
+        for request in &demand.checks {
+            checks.push(self.run_check(demand, request, &mut tree)?);
+        }
+        Ok(CheckedStep { checks, before: first, tree })
+    }
+
+    fn run_check(
+        &self,
+        demand: &CheckDemand,
+        request: &CheckRequest,
+        tree: &mut TreeLook,
+    ) -> Result<CheckAtHand, Box<ErrorEnvelope>> {
+        let name = &request.command;
+        let not_run = |argv: &[String], reason| CheckAtHand::not_run(name.clone(), argv, reason);
+        let runner = match (&self.environment.checks, self.checks_here) {
+            (Some(runner), ChecksHere::Run) => runner,
+            (Some(_) | None, _) => return Ok(not_run(&[], NotRunReason::NotHere)),
+        };
+        let Some(folder) = &demand.folder else { return Ok(not_run(&[], NotRunReason::NoWorkspace)) };
+        let prepared = runner.prepare(folder, demand.workflow, name);
+        let argv = prepared.argv;
+        let ready = match prepared.readiness {
+            Readiness::NotRun(reason) => return Ok(not_run(&argv, reason)),
+            Readiness::Ready(ready) => ready,
+        };
+        let before = fingerprint(tree);
+        if let Some(run) = demand.passed.iter().find(|run| still_holds(run, name, &argv, before)) {
+            return Ok(CheckAtHand::PassedBefore(run.clone()));
+        }
+        self.say(&format!("Running check `{name}`."));
+        let mut reported = Duration::ZERO;
+        let limit = Duration::from_millis(request.timeout_ms.unwrap_or(CHECK_TIMEOUT_DEFAULT_MS));
+        let ran = ready.run(limit, &mut |elapsed| {
+            if elapsed >= reported + PROGRESS_EVERY {
+                reported = elapsed;
+                self.say(&format!("Check `{name}` has been running for {} s.", elapsed.as_secs()));
+            }
+        });
+        match ran {
+            Ok(process) => {
+                *tree = self.environment.observer.look(folder);
+                Ok(CheckAtHand::ended(request, &argv, &process, (before, fingerprint(tree))))
+            }
+            Err(CheckRunError::NotStarted(_)) => Ok(not_run(&argv, NotRunReason::NotStarted)),
+            Err(CheckRunError::Interrupted) => Err(error::checks_interrupted()),
+        }
+    }
+
+    /// The workflows of this process's workspace that name checks: those with these ids, or all of them.
+    pub fn workflows_with_checks(
+        &self,
+        ids: &[WorkflowId],
+    ) -> Result<Vec<WorkflowChecks>, Box<ErrorEnvelope>> {
+        let workspace = self.environment.workspace.as_ref();
+        if !ids.is_empty() {
+            let compiled = ids.iter().map(|id| self.catalog.compiled(id, workspace));
+            return compiled
+                .map(|entry| entry.map(|entry| WorkflowChecks::of(&entry.workflow, entry.hash)))
+                .collect();
+        }
+        let (listed, _) = self.catalog.all(workspace, &Filter::default());
+        let compiled =
+            listed.iter().filter_map(|own| self.catalog.compiled(&own.workflow_id, workspace).ok());
+        let checks = compiled.map(|entry| WorkflowChecks::of(&entry.workflow, entry.hash));
+        Ok(checks.filter(|own| !own.checks.is_empty()).collect())
+    }
+
+    /// The checks of the workflow that a run is pinned to.
+    pub fn checks_of_run(&self, text: &str) -> Result<WorkflowChecks, Box<ErrorEnvelope>> {
+        let pinned = self.pinned_run(text)?;
+        Ok(WorkflowChecks::of(&pinned.compiled, pinned.hash))
+    }
+
+    /// Ends the checks that run: the server is ending, and nobody would hear of them.
+    pub fn end_checks(&self) {
+        if let Some(runner) = &self.environment.checks {
+            runner.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_model::evidence::WorkingTree;
+
+    use super::*;
+
+    fn key() -> AttemptKey {
+        (SessionId::from_bits([1; 10]), NodeId::from_bits([2; 10]), AttemptId::from_bits(3))
+    }
+
+    fn tree(head: &str) -> TreeLook {
+        TreeLook::Seen(WorkingTree { head: Some(head.to_owned()), ..WorkingTree::default() })
+    }
+
+    fn step(before: &TreeLook, after: TreeLook) -> Arc<CheckedStep> {
+        Arc::new(CheckedStep { checks: Vec::new(), before: fingerprint(before), tree: after })
+    }
+
+    #[test]
+    fn a_result_is_taken_while_the_repository_is_as_before_or_after_the_checks() {
+        let checked = AttemptChecks::default();
+        let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
+        slot.set(SlotState::Finished(step(&tree("a"), tree("b"))));
+        for head in ["a", "b"] {
+            assert!(matches!(checked.claim(key(), fingerprint(&tree(head))), Claim::Take(_)), "{head}");
+        }
+        assert!(matches!(checked.claim(key(), fingerprint(&tree("c"))), Claim::Run(_)));
+    }
+
+    #[test]
+    fn a_runner_that_ends_without_a_result_lets_others_run() {
+        let checked = AttemptChecks::default();
+        let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
+        assert!(matches!(checked.claim(key(), None), Claim::Join(_)));
+        drop(Runner { slot: &slot, has_result: false });
+        assert!(matches!(checked.claim(key(), None), Claim::Run(_)));
+    }
+
+    #[test]
+    fn the_checks_of_a_recorded_attempt_do_not_run_again() {
+        let checked = AttemptChecks::default();
+        let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
+        slot.set(SlotState::Finished(step(&tree("a"), tree("a"))));
+        checked.recorded(key());
+        assert!(matches!(checked.claim(key(), fingerprint(&tree("a"))), Claim::Recorded));
+    }
+
+    #[test]
+    fn remembered_attempts_are_bounded() {
+        let checked = AttemptChecks::default();
+        for number in 0..200 {
+            let own = (key().0, key().1, AttemptId::from_bits(number));
+            let Claim::Run(slot) = checked.claim(own, None) else { panic!("nobody runs them") };
+            slot.set(SlotState::Finished(step(&tree("a"), tree("a"))));
+        }
+        assert!(checked.slots.lock().unwrap().len() <= REMEMBERED_MAX);
+    }
+}

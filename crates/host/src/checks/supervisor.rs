@@ -1,0 +1,143 @@
+//! The process between the server and a check: it confines the check, and ends everything that the check started when the
+//! check ends, when its time is over, and when the server is gone, however that ended (G122).
+//!
+//! The server holds the far end of its standard input. Its standard output is the check's output, and on its standard error
+//! it says how the check ended.
+
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitCode, Stdio};
+
+use camino::Utf8PathBuf;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use serde::{Deserialize, Serialize};
+use workrail_model::evidence::Confinement;
+
+use super::confine::kernel::confine;
+
+/// The argument by which this program is started as a supervisor.
+pub(super) const ARGUMENT: &str = "__run-check";
+
+/// More than any job needs: its arguments are bounded where they are read.
+const JOB_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) program: Utf8PathBuf,
+    pub(super) argv: Vec<String>,
+    pub(super) directory: Utf8PathBuf,
+    pub(super) writable: Vec<Utf8PathBuf>,
+}
+
+/// How it ended, as it is said on standard error.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Told {
+    Exited { code: i32, confinement: Confinement },
+    Signalled { confinement: Confinement },
+    NotStarted { problem: String },
+}
+
+/// Whether this process was started to supervise a check.
+pub fn asked() -> bool {
+    let mut words = std::env::args_os().skip(1);
+    words.next().is_some_and(|word| word == ARGUMENT) && words.next().is_none()
+}
+
+/// Runs one check, as standard input says.
+pub fn supervise() -> ExitCode {
+    let told = match job() {
+        Ok(job) => run(&job).unwrap_or_else(|error| Told::NotStarted { problem: error.to_string() }),
+        Err(error) => Told::NotStarted { problem: error.to_string() },
+    };
+    let text = serde_json::to_string(&told).unwrap_or_default();
+    // Nobody listens any more where this fails.
+    let _ = io::stderr().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn job() -> io::Result<Job> {
+    let mut line = String::new();
+    io::stdin().lock().take(JOB_BYTES_MAX).read_line(&mut line)?;
+    serde_json::from_str(&line).map_err(io::Error::other)
+}
+
+fn run(job: &Job) -> io::Result<Told> {
+    adopt_orphans();
+    let confinement = confine(&job.writable);
+    let [name, arguments @ ..] = job.argv.as_slice() else {
+        return Ok(Told::NotStarted { problem: "the check names no program".to_owned() });
+    };
+    let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
+    let mut child = Command::new(&job.program)
+        .arg0(name)
+        .args(arguments)
+        .current_dir(&job.directory)
+        .stdin(Stdio::null())
+        .stdout(output()?)
+        .stderr(output()?)
+        .process_group(0)
+        .spawn()?;
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let group = group.ok_or_else(|| io::Error::other("the process has no number"))?;
+    std::thread::spawn(move || {
+        // It ends when the server has closed it, or has ended.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _ = kill_process_group(group, Signal::KILL);
+    });
+    // Not reaped yet, so that the number stays this group's.
+    let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait()?;
+    end_orphans();
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Told::Exited { code, confinement },
+        (None, _) => Told::Signalled { confinement },
+    })
+}
+
+/// What the check started becomes a child of this process when its own parent ends, whatever group it has made for itself.
+#[cfg(target_os = "linux")]
+fn adopt_orphans() {
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Ends what is left of the check. Each round ends the children that there are; those that they leave are the next round's.
+#[cfg(target_os = "linux")]
+fn end_orphans() {
+    use rustix::process::{WaitOptions, kill_process, wait};
+    loop {
+        for child in children() {
+            let _ = kill_process(child, Signal::KILL);
+        }
+        // Waits for one of them; there is an error when none is left.
+        match wait(WaitOptions::empty()) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn children() -> Vec<Pid> {
+    let own = std::process::id();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |number: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        // Behind the name, which may have spaces and parentheses: the state and the parent.
+        let parent =
+            stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        parent == Some(own)
+    };
+    numbers.filter(is_child).filter_map(Pid::from_raw).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn adopt_orphans() {}
+
+#[cfg(not(target_os = "linux"))]
+fn end_orphans() {}

@@ -1,0 +1,215 @@
+//! Which commands a person has trusted: a file of the user's own, outside of every workspace (G121).
+//!
+//! It is always in the user's configuration folder, whatever settings or variables of WorkRail name: a repository that brings
+//! settings must not bring trust. A file that others can write, or that is in the workspace itself, trusts nothing.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+use workrail_model::digest::WorkflowHash;
+use workrail_model::limits::TRUST_FILE_BYTES_MAX;
+use workrail_model::name::{CheckName, WorkflowId};
+use workrail_model::time::Timestamp;
+
+use crate::config::ConfigPath;
+use crate::{bounded, whole_file};
+
+const VERSION: u32 = 1;
+const FILE: &str = "trusted-checks.json";
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrustError {
+    #[error("no home directory was found, so there is no place for what you trust")]
+    NoHome,
+    #[error("{path} cannot be used: {problem}")]
+    Unusable { path: Utf8PathBuf, problem: String },
+}
+
+/// Exactly what is trusted. Whatever differs in one part is another command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TrustedCommand {
+    /// The root of the workspace, without links.
+    pub workspace: Utf8PathBuf,
+    pub workflow_hash: WorkflowHash,
+    pub check: CheckName,
+    pub argv: Vec<String>,
+    /// The executable, as an absolute path.
+    pub program: Utf8PathBuf,
+    /// Where it runs, relative to the root.
+    pub directory: Utf8PathBuf,
+}
+
+/// A command, with what helps people to recognise it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TrustRecord {
+    pub command: TrustedCommand,
+    pub workflow_id: WorkflowId,
+    pub trusted_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    v: u32,
+    trusted: Vec<TrustRecord>,
+}
+
+/// The file of what this user trusts.
+#[derive(Clone, Debug)]
+pub struct TrustFile {
+    path: Utf8PathBuf,
+}
+
+impl TrustFile {
+    pub fn of_user() -> Result<Self, TrustError> {
+        let settings = ConfigPath::usual().map_err(|_| TrustError::NoHome)?;
+        Ok(Self { path: settings.path.with_file_name(FILE) })
+    }
+
+    pub fn path(&self) -> &Utf8Path {
+        &self.path
+    }
+
+    /// Everything that is trusted.
+    pub fn read(&self) -> Result<Vec<TrustRecord>, TrustError> {
+        let unusable = |problem: String| TrustError::Unusable { path: self.path.clone(), problem };
+        let metadata = match std::fs::symlink_metadata(&self.path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(unusable(error.to_string())),
+        };
+        if metadata.mode() & 0o022 != 0 {
+            return Err(unusable("others can write to it; give it mode 0600".to_owned()));
+        }
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(unusable("it belongs to another user".to_owned()));
+        }
+        let bytes =
+            bounded::read(&self.path, TRUST_FILE_BYTES_MAX).map_err(|error| unusable(error.to_string()))?;
+        let written: Written = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
+        match written.v {
+            VERSION => Ok(written.trusted),
+            other => Err(unusable(format!("it has the version {other}; this program knows {VERSION}"))),
+        }
+    }
+
+    /// Whether exactly this is trusted. What cannot be read trusts nothing.
+    pub(super) fn trusts(&self, command: &TrustedCommand) -> bool {
+        // Whoever can write to the workspace could write to a file in it.
+        let is_outside = !self.path.starts_with(&command.workspace)
+            && !self.path.canonicalize_utf8().is_ok_and(|path| path.starts_with(&command.workspace));
+        is_outside && self.read().is_ok_and(|all| all.iter().any(|own| own.command == *command))
+    }
+
+    /// Adds records; one for the same check of the same workflow in the same workspace is replaced.
+    pub fn add(&self, new: Vec<TrustRecord>) -> Result<(), TrustError> {
+        let mut all = self.read()?;
+        let is_same = |a: &TrustedCommand, b: &TrustedCommand| {
+            (&a.workspace, a.workflow_hash, &a.check) == (&b.workspace, b.workflow_hash, &b.check)
+        };
+        all.retain(|own| !new.iter().any(|new| is_same(&own.command, &new.command)));
+        all.extend(new);
+        self.write(all)
+    }
+
+    /// Removes the records for which `is_meant` holds, and returns them.
+    pub fn remove(&self, is_meant: impl Fn(&TrustRecord) -> bool) -> Result<Vec<TrustRecord>, TrustError> {
+        let (removed, kept): (Vec<_>, Vec<_>) = self.read()?.into_iter().partition(is_meant);
+        if !removed.is_empty() {
+            self.write(kept)?;
+        }
+        Ok(removed)
+    }
+
+    fn write(&self, trusted: Vec<TrustRecord>) -> Result<(), TrustError> {
+        let unusable = |problem: String| TrustError::Unusable { path: self.path.clone(), problem };
+        let text = serde_json::to_string_pretty(&Written { v: VERSION, trusted })
+            .map_err(|error| unusable(error.to_string()))?;
+        if text.len() as u64 > TRUST_FILE_BYTES_MAX {
+            return Err(unusable(
+                "it would be too large; `workrail trust revoke` removes what is not needed".to_owned(),
+            ));
+        }
+        whole_file::write_private(&self.path, &text).map_err(|error| unusable(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn command(workspace: &str) -> TrustedCommand {
+        TrustedCommand {
+            workspace: workspace.into(),
+            workflow_hash: WorkflowHash::of(b"workflow"),
+            check: CheckName::parse("test").unwrap(),
+            argv: vec!["make".to_owned(), "test".to_owned()],
+            program: "/usr/bin/make".into(),
+            directory: ".".into(),
+        }
+    }
+
+    fn record(command: TrustedCommand) -> TrustRecord {
+        TrustRecord {
+            command,
+            workflow_id: WorkflowId::parse("team.fix").unwrap(),
+            trusted_at: Timestamp::parse("2026-01-02T03:04:05.678Z").unwrap(),
+        }
+    }
+
+    fn file(folder: &tempfile::TempDir) -> TrustFile {
+        TrustFile { path: Utf8Path::from_path(folder.path()).unwrap().join("config/trusted-checks.json") }
+    }
+
+    #[test]
+    fn only_exactly_what_was_trusted_is_trusted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&folder);
+        let own = command("/work");
+        assert!(!file.trusts(&own));
+        file.add(vec![record(own.clone())]).unwrap();
+        assert!(file.trusts(&own));
+        assert_eq!(std::fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        let others = [
+            command("/other"),
+            TrustedCommand { workflow_hash: WorkflowHash::of(b"other"), ..own.clone() },
+            TrustedCommand { check: CheckName::parse("lint").unwrap(), ..own.clone() },
+            TrustedCommand { argv: vec!["make".to_owned()], ..own.clone() },
+            TrustedCommand { program: "/tmp/make".into(), ..own.clone() },
+            TrustedCommand { directory: "x".into(), ..own.clone() },
+        ];
+        for other in others {
+            assert!(!file.trusts(&other), "{other:?}");
+        }
+        assert_eq!(file.remove(|_| true).unwrap().len(), 1);
+        assert!(!file.trusts(&own));
+    }
+
+    #[test]
+    fn trusting_again_replaces() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&folder);
+        let own = command("/work");
+        file.add(vec![record(own.clone())]).unwrap();
+        let other = TrustedCommand { argv: vec!["make".to_owned()], ..own.clone() };
+        file.add(vec![record(other.clone())]).unwrap();
+        assert!(file.trusts(&other) && !file.trusts(&own));
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_or_that_is_in_the_workspace_trusts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&folder);
+        let own = command("/work");
+        let inside = command(folder.path().canonicalize().unwrap().to_str().unwrap());
+        file.add(vec![record(own.clone()), record(inside.clone())]).unwrap();
+        assert!(!file.trusts(&inside));
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(!file.trusts(&own));
+    }
+}

@@ -1,0 +1,39 @@
+//! Says how far a long call is, to a client that asked for it.
+
+use std::sync::Arc;
+
+use rmcp::model::ProgressNotificationParam;
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::mpsc::channel;
+
+use crate::call::Execution;
+
+/// More than this waits only where a client does not read; what is left out is said again later.
+const WAITING_MAX: usize = 16;
+
+/// The execution that reports, and the task that passes the reports on until the call has ended.
+pub(crate) fn reporting(
+    execution: Arc<dyn Execution>,
+    context: &RequestContext<RoleServer>,
+) -> (Arc<dyn Execution>, impl Future<Output = ()> + use<>) {
+    let (said, mut words) = channel::<String>(WAITING_MAX);
+    let token = context.meta.get_progress_token();
+    let execution = match &token {
+        Some(_) => execution.reporting_to(Arc::new(move |words: &str| {
+            let _ = said.try_send(words.to_owned());
+        })),
+        None => execution,
+    };
+    let peer = context.peer.clone();
+    let passing_on = async move {
+        let Some(token) = token else { return };
+        let mut count = 0.0;
+        while let Some(words) = words.recv().await {
+            count += 1.0;
+            let progress = ProgressNotificationParam::new(token.clone(), count).with_message(words);
+            // A client that does not take it does without.
+            let _ = peer.notify_progress(progress).await;
+        }
+    };
+    (execution, passing_on)
+}
