@@ -16,7 +16,6 @@ use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::session_store::StoreError;
 
 use crate::content::kind_name;
-use crate::error::Failed;
 use crate::log::Position;
 use crate::reader::place;
 use crate::transaction::Transaction;
@@ -33,55 +32,97 @@ UNION ALL
 SELECT c.kind, c.sha256 FROM workrail.content c
 JOIN unnest($3::text[], $4::bytea[]) AS needed (kind, sha256) ON c.kind = needed.kind AND c.sha256 = needed.sha256";
 
+/// Content that events refer to and that the plan does not bring.
+type Needed = BTreeSet<(AttachmentKind, Sha256)>;
+
 /// Checks the plan against the locked log and writes it; `None` when all of it is recorded already.
+///
+/// A plan that continues the log is written at once, by a statement that writes nothing unless its keys are new and its
+/// content is there. Only when nothing was written is the reason looked for.
 pub(crate) fn prepare(
     transaction: &mut Transaction<'_>,
     head: &Position,
     plan: &AppendPlan,
 ) -> Result<Option<Write>, StoreError> {
     let session = plan.session_id();
-    let failed = |failed: Failed| failed.of_session(FsOp::Write, session);
-    let needed: BTreeSet<(AttachmentKind, Sha256)> = {
-        let attached = |reference: &(AttachmentKind, Sha256)| {
-            plan.attachments().iter().any(|own| (own.kind(), own.digest()) == *reference)
-        };
-        plan.events()
-            .iter()
-            .flat_map(|event| event.data.content_refs())
-            .filter(|reference| !attached(reference))
-            .collect()
+    let attached = |reference: &(AttachmentKind, Sha256)| {
+        plan.attachments().iter().any(|own| (own.kind(), own.digest()) == *reference)
     };
-    let fingerprints: Vec<Vec<u8>> =
-        plan.events().iter().map(|event| event.dedupe_key.fingerprint().to_vec()).collect();
-    let kinds: Vec<&str> = needed.iter().map(|(kind, _)| kind_name(*kind)).collect();
-    let digests: Vec<&[u8]> = needed.iter().map(|(_, digest)| digest.as_bytes().as_slice()).collect();
-    let id = session.to_string();
-    let found = transaction
-        .query(
-            FOUND,
-            &[
-                (&id, Type::TEXT),
-                (&fingerprints, Type::BYTEA_ARRAY),
-                (&kinds, Type::TEXT_ARRAY),
-                (&digests, Type::BYTEA_ARRAY),
-            ],
-        )
-        .map_err(failed)?;
-    let found: BTreeSet<(&str, &[u8])> = found.iter().map(|row| (row.get(0), row.get(1))).collect();
-    if is_recorded(plan, |fingerprint| found.contains(&("key", fingerprint)))? {
+    let needed: Needed = plan
+        .events()
+        .iter()
+        .flat_map(|event| event.data.content_refs())
+        .filter(|reference| !attached(reference))
+        .collect();
+    let (expected, first) = (head.cursor.next_event_index, plan.first_index());
+    if first == expected
+        && let Some(next) =
+            write(transaction, head, session, &Segment::of_plan(plan), plan.attachments(), &needed)?
+    {
+        return Ok(Some(Write { session, next }));
+    }
+    let found = Found::of(transaction, plan, &needed)?;
+    if found.is_recorded(plan)? {
         return Ok(None);
     }
-    let (expected, first) = (head.cursor.next_event_index, plan.first_index());
     if first != expected {
         return Err(StoreError::Stale { expected, found: first });
     }
-    for (kind, digest) in needed {
-        if !found.contains(&(kind_name(kind), digest.as_bytes().as_slice())) {
-            return Err(StoreError::Unattached { kind, digest: digest.to_string() });
-        }
+    found.check_content(&needed)?;
+    // Another process wrote since the lock was given up: the next read finds where the log ends now.
+    Err(StoreError::Locked { session })
+}
+
+/// What the database has of a plan: keys of its events, and content that it needs.
+struct Found(BTreeSet<(String, Vec<u8>)>);
+
+impl Found {
+    fn of(transaction: &mut Transaction<'_>, plan: &AppendPlan, needed: &Needed) -> Result<Self, StoreError> {
+        let session = plan.session_id();
+        let (keys, (kinds, digests)) = (fingerprints(plan.events()), columns(needed));
+        let id = session.to_string();
+        let rows = transaction.query(
+            FOUND,
+            &[
+                (&id, Type::TEXT),
+                (&keys, Type::BYTEA_ARRAY),
+                (&kinds, Type::TEXT_ARRAY),
+                (&digests, Type::BYTEA_ARRAY),
+            ],
+        );
+        let rows = rows.map_err(|failed| failed.of_session(FsOp::Write, session))?;
+        Ok(Self(rows.iter().map(|row| (row.get(0), row.get(1))).collect()))
     }
-    let next = write(transaction, head, session, &Segment::of_plan(plan), plan.attachments())?;
-    Ok(Some(Write { session, next }))
+
+    fn has(&self, kind: &str, bytes: &[u8]) -> bool {
+        self.0.contains(&(kind.to_owned(), bytes.to_vec()))
+    }
+
+    /// Whether all, none or some of the plan's events are recorded (G8).
+    fn is_recorded(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
+        let known = |event: &&Event| self.has("key", &event.dedupe_key.fingerprint());
+        let recorded = plan.events().iter().filter(known).count();
+        if recorded == 0 || recorded == plan.events().len() {
+            return Ok(recorded > 0);
+        }
+        let key = plan.events().iter().find(known).map(|event| event.dedupe_key.to_string());
+        Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
+    }
+
+    fn check_content(&self, needed: &Needed) -> Result<(), StoreError> {
+        let missing = needed.iter().find(|(kind, digest)| !self.has(kind_name(*kind), digest.as_bytes()));
+        missing.map_or(Ok(()), |(kind, digest)| {
+            Err(StoreError::Unattached { kind: *kind, digest: digest.to_string() })
+        })
+    }
+}
+
+fn fingerprints(events: &[Event]) -> Vec<Vec<u8>> {
+    events.iter().map(|event| event.dedupe_key.fingerprint().to_vec()).collect()
+}
+
+fn columns(needed: &Needed) -> (Vec<&'static str>, Vec<&[u8]>) {
+    needed.iter().map(|(kind, digest)| (kind_name(*kind), digest.as_bytes().as_slice())).unzip()
 }
 
 impl Write {
@@ -106,17 +147,6 @@ pub(crate) fn commit_at(transaction: Transaction<'_>, place: &str) -> Result<(),
     })
 }
 
-/// Whether all, none or some of the plan's events are recorded (G8).
-fn is_recorded(plan: &AppendPlan, is_known: impl Fn(&[u8]) -> bool) -> Result<bool, StoreError> {
-    let known = |event: &&Event| is_known(&event.dedupe_key.fingerprint());
-    let recorded = plan.events().iter().filter(known).count();
-    if recorded == 0 || recorded == plan.events().len() {
-        return Ok(recorded > 0);
-    }
-    let key = plan.events().iter().find(known).map(|event| event.dedupe_key.to_string());
-    Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
-}
-
 /// Events with the bytes that they are stored as.
 pub(crate) struct Segment<'a> {
     pub(crate) events: &'a [Event],
@@ -129,20 +159,29 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What both statements share: content in one order, so that two writers of the same content cannot block each other,
-/// and keys and segment only if the head moved.
+/// What both statements share: the head moves only if no key is known and no content is missing, and everything else is
+/// written only if it moved; content in one order, so that two writers of the same content cannot block each other.
 macro_rules! append_sql {
-    ($moved:literal) => {
+    ($moved:literal, $conflict:literal) => {
         concat!(
-            "WITH stored AS (
+            "WITH moved AS (",
+            $moved,
+            "   AND NOT EXISTS (SELECT FROM workrail.event_key WHERE session = $1 AND fingerprint = ANY($15))
+                AND NOT EXISTS (
+                    SELECT FROM unnest($16::text[], $17::bytea[]) AS n (kind, sha256)
+                    WHERE NOT EXISTS (
+                        SELECT FROM workrail.content c WHERE c.kind = n.kind AND c.sha256 = n.sha256
+                    )
+                ) ",
+            $conflict,
+            " RETURNING 1
+            ), stored AS (
                 INSERT INTO workrail.content (tenant, kind, sha256, bytes)
                 SELECT current_setting('workrail.tenant'), a.kind, a.sha256, a.bytes
-                FROM unnest($12::text[], $13::bytea[], $14::bytea[]) AS a (kind, sha256, bytes)
+                FROM moved, unnest($12::text[], $13::bytea[], $14::bytea[]) AS a (kind, sha256, bytes)
                 ORDER BY a.kind, a.sha256
                 ON CONFLICT DO NOTHING
-            ), moved AS (",
-            $moved,
-            " RETURNING 1), keyed AS (
+            ), keyed AS (
                 INSERT INTO workrail.event_key (tenant, session, fingerprint)
                 SELECT current_setting('workrail.tenant'), $1, k FROM moved, unnest($15::bytea[]) AS k
             )
@@ -157,24 +196,27 @@ macro_rules! append_sql {
 const FIRST: &str = append_sql!(
     "INSERT INTO workrail.session
         (tenant, id, next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain)
-     SELECT current_setting('workrail.tenant'), $1, $2, $3, $4, $5, $6, $7 WHERE $9 IS NOT NULL
-     ON CONFLICT DO NOTHING"
+     SELECT current_setting('workrail.tenant'), $1, $2, $3, $4, $5, $6, $7 WHERE $9 IS NOT NULL",
+    "ON CONFLICT DO NOTHING"
 );
 
 const LATER: &str = append_sql!(
     "UPDATE workrail.session
      SET next_event = $2, next_manifest = $3, manifest_bytes = $4, anchor_bytes = $5, anchor = $6, chain = $7
-     WHERE id = $1 AND next_event = $8 AND chain = $9"
+     WHERE id = $1 AND next_event = $8 AND chain = $9",
+    ""
 );
 
-/// Writes a segment and its content behind `head` and moves the head, all in the open transaction.
-pub(crate) fn write(
+/// Writes a segment and its content behind `head` and moves the head, all in the open transaction. `None`, and nothing is
+/// written, when the head is elsewhere, an event is recorded already, or needed content is missing.
+fn write(
     transaction: &mut Transaction<'_>,
     head: &Position,
     session: SessionId,
     segment: &Segment<'_>,
     content: &[Attachment],
-) -> Result<Position, StoreError> {
+    needed: &Needed,
+) -> Result<Option<Position>, StoreError> {
     let records = commit_group(head.cursor.next_manifest_index, segment.events, segment.bytes);
     let full = || StoreError::Io(too_long(session));
     let group = group_bytes(&records).map_err(|_| full())?;
@@ -188,8 +230,8 @@ pub(crate) fn write(
     let kinds: Vec<&str> = content.iter().map(|piece| kind_name(piece.kind())).collect();
     let digests: Vec<Vec<u8>> = content.iter().map(|piece| piece.digest().as_bytes().to_vec()).collect();
     let bytes: Vec<&[u8]> = content.iter().map(Attachment::bytes).collect();
-    let fingerprints: Vec<Vec<u8>> =
-        segment.events.iter().map(|event| event.dedupe_key.fingerprint().to_vec()).collect();
+    let fingerprints = fingerprints(segment.events);
+    let (needed_kinds, needed_digests) = columns(needed);
     let written = transaction
         .query(
             sql,
@@ -209,14 +251,23 @@ pub(crate) fn write(
                 (&digests, Type::BYTEA_ARRAY),
                 (&bytes, Type::BYTEA_ARRAY),
                 (&fingerprints, Type::BYTEA_ARRAY),
+                (&needed_kinds, Type::TEXT_ARRAY),
+                (&needed_digests, Type::BYTEA_ARRAY),
             ],
         )
         .map_err(|failed| failed.of_session(FsOp::Write, session))?;
-    if written.is_empty() {
-        // Another process wrote since the lock was given up: the next read finds where the log ends now.
-        return Err(StoreError::Locked { session });
-    }
-    Ok(next)
+    Ok((!written.is_empty()).then_some(next))
+}
+
+/// The same for a segment that was checked before, in a log that nobody else writes.
+pub(crate) fn write_checked(
+    transaction: &mut Transaction<'_>,
+    head: &Position,
+    session: SessionId,
+    segment: &Segment<'_>,
+) -> Result<Position, StoreError> {
+    let written = write(transaction, head, session, segment, &[], &Needed::new())?;
+    written.ok_or(StoreError::Locked { session })
 }
 
 fn too_long(session: SessionId) -> FsError {

@@ -104,7 +104,7 @@ impl StagedSession for Staged<'_> {
         }
         check_continues(segment, self.session, self.head.cursor.next_event_index)?;
         let raw = Segment { events: segment.events(), bytes: segment.bytes() };
-        self.head = append::write(&mut self.transaction, &self.head, self.session, &raw, &[])?;
+        self.head = append::write_checked(&mut self.transaction, &self.head, self.session, &raw)?;
         Ok(())
     }
 

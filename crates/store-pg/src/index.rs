@@ -5,6 +5,8 @@
 //! index one session at a time, and removes it when the summary is of the newest log.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use postgres_types::Type;
 use tokio_postgres::Row;
@@ -21,6 +23,19 @@ use crate::cache::cursor_bytes;
 use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
+
+/// Counting more runs than this takes longer than everything else of an answer.
+const RUNS_COUNTED_ALWAYS: u64 = 10_000;
+/// Then the numbers may be so old.
+const COUNT_AGE_MAX: Duration = Duration::from_secs(60);
+
+/// How many there were.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    sessions: u64,
+    runs: u64,
+    at: Instant,
+}
 
 /// Of one term, so many sessions are looked at.
 const SESSIONS_PER_TERM_MAX: i64 = 128;
@@ -145,16 +160,34 @@ impl SessionIndex for PgStore {
     }
 
     fn ask_index(&self, version: u32, question: &IndexQuestion) -> Option<IndexAnswer> {
-        let answer = self.within(Purpose::Reading, |transaction| ask(transaction, version, question)).ok()?;
-        match answer {
+        match self.ask_once(version, question)? {
             Asked::Answer(answer) => Some(answer),
             Asked::Newer => None,
             Asked::Older => {
                 self.within(Purpose::WritingLoosely, |transaction| raise(transaction, version)).ok()?;
-                let again = self.within(Purpose::Reading, |transaction| ask(transaction, version, question));
-                if let Asked::Answer(answer) = again.ok()? { Some(answer) } else { None }
+                match self.ask_once(version, question)? {
+                    Asked::Answer(answer) => Some(answer),
+                    Asked::Newer | Asked::Older => None,
+                }
             }
         }
+    }
+}
+
+impl PgStore {
+    fn ask_once(&self, version: u32, question: &IndexQuestion) -> Option<Asked> {
+        let mut known = self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(Counted::is_fresh);
+        let asked = self
+            .within(Purpose::Reading, |transaction| ask(transaction, version, question, &mut known))
+            .ok()?;
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        Some(asked)
+    }
+}
+
+impl Counted {
+    fn is_fresh(&self) -> bool {
+        self.runs > RUNS_COUNTED_ALWAYS && self.at.elapsed() < COUNT_AGE_MAX
     }
 }
 
@@ -225,11 +258,16 @@ enum Asked {
     Newer,
 }
 
-fn ask(transaction: &mut Transaction<'_>, version: u32, question: &IndexQuestion) -> Result<Asked, Failed> {
+fn ask(
+    transaction: &mut Transaction<'_>,
+    version: u32,
+    question: &IndexQuestion,
+    known: &mut Option<Counted>,
+) -> Result<Asked, Failed> {
     // First of all: a session that is not marked now is in the index that is read next. Every statement sees what was
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
-    let (own, is_counted) = (i64::from(version), question.count == Count::All);
+    let (own, is_counted) = (i64::from(version), question.count == Count::All && known.is_none());
     let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
     let Some(head) = head.first() else { return Ok(Asked::Older) };
     match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {
@@ -237,7 +275,18 @@ fn ask(transaction: &mut Transaction<'_>, version: u32, question: &IndexQuestion
         Some(std::cmp::Ordering::Greater) => return Ok(Asked::Newer),
         Some(std::cmp::Ordering::Equal) => {}
     }
-    let (sessions, runs) = (head.get::<_, i64>(1).unsigned_abs(), head.get::<_, i64>(2).unsigned_abs());
+    let counted = Counted {
+        sessions: head.get::<_, i64>(1).unsigned_abs(),
+        runs: head.get::<_, i64>(2).unsigned_abs(),
+        at: Instant::now(),
+    };
+    let (sessions, runs) = match question.count {
+        Count::Skip => (0, 0),
+        Count::All => {
+            let counted = known.get_or_insert(counted);
+            (counted.sessions, counted.runs)
+        }
+    };
     let mut wanted: BTreeSet<String> = question.sessions.iter().map(ToString::to_string).collect();
     if !question.newest.is_empty() {
         let stages: Vec<i64> = question.newest.iter().map(|(stage, _)| i64::from(*stage)).collect();

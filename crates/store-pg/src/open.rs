@@ -11,6 +11,7 @@ use workrail_ports::environment::Entropy;
 use crate::address::{Address, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
 use crate::error::Failed;
+use crate::index::Counted;
 use crate::log::Position;
 use crate::pool::{Pool, PoolUse};
 use crate::schema;
@@ -88,6 +89,8 @@ pub struct PgStore {
     pub(crate) released: Condvar,
     /// How far this process has validated each log.
     pub(crate) validated: Mutex<BTreeMap<SessionId, Position>>,
+    /// How many sessions and runs there were when they were counted last.
+    pub(crate) counted: Mutex<Option<Counted>>,
 }
 
 impl fmt::Debug for PgStore {
@@ -126,6 +129,7 @@ impl PgStore {
             held: Mutex::default(),
             released: Condvar::new(),
             validated: Mutex::default(),
+            counted: Mutex::default(),
         })
     }
 

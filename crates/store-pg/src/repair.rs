@@ -85,7 +85,7 @@ impl PgStore {
         let mut head = Position::start();
         for segment in &plan.kept {
             let raw = Segment { events: segment.events(), bytes: segment.bytes() };
-            head = append::write(&mut transaction, &head, session, &raw, &[])?;
+            head = append::write_checked(&mut transaction, &head, session, &raw)?;
         }
         if is_kept {
             transaction
