@@ -172,13 +172,10 @@ fn written(checks: &[Proposed]) -> String {
 }
 
 /// Writes a checks file, or only returns what it would be.
-pub fn write_proposed(
-    root: &Utf8Path,
-    is_shown_only: ShowOnly,
-) -> Result<(Utf8PathBuf, String), ProposeError> {
+pub fn write_proposed(root: &Utf8Path, show: ShowOnly) -> Result<(Utf8PathBuf, String), ProposeError> {
     let path = root.join(CHECKS_FILE);
     let text = written(&proposed(root));
-    if is_shown_only == ShowOnly::Yes {
+    if show == ShowOnly::Yes {
         return Ok((path, text));
     }
     if std::fs::symlink_metadata(&path).is_ok() {
