@@ -13,19 +13,22 @@ fn the_role_table_of_forms() {
         let home = home();
         let server = serve(&home);
         let browser = Browser::logged_in(&server, secret(&token(&home, role, role)));
-        let WaitingRun { run, label, session } = waiting_run(&home);
-        let approver = Browser::logged_in(&server, secret(&token(&home, "lead", "approver")));
-        let seen = approver.page(&server, &format!("/run/{run}")).field("seen");
-        let acts: [(&str, String, &[(&'static str, &str)]); 9] = [
+        let WaitingRun { run, session, .. } = waiting_run(&home);
+        let (other, doomed) = (waiting_run(&home).run, waiting_run(&home));
+        let admin = Browser::logged_in(&server, secret(&token(&home, "lead", "admin")));
+        let seen = |run: &str| admin.page(&server, &format!("/run/{run}")).field("seen");
+        let (approved, rejected) = (seen(&run), seen(&other));
+        let doomed_page = format!("/session/{}", doomed.session);
+        let events = admin.page(&server, &doomed_page).field("events");
+        let acts: [(&str, String, &[(&'static str, &str)]); 8] = [
+            ("approve", format!("/run/{run}/approve"), &[("seen", &approved)]),
+            ("reject", format!("/run/{other}/reject"), &[("seen", &rejected), ("reason", "no")]),
+            ("close a run", format!("/run/{other}/close"), &[("reason", "over")]),
             ("keep a session", format!("/session/{session}/keep"), &[]),
             ("stop keeping it", format!("/session/{session}/unkeep"), &[]),
             ("ask for a mode", format!("/session/{session}/prefer"), &[("mode", "guided")]),
-            ("reject", format!("/run/{run}/reject"), &[("seen", &seen), ("reason", "no")]),
-            ("approve", format!("/run/{run}/approve"), &[("seen", &seen)]),
-            ("close a run", format!("/run/{run}/close"), &[("reason", "over")]),
             ("rotate keys", "/settings/keys/rotate".to_owned(), &[("typed", "rotate")]),
-            ("clean up", "/settings/cleanup".to_owned(), &[("typed", "delete"), ("planned", "x")]),
-            ("delete", format!("/session/{session}/delete-now"), &[("typed", &label), ("events", "0")]),
+            ("delete", format!("{doomed_page}/delete-now"), &[("typed", &doomed.label), ("events", &events)]),
         ];
         for (what, path, fields) in acts {
             let answer = browser.post(&server, &path, &encoded(&browser.form(&server, fields)));
