@@ -55,9 +55,12 @@ pub fn read(root: &Utf8Path) -> Result<ChecksFile, ChecksFileError> {
             ));
         }
     }
-    let bytes = bounded::read(&path, CHECKS_FILE_BYTES_MAX).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => ChecksFileError::Missing,
-        _ => ChecksFileError::Unreadable(error.to_string()),
+    let bytes = bounded::read(&path, CHECKS_FILE_BYTES_MAX).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            ChecksFileError::Missing
+        } else {
+            ChecksFileError::Unreadable(error.to_string())
+        }
     })?;
     let text =
         String::from_utf8(bytes).map_err(|_| ChecksFileError::Invalid("it is not UTF-8".to_owned()))?;
