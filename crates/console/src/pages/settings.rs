@@ -19,11 +19,9 @@ use crate::target::SettingsPage;
 use crate::use_cases::{Answer, refusal};
 
 pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
-    let which = match which {
-        // The first page of those that a team has.
-        SettingsPage::Values if console.is_of_team() => SettingsPage::Passkeys,
-        which => which,
-    };
+    // The first page of those that a team has.
+    let is_first = which == SettingsPage::Values && console.is_of_team();
+    let which = if is_first { SettingsPage::Passkeys } else { which };
     if !offered(console).any(|own| own == which) {
         return Err(not_offered(console));
     }
