@@ -98,7 +98,7 @@ fn a_log_that_moved_is_unindexed_until_its_newest_state_is_summarised() {
     let old = record(&store, session, &[1], 1);
     other.lock(session).unwrap().append(made[1].plan()).unwrap();
     // Of a state that is over: better than nothing, and the session stays marked.
-    store.add_to_index(VERSION, &[old.clone()], IfAbsent::Skip);
+    store.add_to_index(VERSION, std::slice::from_ref(&old), IfAbsent::Skip);
     assert_eq!(ask(&store, &[1], 0).unindexed, [session]);
     let new = record(&other, session, &[2], 2);
     other.add_to_index(VERSION, &[new], IfAbsent::Skip);

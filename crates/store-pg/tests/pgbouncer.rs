@@ -1,6 +1,8 @@
 //! The same store through PgBouncer in transaction mode, with fewer connections than clients: the conformance suite,
 //! unchanged, and a load of two tenants on shared connections (G102, G103). Tables are made over a direct connection.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
