@@ -19,11 +19,9 @@ use crate::target::SettingsPage;
 use crate::use_cases::{Answer, refusal};
 
 pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
-    let which = match which {
-        // The first page of those that a team has.
-        SettingsPage::Values if console.is_of_team() => SettingsPage::Passkeys,
-        which => which,
-    };
+    // A team has no values to show, so its first page is another one.
+    let is_first = console.is_of_team() && which == SettingsPage::Values;
+    let which = if is_first { SettingsPage::Passkeys } else { which };
     if !offered(console).any(|own| own == which) {
         return Err(not_offered(console));
     }
