@@ -5,6 +5,9 @@ use serde_json::Value;
 use crate::browser::{Browser, encoded};
 use crate::{ROLES, WaitingRun, home, secret, serve, token, waiting_run};
 
+/// What a form does, where it leads, and its fields.
+type FormOf<'a> = (&'a str, String, &'a [(&'static str, &'a str)]);
+
 /// Every form of the console against every role. The engine refuses; that pages do not offer it is a courtesy.
 #[test]
 fn the_role_table_of_forms() {
@@ -20,7 +23,7 @@ fn the_role_table_of_forms() {
         let (approved, rejected) = (seen(&run), seen(&other));
         let doomed_page = format!("/session/{}", doomed.session);
         let events = admin.page(&server, &doomed_page).field("events");
-        let acts: [(&str, String, &[(&'static str, &str)]); 8] = [
+        let acts: [FormOf<'_>; 8] = [
             ("approve", format!("/run/{run}/approve"), &[("seen", &approved)]),
             ("reject", format!("/run/{other}/reject"), &[("seen", &rejected), ("reason", "no")]),
             ("close a run", format!("/run/{other}/close"), &[("reason", "over")]),
