@@ -5,7 +5,7 @@ use workrail_core::label::RunLabel;
 use crate::home::Home;
 
 /// Regular expressions and what replaces their matches. The order matters: longer forms come first.
-pub const PATTERNS: [(&str, &str); 18] = [
+pub const PATTERNS: [(&str, &str); 20] = [
     (r"\b(st|ack|chk)\.v\d\.(\[[^\]]+\]|[^.\s]+)\.[0-9a-z]{20,}", "[$1 token]"),
     (r"sha256:[0-9a-f]{64}", "[sha256]"),
     (r"\b[0-9a-f]{64}\b", "[digest]"),
@@ -22,6 +22,8 @@ pub const PATTERNS: [(&str, &str); 18] = [
     // A backup is named after the path of its file.
     (r"(/backups/[\w.-]+)-[0-9a-f]{12}\b", "$1-[path]"),
     (r"\blocalhost:\d+", "localhost:[port]"),
+    (r"started by [\w.-]+ \(process \d+\)", "started by [program] (process [id])"),
+    (r"· \d\d:\d\d:\d\d ·", "· [clock] ·"),
     (r"git version [\d.]+", "git version [version]"),
     // Columns are as wide as their widest label.
     (r"(\S) {2,}", "$1  "),
