@@ -394,13 +394,8 @@ fn about_all(template: &Template) -> Vec<Command> {
             Success,
             &["session", "keep", &template.apart.session],
         ),
-        program(
-            "unkeep",
-            Writes,
-            About::Session(template.victim.session.clone()),
-            Success,
-            &["session", "unkeep", &template.victim.session],
-        ),
+        // The mark is not the session: it goes from a damaged one, too.
+        program("unkeep", Writes, Elsewhere, Success, &["session", "unkeep", &template.victim.session]),
         program(
             "delete",
             Writes,
