@@ -374,7 +374,7 @@ fn http_reads_strictly_and_not_too_much() {
     assert_eq!((answer.status, &answer.json()["result"]["isError"]), (200, &json!(true)), "{}", answer.body);
     let answered = answer.json();
     let said = reply_data(&answered["result"]);
-    assert_text(&home, "key_given_twice", said["message"].as_str().unwrap());
+    assert_text(&home, "key_given_twice_over_http", said["message"].as_str().unwrap());
     let answer = server.post("", "{");
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32700)));
     let answer = server.post("", &" ".repeat(4 * 1024 * 1024 + 1));

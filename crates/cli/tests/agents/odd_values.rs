@@ -135,14 +135,17 @@ fn the_call_that_is_offered_for_a_value_recorded_earlier_works() {
     let source = json!({
         "id": "team.shows", "name": "Shows", "description": "Shows b.", "version": "1.0.0", "steps": steps,
     });
-    for value in [json!("x".repeat(150_000)), json!(["x".repeat(100_000), "y".repeat(50_000)])] {
+    for (name, value) in [
+        ("value_too_large_as_text", json!("x".repeat(150_000))),
+        ("value_too_large_as_list", json!(["x".repeat(100_000), "y".repeat(50_000)])),
+    ] {
         let home = home_with(std::slice::from_ref(&source));
         let mut agent = Agent::of(&home);
         let started = json!({ "workflowId": "team.shows", "context": { "b": value } });
         let first = agent.done("start_workflow", started);
         let refused = agent.follow(&first);
         assert!(refused.is_error, "{}", refused.text);
-        assert_text(&home, "value_too_large_to_be_shown", &refused.string("message"));
+        assert_text(&home, name, &refused.string("message"));
         let followed = agent.follow(&refused);
         assert_eq!((followed.is_error, followed.step()), (false, &json!("show")), "{}", followed.text);
     }
