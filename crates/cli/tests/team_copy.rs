@@ -70,6 +70,24 @@ fn sessions_move_to_a_database_and_back_with_their_tokens() {
     assert_eq!(returned.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
 }
 
+/// Content that could not be read for a moment leaves a copy without it; the next copy brings it in.
+#[test]
+fn a_copy_that_lacks_content_is_completed_by_the_next() {
+    let (directory, _) = with_sessions();
+    let (data, copied) = (directory.data(), directory.home().join("copied"));
+    let copy = || {
+        let arguments = ["store", "copy", data.to_str().unwrap(), copied.to_str().unwrap(), "--json"];
+        counted(&directory.done(&arguments).json())
+    };
+    assert_eq!(copy(), [2, 0, 0, 0, 2]);
+    let mut snapshots = std::fs::read_dir(copied.join("snapshots")).unwrap();
+    std::fs::remove_file(snapshots.next().unwrap().unwrap().path()).unwrap();
+    let [added, continued, unchanged, skipped, verified] = copy();
+    assert_eq!((added, skipped, verified), (0, 0, 2));
+    assert!(continued > 0 && continued + unchanged == 2, "{continued} sessions were brought in again");
+    assert_eq!(copy(), [0, 0, 2, 0, 2]);
+}
+
 #[test]
 fn a_target_of_somebody_else_is_left_alone() {
     let Some(team) = Team::new(PROGRAM) else { return };

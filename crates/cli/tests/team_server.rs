@@ -213,6 +213,7 @@ fn an_address_that_others_reach_needs_encryption_and_a_name() {
         (&["--listen", "0.0.0.0:0", "--public-url", "https://w.example"], "--behind-proxy"),
         (&["--listen", "0.0.0.0:0", "--public-url", "http://w.example", "--behind-proxy"], "https://HOST"),
         (&["--listen", "127.0.0.1:0", "--public-url", "https://w.example"], "--behind-proxy"),
+        (&["--listen", "127.0.0.1:0", "--public-url", "http://w.example"], "--behind-proxy"),
         (&["--listen", "127.0.0.1:0", "--public-url", "w.example"], "without a path"),
     ];
     for (arguments, hint) in table {

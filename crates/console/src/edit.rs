@@ -107,6 +107,8 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
 
 /// The same with what the form holds.
 pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
+    // Files of the machine are not for the visitors of a team (G125).
+    console.administration()?;
     let file = console.use_cases.workflow_file(key)?;
     let text = own_line_ends(form.get("text").unwrap_or_default(), &file.text);
     if text.len() as u64 > WORKFLOW_SOURCE_BYTES_MAX {

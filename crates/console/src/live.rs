@@ -20,10 +20,11 @@ use tokio_stream::wrappers::ReceiverStream;
 use workrail_model::error::ErrorCode;
 use workrail_model::text::clean;
 
+use crate::entry::NotLoggedIn;
 use crate::pages::{self, Page, section, seen};
 use crate::state::Console;
 use crate::target::Target;
-use crate::use_cases::{Answer, UseCases};
+use crate::use_cases::{Answer, UseCases, refusal};
 
 /// How often the store is looked at while a page is open.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -106,8 +107,15 @@ impl Changes {
                 let (console, target) = (Arc::clone(&console), target.clone());
                 let shown = target.clone();
                 // A page can be open for longer than its visitor may look at it.
-                let rendered = spawn_blocking(move || {
-                    console.is_still_let_in().then(|| pages::render(&console, &shown))
+                let rendered = spawn_blocking(move || match console.still_let_in() {
+                    Ok(()) => Some(pages::render(&console, &shown)),
+                    Err(NotLoggedIn::Stranger) => None,
+                    // Nothing is shown to a visitor of whom that is not known; the next look may know it.
+                    Err(NotLoggedIn::Unavailable) => Some(Err(refusal(
+                        ErrorCode::StoreBusy,
+                        "Whether you are still logged in cannot be asked now.",
+                        "Reload the page.",
+                    ))),
                 });
                 let rendered = match rendered.await {
                     Ok(None) => return,

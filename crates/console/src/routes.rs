@@ -18,6 +18,7 @@ use workrail_engine::SessionOrRun;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::id::{RunId, SessionId};
+use workrail_model::team::Act;
 
 use crate::administration::Administration;
 use crate::asset::asset;
@@ -394,6 +395,10 @@ impl Served {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         if !token.is_some_and(|token| self.console.is_form_token(token)) {
             return (StatusCode::FORBIDDEN, Refusal::FormToken.reason()).into_response();
+        }
+        // Before it is read: nobody else makes the server hold a bundle.
+        if !self.console.may(Act::Administer) {
+            return (StatusCode::FORBIDDEN, "Only an admin imports.\n").into_response();
         }
         let Ok(Ok(bytes)) = timeout(BUNDLE_WAIT, to_bytes(body, BUNDLE_BYTES_MAX)).await else {
             let reason = "The bundle is too long for the console, or did not arrive. Use: workrail session import FILE\n";

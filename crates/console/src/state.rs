@@ -125,13 +125,9 @@ impl Console {
     }
 
     /// Whether the login that this was opened with still holds: a page stays open for longer than that may take.
-    pub(crate) fn is_still_let_in(&self) -> bool {
-        self.visitor.member.as_ref().is_none_or(|member| match member.logins.visitor(&member.cookie) {
-            Ok(_) => true,
-            Err(NotLoggedIn::Stranger) => false,
-            // Nothing is shown while the store cannot be asked, either.
-            Err(NotLoggedIn::Unavailable) => true,
-        })
+    pub(crate) fn still_let_in(&self) -> Result<(), NotLoggedIn> {
+        let member = self.visitor.member.as_ref();
+        member.map_or(Ok(()), |member| member.logins.visitor(&member.cookie).map(drop))
     }
 
     /// What concerns the machine that the console runs on; refused to the visitors of a team's console.

@@ -201,7 +201,8 @@ impl AttemptChecks {
 
 fn fingerprint(look: &TreeLook) -> Option<Sha256> {
     match look {
-        TreeLook::Seen(tree) => Some(tree.fingerprint()),
+        // Without the commit, two clean trees cannot be told apart.
+        TreeLook::Seen(tree) => tree.head.is_some().then(|| tree.fingerprint()),
         TreeLook::NoRepository | TreeLook::NotSeen(_) => None,
     }
 }

@@ -79,9 +79,16 @@ pub fn project_root(workspace: &str) -> Option<Utf8PathBuf> {
     Some(Repository::find(&workspace).map_or(workspace, |found| found.root))
 }
 
-/// Where the repository of a workspace keeps its refs and objects.
+/// Where the repository of a workspace keeps its refs and objects: below its root, or, for a worktree, where the entry of the
+/// worktree names it back. What a file in the workspace says alone is not believed: a check could write it.
 pub(crate) fn git_folder(workspace: &Utf8Path) -> Option<Utf8PathBuf> {
-    Repository::find(workspace)?.common.canonicalize_utf8().ok()
+    let found = Repository::find(workspace)?;
+    let own = found.own.canonicalize_utf8().ok()?;
+    let common = found.common.canonicalize_utf8().ok()?;
+    let named = line(&own.join("gitdir")).and_then(|text| own.join(text).canonicalize_utf8().ok());
+    let is_worktree =
+        own.parent() == Some(common.join("worktrees").as_path()) && named == Some(found.root.join(".git"));
+    (common.starts_with(&found.root) || is_worktree).then_some(common)
 }
 
 /// Reads git's own files.

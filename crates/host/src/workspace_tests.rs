@@ -171,3 +171,21 @@ fn the_clients_folder_wins_when_it_is_there() {
     }
     assert_eq!(choose(None, None), None);
 }
+
+#[test]
+fn the_folder_of_git_is_below_the_root_or_that_of_a_worktree() {
+    let scene = Scene::new();
+    scene.write("own/.git/HEAD", "ref: refs/heads/main\n");
+    assert_eq!(git_folder(&scene.root().join("own")), Some(scene.root().join("own/.git")));
+    scene.write("elsewhere/HEAD", "x").write("own/.git/commondir", "../../elsewhere\n");
+    assert_eq!(git_folder(&scene.root().join("own")), None, "a file of the workspace names another folder");
+
+    scene.write("main/.git/HEAD", "ref: refs/heads/main\n");
+    scene.write("main/.git/worktrees/side/HEAD", "ref: refs/heads/side\n");
+    scene.write("main/.git/worktrees/side/commondir", "../..\n");
+    scene.write("side/.git", format!("gitdir: {}\n", scene.root().join("main/.git/worktrees/side")));
+    assert_eq!(git_folder(&scene.root().join("side")), None, "the repository does not know the worktree");
+    let back = format!("{}\n", scene.root().join("side/.git"));
+    scene.write("main/.git/worktrees/side/gitdir", back);
+    assert_eq!(git_folder(&scene.root().join("side")), Some(scene.root().join("main/.git")));
+}

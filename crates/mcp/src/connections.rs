@@ -130,7 +130,9 @@ async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     tls: Arc<Tls>,
 ) -> io::Result<tokio_rustls::server::TlsStream<S>> {
-    let config = spawn_blocking(move || tls.current()).await.map_err(io::Error::other)?;
-    let accepting = TlsAcceptor::from(config).accept(stream);
+    let accepting = async move {
+        let config = spawn_blocking(move || tls.current()).await.map_err(io::Error::other)?;
+        TlsAcceptor::from(config).accept(stream).await
+    };
     timeout(HANDSHAKE_WAIT, accepting).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use workrail_engine::catalog::Catalog;
+use workrail_host::clients::Scope;
 use workrail_host::config::{ConfigError, load, nearest_variable};
 use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
@@ -145,7 +146,9 @@ fn clients(findings: &mut Findings) {
 fn remote_servers(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     let files = install::known(&bases).into_iter().flat_map(|known| known.files);
-    let addresses = files.filter_map(|(_, command)| command.ok().flatten());
+    // A project's file is written by all who push to it: the token is not for the host that it names.
+    let own = files.filter(|(file, _)| file.scope == Scope::User);
+    let addresses = own.filter_map(|(_, command)| command.ok().flatten());
     let servers: BTreeMap<String, PublicUrl> = addresses
         .filter_map(|address| server_of(&address))
         // Loopback over HTTP is this machine's own server, with a secret of its own.

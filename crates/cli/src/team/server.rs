@@ -1,6 +1,6 @@
 //! `workrail serve`: agents and people of a team, through one listener, on whichever store the settings name (G115).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -81,6 +81,11 @@ impl Site {
         };
         let scheme = public_url.as_ref().map(PublicUrl::scheme);
         check(listen.ip().is_loopback(), &encryption, scheme).map_err(str::to_owned)?;
+        if public_url.as_ref().is_some_and(|url| url.scheme() == Scheme::Http && !is_loopback(url.host())) {
+            return Err("Other machines use this name, so it must be encrypted: give a certificate with --tls-cert and \
+                        --tls-key, or end TLS in a proxy and say so with --behind-proxy."
+                .to_owned());
+        }
         Ok(Self { listen: *listen, encryption, url: public_url.clone() })
     }
 
@@ -129,6 +134,12 @@ impl Site {
 }
 
 /// What is wrong with how a server would be reached.
+/// Whether a name leads to this machine only.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
 fn check(is_local: bool, encryption: &Encryption, scheme: Option<Scheme>) -> Result<(), &'static str> {
     match (is_local, encryption, scheme) {
         (false, _, None) => {

@@ -63,7 +63,9 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
     let mut parts = vec![Part::new("search", search)];
     // What is broken comes first: its author is looking for it.
     if !unusable.is_empty() && asked.words.is_empty() && asked.tag.is_empty() {
-        parts.push(Part::new("unusable", problems(&unusable, &console.use_cases.workflow_files())));
+        let is_editable = !console.is_of_team();
+        let files = if is_editable { console.use_cases.workflow_files() } else { Vec::new() };
+        parts.push(Part::new("unusable", problems(&unusable, &files)));
     }
     parts.push(Part::new("workflows", body));
     Ok(Page { title: "Workflows".to_owned(), parts })

@@ -118,8 +118,9 @@ pub fn still_holds(run: &CheckRun, name: &CheckName, argv: &[String], tree: Opti
 /// Whether only a person can change that a check was not run.
 fn is_for_people(reason: NotRunReason) -> bool {
     match reason {
-        NotRunReason::Untrusted | NotRunReason::NotHere | NotRunReason::NoWorkspace => true,
-        NotRunReason::Undefined
+        NotRunReason::Untrusted | NotRunReason::NotHere => true,
+        NotRunReason::NoWorkspace
+        | NotRunReason::Undefined
         | NotRunReason::InvalidFile
         | NotRunReason::ProgramMissing
         | NotRunReason::OutsideWorkspace
@@ -281,7 +282,10 @@ impl Case<'_> {
 
     /// Whether the missing evidence is a person's to allow: never-stop does not ask the agent for it.
     pub(super) fn evidence_is_for_people(&self) -> bool {
-        self.not_run().all(|(_, reason)| is_for_people(reason)) && self.not_run().next().is_some()
+        let rule = self.step().and_then(|step| step.evidence.as_ref());
+        rule.is_some_and(|rule| rule.min == RequiredGrade::Checked)
+            && self.not_run().next().is_some()
+            && self.not_run().all(|(_, reason)| is_for_people(reason))
     }
 
     /// Whether anybody but the agent saw work in this attempt or in those that it retries.

@@ -210,6 +210,10 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
 
     fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), Refused> {
         let skipped = match relation {
+            // Content that could not be read when it was copied: it is brought in now.
+            Relation::Same(end) if mode == Mode::Real && self.lacks_content(session, end) => {
+                return self.session(session, &Relation::Behind(*end), mode);
+            }
             Relation::Same(end) => {
                 self.summary.unchanged += 1;
                 self.ends.insert(session, *end);
@@ -240,6 +244,19 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         self.summary.skipped += 1;
         self.problem(session.to_string(), skipped.0, skipped.1);
         Ok(())
+    }
+
+    /// Whether the target has the log of a session and not all of its content, where the source has it.
+    fn lacks_content(&self, session: SessionId, end: &Cursor) -> bool {
+        let mut pieces = BTreeSet::new();
+        let read = self.target.segments(session, Some(end), &mut |segment: RawSegment| {
+            pieces.extend(segment.events().iter().flat_map(|event| event.data.content_refs()));
+            ControlFlow::Continue(())
+        });
+        let is_lost = |(kind, digest): Piece| {
+            self.target.content(kind, digest).is_err() && self.source.content(kind, digest).is_ok()
+        };
+        read.is_ok() && pieces.into_iter().filter(|piece| !self.sent.contains(piece)).any(is_lost)
     }
 
     /// Brings a session in whole; false when it cannot be taken from the source.

@@ -125,7 +125,7 @@ fn definition(written: Written) -> Result<CheckDefinition, String> {
 }
 
 /// Control characters, and those that change how the text around them is shown.
-fn is_hidden(c: char) -> bool {
+pub(super) fn is_hidden(c: char) -> bool {
     c.is_control() || workrail_model::text::is_harmful(c)
 }
 

@@ -65,6 +65,8 @@ pub fn resolve(root: &Utf8Path, definition: &CheckDefinition) -> Result<Resolved
         true => Some(folder.join(name)).filter(|program| programs::is_program(program)),
         false => programs::find(name),
     };
+    // A path that is not shown as it is cannot be trusted by who reads it.
+    let program = program.filter(|path| !path.as_str().chars().any(file::is_hidden));
     Ok(ResolvedCheck {
         argv: definition.argv.clone(),
         program: program.ok_or(NotRunReason::ProgramMissing)?,

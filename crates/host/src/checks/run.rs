@@ -1,14 +1,13 @@
 //! Runs a trusted check under its supervisor: bounded time, bounded output, three variables (G122).
 
 use std::io::{Read, Write as _};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use workrail_model::evidence::{EndedProcess, KeptOutput, ProcessEnding};
+use workrail_model::evidence::{Confinement, EndedProcess, KeptOutput, ProcessEnding};
 use workrail_ports::checks::{CheckRunError, ReadyCheck};
 
 use super::supervisor::{ARGUMENT, Job, Told};
@@ -80,7 +79,8 @@ impl ReadyCheck for TrustedCheck {
             Some(Told::Exited { code, confinement }) => (ProcessEnding::Exited(code), confinement),
             Some(Told::Signalled { confinement }) => (ProcessEnding::Signalled, confinement),
             Some(Told::NotStarted { problem }) => return Err(not_started(problem)),
-            None => return Err(not_started("its supervisor ended without saying how".to_owned())),
+            // It was started, and its supervisor did not live to say how it ended.
+            None => (ProcessEnding::Signalled, Confinement::None),
         };
         let ending = if end == WaitEnd::TimedOut { ProcessEnding::TimedOut } else { ending };
         Ok(EndedProcess { ending, duration_ms, confinement, output })
@@ -97,8 +97,8 @@ impl TrustedCheck {
             }
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // What a terminal sends to the server is not the check's.
-        command.process_group(0).current_dir("/").spawn()
+        // Not in a group of its own: the supervisor makes a session of its own, which the leader of a group cannot.
+        command.current_dir("/").spawn()
     }
 
     fn wait(

@@ -8,9 +8,10 @@ use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use camino::Utf8PathBuf;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use serde::{Deserialize, Serialize};
 use workrail_model::evidence::Confinement;
 
@@ -65,16 +66,21 @@ fn job() -> io::Result<Job> {
 }
 
 fn run(job: &Job) -> io::Result<Told> {
+    // Neither the terminal of the server nor what is typed there is the check's.
+    rustix::process::setsid()?;
     adopt_orphans();
     let confinement = confine(&job.writable);
     let [name, arguments @ ..] = job.argv.as_slice() else {
         return Ok(Told::NotStarted { problem: "the check names no program".to_owned() });
     };
     let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
+    std::env::set_current_dir(&job.directory)?;
+    if std::env::current_dir()? != job.directory.as_std_path() {
+        return Ok(Told::NotStarted { problem: "its directory was replaced meanwhile".to_owned() });
+    }
     let mut child = Command::new(&job.program)
         .arg0(name)
         .args(arguments)
-        .current_dir(&job.directory)
         .stdin(Stdio::null())
         .stdout(output()?)
         .stderr(output()?)
@@ -82,13 +88,19 @@ fn run(job: &Job) -> io::Result<Told> {
         .spawn()?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let group = group.ok_or_else(|| io::Error::other("the process has no number"))?;
-    std::thread::spawn(move || {
+    let running = Arc::new(Mutex::new(Some(group)));
+    let watched = Arc::clone(&running);
+    let watching = std::thread::Builder::new().spawn(move || {
         // It ends when the server has closed it, or has ended.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-        let _ = kill_process_group(group, Signal::KILL);
+        end(&watched);
     });
-    // Not reaped yet, so that the number stays this group's.
+    if watching.is_err() {
+        end(&running);
+    }
     let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    // Not reaped yet, so that the number is still this group's; from here on the thread has none.
+    end(&running);
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     end_orphans();
@@ -96,6 +108,14 @@ fn run(job: &Job) -> io::Result<Told> {
         (Some(code), _) => Told::Exited { code, confinement },
         (None, _) => Told::Signalled { confinement },
     })
+}
+
+/// Ends a check once: its group, and the check itself, which may have left the group.
+fn end(running: &Mutex<Option<Pid>>) {
+    if let Some(group) = running.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = kill_process(group, Signal::KILL);
+    }
 }
 
 /// What the check started becomes a child of this process when its own parent ends, whatever group it has made for itself.
@@ -107,7 +127,7 @@ fn adopt_orphans() {
 /// Ends what is left of the check. Each round ends the children that there are; those that they leave are the next round's.
 #[cfg(target_os = "linux")]
 fn end_orphans() {
-    use rustix::process::{WaitOptions, kill_process, wait};
+    use rustix::process::{WaitOptions, wait};
     loop {
         for child in children() {
             let _ = kill_process(child, Signal::KILL);
