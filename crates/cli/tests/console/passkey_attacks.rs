@@ -178,8 +178,9 @@ const ATTACKS: &[Attack] = &[
         let (form, asked) = stage.asked();
         let mut signed = stage.key.sign(&asked, &stage.console.origin());
         let last = &mut signed.last_mut().unwrap().1;
-        let changed = if last.ends_with('A') { "B" } else { "A" };
-        last.replace_range(last.len() - 2..last.len() - 1, changed);
+        let place = last.len() - 2..last.len() - 1;
+        let changed = if &last[place.clone()] == "A" { "B" } else { "A" };
+        last.replace_range(place, changed);
         stage.send(form, signed)
     }),
     ("a counter that went back", |stage| {
