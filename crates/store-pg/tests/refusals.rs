@@ -44,11 +44,11 @@ fn a_newer_schema_is_refused_and_left_alone() {
     drop(support::open(&place.address()));
     place.cluster.sql(&place.database, "INSERT INTO workrail.schema_version (version) VALUES (99)");
     let address = place.cluster.address(&place.database, ROLE, "here");
-    assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 3 });
+    assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 4 });
     let versions = place
         .cluster
         .sql(&place.database, "SELECT string_agg(version::text, ' ') FROM workrail.schema_version");
-    assert_eq!(versions, "1 2 3 99");
+    assert_eq!(versions, "1 2 3 4 99");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn stores_that_are_opened_at_once_make_the_tables_once() {
             scope.spawn(|| support::open(&place.address()));
         }
     });
-    assert_eq!(place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.schema_version"), "3");
+    assert_eq!(place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.schema_version"), "4");
 }
 
 #[test]
