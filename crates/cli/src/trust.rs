@@ -138,7 +138,7 @@ fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), 
     let file = TrustFile::of_user().map_err(|error| unusable(&error))?;
     if file.path().starts_with(&root) {
         return Err(Failure::Call(format!(
-            "What you trust is kept in {}, which is inside this workspace: whoever can change the workspace could change it. \
+            "What you trust is kept in {}, which is inside this workspace: anyone who can change the workspace could change it. \
              Nothing was trusted.",
             file.path()
         )));

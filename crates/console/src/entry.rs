@@ -27,7 +27,7 @@ const LOGIN_BYTES_MAX: usize = 4096;
 /// Why somebody is not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLoggedIn {
-    /// No good token or login. What is wrong with it is told to nobody.
+    /// No good token or login. The answer does not say what is wrong with it.
     Stranger,
     /// The store cannot be asked now.
     Unavailable,
@@ -135,7 +135,7 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attem
     page(status, &pages::login(back, said))
 }
 
-/// The console of whoever has one of these cookies.
+/// The console of the member to whom one of these cookies belongs.
 pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
     let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
     let looked = spawn_blocking(move || {

@@ -36,7 +36,7 @@ const READY_WAIT: Duration = Duration::from_secs(5);
 /// Why a request is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLetIn {
-    /// No good token. What is wrong with it is told to nobody.
+    /// No good token. The answer does not say what is wrong with it.
     Stranger,
     /// The store cannot be asked now.
     Unavailable,

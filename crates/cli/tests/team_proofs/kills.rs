@@ -16,7 +16,7 @@ use crate::{PROGRAM, is_full};
 const SERVERS: usize = 4;
 const STEPS: usize = 3;
 
-/// How many sessions are worked on at a time, and for how long: whoever finishes a run starts another.
+/// How many sessions are worked on at a time, and for how long. An agent that finishes a run starts another one.
 struct Effort {
     agents: usize,
     time: Duration,

@@ -73,7 +73,7 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Search { words } => search::page(console, words),
         Target::Workflows(page) => workflows::list(console, page),
         Target::Workflow(page) => workflows::detail(console, page),
-        // Files are the machine's, whoever asks.
+        // Files belong to the machine, so every visitor gets the same ones.
         Target::Edit(key) => {
             console.administration()?;
             Ok(edit::page(console, &crate::edit::opened(console, *key)?))
