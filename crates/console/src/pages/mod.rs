@@ -73,7 +73,7 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Search { words } => search::page(console, words),
         Target::Workflows(page) => workflows::list(console, page),
         Target::Workflow(page) => workflows::detail(console, page),
-        // Files belong to the machine, so every visitor gets the same ones.
+        // Files belong to the machine: the members of a team do not get them.
         Target::Edit(key) => {
             console.administration()?;
             Ok(edit::page(console, &crate::edit::opened(console, *key)?))
