@@ -1,4 +1,4 @@
-//! Appends a second with 1, 8 and 32 clients, beside bare transactions that write the same rows, in the same run.
+//! Appends per second with 1, 8 and 32 clients, compared with bare transactions that write the same rows.
 //!
 //! `cargo bench -p workrail-store-pg --bench append_pg`
 #![expect(clippy::print_stdout, reason = "figures are printed")]
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let Some(cluster) = Cluster::start(&["max_connections=200"]) else { return ExitCode::SUCCESS };
     let mut worst = f64::INFINITY;
     for clients in [1, 8, 32] {
-        // Turn by turn, so that a busy machine slows both.
+        // Alternating, so that a busy machine slows both.
         let measured = |round: u64| {
             let seed = (clients as u64 * 100 + round) * 1000;
             let store = rate(clients, &cluster, seed, Writer::Store);
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             "{clients:>2} clients: {store:>6.0} appends/s, bare transactions {bare:>6.0}/s, ratio {ratio:.2} (at least {RATIO_MIN})"
         );
     }
-    // A sample on a busy machine says little.
+    // A short run on a busy machine says little.
     if worst >= RATIO_MIN || !full { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -55,7 +55,7 @@ enum Writer {
     Bare,
 }
 
-/// Appends a second of all clients, each with a session and connections of its own.
+/// Appends per second of all clients, each with its own session and connections.
 fn rate(clients: usize, cluster: &Cluster, seed: u64, writer: Writer) -> f64 {
     let database = cluster.database();
     let address = Address::parse(&cluster.address(&database, ROLE, "bench")).unwrap();

@@ -1,4 +1,4 @@
-//! The access tokens of a tenant (G113). A token of another tenant is not found: row-level security hides it (G103).
+//! The access tokens of a tenant (G113). Row-level security hides the tokens of other tenants (G103).
 
 use postgres_types::Type;
 use tokio_postgres::Row;

@@ -1,4 +1,4 @@
-//! The activity number: one row per tenant, counted up in a transaction of its own (G7).
+//! The activity number: one row per tenant, incremented in its own transaction (G7).
 
 use postgres_types::Type;
 use workrail_model::event::Activity;
@@ -39,8 +39,8 @@ fn number(value: i64) -> Result<Activity, StoreError> {
 }
 
 impl ActivityCounter for PgStore {
-    /// Without waiting for the disk: a number that a crash takes back was in no durable event, because the commit of an
-    /// event makes everything before it durable too.
+    /// Does not wait for the disk: a number that a crash takes back was in no durable event, because committing an
+    /// event also makes everything before it durable.
     fn next(&self) -> Result<Activity, StoreError> {
         let row = self.within(Purpose::WritingLoosely, |transaction| transaction.query_opt(NEXT, &[]));
         number(row.map_err(|error| failed(&error))?.map_or(-1, |row| row.get(0)))

@@ -1,4 +1,4 @@
-//! The address of a database: where it is, which role, which tenant. Never with a password in it.
+//! The address of a database: host, role and tenant. Never contains a password.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,10 +18,10 @@ const TIMEOUT_SECONDS: u64 = 20;
 const TIMEOUT_SECONDS_MAX: u64 = 600;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long sent bytes may stay unconfirmed before the connection counts as lost.
+/// How long sent bytes may stay unacknowledged before the connection counts as lost.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(15);
 
-/// Why an address cannot be used. Never repeats the address: it may hold what should not be in it.
+/// Why an address cannot be used. Never repeats the address: it may contain a password by mistake.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("the address of a store must begin with `postgres://`")]
@@ -39,12 +39,12 @@ pub enum AddressError {
     Unreadable { problem: String },
     #[error(
         "`sslmode={mode}` allows unencrypted connections, and this host is another machine; leave it out to have its \
-         certificate checked, or write `sslmode=disable` if nobody can listen on the way"
+         certificate checked, or write `sslmode=disable` if nobody can intercept the connection"
     )]
     Opportunistic { mode: &'static str },
 }
 
-/// A tenant: whose rows a store sees. Plain enough to be written into a statement.
+/// A tenant: whose rows a store sees. Restricted to characters that are safe in a statement.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TenantName(String);
 
@@ -61,7 +61,7 @@ impl TenantName {
     }
 }
 
-/// What proves to the database who connects. Never printed.
+/// The password for the database. Never printed.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Password(String);
 
@@ -94,13 +94,13 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslrootcert=/PATH&timeout=20`. A socket is
-    /// named by its folder: `postgres://USER@/DATABASE?host=/run/postgresql`. Other machines are reached encrypted and with
-    /// their certificate checked, unless the address says otherwise (G116).
+    /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslrootcert=/PATH&timeout=20`. A
+    /// socket is given by its folder: `postgres://USER@/DATABASE?host=/run/postgresql`. Connections to other machines
+    /// are encrypted with a verified certificate, unless the address says otherwise (G116).
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // The last `@`: a password may hold one.
+        // The last `@`: a password may contain one.
         let user = place.rsplit_once('@').map_or("", |(user, _)| user);
         let options: Vec<(&str, &str)> = query
             .split('&')
@@ -122,7 +122,7 @@ impl Address {
                 "sslrootcert" if value == "system" => roots = Roots::System,
                 "sslrootcert" => roots = Roots::File(absolute("sslrootcert", value)?),
                 "timeout" => limits = limits_of(value)?,
-                // The session's settings are WorkRail's: a default here could switch off what appends rely on.
+                // WorkRail controls the session's settings: one set here could disable what appends rely on.
                 "options" => {
                     let problem = "settings of the session cannot be given".to_owned();
                     return Err(AddressError::Option { option: "options", problem });
@@ -144,7 +144,7 @@ impl Address {
         Ok(Self { config, tenant, password_file, key_file, limits, encryption, shown })
     }
 
-    /// Whether a text is meant as the address of a database.
+    /// Whether a text is meant as a database address.
     pub fn is_address(text: &str) -> bool {
         SCHEMES.iter().any(|scheme| text.starts_with(scheme))
     }
@@ -163,12 +163,12 @@ impl Address {
         &self.encryption
     }
 
-    /// The file that holds the password, when the address names one.
+    /// The file that holds the password, if the address names one.
     pub fn password_file(&self) -> Option<&str> {
         self.password_file.as_deref()
     }
 
-    /// The file that holds the key around the signing keys, when the address names one.
+    /// The file that holds the key that wraps the signing keys, if the address names one.
     pub fn key_file(&self) -> Option<&str> {
         self.key_file.as_deref()
     }
@@ -182,7 +182,7 @@ impl Address {
     }
 }
 
-/// For people: where the store is, and whose rows.
+/// For users: where the store is, and which tenant's rows it shows.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, tenant {}", self.shown, self.tenant.as_str())
@@ -212,7 +212,7 @@ fn absolute(option: &'static str, value: &str) -> Result<String, AddressError> {
         .ok_or_else(|| AddressError::Option { option, problem: problem() })
 }
 
-/// The modes of libpq, with its names.
+/// The modes of libpq, by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SslModeName {
     Disable,
@@ -249,14 +249,14 @@ impl SslModeName {
 /// What connections to an address pass through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Sockets, which nothing encrypts.
+    /// Sockets, which are never encrypted.
     Sockets,
     /// Nothing leaves the machine.
     Loopback,
     Network,
 }
 
-/// libpq's `require` would take any certificate; here it is `verify-full`.
+/// libpq's `require` accepts any certificate; here it means `verify-full`.
 fn encryption(mode: Option<SslModeName>, roots: Roots, reach: Reach) -> Result<Encryption, AddressError> {
     let on = |check| Encryption::On { check, roots };
     match (reach, mode) {
@@ -352,7 +352,7 @@ mod tests {
 
     /// G116
     #[test]
-    fn other_machines_are_reached_encrypted_unless_the_address_says_otherwise() {
+    fn connections_to_other_machines_are_encrypted_unless_the_address_says_otherwise() {
         let full = |roots| Encryption::On { check: CertificateCheck::SignedForHost, roots };
         let own = || Roots::File("/ca.pem".to_owned());
         let table = [
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn the_missing_or_wrong_part_is_named() {
         assert_eq!(refusal("mysql://a@b/c"), AddressError::Scheme);
         assert_eq!(refusal("postgres://localhost/team"), AddressError::Missing { part: "user" });
         assert_eq!(refusal("postgres://agent@localhost"), AddressError::Missing { part: "database" });

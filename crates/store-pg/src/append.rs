@@ -1,7 +1,7 @@
 //! The append: content, head, keys and segment in one transaction, acknowledged after its COMMIT (G102).
 //!
-//! The head moves only from where the writer has seen it. A connection that is lost once COMMIT was sent leaves an unknown
-//! outcome: the caller is told so, and the same call finds the record or writes it.
+//! The head moves only from where the writer last saw it. If the connection is lost after COMMIT was sent, the
+//! outcome is unknown: the caller is told so, and repeating the call finds the record or writes it.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::log::Position;
 use crate::reader::place;
 use crate::transaction::Transaction;
 
-/// A plan that was found new and was written into an open transaction.
+/// A new plan, written into an open transaction.
 pub(crate) struct Write {
     session: SessionId,
     next: Position,
@@ -32,13 +32,13 @@ UNION ALL
 SELECT c.kind, c.sha256 FROM workrail.content c
 JOIN unnest($3::text[], $4::bytea[]) AS needed (kind, sha256) ON c.kind = needed.kind AND c.sha256 = needed.sha256";
 
-/// Content that events refer to and that the plan does not bring.
+/// Content that the events refer to but the plan does not bring.
 type Needed = BTreeSet<(AttachmentKind, Sha256)>;
 
-/// Checks the plan against the locked log and writes it; `None` when all of it is recorded already.
+/// Checks the plan against the locked log and writes it; `None` if all of it is already recorded.
 ///
-/// A plan that continues the log is written at once, by a statement that writes nothing unless its keys are new and its
-/// content is there. Only when nothing was written is the reason looked for.
+/// A plan that continues the log is written immediately, by a statement that writes nothing unless its keys are new
+/// and its content exists. The reason is looked up only if nothing was written.
 pub(crate) fn prepare(
     transaction: &mut Transaction<'_>,
     head: &Position,
@@ -69,11 +69,11 @@ pub(crate) fn prepare(
         return Err(StoreError::Stale { expected, found: first });
     }
     found.check_content(&needed)?;
-    // Another process wrote since the lock was given up: the next read finds where the log ends now.
+    // Another process wrote since the lock was released: the next read finds the new end of the log.
     Err(StoreError::Locked { session })
 }
 
-/// What the database has of a plan: keys of its events, and content that it needs.
+/// What the database already has of a plan: the keys of its events, and the content it needs.
 struct Found(BTreeSet<(String, Vec<u8>)>);
 
 impl Found {
@@ -126,19 +126,19 @@ fn columns(needed: &Needed) -> (Vec<&'static str>, Vec<&[u8]>) {
 }
 
 impl Write {
-    /// Makes it durable; returns the head behind it.
+    /// Makes it durable; returns the head after it.
     pub(crate) fn commit(self, transaction: Transaction<'_>) -> Result<Position, StoreError> {
         commit(transaction, self.session)?;
         Ok(self.next)
     }
 }
 
-/// Commits what was written to a session, and says when nobody knows whether it was.
+/// Commits what was written to a session; a distinct error says that the outcome is unknown.
 pub(crate) fn commit(transaction: Transaction<'_>, session: SessionId) -> Result<(), StoreError> {
     commit_at(transaction, &place(session))
 }
 
-/// The same for what belongs to no session.
+/// Like `commit`, for writes outside any session.
 pub(crate) fn commit_at(transaction: Transaction<'_>, place: &str) -> Result<(), StoreError> {
     transaction.commit().map_err(|failed| {
         let is_unknown = failed.is_lost();
@@ -159,56 +159,13 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What both statements share: the head moves only if no key is known and no content is missing, and everything else is
-/// written only if it moved; content in one order, so that two writers of the same content cannot block each other.
-macro_rules! append_sql {
-    ($moved:literal, $conflict:literal) => {
-        concat!(
-            "WITH moved AS (",
-            $moved,
-            "   AND NOT EXISTS (SELECT FROM workrail.event_key WHERE session = $1 AND fingerprint = ANY($15))
-                AND NOT EXISTS (
-                    SELECT FROM unnest($16::text[], $17::bytea[]) AS n (kind, sha256)
-                    WHERE NOT EXISTS (
-                        SELECT FROM workrail.content c WHERE c.kind = n.kind AND c.sha256 = n.sha256
-                    )
-                ) ",
-            $conflict,
-            " RETURNING 1
-            ), stored AS (
-                INSERT INTO workrail.content (tenant, kind, sha256, bytes)
-                SELECT current_setting('workrail.tenant'), a.kind, a.sha256, a.bytes
-                FROM moved, unnest($12::text[], $13::bytea[], $14::bytea[]) AS a (kind, sha256, bytes)
-                ORDER BY a.kind, a.sha256
-                ON CONFLICT DO NOTHING
-            ), keyed AS (
-                INSERT INTO workrail.event_key (tenant, session, fingerprint)
-                SELECT current_setting('workrail.tenant'), $1, k FROM moved, unnest($15::bytea[]) AS k
-            )
-            INSERT INTO workrail.segment
-                (tenant, session, first_event, next_event, next_manifest, manifest_bytes, manifest, events, chain)
-            SELECT current_setting('workrail.tenant'), $1, $8, $2, $3, $4, $10, $11, $7 FROM moved
-            RETURNING 1"
-        )
-    };
-}
+/// The schema has it as a function: the head moves only if no key is known and no content is missing, and everything else is
+/// written only if it moved.
+const APPEND: &str =
+    "SELECT workrail.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 
-const FIRST: &str = append_sql!(
-    "INSERT INTO workrail.session
-        (tenant, id, next_event, next_manifest, manifest_bytes, anchor_bytes, anchor, chain)
-     SELECT current_setting('workrail.tenant'), $1, $2, $3, $4, $5, $6, $7 WHERE $9 IS NOT NULL",
-    "ON CONFLICT DO NOTHING"
-);
-
-const LATER: &str = append_sql!(
-    "UPDATE workrail.session
-     SET next_event = $2, next_manifest = $3, manifest_bytes = $4, anchor_bytes = $5, anchor = $6, chain = $7
-     WHERE id = $1 AND next_event = $8 AND chain = $9",
-    ""
-);
-
-/// Writes a segment and its content behind `head` and moves the head, all in the open transaction. `None`, and nothing is
-/// written, when the head is elsewhere, an event is recorded already, or needed content is missing.
+/// Writes a segment and its content after `head` and moves the head, all in the open transaction. Returns `None`
+/// without writing if the head is elsewhere, an event is already recorded, or needed content is missing.
 fn write(
     transaction: &mut Transaction<'_>,
     head: &Position,
@@ -226,7 +183,6 @@ fn write(
     let next = head.after(&records, &group, segment.events.len() as u64);
     let number = |value: u64| i64::try_from(value).map_err(|_| full());
     let id = session.to_string();
-    let sql = if head.cursor.next_event_index.get() == 0 { FIRST } else { LATER };
     let kinds: Vec<&str> = content.iter().map(|piece| kind_name(piece.kind())).collect();
     let digests: Vec<Vec<u8>> = content.iter().map(|piece| piece.digest().as_bytes().to_vec()).collect();
     let bytes: Vec<&[u8]> = content.iter().map(Attachment::bytes).collect();
@@ -234,7 +190,7 @@ fn write(
     let (needed_kinds, needed_digests) = columns(needed);
     let written = transaction
         .query(
-            sql,
+            APPEND,
             &[
                 (&id, Type::TEXT),
                 (&number(next.cursor.next_event_index.get())?, Type::INT8),
@@ -256,10 +212,11 @@ fn write(
             ],
         )
         .map_err(|failed| failed.of_session(FsOp::Write, session))?;
-    Ok((!written.is_empty()).then_some(next))
+    let is_written = written.first().is_some_and(|row| row.get(0));
+    Ok(is_written.then_some(next))
 }
 
-/// The same for a segment that was checked before, in a log that nobody else writes.
+/// Like `write`, for a segment that was already checked, in a log without other writers.
 pub(crate) fn write_checked(
     transaction: &mut Transaction<'_>,
     head: &Position,

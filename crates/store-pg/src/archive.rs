@@ -1,4 +1,4 @@
-//! Sessions that leave the store and come into it: raw records out, one transaction in (G80).
+//! Exports and imports sessions: raw records out, one transaction in (G80).
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use crate::log::{self, Position, Stretch};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
-/// Segments that are in memory at once.
+/// How many segments are in memory at once.
 const AT_ONCE: i64 = 64;
 
 impl SessionArchive for PgStore {
@@ -33,14 +33,14 @@ impl SessionArchive for PgStore {
     ) -> Result<Archived, StoreError> {
         let mut shown = Cursor::start();
         loop {
-            // A transaction each: a log only grows, so what follows fits what was shown.
+            // One transaction per batch: a log only grows, so later batches are consistent with earlier ones.
             let loaded = self.within(Purpose::Reading, |transaction| {
                 log::load(transaction, session, Some(&shown), Stretch::Segments(AT_ONCE))
             });
             let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
             let loaded = loaded.ok_or(StoreError::NotFound { session })?;
             if !loaded.continues {
-                // Removed and brought in again while it was read.
+                // Removed and imported again during the read.
                 return Err(StoreError::Locked { session });
             }
             let (health, is_end) = (loaded.health, loaded.segments.is_empty());
@@ -64,16 +64,16 @@ impl SessionArchive for PgStore {
     }
 }
 
-/// The cursor behind a segment that was validated.
+/// The cursor after a validated segment.
 fn cursor_after(cursor: &Cursor, segment: &RawSegment) -> Cursor {
     let records =
         workrail_model::manifest::commit_group(cursor.next_manifest_index, segment.events(), segment.bytes());
-    // Validated: the same records were computed from the same bytes a moment ago.
+    // Validated: the same records were just computed from the same bytes.
     let group = workrail_model::manifest::group_bytes(&records).unwrap_or_default();
     cursor.after(&records, &group, segment.events().len() as u64)
 }
 
-/// A session on its way in, in a transaction that nobody sees. Dropped before it is published, it is rolled back.
+/// A session being imported, in an open transaction. If dropped before it is published, it is rolled back.
 pub struct Staged<'a> {
     session: SessionId,
     transaction: Transaction<'a>,

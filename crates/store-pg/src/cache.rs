@@ -1,4 +1,4 @@
-//! Folded states, kept only to save time and shared by all servers of a tenant (G18). Written without waiting for the disk.
+//! Folded states, a cache shared by a tenant's servers (G18). Written without waiting for the disk.
 
 use postgres_types::Type;
 use workrail_model::id::SessionId;
@@ -14,7 +14,7 @@ fn place(session: SessionId) -> String {
     format!("sessions/{session}/projection")
 }
 
-/// Never an older state over a newer one: the lock of the session ended with its append.
+/// Never replaces a newer state by an older one: the session's lock ended with its append.
 const PUT: &str = "INSERT INTO workrail.projection (tenant, session, version, next_event, cursor, state) \
                    VALUES (current_setting('workrail.tenant'), $1, $2, $3, $4, $5) \
                    ON CONFLICT (tenant, session) DO UPDATE SET version = excluded.version, \

@@ -1,5 +1,5 @@
-//! A connection whose every answer is waited for a bounded time: a server that is frozen, or behind a network that drops
-//! everything, is given up like one that is dead (G118).
+//! A connection with a time limit on every answer: a server that is frozen, or behind a network that drops
+//! everything, is given up like a dead one (G118).
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::error::Failed;
 
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// How long things may take, all derived from one number.
+/// All time limits, derived from one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
     timeout: Duration,
@@ -26,23 +26,23 @@ impl Limits {
         Self { timeout: Duration::from_secs(seconds) }
     }
 
-    /// A statement that takes longer is given up by the server, so that its outcome is certain.
+    /// The server cancels a statement that takes longer, so that its outcome is certain.
     pub(crate) fn statement(self) -> Duration {
         self.timeout
     }
 
-    /// An answer that takes longer, from a server that should have given up, is not waited for.
+    /// The client gives up after this time, if the server should have cancelled the statement but did not answer.
     pub(crate) fn answer(self) -> Duration {
         self.timeout + self.timeout / 4 + Duration::from_secs(1)
     }
 
-    /// A writer that stands still this long with a session locked loses the lock, and its connection.
+    /// A writer that is idle this long while it holds a session's lock loses the lock, and its connection.
     pub(crate) fn idle(self) -> Duration {
         self.timeout * 3
     }
 }
 
-/// Where connections lead, as whom, and how they are encrypted.
+/// Where to connect, as which role, and with what encryption.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) config: Config,
@@ -58,7 +58,7 @@ impl Endpoint {
     }
 }
 
-/// A client whose connection is driven while an answer is waited for. Its end shows in the next answer.
+/// A client whose connection is driven while it waits for an answer. A lost connection shows in the next answer.
 async fn connect<T>(config: &Config, encryption: T) -> Result<Client, tokio_postgres::Error>
 where
     T: MakeTlsConnect<Socket>,
@@ -93,12 +93,12 @@ impl Connection {
         Ok(Self { runtime, client, answer_max })
     }
 
-    /// Waits for each answer so long from now on.
+    /// Sets the time limit for each answer from now on.
     pub(crate) fn wait_at_most(&mut self, answer_max: Duration) {
         self.answer_max = answer_max;
     }
 
-    /// Unnamed statements: nothing is left on a connection that a pooler may hand to others.
+    /// Unnamed statements leave nothing on a connection that a pooler may hand to another client.
     pub(crate) fn query(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Failed> {
         self.answer(self.client.query_typed(sql, parameters))
     }

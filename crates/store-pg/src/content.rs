@@ -24,7 +24,7 @@ fn place(kind: AttachmentKind, digest: Sha256) -> String {
 }
 
 impl PgStore {
-    /// The bytes of a piece of content, which have its digest.
+    /// The bytes of a piece of content, verified against its digest.
     pub(crate) fn content_bytes(
         &self,
         kind: AttachmentKind,

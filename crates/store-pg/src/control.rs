@@ -1,4 +1,4 @@
-//! What a person asked of a run: a row beside the log, never truth (G64).
+//! What the user asked of a run: a row next to the log, never truth (G64).
 
 use postgres_types::Type;
 use tokio_postgres::Row;
@@ -19,7 +19,7 @@ const WISH: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences
                     ON CONFLICT (tenant, session, run) \
                     DO UPDATE SET preferences = excluded.preferences, proof = excluded.proof";
 
-/// Of the columns `run, preferences, proof`. A wish whose proof cannot be read is none.
+/// Reads the columns `run, preferences, proof`. A wish with an unreadable proof is ignored.
 fn wish_of(row: &Row) -> Option<(RunId, WishedPreferences)> {
     let run = RunId::parse(row.get(0)).ok()?;
     let preferences = serde_json::from_slice(row.get(1)).ok()?;

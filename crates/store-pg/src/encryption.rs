@@ -1,4 +1,4 @@
-//! Encryption to the database: whose certificate it is gets checked before a password or a row is sent (G116).
+//! Encryption to the database: the certificate is verified before a password or a row is sent (G116).
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// What an address asks for. Encryption without a look at the certificate is not among it: it would not keep anybody
-/// in between from reading.
+/// What an address asks for. Encryption without verification is not offered: anyone in between could still read
+/// everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Encryption {
     Off,
@@ -21,9 +21,9 @@ pub(crate) enum Encryption {
 /// What must be true of the server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CertificateCheck {
-    /// An authority that we trust signed it: `verify-ca`.
+    /// A trusted authority signed it: `verify-ca`.
     Signed,
-    /// And it is for the host of the address: `verify-full`.
+    /// It was also issued for the host of the address: `verify-full`.
     SignedForHost,
 }
 
@@ -32,12 +32,12 @@ pub(crate) enum CertificateCheck {
 pub(crate) enum Roots {
     /// Those of the machine.
     System,
-    /// Those in a PEM file, and no others.
+    /// Only those in a PEM file.
     File(String),
 }
 
 impl Encryption {
-    /// What connections are made with; `None` for plain ones.
+    /// The connector for encrypted connections; `None` for plain ones.
     pub(crate) fn connector(&self) -> Result<Option<MakeRustlsConnect>, String> {
         let Self::On { check, roots } = self else { return Ok(None) };
         let provider = Arc::new(ring::default_provider());
@@ -67,7 +67,7 @@ impl Roots {
         let mut store = RootCertStore::empty();
         match self {
             Self::System => {
-                // One unreadable certificate among many is the machine's own affair.
+                // An unreadable certificate among many does not matter.
                 store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 if store.is_empty() {
                     return Err("this machine has no certificates of authorities".to_owned());
@@ -89,7 +89,7 @@ impl Roots {
     }
 }
 
-/// Everything but the name is checked.
+/// Verifies everything but the host name.
 #[derive(Debug)]
 struct AnyHost(Arc<WebPkiServerVerifier>);
 
@@ -103,7 +103,7 @@ impl ServerCertVerifier for AnyHost {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.0.verify_server_cert(certificate, intermediates, host, ocsp, now) {
-            // The name is looked at last, once everything else holds.
+            // The host name is checked last, once everything else is valid.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

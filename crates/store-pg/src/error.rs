@@ -1,20 +1,20 @@
-//! What a failed statement means to a caller, in the words of the ports. Never with a value from a row or a password.
+//! Maps failed statements to the errors of the ports. Never contains a value from a row, or a password.
 
 use std::error::Error as _;
 
 use tokio_postgres::error::SqlState;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 
-/// Why a transaction could not be begun or a statement not be carried out.
+/// Why a transaction could not begin or a statement failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
     /// Every connection was in use for too long.
     Busy,
     /// A lock was not free in time.
     Locked,
-    /// The server did not answer in time: it is frozen, or out of reach.
+    /// The server did not answer in time: it is frozen or unreachable.
     NoAnswer,
-    /// This process could not ask.
+    /// This process failed before it sent anything.
     Local(String),
     Database(tokio_postgres::Error),
 }
@@ -29,7 +29,7 @@ impl From<tokio_postgres::Error> for Failed {
 }
 
 impl Failed {
-    /// As an operation on the logical place that it was about.
+    /// Converts it to an operation on the logical path it concerned.
     pub(crate) fn at(&self, op: FsOp, path: &str) -> FsError {
         let detail = self.detail();
         // Ids, digests and constants: each is a plain path.
@@ -60,7 +60,7 @@ impl Failed {
         }
     }
 
-    /// Whether the connection is of no use any more, so that nothing is known of what was sent last.
+    /// Whether the connection is lost, so that the outcome of the last message is unknown.
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::Busy | Self::Locked | Self::Local(_) => false,
@@ -70,7 +70,7 @@ impl Failed {
     }
 }
 
-/// What the server or the connection said. The server's message only: its detail may repeat values of a row.
+/// What the server or the connection reported. Only the server's message: its detail may repeat values of a row.
 fn said(error: &tokio_postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} (SQLSTATE {})", said.message(), said.code().code());
@@ -85,7 +85,7 @@ fn said(error: &tokio_postgres::Error) -> String {
 fn is_gone(error: &tokio_postgres::Error) -> bool {
     match error.code() {
         None => true,
-        // The server ends the connection, or the whole server goes down; also in the middle of a COMMIT.
+        // The server ends the connection or shuts down, possibly in the middle of a COMMIT.
         Some(code) => {
             code.code().starts_with("57P") || code.code().starts_with("08") || code.code().starts_with("XX")
         }

@@ -1,8 +1,7 @@
-//! The index of sessions: asked for what a question is about, by keys and by order (G127). Written without waiting for the
-//! disk.
+//! The index of sessions, queried by keys and by order (G127). Written without waiting for the disk.
 //!
-//! A trigger marks every session whose log moved. Whoever summarises it holds that mark locked, so that two servers never
-//! index one session at a time, and removes it when the summary is of the newest log.
+//! A trigger marks every session whose log moved. The server that summarises it holds that mark locked, so that two
+//! servers never index a session at once, and removes it if the summary covers the newest log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -13,9 +12,7 @@ use tokio_postgres::Row;
 use workrail_model::event::Activity;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
-use workrail_ports::cache::{
-    Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuestion, IndexRecord, SessionIndex,
-};
+use workrail_ports::cache::{Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuery, IndexRecord, SessionIndex};
 use workrail_ports::file_system::FileStamp;
 use workrail_ports::session_store::LogStamp;
 
@@ -24,12 +21,12 @@ use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
-/// Counting more runs than this takes longer than everything else of an answer.
+/// Counting more runs than this would dominate the time of an answer.
 const RUNS_COUNTED_ALWAYS: u64 = 10_000;
-/// Then the numbers may be so old.
+/// Above that limit, the counts may be this old.
 const COUNT_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// How many there were.
+/// The counts, and when they were taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     sessions: u64,
@@ -37,17 +34,17 @@ pub(crate) struct Counted {
     at: Instant,
 }
 
-/// Of one term, so many sessions are looked at.
+/// At most this many sessions are considered for each term.
 const SESSIONS_PER_TERM_MAX: i64 = 128;
 
-/// The marks of those sessions that nobody else indexes right now; none when the index is of another version.
+/// The marks of those sessions that no other server is indexing; none if the index has another version.
 const TAKE_MARKS: &str = "
 SELECT session FROM workrail.unindexed
 WHERE session = ANY($1) AND EXISTS (SELECT FROM workrail.index_version WHERE version = $2)
 ORDER BY session FOR UPDATE SKIP LOCKED";
 
-/// Summaries, runs and what changed of the terms. Marks go where the summary is of the newest log: a stamp holds the
-/// beginning of the chain behind its first word.
+/// Writes summaries, runs and changed terms. A mark is removed if the summary covers the newest log: after its first
+/// word, a stamp holds the beginning of the chain.
 const INDEX: &str = "
 WITH given AS (
     SELECT r.session, r.stamp, r.cursor, r.summary, r.runs
@@ -83,7 +80,7 @@ FROM given g LEFT JOIN (SELECT session, array_agg(term) AS terms FROM key GROUP 
 ON CONFLICT (tenant, version, session) DO UPDATE SET stamp = excluded.stamp, cursor = excluded.cursor,
     summary = excluded.summary, terms = excluded.terms";
 
-/// For a server whose summaries are of another version than the index: read as a whole, as if there were no index.
+/// For a server whose summaries have another version than the index: it reads everything, as if there were no index.
 const ADD: &str = "
 INSERT INTO workrail.session_summary (tenant, version, session, stamp, cursor, summary)
 SELECT current_setting('workrail.tenant'), $1, r.session, r.stamp, r.cursor, r.summary
@@ -93,7 +90,7 @@ ORDER BY r.session
 ON CONFLICT (tenant, version, session) DO UPDATE SET stamp = excluded.stamp, cursor = excluded.cursor,
     summary = excluded.summary";
 
-/// Older summaries than ours: everything is indexed anew.
+/// The index holds older summaries than ours: everything is indexed again.
 const RAISE: &str = "
 INSERT INTO workrail.index_version (tenant, version) VALUES (current_setting('workrail.tenant'), $1)
 ON CONFLICT (tenant) DO UPDATE SET version = excluded.version WHERE index_version.version < excluded.version
@@ -104,7 +101,7 @@ ON CONFLICT DO NOTHING";
 const CLEAR: &str = "
 DELETE FROM workrail.indexed_run; DELETE FROM workrail.indexed_term; UPDATE workrail.session_summary SET terms = '{}'";
 
-/// The version, and how many there are if that was asked.
+/// The version, and the counts if they were asked for.
 const HEAD: &str = "
 SELECT (SELECT version FROM workrail.index_version),
        CASE WHEN $1 THEN (SELECT count(*) FROM workrail.session) ELSE 0 END,
@@ -120,7 +117,7 @@ const HOLDING: &str = "
 SELECT w.term, t.session FROM unnest($1::int8[]) AS w (term),
 LATERAL (SELECT session FROM workrail.indexed_term WHERE term = w.term LIMIT $2) t";
 
-/// Of terms that each are in many sessions, the sessions that hold most of them.
+/// For terms that each occur in many sessions, the sessions that hold most of them.
 const HOLDING_MOST: &str = "
 SELECT session FROM workrail.indexed_term WHERE term = ANY($1)
 GROUP BY session ORDER BY count(*) DESC, session LIMIT $2";
@@ -128,7 +125,7 @@ GROUP BY session ORDER BY count(*) DESC, session LIMIT $2";
 const RECORDS: &str = "
 SELECT session, stamp, cursor, summary FROM workrail.session_summary WHERE version = $1 AND session = ANY($2)";
 
-/// The session's row takes its segments along. The mark goes first and alone: nobody indexes a session without it.
+/// Deleting the session also deletes its segments. The mark goes first, alone: no server indexes without it.
 pub(crate) const REMOVE_MARK: &str = "DELETE FROM workrail.unindexed WHERE session = $1";
 pub(crate) const REMOVE: &str = "
 WITH terms AS (
@@ -155,11 +152,11 @@ impl SessionIndex for PgStore {
         if newest.is_empty() {
             return;
         }
-        // What could not be written costs time only.
+        // A failed write only costs time.
         let _ = self.within(Purpose::WritingLoosely, |transaction| add(transaction, version, newest));
     }
 
-    fn ask_index(&self, version: u32, question: &IndexQuestion) -> Option<IndexAnswer> {
+    fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
         match self.ask_once(version, question)? {
             Asked::Answer(answer) => Some(answer),
             Asked::Newer => None,
@@ -175,7 +172,7 @@ impl SessionIndex for PgStore {
 }
 
 impl PgStore {
-    fn ask_once(&self, version: u32, question: &IndexQuestion) -> Option<Asked> {
+    fn ask_once(&self, version: u32, question: &IndexQuery) -> Option<Asked> {
         let mut known = self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(Counted::is_fresh);
         let asked = self
             .within(Purpose::Reading, |transaction| ask(transaction, version, question, &mut known))
@@ -246,14 +243,14 @@ fn add(
     transaction.query(INDEX, &[&record[..], &keys[..]].concat()).map(drop)
 }
 
-/// What was never worked on comes last.
+/// Sessions without activity come last.
 fn recency(activity: Option<Activity>) -> i64 {
     activity.map_or(-1, |activity| i64::try_from(activity.get()).unwrap_or(i64::MAX))
 }
 
 enum Asked {
     Answer(IndexAnswer),
-    /// The index is of an older version, or there is none.
+    /// The index has an older version, or does not exist.
     Older,
     Newer,
 }
@@ -261,10 +258,10 @@ enum Asked {
 fn ask(
     transaction: &mut Transaction<'_>,
     version: u32,
-    question: &IndexQuestion,
+    question: &IndexQuery,
     known: &mut Option<Counted>,
 ) -> Result<Asked, Failed> {
-    // First of all: a session that is not marked now is in the index that is read next. Every statement sees what was
+    // Must come first: a session without a mark now is in the index that is read next. Every statement sees what was
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
     let (own, is_counted) = (i64::from(version), question.count == Count::All && known.is_none());
@@ -308,7 +305,7 @@ fn ask(
     }))
 }
 
-/// Sessions that hold any of the terms, as many as are looked at of each.
+/// Sessions that hold any of the terms, up to the limit for each term.
 fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<String>, Failed> {
     let terms: Vec<i64> = terms.iter().map(|term| term.cast_signed()).collect();
     let rows =

@@ -1,5 +1,5 @@
-//! What a check of the whole store needs to know beside the sessions. Folders, leftovers and writes that wait for another
-//! process do not exist in a database: a transaction is whole or was never there.
+//! What a check of the whole store needs besides the sessions. Folders, leftovers and pending writes do not exist in
+//! a database: a transaction happened entirely or not at all.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ impl Inspection for PgStore {
         let sql = "SELECT is_kept FROM workrail.session WHERE id = $1";
         let row =
             self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
-        // A mark that cannot be looked at may be there.
+        // A mark that cannot be read may be set.
         row.map_or(true, |row| row.is_some_and(|row| row.get(0)))
     }
 
@@ -35,7 +35,7 @@ impl Inspection for PgStore {
         sessions
     }
 
-    /// Rows among the sessions whose id is none: a newer build may name its sessions so.
+    /// Session rows with an unknown form of id, which a newer build may use.
     fn foreign_folders(&self) -> Result<Vec<String>, FsError> {
         let sql = "SELECT id FROM workrail.session";
         let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[]));

@@ -1,7 +1,7 @@
-//! The signing keys of a tenant (G33). A rotation reaches every server with its next call.
+//! The signing keys of a tenant (G33). A rotation takes effect on every server with its next call.
 //!
-//! Without a wrapping key, a client that may read the tables as this role can read the keys: the database role is the trust
-//! domain. With one, rows hold them encrypted (G119).
+//! Without a wrapping key, anyone who can read the tables as this role can read the keys: the database role is the
+//! trust domain. With one, rows hold the keys encrypted (G119).
 
 use postgres_types::Type;
 use tokio_postgres::Row;
@@ -20,9 +20,9 @@ use crate::wrapping::Slot;
 const PLACE: &str = "keyring";
 const NOT_GIVEN: &str = "they are encrypted, and no key was given: set `WORKRAIL_STORE_KEY` or `WORKRAIL_STORE_KEY_FILE`, or name \
                          the file in the address with `key_file=/PATH`";
-/// Keys as they are.
+/// Unencrypted keys.
 const PLAIN: i64 = 1;
-/// Keys that are wrapped.
+/// Wrapped keys.
 const WRAPPED: i64 = 2;
 const ASIDE: &str = "workrail.keyring_aside";
 
@@ -37,7 +37,7 @@ const MOVE_ASIDE: &str = "INSERT INTO workrail.keyring_aside (tenant, number, v,
                           SELECT tenant, (SELECT count(*) + 1 FROM workrail.keyring_aside), v, current, previous, \
                           check_digest FROM workrail.keyring RETURNING number";
 
-/// One change of the keys or passkeys at a time, per tenant, also before there are any.
+/// Serialises changes of keys and passkeys per tenant, even before there are any.
 pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/keys/' || current_setting('workrail.tenant'), 0))";
 
 fn failed(op: FsOp, failed: &Failed) -> KeyringError {
@@ -49,13 +49,13 @@ fn failed(op: FsOp, failed: &Failed) -> KeyringError {
     }
 }
 
-/// The beginning of a digest of both keys, which leads back to neither.
+/// A truncated digest of both keys, from which neither can be derived.
 fn check_of(keyring: &Keyring) -> Vec<u8> {
     let previous: &[u8] = keyring.previous.as_ref().map_or(&[], |key| key.bytes());
     Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).as_bytes()[..8].to_vec()
 }
 
-/// What the keys are stored as.
+/// The form in which keys are stored.
 struct StoredKeys {
     version: i64,
     current: Vec<u8>,
@@ -94,7 +94,7 @@ impl PgStore {
         }
     }
 
-    /// The keys as they become a row.
+    /// Converts the keys to a row.
     fn stored(&self, keyring: &Keyring) -> Result<StoredKeys, KeyringError> {
         let stored = |slot: Slot, key: &SigningKey| match &self.wrapping {
             None => Ok(key.bytes().to_vec()),
@@ -123,7 +123,7 @@ impl PgStore {
         stored.map(drop).map_err(|error| failed(FsOp::Write, &error))
     }
 
-    /// Whether the keys in the database are encrypted; `None` before there are any.
+    /// Whether the keys in the database are encrypted; `None` if there are none yet.
     pub fn has_wrapped_keys(&self) -> Result<Option<bool>, KeyringError> {
         let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(SELECT, &[]));
         let row = row.map_err(|error| failed(FsOp::Read, &error))?;
@@ -145,7 +145,7 @@ impl PgStore {
         self.random().map(SigningKey::new)
     }
 
-    /// Changes the keys while nobody else does; acknowledged when it is durable.
+    /// Changes the keys under the lock; returns once the change is durable.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Transaction<'_>, Option<&Row>) -> Result<T, KeyringError>,
@@ -202,7 +202,7 @@ impl KeyringStore for PgStore {
                 if self.parse(row).is_ok() {
                     return Err(KeyringError::Usable { path: PLACE.to_owned() });
                 }
-                // They are not lost: the key that opens them was not given.
+                // They are not lost: the wrapping key was not given.
                 if row.get::<_, i64>(0) == WRAPPED && self.wrapping.is_none() {
                     return Err(invalid(NOT_GIVEN));
                 }

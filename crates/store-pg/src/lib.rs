@@ -1,10 +1,10 @@
 //! Where a team's sessions are stored: the store ports on PostgreSQL 15 or newer.
 //!
-//! The same canonical bytes as in the local store, so that bundles from both are equal. One append is one transaction
-//! that is acknowledged after its COMMIT (G102); rows of other tenants are invisible (G103).
+//! Stores the same canonical bytes as the local store, so that bundles from both are equal. One append is one
+//! transaction that is acknowledged after its COMMIT (G102); rows of other tenants are invisible (G103).
 //!
-//! The client waits for answers with a runtime of its own, so nothing here may be called from async code: the servers
-//! call the engine on blocking threads.
+//! The client waits for answers on its own runtime, so nothing here may be called from async code: the servers call
+//! the engine on blocking threads.
 
 mod access;
 mod activity;

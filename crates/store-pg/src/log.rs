@@ -1,5 +1,5 @@
-//! Reads a session's log and believes nothing: every manifest record is recomputed from the events that it attests, and
-//! the digests chain from the first append to the head (G11).
+//! Reads a session's log and verifies all of it: every manifest record is recomputed from the events that it attests,
+//! and the digests chain from the first append to the head (G11).
 
 use postgres_types::Type;
 use tokio_postgres::Row;
@@ -17,7 +17,7 @@ use workrail_model::text::truncate_with_marker;
 use crate::error::Failed;
 use crate::transaction::Transaction;
 
-/// A place in a log: its cursor, and the digest of everything before it.
+/// A position in a log: its cursor, and the digest of everything before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) cursor: Cursor,
@@ -29,7 +29,7 @@ impl Position {
         Self { cursor: Cursor::start(), chain: Sha256::of(b"") }
     }
 
-    /// The position behind a segment.
+    /// The position after a segment.
     pub(crate) fn after(&self, records: &[ManifestRecord], group: &[u8], events: u64) -> Self {
         Self {
             cursor: self.cursor.after(records, group, events),
@@ -38,7 +38,7 @@ impl Position {
     }
 }
 
-/// A segment as it is in its row.
+/// A segment as stored in its row.
 pub(crate) struct Stored {
     pub(crate) first_event: i64,
     pub(crate) next_event: i64,
@@ -49,13 +49,13 @@ pub(crate) struct Stored {
     chain: Vec<u8>,
 }
 
-/// A validated stretch of a log.
+/// A validated range of a log.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) segments: Vec<RawSegment>,
-    /// Behind the last validated segment.
+    /// After the last validated segment.
     pub(crate) position: Position,
-    /// False when the caller's cursor does not fit the log and the stretch starts at 0.
+    /// False if the caller's cursor does not match the log and the range starts at 0.
     pub(crate) continues: bool,
     pub(crate) health: SessionHealth,
 }
@@ -70,23 +70,15 @@ impl Loaded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stretch {
     ToTheEnd,
-    /// At most so many segments; the end of the log is not judged when there are more.
+    /// At most this many segments; if there are more, the end of the log is not checked.
     Segments(i64),
 }
 
-const READ: &str = "
-SELECT s.next_event, s.next_manifest, s.manifest_bytes, s.anchor_bytes, s.anchor, s.chain,
-       g.first_event, g.next_event, g.next_manifest, g.manifest_bytes, g.manifest, g.events, g.chain
-FROM workrail.session s
-LEFT JOIN LATERAL (
-    SELECT * FROM workrail.segment
-    WHERE segment.tenant = s.tenant AND segment.session = s.id AND segment.next_event >= $2
-    ORDER BY segment.next_event LIMIT $3
-) g ON true
-WHERE s.id = $1
-ORDER BY g.next_event";
+/// The schema has it as a function. Of the segment that ends at the cursor, the events are left out: it only shows whether the
+/// cursor matches.
+const READ: &str = "SELECT * FROM workrail.log_since($1, $2, $3)";
 
-/// Loads from `since` on; `None` when there is no such session.
+/// Loads from `since` on; `None` if there is no such session.
 pub(crate) fn load(
     transaction: &mut Transaction<'_>,
     session: SessionId,
@@ -97,12 +89,12 @@ pub(crate) fn load(
     if let Some(loaded) = load_from(transaction, session, &from, stretch)? {
         return Ok(loaded);
     }
-    // The cursor does not fit this log, so it is read from its beginning.
+    // The cursor does not match this log, so it is read from the beginning.
     let anew = load_from(transaction, session, &Cursor::start(), stretch)?.flatten();
     Ok(anew.map(|loaded| Loaded { continues: false, ..loaded }))
 }
 
-/// The outer `None` means that the log has no such place.
+/// The outer `None` means that the log has no such position.
 #[expect(clippy::option_option, reason = "no such place and no such session are different answers")]
 fn load_from(
     transaction: &mut Transaction<'_>,
@@ -111,7 +103,7 @@ fn load_from(
     stretch: Stretch,
 ) -> Result<Option<Option<Loaded>>, Failed> {
     let at_start = *from == Cursor::start();
-    // One row more: the segment that ends at the cursor shows whether it fits.
+    // One more row: the segment that ends at the cursor shows whether the cursor matches.
     let limit = match stretch {
         Stretch::ToTheEnd => i64::MAX,
         Stretch::Segments(count) => count.saturating_add(1),
@@ -149,7 +141,7 @@ fn load_from(
 }
 
 impl Stored {
-    /// The position behind this segment, when it is the one that the cursor names.
+    /// The position after this segment, if it is the one that the cursor names.
     fn end(self, cursor: &Cursor) -> Option<Position> {
         let found = Cursor {
             next_event_index: index(self.next_event)?,
@@ -178,7 +170,7 @@ fn digest(bytes: &[u8]) -> Option<Sha256> {
     bytes.try_into().ok().map(Sha256::from_bytes)
 }
 
-/// The head of the session; `None` when its row holds numbers that cannot be one.
+/// The head of the session; `None` if its row holds impossible numbers.
 pub(crate) fn head_of(row: &Row) -> Option<Position> {
     let number = |column: usize| u64::try_from(row.get::<_, i64>(column)).ok();
     Some(Position {
@@ -193,7 +185,7 @@ pub(crate) fn head_of(row: &Row) -> Option<Position> {
     })
 }
 
-/// The segment of a row of `READ`; none where the session has no segment.
+/// The segment of a row of `READ`; `None` if the session has no segment.
 pub(crate) fn stored_of(row: &Row) -> Option<Stored> {
     Some(Stored {
         first_event: row.get::<_, Option<i64>>(6)?,
@@ -206,7 +198,7 @@ pub(crate) fn stored_of(row: &Row) -> Option<Stored> {
     })
 }
 
-/// The segment at `position`, and the position behind it.
+/// The segment at `position`, and the position after it.
 fn follow(
     session: SessionId,
     position: &Position,
@@ -253,7 +245,7 @@ fn follow(
     if is_attested { Ok((segment, next)) } else { Err(mismatch()) }
 }
 
-/// The digest that the first manifest record gives for the events.
+/// The digest that the first manifest record states for the events.
 fn attested_digest(position: &Position, manifest: &[u8]) -> Result<Sha256, SessionHealth> {
     let manifest_index = position.cursor.next_manifest_index.get();
     let line = manifest.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -298,7 +290,7 @@ fn unread(
     }
 }
 
-/// Whether the segments lead to the head of the session: none is missing at the end, and none is too many.
+/// Whether the segments lead to the head of the session: none is missing at the end, and none is extra.
 fn ends_at_head(position: &Position, head: Option<&Position>) -> SessionHealth {
     let Some(head) = head else {
         let detail = "the session's row holds numbers that no log has".to_owned();
@@ -317,7 +309,7 @@ fn ends_at_head(position: &Position, head: Option<&Position>) -> SessionHealth {
     corrupt_from(position, reason)
 }
 
-/// The health of a log of which only the part before `end` holds.
+/// The health of a log that is valid only before `end`.
 fn corrupt_from(end: &Position, reason: CorruptionReason) -> SessionHealth {
     match end.cursor.next_event_index {
         EventIndex::ZERO => SessionHealth::CorruptHead { reason },
@@ -325,7 +317,7 @@ fn corrupt_from(end: &Position, reason: CorruptionReason) -> SessionHealth {
     }
 }
 
-/// A parser's words may repeat a whole hostile line; a reason is one sentence or two.
+/// A parse error may repeat a whole hostile line; a reason should stay short.
 fn clip(detail: &str) -> String {
     truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
 }

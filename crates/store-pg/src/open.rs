@@ -1,4 +1,4 @@
-//! Opening a store: who connects, to what kind of server, with which tables. What appends could not rely on is refused.
+//! Opens a store and checks the role, the server and the tables. Anything that appends could not rely on is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,16 +22,16 @@ use crate::wrapping::WrappingKey;
 const SERVER_VERSION_MIN: i32 = 150_000;
 /// Connections that hold a locked session.
 const WRITERS_MAX: usize = 8;
-/// Connections for everything that is over with its one statement.
+/// Connections for work that ends with a single statement.
 const OTHERS_MAX: usize = 8;
 
-/// How long the tables may take to be brought up to date, by this process or by one that it waits for.
+/// How long a migration of the tables may take, whether in this process or in one that it waits for.
 const MIGRATION_MAX: Duration = Duration::from_secs(600);
 
-/// Why a store is not opened. Each says what to do.
+/// Why a store cannot be opened. Each message says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    #[error("the database does not let us in or does not answer: {detail}")]
+    #[error("the database refused the connection or did not answer: {detail}")]
     Unreachable { detail: String },
     #[error(
         "the certificate of the server cannot be checked: {detail}; `sslrootcert=/PATH` in the address names a file with its authority"
@@ -67,7 +67,7 @@ pub enum OpenError {
     Migration { detail: String },
 }
 
-/// What is known of the server since the store was opened.
+/// What was learned about the server when the store was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerFacts {
     pub version: String,
@@ -82,14 +82,14 @@ pub struct PgStore {
     others: Pool,
     pub(crate) entropy: Box<dyn Entropy>,
     facts: ServerFacts,
-    /// Around the signing keys, when one is given.
+    /// Encrypts the signing keys, if given.
     pub(crate) wrapping: Option<WrappingKey>,
-    /// Sessions that this process has locked: its other threads wait here, without a connection.
+    /// Sessions that this process has locked: its other threads wait here, without using a connection.
     pub(crate) held: Mutex<BTreeSet<SessionId>>,
     pub(crate) released: Condvar,
     /// How far this process has validated each log.
     pub(crate) validated: Mutex<BTreeMap<SessionId, Position>>,
-    /// How many sessions and runs there were when they were counted last.
+    /// The last counts of sessions and runs.
     pub(crate) counted: Mutex<Option<Counted>>,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Debug for PgStore {
 }
 
 impl PgStore {
-    /// Connects, checks the server and brings the tables up to date.
+    /// Connects, checks the server and migrates the tables.
     pub fn open(
         address: &Address,
         password: Option<&Password>,
@@ -133,7 +133,7 @@ impl PgStore {
         })
     }
 
-    /// With the key that encrypts the signing keys from the next time on that they are stored.
+    /// Sets the key that encrypts the signing keys the next time they are stored.
     #[must_use]
     pub fn with_wrapping_key(self, wrapping: Option<WrappingKey>) -> Self {
         Self { wrapping, ..self }
@@ -152,8 +152,8 @@ impl PgStore {
         Transaction::begin(&self.others, &self.tenant, purpose)
     }
 
-    /// One short transaction. Never begun by a thread that already holds one of these connections, so that threads
-    /// cannot wait for each other.
+    /// Runs one short transaction. A thread that already holds one of these connections must not call this, so that
+    /// threads cannot deadlock.
     pub(crate) fn within<T>(
         &self,
         purpose: Purpose,
@@ -188,7 +188,7 @@ fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> 
     if row.get::<_, i32>(0) < SERVER_VERSION_MIN {
         return Err(OpenError::OldServer { version });
     }
-    // A role that cannot be looked up is not known to be restricted.
+    // A role that cannot be looked up is assumed to be unrestricted.
     if row.get::<_, Option<bool>>(3).unwrap_or(true) {
         return Err(OpenError::Unrestricted { role });
     }

@@ -1,5 +1,5 @@
-//! The passkey log of a tenant, and apart from it the digest of its last line: a log that was cut off or deleted lacks
-//! that line (G98). Both change in one transaction.
+//! The passkey log of a tenant, and separately the digest of its last line, which reveals a truncated or deleted log
+//! (G98). Both change in one transaction.
 
 use postgres_types::Type;
 use workrail_model::digest::Sha256;
@@ -69,7 +69,7 @@ fn store(transaction: &mut Transaction<'_>, log: &[u8]) -> Result<(), PasskeyLog
 }
 
 impl PgStore {
-    /// Changes the log while nobody else does; acknowledged when it is durable.
+    /// Changes the log under the lock; returns once the change is durable.
     fn change_passkeys(
         &self,
         change: impl FnOnce(&mut Transaction<'_>, StoredPasskeys) -> Result<(), PasskeyLogError>,

@@ -1,4 +1,4 @@
-//! A bounded set of connections. Who needs one waits a bounded moment.
+//! A bounded set of connections. A caller waits a bounded time for a free one.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::connection::{Connection, Endpoint, Limits};
 use crate::error::Failed;
 
-/// How long a call waits for a connection that others use.
+/// How long a call waits for a free connection.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct Pool {
@@ -24,23 +24,23 @@ struct State {
     idle: Vec<Connection>,
     /// Connections in use, or being made.
     used: usize,
-    /// How often somebody had to wait for one.
+    /// How often a caller had to wait.
     waits: u64,
 }
 
-/// How a pool is used now.
+/// The current use of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolUse {
     /// What its connections are for.
     pub name: &'static str,
-    /// Connections that it may have.
+    /// The maximum number of connections.
     pub size: usize,
     pub used: usize,
-    /// How often somebody had to wait for one since it was opened.
+    /// How often a caller had to wait since the pool was opened.
     pub waits: u64,
 }
 
-/// Whether a connection was used before: the server may have closed it meanwhile.
+/// Whether a connection was used before: if so, the server may have closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Fresh,
@@ -63,7 +63,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection for the caller alone; given back with `put` or `discard`.
+    /// A connection for the exclusive use of the caller; returned with `put` or `discard`.
     pub(crate) fn take(&self) -> Result<(Connection, Origin), Failed> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut state = self.state();
@@ -105,12 +105,12 @@ impl Pool {
         self.limits
     }
 
-    /// Takes in a connection that was made elsewhere.
+    /// Adds a connection that was made elsewhere.
     pub(crate) fn adopt(&self, client: Connection) {
         self.state().idle.push(client);
     }
 
-    /// Takes back a connection that has no open transaction.
+    /// Returns a connection without an open transaction.
     pub(crate) fn put(&self, client: Connection) {
         let mut state = self.state();
         state.used = state.used.saturating_sub(1);
@@ -119,7 +119,7 @@ impl Pool {
         self.returned.notify_one();
     }
 
-    /// Makes room for another connection in the place of one that is lost.
+    /// Frees the slot of a lost connection.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
         state.used = state.used.saturating_sub(1);
@@ -134,8 +134,8 @@ impl Drop for Pool {
         if idle.is_empty() {
             return;
         }
-        // Closing a connection waits with a runtime of its own, which panics in async code; the last handle on a store
-        // may be dropped there. A closing that fails closes the connection all the same.
+        // Closing a connection blocks on its own runtime, which panics in async code, and the last handle on a store
+        // may be dropped there. If closing fails, the connection is closed all the same.
         let _ = thread::spawn(move || drop(idle)).join();
     }
 }

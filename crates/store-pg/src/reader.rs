@@ -1,4 +1,4 @@
-//! Reading sessions: committed rows only, without a lock, in one statement and so of one moment (G16).
+//! Reads sessions: only committed rows, without a lock, in one statement and so from one snapshot (G16).
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Loaded {
     }
 }
 
-/// What the head of a session shows without its log: any append changes the chain.
+/// A session's stamp, from its head alone: any append changes the chain.
 fn stamp_of(head: &Position) -> LogStamp {
     let word = |at: usize| {
         let mut bytes = [0; 8];
@@ -104,7 +104,7 @@ impl SessionReader for PgStore {
         ids.iter().map(|id| found.get(id.as_str()).copied()).collect()
     }
 
-    /// Which transactions are running and which have ended: every write of anybody changes it, and more besides.
+    /// The running and finished transactions: every write changes it, and so do other things.
     fn change_mark(&self) -> Option<u64> {
         let sql = "SELECT pg_current_snapshot()::text";
         let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[])).ok()??;

@@ -1,8 +1,8 @@
-//! Repair of a damaged session: its rows are put aside, then the log is written again from the segments that are whole
-//! (G24). All of it is one transaction.
+//! Repairs a damaged session: its rows are moved aside, then the log is rewritten from the intact segments (G24). All
+//! of it is one transaction.
 //!
-//! Manifest records, numbers and chain follow from the events, so damage to them alone gives up nothing. A segment whose
-//! own manifest record attests another digest was changed itself, and is not used; neither is anything behind it.
+//! Manifest records, numbers and chain follow from the events, so damage to them alone loses nothing. A segment that
+//! does not match its own manifest record was itself changed; it is not used, nor is anything after it.
 
 use postgres_types::Type;
 use workrail_model::digest::Sha256;
@@ -22,8 +22,8 @@ use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 use crate::upkeep::{aside_place, remove_rows};
 
-/// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
-/// different digests have about 60 of 64 digits that differ.
+/// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
+/// unrelated digests differ in about 60 of 64 digits.
 const DAMAGED_DIGITS_MAX: usize = 8;
 
 const SEGMENTS: &str = "
@@ -49,7 +49,7 @@ FROM workrail.segment WHERE session = $1";
 const IS_KEPT: &str = "SELECT is_kept FROM workrail.session WHERE id = $1";
 const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = $1";
 
-/// A damaged session and what a repair makes of it.
+/// A damaged session and the result of its repair.
 struct Plan {
     kept: Vec<RawSegment>,
     diagnosis: Diagnosis,
@@ -109,7 +109,7 @@ fn put_aside(transaction: &mut Transaction<'_>, session: SessionId, number: i64)
     Ok(is_kept)
 }
 
-/// What is wrong and what stays; refused when there is nothing wrong or nothing to keep.
+/// What is wrong and what is kept; refused if nothing is wrong or nothing can be kept.
 fn planned(
     transaction: &mut Transaction<'_>,
     session: SessionId,
@@ -118,14 +118,14 @@ fn planned(
     let failed = |failed: Failed| failed.of_session(FsOp::Read, session);
     let loaded = log::load(transaction, session, None, Stretch::ToTheEnd).map_err(failed)?;
     let loaded = loaded.ok_or(StoreError::NotFound { session })?;
-    let not_mendable = |health| Err(UpkeepError::NotMendable { session, health });
-    let is_mendable = match &loaded.health {
+    let not_repairable = |health| Err(UpkeepError::NotRepairable { session, health });
+    let is_repairable = match &loaded.health {
         SessionHealth::Healthy => trusted_until.is_some(),
         SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => true,
         SessionHealth::UnknownVersion { .. } => false,
     };
-    if !is_mendable {
-        return not_mendable(loaded.health);
+    if !is_repairable {
+        return not_repairable(loaded.health);
     }
     let id = session.to_string();
     let rows = transaction.query(SEGMENTS, &[(&id, Type::TEXT)]).map_err(failed)?;
@@ -135,10 +135,10 @@ fn planned(
     let (kept, end, lost) = match rebuilt(session, rows, trusted_until) {
         Ok(rebuilt) => rebuilt,
         // Cutting it off would give up what the newer build recorded.
-        Err((record, version)) => return not_mendable(SessionHealth::UnknownVersion { record, version }),
+        Err((record, version)) => return not_repairable(SessionHealth::UnknownVersion { record, version }),
     };
     if kept.is_empty() {
-        return not_mendable(loaded.health);
+        return not_repairable(loaded.health);
     }
     let validated = loaded.position.cursor.next_event_index.get().min(end.get());
     let diagnosis = Diagnosis {
@@ -154,7 +154,7 @@ fn planned(
 
 type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<Stored>);
 
-/// Follows the segments from the first event on, up to `until` if that is given. The error is a record of a newer build.
+/// Follows the segments from the first event up to `until`, if given. The error is a record of a newer build.
 fn rebuilt(
     session: SessionId,
     rows: Vec<Stored>,
@@ -190,10 +190,10 @@ fn rebuilt(
     Ok((kept, position.cursor.next_event_index, lost))
 }
 
-/// The events of a row, when nothing says that they were changed.
+/// The events of a row, if nothing shows that they were changed.
 fn whole(session: SessionId, row: &Stored) -> Result<RawSegment, Unusable> {
     let digest = Sha256::of(&row.events);
-    // Before the events are read: a changed byte may look like the kind or version of a newer build.
+    // Checked before the events are read: a changed byte may look like a newer build's kind or version.
     if attested(session, &row.manifest)
         .is_some_and(|said| differing_digits(said, digest) > DAMAGED_DIGITS_MAX)
     {
@@ -219,7 +219,7 @@ fn newer(error: &PlanError) -> Unusable {
     }
 }
 
-/// The digest that an intact manifest record of this session gives for the events.
+/// The digest that an intact manifest record of this session states for the events.
 fn attested(session: SessionId, manifest: &[u8]) -> Option<Sha256> {
     let line = manifest.split(|byte| *byte == b'\n').next()?;
     match ManifestRecord::parse(line).ok()? {

@@ -1,27 +1,28 @@
-//! The tables, brought up to date step by step. A schema of a newer WorkRail is refused.
+//! The tables, migrated step by step. A schema from a newer WorkRail is refused.
 
 use crate::connection::Connection;
 use crate::error::Failed;
 
-/// Every step that made the schema what it is; a step that was released never changes.
+/// The migration steps, in order; a released step never changes.
 const STEPS: &[&str] = &[
     include_str!("schema/0001.sql"),
     include_str!("schema/0002.sql"),
     include_str!("schema/0003.sql"),
     include_str!("schema/0004.sql"),
+    include_str!("schema/0005.sql"),
 ];
 
 /// The version that this build writes.
 pub(crate) const VERSION: i32 = STEPS.len() as i32;
 
-/// One migration at a time; the others wait and find nothing left to do.
+/// Allows one migration at a time; the others wait and find nothing left to do.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/schema', 0))";
 
-/// Asked of the catalogue itself: `to_regclass` may answer from a cache that is older than the lock.
+/// Queries the catalogue itself: `to_regclass` may answer from a cache that is older than the lock.
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n \
                       ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relname = 'schema_version')";
 
-/// The schema's version; 0 where there is none.
+/// The schema's version; 0 if there is none.
 pub(crate) fn version(client: &mut Connection) -> Result<i32, Failed> {
     let exists = client.query(EXISTS, &[])?;
     if !exists.first().is_some_and(|row| row.get(0)) {
@@ -31,8 +32,7 @@ pub(crate) fn version(client: &mut Connection) -> Result<i32, Failed> {
     Ok(newest.first().map_or(0, |row| row.get(0)))
 }
 
-/// Applies the steps that are missing, all of them or none; returns the version found under the lock. A newer schema is
-/// left alone.
+/// Applies all missing steps or none; returns the version found under the lock. A newer schema is left alone.
 pub(crate) fn migrate(client: &mut Connection) -> Result<i32, Failed> {
     client.batch(&format!("BEGIN; {LOCK}"))?;
     let migrated = apply_missing(client);

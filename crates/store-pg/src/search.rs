@@ -1,4 +1,4 @@
-//! Looks for bytes in every row of a tenant: after a text was purged, nothing may hold it any more (G85).
+//! Searches every row of a tenant for bytes: once a text was purged, no row may hold it (G85).
 
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::{FsError, FsOp};
@@ -7,22 +7,22 @@ use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
-/// Rows that are in memory at once.
+/// How many rows are in memory at once.
 const ROWS_AT_ONCE: usize = 64;
 
-/// A row that holds what was looked for.
+/// A row that matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundRow {
-    /// The table and what identifies the row, for people.
+    /// The table and the row's identity, for users.
     pub place: String,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
 }
 
-/// A table whose rows hold texts of people or agents.
+/// A table whose rows hold texts of users or agents.
 struct Searched {
     table: &'static str,
-    /// SQL for what identifies a row.
+    /// SQL that identifies a row.
     name: &'static str,
     of_session: bool,
     columns: &'static [&'static str],
@@ -50,7 +50,7 @@ const fn of_store(table: &'static str, name: &'static str, columns: &'static [&'
 }
 
 impl PgStore {
-    /// Every row of the tenant of which `holds` is true; with a session, only its rows.
+    /// Every row of the tenant for which `holds` is true; with a session, only its rows.
     pub fn rows_with(
         &self,
         session: Option<SessionId>,
@@ -75,7 +75,7 @@ fn rows_of(
 ) -> Result<Vec<FoundRow>, Failed> {
     let Searched { table, name, of_session, columns } = searched;
     let of = if *of_session { "session" } else { "NULL::text" };
-    // An id has no character that means anything to SQL.
+    // An id has no characters that are special in SQL.
     let filter = session.map_or_else(String::new, |session| format!(" WHERE session = '{session}'"));
     transaction.batch(&format!(
         "DECLARE searched NO SCROLL CURSOR FOR SELECT {of}, ({name})::text, {} FROM workrail.{table}{filter}",

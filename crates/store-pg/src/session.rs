@@ -1,8 +1,8 @@
 //! A locked session: a transaction that holds the session's lock, over a log found healthy (G15).
 //!
-//! The lock ends with the transaction, so a writer that dies, or whose connection is cut, leaves none behind. An append
-//! ends the transaction; what is appended later under the same witness locks again, and is refused if another process
-//! wrote in between: the head moves only from where the writer has seen it.
+//! The lock ends with the transaction, so a writer that dies, or loses its connection, leaves none behind. An append
+//! ends the transaction; a later append under the same witness locks again, and is refused if another process wrote
+//! in between: the head moves only from where the writer last saw it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::log::{self, Loaded, Position, Stretch};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
-/// Logs whose validated end is remembered. One that is forgotten is validated again from its beginning.
+/// How many logs' validated ends are remembered. A forgotten log is validated again from its beginning.
 const VALIDATED_MAX: usize = 4096;
 
 impl PgStore {
@@ -32,7 +32,7 @@ impl PgStore {
         self.validated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The right of this thread among those of the process to lock the session.
+    /// This thread's turn to lock the session, among the threads of the process.
     fn take_turn(&self, session: SessionId) -> Result<Turn<'_>, StoreError> {
         let deadline = Instant::now() + Duration::from_millis(LOCK_WAIT_MS_MAX);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,27 +47,27 @@ impl PgStore {
         Ok(Turn { store: self, session })
     }
 
-    /// A transaction that holds the lock of the session in the database, and shares that of the store.
+    /// A transaction that holds the session's lock in the database, and the store's lock, shared.
     pub(crate) fn lock_in_database(&self, session: SessionId) -> Result<Transaction<'_>, StoreError> {
         let failed = |failed: crate::error::Failed| failed.of_session(FsOp::Lock, session);
-        // Two sessions with one key would only wait for each other. The store's lock keeps a sweep away.
+        // Two sessions with the same key would only wait for each other. The store's lock keeps sweeps out.
         let key = lock_key(b"workrail/session-lock", &[self.tenant.as_str(), "/", &session.to_string()]);
         let store = self.store_lock_key();
         let both = format!("SELECT pg_advisory_xact_lock({key}), pg_advisory_xact_lock_shared({store})");
         Transaction::begin_with(&self.writers, &self.tenant, Purpose::Writing, &both).map_err(failed)
     }
 
-    /// Of the lock that writers share, and that a sweep has alone.
+    /// The key of the lock that writers share, and that a sweep takes exclusively.
     pub(crate) fn store_lock_key(&self) -> i64 {
         lock_key(b"workrail/store-lock", &[self.tenant.as_str()])
     }
 
-    /// Drops what this process remembers of a session that was removed or rewritten.
+    /// Drops what this process remembers about a removed or rewritten session.
     pub(crate) fn forget(&self, session: SessionId) {
         self.validated().remove(&session);
     }
 
-    /// Locks a session and validates what this process has not seen of it; `None` where there is none.
+    /// Locks a session and validates the part that this process has not seen; `None` if there is none.
     fn admit(&self, session: SessionId) -> Result<(Locked<'_>, bool), StoreError> {
         let turn = self.take_turn(session)?;
         let mut transaction = self.lock_in_database(session)?;
@@ -122,11 +122,11 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The witness: made only here, ends with the lock.
+/// The witness: created only here, ends with the lock.
 pub struct Locked<'a> {
     store: &'a PgStore,
     session: SessionId,
-    /// Absent after an append, until the next one. Before `turn`, so that it ends first.
+    /// `None` after an append, until the next one. Declared before `turn`, so that it is dropped first.
     transaction: RefCell<Option<Transaction<'a>>>,
     #[expect(dead_code, reason = "held for its drop, which lets the next thread in")]
     turn: Turn<'a>,
@@ -157,11 +157,11 @@ impl<'a> Locked<'a> {
         let mut transaction = self.locked_transaction()?;
         match append::prepare(&mut transaction, &self.head, plan) {
             Ok(Some(write)) => return write.commit(transaction).map(Some),
-            // A statement failed, and with it the transaction.
+            // A statement failed, and the transaction with it.
             Err(error @ (StoreError::Io(_) | StoreError::Locked { .. } | StoreError::Busy)) => {
                 return Err(error);
             }
-            // Refused or repeated, nothing was written: the lock stays.
+            // Refused or repeated: nothing was written, so the lock is kept.
             Err(error) => {
                 *self.transaction.borrow_mut() = Some(transaction);
                 return Err(error);

@@ -1,8 +1,8 @@
-//! The sweep: removes content that nothing refers to, and rows beside sessions that are gone (G25).
+//! The sweep: removes unreferenced content, and rows that belong to removed sessions (G25).
 //!
-//! What is reachable is marked once, without any lock. Then, in a bounded number of batches, writers are locked out, the
-//! sessions that changed meanwhile are read from where they were left, and what is still unmarked goes. Writers hold the
-//! same lock, shared, while they hold a session, so nothing that they are about to refer to is taken.
+//! Everything reachable is marked once, without a lock. Then, in a bounded number of batches, writers are locked out,
+//! what sessions gained meanwhile is read, and what is still unmarked is removed. Writers share the same lock while
+//! they hold a session, so nothing that they are about to refer to is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,15 +23,15 @@ use crate::reader::HEADS;
 use crate::transaction::{Purpose, Transaction};
 
 const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
-/// Pieces that go while writers wait.
+/// Pieces removed while writers wait.
 const BATCH_PIECES_MIN: usize = 1024;
-/// Before each batch the end of every session is looked at, so a large sweep has larger batches.
+/// Every batch checks the end of every session, so a large sweep has larger batches.
 const BATCHES_MAX: usize = 64;
-/// Segments that are in memory at once.
+/// How many segments are in memory at once.
 const SEGMENTS_AT_ONCE: i64 = 64;
 
-/// What belongs to a session and has none. `event_key` among them: a key without its session keeps nothing out.
-const BESIDE_SESSIONS: [&str; 4] = ["event_key", "wish", "projection", "session_summary"];
+/// Tables whose rows are removed with their session. `event_key` too: a key without its session prevents nothing.
+const SESSION_TABLES: [&str; 4] = ["event_key", "wish", "projection", "session_summary"];
 
 const DELETE: &str = "DELETE FROM workrail.content c USING unnest($2::bytea[]) AS gone (sha256) \
                       WHERE c.kind = $1 AND c.sha256 = gone.sha256 RETURNING octet_length(c.bytes)";
@@ -42,7 +42,7 @@ type Piece = (AttachmentKind, Sha256);
 #[derive(Default)]
 struct Marks {
     reachable: BTreeSet<Piece>,
-    /// Digests in logs that were put aside by repairs, of whatever kind they are.
+    /// Digests of any kind in logs that repairs moved aside.
     in_asides: BTreeSet<Sha256>,
     ends: BTreeMap<SessionId, Position>,
 }
@@ -82,7 +82,7 @@ impl Marks {
         self.reachable.contains(&(kind, digest)) || self.in_asides.contains(&digest)
     }
 
-    /// Marks what was appended since the last look. Marks are only ever added.
+    /// Marks what was appended since the last pass. Marks are only ever added.
     fn look(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -93,7 +93,7 @@ impl Marks {
             let name: &str = row.get(6);
             let doubt = |why: String| SafeModeReason { what: name.to_owned(), why };
             let Ok(session) = SessionId::parse(name) else {
-                // A newer build may name its sessions so.
+                // A newer build may name its sessions like this.
                 doubts.push(doubt("its id is not one of a session".to_owned()));
                 continue;
             };
@@ -109,7 +109,7 @@ impl Marks {
         if doubts.is_empty() { Ok(()) } else { Err(Ended::InDoubt(doubts)) }
     }
 
-    /// Marks what a session refers to; returns why that is not known.
+    /// Marks what a session refers to, or returns why that is unknown.
     fn read(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -139,7 +139,7 @@ impl Marks {
         }
     }
 
-    /// A log that was put aside is damaged, so it is not read as one: every digest that is in it counts.
+    /// A log that was moved aside is damaged, so it is not parsed as one: every digest in it counts.
     fn look_at_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Failed> {
         for row in transaction.query("SELECT manifest, events FROM workrail.segment_aside", &[])? {
             self.in_asides.extend(digests(row.get(0)));
@@ -150,7 +150,7 @@ impl Marks {
 }
 
 impl PgStore {
-    /// A transaction during which nobody else writes sessions or content.
+    /// A transaction during which no other process writes sessions or content.
     pub(crate) fn without_writers(&self) -> Result<Transaction<'_>, UpkeepError> {
         let failed = |failed: Failed| of_store(&failed);
         let mut transaction =
@@ -172,7 +172,7 @@ impl PgStore {
                 .query(sql, &[(&kind_name(kind), Type::TEXT)])
                 .map_err(|failed| of_store(&failed))?;
             for row in rows {
-                // A name that is no digest is not ours to judge.
+                // Not a digest, so not ours to judge.
                 let Ok(digest) = row.get::<_, &[u8]>(0).try_into().map(Sha256::from_bytes) else { continue };
                 if !marks.reach((kind, digest)) {
                     unmarked.push(((kind, digest), u64::from(row.get::<_, i32>(1).unsigned_abs())));
@@ -190,7 +190,7 @@ impl PgStore {
         }
         let leftovers = self.within(Purpose::Reading, |transaction| {
             let mut leftovers = Tally::default();
-            for table in BESIDE_SESSIONS {
+            for table in SESSION_TABLES {
                 let sql =
                     format!("SELECT pg_column_size(t.*) FROM workrail.{table} t WHERE {}", without_session());
                 count(&mut leftovers, &transaction.query(&sql, &[])?);
@@ -224,7 +224,7 @@ impl PgStore {
     fn sweep_leftovers(&self) -> Result<Tally, UpkeepError> {
         let mut transaction = self.without_writers()?;
         let mut leftovers = Tally::default();
-        for table in BESIDE_SESSIONS {
+        for table in SESSION_TABLES {
             let sql = format!(
                 "DELETE FROM workrail.{table} t WHERE {} RETURNING pg_column_size(t.*)",
                 without_session()
@@ -240,12 +240,12 @@ fn without_session() -> &'static str {
     "NOT EXISTS (SELECT FROM workrail.session s WHERE s.tenant = t.tenant AND s.id = t.session)"
 }
 
-/// Rows of one number of bytes each.
+/// Adds up rows that each hold a size in bytes.
 fn count(tally: &mut Tally, rows: &[tokio_postgres::Row]) {
     rows.iter().for_each(|row| tally.add(u64::from(row.get::<_, i32>(0).unsigned_abs())));
 }
 
-/// Every `sha256:` with 64 digits behind it.
+/// Every `sha256:` followed by 64 digits.
 fn digests(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
     const PREFIX: &[u8] = b"sha256:";
     const HEX: usize = 64;

@@ -1,5 +1,5 @@
-//! One transaction under one tenant. Everything that it sets ends with it, so that a pooler may hand its connection to
-//! another client afterwards. Dropped before its commit, it is rolled back.
+//! One transaction of one tenant. All its settings end with it, so that a pooler may then give its connection to
+//! another client. If dropped before its commit, it is rolled back.
 
 use tokio_postgres::Row;
 use workrail_model::limits::LOCK_WAIT_MS_MAX;
@@ -15,13 +15,13 @@ pub(crate) enum Purpose {
     Reading,
     /// Acknowledged when its commit is on the server's disk.
     Writing,
-    /// What may be lost with the server's last moments, such as a cache.
+    /// May be lost if the server crashes, such as a cache.
     WritingLoosely,
 }
 
 pub(crate) struct Transaction<'a> {
     pool: &'a Pool,
-    /// Absent once it is given back or lost.
+    /// `None` once it was returned or lost.
     client: Option<Connection>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Transaction<'a> {
         Self::begin_with(pool, tenant, purpose, "")
     }
 
-    /// The same with a first statement that goes along, which saves an exchange with the server.
+    /// Like `begin`, with a first statement in the same message, which saves a round trip.
     pub(crate) fn begin_with(
         pool: &'a Pool,
         tenant: &TenantName,
@@ -43,15 +43,15 @@ impl<'a> Transaction<'a> {
             match client.batch(&prelude) {
                 Ok(()) => return Ok(Self { pool, client: Some(client) }),
                 Err(Failed::Locked) => {
-                    // Rolled back and given back: the connection is as good as before.
+                    // Rolled back and returned: the connection is still usable.
                     drop(Self { pool, client: Some(client) });
                     return Err(Failed::Locked);
                 }
                 Err(error) => {
                     drop(client);
                     pool.discard();
-                    // Nothing was begun, so another connection may be tried: there are only so many idle ones. A server
-                    // that does not answer on one connection does not on another.
+                    // Nothing was begun, so another connection may be tried, at most once per idle one. A server that
+                    // does not answer on one connection will not answer on another.
                     let may_answer = error.is_lost() && !matches!(error, Failed::NoAnswer);
                     if origin == Origin::Fresh || !may_answer {
                         return Err(error);
@@ -66,7 +66,7 @@ impl<'a> Transaction<'a> {
         self.answered(answer)
     }
 
-    /// The only row, or none.
+    /// The only row, or `None`.
     pub(crate) fn query_opt(
         &mut self,
         sql: &str,
@@ -84,7 +84,7 @@ impl<'a> Transaction<'a> {
         self.client.as_mut().ok_or_else(lost_before)
     }
 
-    /// Gives a connection up that does not answer: the server rolls back when it notices.
+    /// Drops a connection that does not answer: the server rolls back when it notices.
     fn answered<T>(&mut self, answer: Result<T, Failed>) -> Result<T, Failed> {
         if answer.as_ref().is_err_and(Failed::is_lost) && self.client.take().is_some() {
             self.pool.discard();
@@ -120,7 +120,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// Nothing was recorded: COMMIT was not sent.
+/// COMMIT was not sent, so nothing was recorded.
 fn lost_before() -> Failed {
     Failed::Local("the connection to the database was lost".to_owned())
 }
@@ -132,7 +132,7 @@ fn prelude(tenant: &TenantName, purpose: Purpose, limits: Limits) -> String {
         Purpose::Writing => ("BEGIN", "on"),
         Purpose::WritingLoosely => ("BEGIN", "off"),
     };
-    // A tenant's name has no character that means anything to SQL.
+    // A tenant's name has no characters that are special in SQL.
     format!(
         "{begin}; SELECT set_config('workrail.tenant', '{}', true), set_config('synchronous_commit', '{synchronous}', true), \
          set_config('lock_timeout', '{LOCK_WAIT_MS_MAX}', true), \

@@ -1,7 +1,7 @@
-//! What people ask of the store: keeping, removing, sweeping, repairing (G24, G25).
+//! Upkeep on request: keeping, removing, sweeping, repairing (G24, G25).
 //!
-//! Each change is one transaction under the locks that writers take, so a session is whole or gone, and nothing that a
-//! writer is about to refer to is swept.
+//! Each change is one transaction under the locks that writers take, so a session is either whole or gone, and
+//! nothing that a writer is about to refer to is swept.
 
 use std::collections::BTreeSet;
 
@@ -25,12 +25,12 @@ use crate::transaction::{Purpose, Transaction};
 
 const KEEP: &str = "UPDATE workrail.session SET is_kept = $2 WHERE id = $1 RETURNING 1";
 
-/// Rows that a removal takes away, and their bytes.
+/// How many rows a removal deletes, and their bytes.
 const WEIGH: &str = "SELECT count(g.next_event) + 1, coalesce(sum(octet_length(g.events) + octet_length(g.manifest)), 0)::int8 \
                      FROM workrail.session s LEFT JOIN workrail.segment g ON g.tenant = s.tenant AND g.session = s.id \
                      WHERE s.id = $1 GROUP BY s.id";
 
-/// The session's row takes its segments along.
+/// Deleting the session's row also deletes its segments.
 const REMOVE: &str = "
 WITH keys AS (DELETE FROM workrail.event_key WHERE session = $1),
      wishes AS (DELETE FROM workrail.wish WHERE session = $1),
@@ -121,7 +121,7 @@ impl Upkeep for PgStore {
         self.without_writers().map(drop)
     }
 
-    /// One table of a database does not get lost alone: without it every query fails.
+    /// A database does not lose a single table: without it every query would fail.
     fn has_lost_sessions(&self) -> bool {
         false
     }
@@ -167,7 +167,7 @@ impl Upkeep for PgStore {
     }
 }
 
-/// Where the rows of a session that is repaired are put aside.
+/// Where a repair moves the rows of a session.
 pub(crate) fn aside_place(session: SessionId, number: i64) -> String {
     format!("workrail.segment_aside, number {number} of {}", place(session))
 }

@@ -13,7 +13,7 @@ use crate::address::TenantName;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
-/// The key around the keys. Never printed.
+/// The key that encrypts the signing keys. Never printed.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct WrappingKey([u8; KEY_BYTES]);
 
@@ -23,7 +23,7 @@ impl fmt::Debug for WrappingKey {
     }
 }
 
-/// Which of the two keys it is: one cannot be put in the place of the other.
+/// Which of the two keys it is, so that one cannot be swapped for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     Current,
@@ -47,7 +47,7 @@ impl WrappingKey {
         Some([nonce.as_slice(), &sealed].concat())
     }
 
-    /// `None` when it was wrapped with another key, for another tenant or place, or was altered.
+    /// `None` if it was wrapped with another key, for another tenant or slot, or was altered.
     pub(crate) fn unwrap(&self, tenant: &TenantName, slot: Slot, wrapped: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = wrapped.split_first_chunk::<NONCE_BYTES>()?;
         let payload = Payload { msg: sealed, aad: &about(tenant, slot) };
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrapped_key_opens_only_with_its_key_tenant_and_place() {
+    fn a_wrapped_key_opens_only_with_its_key_tenant_and_slot() {
         let tenant = |name: &str| TenantName::parse(name).expect("a name");
         let (one, other) = (WrappingKey::new([1; 32]), WrappingKey::new([2; 32]));
         let wrapped = one.wrap(&tenant("a"), Slot::Current, [7; 24], &[9; 32]).expect("it is encrypted");

@@ -1,4 +1,4 @@
-//! PostgreSQL is killed under load: what was acknowledged stays, nothing is recorded twice, and no log has a gap (G102).
+//! Kills PostgreSQL under load: what was acknowledged stays, nothing is recorded twice, and no log has a gap (G102).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -25,14 +25,14 @@ fn kills() -> usize {
     if std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full") { 20 } else { 3 }
 }
 
-/// What one writer was told.
+/// The results that one writer received.
 struct Told {
     session: SessionId,
     acknowledged: Vec<DedupeKey>,
     uncertain: usize,
 }
 
-/// Appends one plan, again and again until it is acknowledged.
+/// Appends one plan, repeating it until it is acknowledged.
 fn append(store: &PgStore, parts: &PlanParts, uncertain: &mut usize) {
     loop {
         let locked = store.lock(parts.events[0].session_id);
@@ -43,7 +43,7 @@ fn append(store: &PgStore, parts: &PlanParts, uncertain: &mut usize) {
         match answer {
             Ok(Appended::Committed { .. } | Appended::AlreadyRecorded) => return,
             Err(StoreError::Uncertain(_)) => *uncertain += 1,
-            // The server is down, or a lock of the time before is not gone yet.
+            // The server is down, or a lock from before the kill is not released yet.
             Err(StoreError::Io(_) | StoreError::Locked { .. } | StoreError::Busy) => thread::yield_now(),
             Err(error) => panic!("{error:?}"),
         }

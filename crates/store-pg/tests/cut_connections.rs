@@ -1,5 +1,5 @@
-//! The connection is cut around a COMMIT: the writer is told that nobody knows, and the same plan finds the record or
-//! writes it, once (G102).
+//! Cuts the connection around a COMMIT: the writer is told that the outcome is unknown, and repeating the plan finds
+//! the record or writes it, once (G102).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -21,8 +21,8 @@ fn through(proxy: &Proxy, place: &Place) -> PgStore {
     open(&Address::parse(&address).unwrap())
 }
 
-/// Appends the second plan over a connection that is cut; returns what the writer was told, and what it is told when it
-/// sends the same plan again.
+/// Appends the second plan over a connection that is cut; returns the writer's error, and the result of sending the
+/// same plan again.
 fn appended_over(cut: Cut) -> Option<(StoreError, Appended)> {
     let place = Place::new()?;
     let proxy = Proxy::start(place.cluster.socket_folder());
@@ -38,7 +38,7 @@ fn appended_over(cut: Cut) -> Option<(StoreError, Appended)> {
     drop(held);
 
     let again = loop {
-        // The server may not have noticed yet that the connection is gone, and with it the lock.
+        // The server may not have noticed yet that the connection, and with it the lock, is gone.
         match store.lock(session) {
             Ok(mut locked) => break locked.append(made[1].plan()).unwrap(),
             Err(StoreError::Locked { .. }) => {}
@@ -54,14 +54,14 @@ fn appended_over(cut: Cut) -> Option<(StoreError, Appended)> {
 }
 
 #[test]
-fn cut_before_the_commit_reaches_the_server_the_outcome_is_unknown_and_nothing_was_recorded() {
+fn cut_before_the_commit_arrives_the_outcome_is_unknown_and_nothing_was_recorded() {
     let Some((told, again)) = appended_over(Cut::BeforeCommit) else { return };
     assert!(matches!(told, StoreError::Uncertain(_)), "{told:?}");
     assert!(matches!(again, Appended::Committed { .. }), "{again:?}");
 }
 
 #[test]
-fn cut_while_the_server_commits_the_same_plan_is_recorded_once() {
+fn cut_during_the_commit_the_same_plan_is_recorded_once() {
     let Some((told, _)) = appended_over(Cut::DuringCommit) else { return };
     assert!(matches!(told, StoreError::Uncertain(_)), "{told:?}");
 }
@@ -74,13 +74,13 @@ fn cut_after_the_commit_the_outcome_is_unknown_and_the_plan_was_recorded() {
 }
 
 #[test]
-fn cut_before_the_writing_statement_is_certain_to_have_recorded_nothing() {
+fn cut_before_the_writing_statement_nothing_was_recorded_for_certain() {
     let Some((told, again)) = appended_over(Cut::BeforeStatement) else { return };
     assert!(matches!(told, StoreError::Io(_)), "{told:?}");
     assert!(matches!(again, Appended::Committed { .. }), "{again:?}");
 }
 
-/// As after a restart of the server, or a firewall that forgets connections.
+/// As after a restart of the server, or a firewall that drops idle connections.
 #[test]
 fn connections_that_died_while_idle_are_replaced_without_an_error() {
     let Some(place) = Place::new() else { return };

@@ -1,4 +1,4 @@
-//! PostgreSQL or a writer stands still for longer than every limit: nobody waits for ever, nothing acknowledged is lost,
+//! PostgreSQL or a writer freezes for longer than every limit: no caller waits forever, nothing acknowledged is lost,
 //! nothing is recorded twice (G118).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
@@ -27,7 +27,7 @@ fn events_of(made: Vec<PlanParts>) -> Vec<workrail_model::event::Event> {
     made.into_iter().flat_map(|parts| parts.events).collect()
 }
 
-/// Appends until it is acknowledged, as an agent that sends the same call again.
+/// Appends until it is acknowledged, like an agent that repeats the call.
 fn append_at_last(store: &PgStore, parts: &PlanParts) -> Appended {
     loop {
         let session = parts.events[0].session_id;
@@ -41,7 +41,7 @@ fn append_at_last(store: &PgStore, parts: &PlanParts) -> Appended {
 
 /// Frozen before the append, while a session is locked, and while a client connects.
 #[test]
-fn a_frozen_server_is_given_up_and_used_again_when_it_goes_on() {
+fn a_frozen_server_is_given_up_and_used_again_once_it_continues() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let database = cluster.database();
     let store = impatient(&cluster, &database);
@@ -65,7 +65,7 @@ fn a_frozen_server_is_given_up_and_used_again_when_it_goes_on() {
     append_at_last(&store, &made[1]);
     append_at_last(&store, &made[2]);
 
-    // Frozen between lock and COMMIT of a writer: whatever it was told, sending it again records it once.
+    // Frozen between a writer's lock and COMMIT: whatever it was told, repeating the plan records it once.
     let told = std::thread::scope(|scope| {
         let writer = scope.spawn(|| store.lock(session).and_then(|mut locked| locked.append(made[3].plan())));
         cluster.freeze();
@@ -81,8 +81,8 @@ fn a_frozen_server_is_given_up_and_used_again_when_it_goes_on() {
     assert_eq!(slice.events, events_of(made));
 }
 
-/// A writer that stops with a session locked, as a server that is suspended does, loses the lock. When it goes on, it
-/// records nothing over what others wrote.
+/// A writer that stops while it holds a session's lock, as a suspended server does, loses the lock. When it
+/// continues, it overwrites nothing that others wrote.
 #[test]
 fn a_frozen_writer_loses_its_lock_and_overwrites_nothing() {
     let Some(place) = Place::new() else { return };

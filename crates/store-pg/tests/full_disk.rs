@@ -1,4 +1,4 @@
-//! The disk of the database is full: what cannot be recorded is refused, and what was acknowledged stays (G102).
+//! The database's disk is full: what cannot be recorded is refused, and what was acknowledged stays (G102).
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -13,7 +13,7 @@ use support::open;
 const STEPS: usize = 200;
 
 #[test]
-fn a_full_disk_refuses_and_forgets_nothing_and_with_space_the_same_plan_is_recorded() {
+fn a_full_disk_refuses_without_loss_and_with_space_the_same_plan_is_recorded() {
     let settings = ["max_wal_size=32MB", "min_wal_size=32MB", "autovacuum=off"];
     let Some(cluster) = Cluster::start_on_disk_of("160m", &settings) else { return };
     let database = cluster.database();
@@ -24,7 +24,7 @@ fn a_full_disk_refuses_and_forgets_nothing_and_with_space_the_same_plan_is_recor
     store.create(session).unwrap().append(made[0].plan()).unwrap();
     cluster.fill_disk(&database);
 
-    // Pages that are half empty take some more.
+    // Half-empty pages still take some rows.
     let refused = made[1..].iter().position(|parts| {
         match store.lock(session).and_then(|mut locked| locked.append(parts.plan())) {
             Ok(Appended::Committed { .. }) => false,
@@ -40,7 +40,7 @@ fn a_full_disk_refuses_and_forgets_nothing_and_with_space_the_same_plan_is_recor
     assert_eq!(slice.events, acknowledged);
 
     cluster.free_disk();
-    // The plan that was refused, and all that follow it.
+    // The refused plan, and all plans after it.
     for parts in &made[refused..] {
         let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();
         assert!(matches!(appended, Appended::Committed { .. }), "{appended:?}");

@@ -1,4 +1,4 @@
-//! The index that is asked: what holds a term, what is newest, and what is not indexed (G127).
+//! Queries of the index: which sessions hold a term, which are newest, and which are not indexed (G127).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -8,7 +8,7 @@ mod support;
 use workrail_model::event::Activity;
 use workrail_model::id::SessionId;
 use workrail_ports::cache::{
-    Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuestion, IndexRecord, IndexedRun, SessionIndex,
+    Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuery, IndexRecord, IndexedRun, SessionIndex,
 };
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore};
 use workrail_ports::upkeep::Upkeep;
@@ -43,8 +43,8 @@ fn record(store: &PgStore, session: SessionId, terms: &[u64], activity: u64) -> 
 
 fn ask(store: &PgStore, terms: &[u64], newest: usize) -> IndexAnswer {
     let newest = if newest == 0 { Vec::new() } else { vec![(2, newest)] };
-    let question = IndexQuestion { sessions: Vec::new(), terms: terms.to_vec(), newest, count: Count::All };
-    store.ask_index(VERSION, &question).unwrap()
+    let question = IndexQuery { sessions: Vec::new(), terms: terms.to_vec(), newest, count: Count::All };
+    store.query_index(VERSION, &question).unwrap()
 }
 
 fn found(answer: &IndexAnswer) -> Vec<SessionId> {
@@ -59,7 +59,7 @@ fn sorted(mut sessions: Vec<SessionId>) -> Vec<SessionId> {
 }
 
 #[test]
-fn records_are_found_by_their_terms_and_by_their_order() {
+fn records_are_found_by_terms_and_by_order() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     assert_eq!(ask(&store, &[1], 9), IndexAnswer::default());
@@ -77,11 +77,11 @@ fn records_are_found_by_their_terms_and_by_their_order() {
     assert_eq!(answer.unindexed, []);
     assert_eq!(found(&ask(&store, &[u64::MAX, 99], 0)), [sessions[2]]);
     assert_eq!(found(&ask(&store, &[], 2)), sorted(sessions[1..].to_vec()), "the newest of the stage");
-    let by_id = IndexQuestion { sessions: vec![sessions[0]], ..IndexQuestion::default() };
-    let answer = store.ask_index(VERSION, &by_id).unwrap();
+    let by_id = IndexQuery { sessions: vec![sessions[0]], ..IndexQuery::default() };
+    let answer = store.query_index(VERSION, &by_id).unwrap();
     assert_eq!((found(&answer), answer.runs), (vec![sessions[0]], 0), "nobody counted");
 
-    // Summarised again with other terms: the old ones lead nowhere.
+    // Summarised again with other terms: the old ones no longer find it.
     store.lock(sessions[0]).unwrap().append(plans(1, &[Step::Advance])[1].plan()).unwrap();
     store.add_to_index(VERSION, &[record(&store, sessions[0], &[5], 20)], IfAbsent::Skip);
     assert_eq!(found(&ask(&store, &[1], 0)), []);
@@ -89,7 +89,7 @@ fn records_are_found_by_their_terms_and_by_their_order() {
 }
 
 #[test]
-fn a_log_that_moved_is_unindexed_until_its_newest_state_is_summarised() {
+fn a_changed_log_is_unindexed_until_its_newest_state_is_summarised() {
     let Some(place) = Place::new() else { return };
     let (store, other) = (open(&place.address()), open(&place.address()));
     ask(&store, &[], 0);
@@ -97,13 +97,13 @@ fn a_log_that_moved_is_unindexed_until_its_newest_state_is_summarised() {
     let session = session_of(&made);
     let old = record(&store, session, &[1], 1);
     other.lock(session).unwrap().append(made[1].plan()).unwrap();
-    // Of a state that is over: better than nothing, and the session stays marked.
+    // A summary of an outdated state is better than none, and the session stays marked.
     store.add_to_index(VERSION, std::slice::from_ref(&old), IfAbsent::Skip);
     assert_eq!(ask(&store, &[1], 0).unindexed, [session]);
     let new = record(&other, session, &[2], 2);
     other.add_to_index(VERSION, &[new], IfAbsent::Skip);
     assert_eq!(ask(&store, &[2], 0).unindexed, []);
-    // Whoever is late overwrites nothing.
+    // A late summary of an old state overwrites nothing.
     store.add_to_index(VERSION, &[old], IfAbsent::Skip);
     assert_eq!(found(&ask(&store, &[2], 0)), [session]);
     assert_eq!(found(&ask(&store, &[1], 0)), []);
@@ -114,25 +114,25 @@ fn a_log_that_moved_is_unindexed_until_its_newest_state_is_summarised() {
 }
 
 #[test]
-fn a_newer_version_indexes_everything_again_and_an_older_server_reads_all() {
+fn a_newer_version_reindexes_everything_and_an_older_server_reads_all() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     ask(&store, &[], 0);
     let session = session_of(&started(&store, 1));
     store.add_to_index(VERSION, &[record(&store, session, &[1], 1)], IfAbsent::Skip);
-    let question = IndexQuestion { terms: vec![1], ..IndexQuestion::default() };
-    let newer = store.ask_index(VERSION + 1, &question).unwrap();
+    let question = IndexQuery { terms: vec![1], ..IndexQuery::default() };
+    let newer = store.query_index(VERSION + 1, &question).unwrap();
     assert_eq!((found(&newer), newer.unindexed), (Vec::new(), vec![session]));
-    assert_eq!(store.ask_index(VERSION, &question), None);
-    // What an older server adds is for itself.
+    assert_eq!(store.query_index(VERSION, &question), None);
+    // What an older server adds is visible only to itself.
     store.add_to_index(VERSION, &[record(&store, session, &[1], 1)], IfAbsent::Skip);
     assert_eq!(store.index_records(VERSION, &|_| true).len(), 1);
-    let newer = store.ask_index(VERSION + 1, &question).unwrap();
+    let newer = store.query_index(VERSION + 1, &question).unwrap();
     assert_eq!((found(&newer), newer.unindexed), (Vec::new(), vec![session]));
 }
 
 #[test]
-fn of_terms_that_all_are_common_the_sessions_that_hold_most_are_found() {
+fn for_common_terms_the_sessions_that_hold_most_of_them_are_found() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     ask(&store, &[], 0);

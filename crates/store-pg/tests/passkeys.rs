@@ -1,4 +1,4 @@
-//! The passkey log in a database: appended to by one at a time, and missed when it is gone (G98).
+//! The passkey log in a database: appended to by one writer at a time, and reported when it is missing (G98).
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -25,7 +25,7 @@ fn a_line_is_appended_only_to_the_log_that_was_read() {
     let seen = other.passkey_log().unwrap();
     assert_eq!(seen, StoredPasskeys { log: b"one\n".to_vec(), head: head(b"one") });
     other.append_passkey(&seen, b"two\n").unwrap();
-    // As long as what was read, and still another log.
+    // The same length as what was read, but another log.
     let forged = StoredPasskeys { log: b"one\nowt\n".to_vec(), head: None };
     assert_eq!(store.append_passkey(&forged, b"three\n"), Err(PasskeyLogError::Changed));
     drop((store, other));
@@ -34,7 +34,7 @@ fn a_line_is_appended_only_to_the_log_that_was_read() {
 }
 
 #[test]
-fn a_full_log_is_left_as_it_is() {
+fn a_full_log_is_left_unchanged() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     store.append_passkey(&StoredPasskeys::default(), b"one\n").unwrap();
@@ -46,7 +46,7 @@ fn a_full_log_is_left_as_it_is() {
 }
 
 #[test]
-fn the_last_line_outlives_a_deleted_log() {
+fn the_last_line_survives_a_deleted_log() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     store.append_passkey(&StoredPasskeys::default(), b"one\n").unwrap();
@@ -56,7 +56,7 @@ fn the_last_line_outlives_a_deleted_log() {
 }
 
 #[test]
-fn a_damaged_log_is_set_aside_and_its_sound_part_stays() {
+fn a_damaged_log_is_moved_aside_and_its_intact_part_kept() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     store.append_passkey(&StoredPasskeys::default(), b"sound\n").unwrap();

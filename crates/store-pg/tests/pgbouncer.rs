@@ -1,5 +1,5 @@
 //! The same store through PgBouncer in transaction mode, with fewer connections than clients: the conformance suite,
-//! unchanged, and a load of two tenants on shared connections (G102, G103). Tables are made over a direct connection.
+//! unchanged, and load of two tenants on shared connections (G102, G103). Tables are made on a direct one.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -26,7 +26,7 @@ struct Pooled {
 }
 
 impl Pooled {
-    /// `None` where PostgreSQL or PgBouncer is not installed.
+    /// `None` if PostgreSQL or PgBouncer is not installed.
     fn new() -> Option<Self> {
         let place = Place::new()?;
         let pooler = Pooler::start(place.cluster)?;
@@ -53,7 +53,7 @@ workrail_testkit::conformance_tests!(match Pooled::new() {
     None => return,
 });
 
-/// Every append is recorded once, under its own tenant, and no reader sees a row of the other.
+/// Every append is recorded once, for its own tenant, and no reader sees a row of the other tenant.
 #[test]
 fn tenants_that_share_connections_do_not_see_each_other() {
     let Some(pooled) = Pooled::new() else { return };

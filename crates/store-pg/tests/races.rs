@@ -1,4 +1,4 @@
-//! Many writers with one plan: one of them records it, the others find it recorded (G8).
+//! Many writers with the same plan: one of them records it, the others find it recorded (G8).
 
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
@@ -16,7 +16,7 @@ use support::{Place, open};
 const RACERS: usize = 16;
 const ROUNDS: usize = 6;
 
-/// Appends when it is this racer's turn. Every store has locks of its own, as servers on other machines would.
+/// Appends when it is this racer's turn. Every store has its own locks, like servers on other machines.
 fn race(store: &PgStore, parts: &PlanParts) -> Appended {
     loop {
         match store.lock(parts.events[0].session_id) {
@@ -60,7 +60,7 @@ fn of_sixteen_racers_with_one_plan_one_records_it() {
 
 /// The lock ends with an append; a second append under the same witness must not overwrite what came between.
 #[test]
-fn a_witness_that_was_overtaken_after_its_append_appends_nothing() {
+fn a_witness_that_was_overtaken_after_its_append_cannot_append() {
     let Some(place) = Place::new() else { return };
     let (slow, fast) = (open(&place.address()), open(&place.address()));
     let made = plans(1, &[Step::Advance, Step::Advance]);

@@ -1,4 +1,4 @@
-//! What a store is not opened on, and that no refusal repeats a password.
+//! What prevents a store from opening, and that no refusal repeats a password.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -44,33 +44,33 @@ fn a_newer_schema_is_refused_and_left_alone() {
     drop(support::open(&place.address()));
     place.cluster.sql(&place.database, "INSERT INTO workrail.schema_version (version) VALUES (99)");
     let address = place.cluster.address(&place.database, ROLE, "here");
-    assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 4 });
+    assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 5 });
     let versions = place
         .cluster
         .sql(&place.database, "SELECT string_agg(version::text, ' ') FROM workrail.schema_version");
-    assert_eq!(versions, "1 2 3 4 99");
+    assert_eq!(versions, "1 2 3 4 5 99");
 }
 
 #[test]
-fn stores_that_are_opened_at_once_make_the_tables_once() {
+fn stores_opened_at_once_create_the_tables_once() {
     let Some(place) = Place::new() else { return };
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| support::open(&place.address()));
         }
     });
-    assert_eq!(place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.schema_version"), "4");
+    assert_eq!(place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.schema_version"), "5");
 }
 
 #[test]
-fn a_role_without_the_right_to_make_tables_is_told_which_right_it_needs() {
+fn a_role_that_may_not_create_tables_is_told_which_privilege_it_needs() {
     let Some(place) = Place::new() else { return };
     place.cluster.sql("postgres", "CREATE ROLE reader LOGIN");
     let refused = refusal(&place.cluster.address(&place.database, "reader", "here"), None);
     assert!(matches!(refused, OpenError::Migration { .. }), "{refused:?}");
 }
 
-/// With a wrong password, and with no server at all.
+/// With a wrong password, and without a server.
 #[test]
 fn no_refusal_repeats_the_password() {
     let Some(cluster) = Cluster::start(&[]) else { return };

@@ -1,5 +1,5 @@
-//! The proof that a proof can fail: the same kill of PostgreSQL, once with appends as they are and once with
-//! `synchronous_commit = off` put into every transaction on its way (G102).
+//! Shows that the crash proof can fail: the same kill of PostgreSQL, once with normal appends and once with
+//! `synchronous_commit = off` injected into every transaction (G102).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -18,9 +18,9 @@ use support::open;
 
 const APPENDS: usize = 20;
 
-/// How many of the acknowledged events are lost when the server is killed right after the last acknowledgement.
+/// How many acknowledged events are lost when the server is killed right after the last acknowledgement.
 fn lost_by(bytes: Bytes) -> Option<u64> {
-    // Nothing but a commit writes to the disk.
+    // Only a commit writes to the disk.
     let cluster = Cluster::start(&["wal_writer_delay=10s"])?;
     let database = cluster.database();
     let proxy = Proxy::start_with(cluster.socket_folder(), bytes);

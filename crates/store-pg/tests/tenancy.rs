@@ -1,4 +1,4 @@
-//! Row-level security: under the wrong tenant, and under none, every query finds nothing (G103).
+//! Row-level security: under the wrong tenant, or none, every query finds nothing (G103).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,7 +15,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::Preferences;
 use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{
-    CachedProjection, Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuestion, IndexRecord, IndexedRun,
+    CachedProjection, Count, IfAbsent, IndexAnswer, IndexKeys, IndexQuery, IndexRecord, IndexedRun,
     ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
@@ -37,10 +37,10 @@ fn wished() -> WishedPreferences {
     WishedPreferences { preferences: Preferences::default(), proof: None }
 }
 
-/// Indexes a session, and then moves its log, so that it waits to be indexed again.
+/// Indexes a session, and then appends to its log, so that it must be indexed again.
 fn index(store: &PgStore, session: SessionId, cursor: Cursor) {
     let question = question();
-    store.ask_index(1, &question).unwrap();
+    store.query_index(1, &question).unwrap();
     let stamp = store.stamp(session).unwrap();
     let runs = vec![IndexedRun { stage: 2, activity: None }];
     let keys = IndexKeys { terms: vec![7, u64::MAX], runs };
@@ -49,18 +49,18 @@ fn index(store: &PgStore, session: SessionId, cursor: Cursor) {
         &[IndexRecord { session, stamp, cursor, summary: b"s".to_vec(), keys }],
         IfAbsent::Create,
     );
-    let answer = store.ask_index(1, &question).unwrap();
+    let answer = store.query_index(1, &question).unwrap();
     assert_eq!((answer.records.len(), answer.unindexed.len(), answer.runs), (1, 0, 1));
     let mut locked = store.lock(session).unwrap();
     let parts = plans(1, &[Step::AdvanceWithArtifact, Step::Advance]).pop().unwrap();
     locked.append(parts.plan()).unwrap();
 }
 
-fn question() -> IndexQuestion {
-    IndexQuestion { sessions: Vec::new(), terms: vec![7], newest: vec![(2, 9)], count: Count::All }
+fn question() -> IndexQuery {
+    IndexQuery { sessions: Vec::new(), terms: vec![7], newest: vec![(2, 9)], count: Count::All }
 }
 
-/// Something in every table, except for keys set aside, which takes damaged ones.
+/// Writes rows into every table, except for keys moved aside, which need damaged ones.
 fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     let session = made[0].events[0].session_id;
     let mut locked = store.create(session).unwrap();
@@ -69,7 +69,7 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     }
     let cursor = locked.cursor();
     drop(locked);
-    // Cut back and written again: what a repair puts aside belongs to its tenant, too.
+    // Truncated and rewritten: what a repair moves aside belongs to its tenant, too.
     store.repair(session, Some(made[1].events[0].event_index)).unwrap();
     let mut locked = store.lock(session).unwrap();
     made[1..].iter().for_each(|parts| drop(locked.append(parts.plan()).unwrap()));
@@ -119,9 +119,9 @@ fn another_tenant_finds_nothing_by_any_query() {
     }
     assert_eq!(other.get(session, 1), None);
     assert_eq!(other.index_records(1, &|_| true), Vec::new());
-    assert_eq!(other.ask_index(1, &question()), Some(IndexAnswer::default()));
-    let of_id = IndexQuestion { sessions: vec![session], ..question() };
-    assert_eq!(other.ask_index(1, &of_id), Some(IndexAnswer::default()));
+    assert_eq!(other.query_index(1, &question()), Some(IndexAnswer::default()));
+    let of_id = IndexQuery { sessions: vec![session], ..question() };
+    assert_eq!(other.query_index(1, &of_id), Some(IndexAnswer::default()));
     assert_eq!(other.stamps(&[session]), [None]);
     assert_eq!(other.wished_preferences(session, RunId::from_bits(RUN)), Ok(None));
     assert!(!other.has_unreadable_wishes(session, &|_| false));
@@ -136,7 +136,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert_eq!(other.sweep(Sweep::Real).unwrap(), Default::default());
     assert_eq!(other.rows_with(None, &|_| true), Ok(Vec::new()));
 
-    // The same ids again, and every change that touches rows by them: the first tenant keeps all it has.
+    // Repeats every change that touches rows by the same ids: the first tenant keeps everything.
     fill(&other, &made);
     other.rotate().unwrap();
     other.forget_wish(session, RunId::from_bits(RUN)).unwrap();
@@ -148,13 +148,13 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert_eq!(own.read(session, None).unwrap(), before);
     assert_eq!(own.load_or_create().unwrap(), keys);
     assert!(own.get(session, 1).is_some());
-    let answer = own.ask_index(1, &question()).unwrap();
+    let answer = own.query_index(1, &question()).unwrap();
     assert_eq!((answer.records.len(), answer.unindexed.as_slice(), answer.runs), (1, &[session][..], 1));
     assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(wished())));
 }
 
 #[test]
-fn a_transaction_without_a_tenant_sees_no_row_of_any_table_and_adds_none() {
+fn a_transaction_without_a_tenant_sees_no_row_and_adds_none() {
     let Some(place) = Place::new() else { return };
     fill(&open(&place.address()), &plans(1, &[Step::AdvanceWithArtifact]));
     let token = "INSERT INTO workrail.access_token VALUES ('here', 'tok', 'ada', 'agent', 'x', 'x', 'x')";
@@ -171,7 +171,7 @@ fn a_transaction_without_a_tenant_sees_no_row_of_any_table_and_adds_none() {
     assert!(tables.len() >= 16, "{}", tables.len());
     for table in tables {
         let (name, is_forced): (String, bool) = (table.get(0), table.get(1));
-        // Holds the schema's version alone.
+        // Holds only the schema's version.
         if name == "schema_version" {
             continue;
         }

@@ -64,9 +64,9 @@ fn a_kept_session_is_not_removed_and_a_removed_one_leaves_no_row() {
     written(&store, 1, &[Step::Advance, Step::Advance]);
 }
 
-/// What was judged is removed, and nothing that was written since.
+/// Only what was selected is removed, not what was written since.
 #[test]
-fn a_session_that_was_written_to_since_it_was_judged_stays() {
+fn a_session_written_to_since_it_was_selected_is_not_removed() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     let made = plans(1, &[Step::Advance]);
@@ -79,7 +79,7 @@ fn a_session_that_was_written_to_since_it_was_judged_stays() {
 }
 
 #[test]
-fn a_sweep_takes_the_content_of_removed_sessions_and_nothing_else() {
+fn a_sweep_removes_the_content_of_removed_sessions_and_nothing_else() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     let stays = written(&store, 1, &[Step::AdvanceWithArtifact]);
@@ -103,7 +103,7 @@ fn a_sweep_takes_the_content_of_removed_sessions_and_nothing_else() {
     }
 }
 
-/// A writer that holds a session keeps a sweep out, and a sweep sees what another server wrote since it began to look.
+/// A writer that holds a session keeps sweeps out, and a sweep sees what another server wrote since it began.
 #[test]
 fn a_sweep_waits_for_writers_and_spares_what_they_wrote() {
     let Some(place) = Place::new() else { return };
@@ -134,9 +134,9 @@ fn a_damaged_session_keeps_all_content() {
     assert_eq!(content_count(&store), made.iter().map(|parts| parts.attachments.len()).sum::<usize>());
 }
 
-/// Numbers, records and digests follow from the events, so damage to them alone gives up nothing.
+/// Numbers, records and digests follow from the events, so damage to them alone loses nothing.
 #[test]
-fn a_repair_rebuilds_what_follows_from_the_events() {
+fn a_repair_rebuilds_everything_derived_from_the_events() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     let made = written(&store, 1, &[Step::Advance, Step::Advance]);
@@ -159,13 +159,13 @@ fn a_repair_rebuilds_what_follows_from_the_events() {
         assert!(store.is_kept(session));
     }
     let refused = store.repair(session, None);
-    assert_eq!(refused, Err(UpkeepError::NotMendable { session, health: SessionHealth::Healthy }));
+    assert_eq!(refused, Err(UpkeepError::NotRepairable { session, health: SessionHealth::Healthy }));
     let asides = place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.session_aside");
     assert_eq!(asides, "4", "each repair puts the session aside first");
 }
 
 #[test]
-fn a_repair_cuts_altered_events_off_and_puts_them_aside() {
+fn a_repair_cuts_altered_events_off_and_moves_them_aside() {
     let Some(place) = Place::new() else { return };
     let store = open(&place.address());
     let made = written(&store, 1, &[Step::Advance, Step::Advance]);
@@ -187,7 +187,7 @@ fn a_repair_cuts_altered_events_off_and_puts_them_aside() {
     let aside =
         "SELECT count(*) FROM workrail.segment_aside WHERE convert_from(events, 'UTF8') LIKE '%EVT\\_%'";
     assert_eq!(place.cluster.sql(&place.database, aside), "1");
-    // The same plan is recorded again, now that its keys are gone with it.
+    // The same plan is recorded again, because its keys were removed with it.
     store.lock(session).unwrap().append(made[2].plan()).unwrap();
     assert_eq!(open(&place.address()).read(session, None).unwrap().cursor.next_event_index, end(&made));
 }

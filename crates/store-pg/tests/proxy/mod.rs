@@ -1,4 +1,4 @@
-//! A socket between a store and its server, which cuts the next connection that commits, or takes the durability out of
+//! A socket between a store and its server that cuts the next connection that commits, or removes the durability from
 //! every transaction.
 
 use std::io::{Read, Write};
@@ -15,20 +15,20 @@ const SOCKET: &str = ".s.PGSQL.5432";
 /// The message of a simple query `COMMIT`.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
-/// What a transaction sets, and what it becomes in the hands of a saboteur: as many bytes.
+/// The setting of a transaction, and its sabotaged form of the same length.
 const DURABLE: &[u8] = b"'synchronous_commit', 'on'";
 const SABOTAGED: &[u8] = b"'synchronous_commit','off'";
 
 /// Where the connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// With the next bytes of the client, whatever they are.
+    /// At the client's next bytes, whatever they are.
     BeforeStatement,
-    /// COMMIT arrives here and is not passed on.
+    /// COMMIT arrives here and is not forwarded.
     BeforeCommit,
-    /// COMMIT is passed on, and the answer is not waited for.
+    /// COMMIT is forwarded, but the answer is not awaited.
     DuringCommit,
-    /// The server's answer arrives here and is not passed on.
+    /// The server's answer arrives here and is not forwarded.
     AfterCommit,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Proxy {
     armed: Arc<Mutex<Option<Cut>>>,
 }
 
-/// What the proxy does to the bytes of a client that it passes on.
+/// How the proxy changes the client's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bytes {
     AsTheyAre,
@@ -55,7 +55,7 @@ impl Proxy {
         let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("a socket");
         let armed = Arc::new(Mutex::new(None));
         let (server, shared): (PathBuf, _) = (server.join(SOCKET), Arc::clone(&armed));
-        // Ends with the process, as the threads of its connections do.
+        // Ends with the process, as do the threads of its connections.
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (server, armed) = (server.clone(), Arc::clone(&shared));
@@ -73,13 +73,13 @@ impl Proxy {
         self.folder.path()
     }
 
-    /// Cuts the next connection that gets there.
+    /// Cuts the next connection that reaches this point.
     pub(crate) fn arm(&self, cut: Cut) {
         *self.armed.lock().unwrap() = Some(cut);
     }
 }
 
-/// Passes bytes in both directions until one side ends or the connection is cut.
+/// Forwards bytes in both directions until one side ends or the connection is cut.
 fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, passed: Bytes) {
     let hold_answers = Mutex::new(());
     thread::scope(|scope| {
@@ -103,7 +103,7 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, p
             }
             let bytes = &buffer[..count];
             if let Some(how) = takes(armed, bytes) {
-                // Held to the end: no answer reaches the client any more.
+                // Held to the end: no more answers reach the client.
                 let _no_answers = hold_answers.lock().unwrap();
                 carry_out(how, bytes, client, server);
                 break;
@@ -123,7 +123,7 @@ fn sabotage(bytes: &mut [u8]) {
     }
 }
 
-/// The cut that these bytes meet; each is carried out once.
+/// The cut that applies to these bytes; each is carried out once.
 fn takes(armed: &Mutex<Option<Cut>>, bytes: &[u8]) -> Option<Cut> {
     let mut armed = armed.lock().unwrap();
     let commits = bytes.windows(COMMIT.len()).any(|window| window == COMMIT);
@@ -142,8 +142,8 @@ fn carry_out(how: Cut, bytes: &[u8], client: &UnixStream, mut server: &UnixStrea
         }
         Cut::AfterCommit => {
             let _ = server.write_all(bytes);
-            // The other thread has read the answer, or reads it now, and cannot pass it on. The server closes when it has
-            // handled what it was sent: only then is the client's side cut.
+            // The other thread has read the answer, or is reading it, but cannot forward it. The server closes once
+            // it has handled what it was sent: only then is the client's side cut.
             let _ = server.shutdown(Shutdown::Write);
             let mut rest = Vec::new();
             let _ = server.read_to_end(&mut rest);

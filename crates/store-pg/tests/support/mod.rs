@@ -1,11 +1,11 @@
-//! Stores in a database of the test's own.
+//! Stores in a database created for the test.
 
 use workrail_store_pg::{Address, PgStore};
 use workrail_testkit::conformance::Subject;
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
 
-/// A fresh database, and the tenant whose rows are seen.
+/// A fresh database, and the tenant whose rows are visible.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) cluster: &'static Cluster,
@@ -14,7 +14,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None` where PostgreSQL is not installed.
+    /// `None` if PostgreSQL is not installed.
     pub(crate) fn new() -> Option<Self> {
         let cluster = Cluster::shared()?;
         Some(Self { cluster, database: cluster.database(), tenant: "here" })
@@ -34,7 +34,7 @@ pub(crate) fn open(address: &Address) -> PgStore {
     PgStore::open(address, None, Box::new(entropy())).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Different in every store, as the system's would be.
+/// Different in every store, like the system's entropy.
 fn entropy() -> SeededEntropy {
     static SEED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     SeededEntropy::new(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
