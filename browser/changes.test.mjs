@@ -56,7 +56,7 @@ test('live', async (t) => {
         const reason = card(page, waiting.run).getByLabel('Reason, for the agent');
         await reason.fill('Not before Monday');
         await waitsForApproval(client, 'Arrives while I type');
-        // Nothing moves while somebody decides: the change is offered.
+        // Nothing moves while the user is deciding: the change is offered.
         const offer = page.locator('#needs').getByRole('button', { name: 'Show it' });
         await offer.waitFor();
         assert.ok(await reason.evaluate((own) => own === document.activeElement), 'the focus is kept');
@@ -72,7 +72,7 @@ test('live', async (t) => {
         await page.locator('#run', { hasText: 'Another plan entirely.' }).waitFor();
         assert.ok(await prompt.evaluate((own) => own.open), 'the panel stays open');
       });
-      // What the agent works on is open from the start, and does not close under its reader.
+      // The step the agent is working on is open from the start, and does not close while it is being read.
       const running = await client.begin('wr.small_change', 'Read the prompt');
       await visit({}, async (page) => {
         await openLive(page, `/run/${running.run.runId}`);
@@ -111,7 +111,7 @@ test('deciding', async (t) => {
         for (let tab = 1; tab < 8; tab += 1) tabs.push(await context.newPage());
         for (const own of tabs) {
           await openLive(own, '/');
-          // Chromium without a window shows every tab.
+          // Headless Chromium treats every tab as visible.
           await own.evaluate(() => {
             Object.defineProperty(document, 'hidden', { value: true, configurable: true });
             document.dispatchEvent(new Event('visibilitychange'));
@@ -152,7 +152,7 @@ test('deciding', async (t) => {
   });
 });
 
-/// Opens a page; where its script runs, waits until it does: what is typed before could be replaced by the first update.
+/// Opens a page and, if its script runs, waits for it: the first update could replace text typed before.
 const opened = (page, address, javaScriptEnabled) => (javaScriptEnabled ? openLive(page, address) : page.goto(address));
 
 for (const javaScriptEnabled of [true, false]) {

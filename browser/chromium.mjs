@@ -1,4 +1,4 @@
-// Chromium on a console, with everything that it complains about.
+// Chromium on a console; collects everything that the browser complains about.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -9,7 +9,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 /// Longer than anything takes on a busy machine.
 const WAIT_MS = 20_000;
 
-/// Said whenever a passkey is made for ES256 alone, which the console does on purpose: it checks no other signatures.
+/// Logged when a passkey is made for ES256 alone, which the console does on purpose: it checks no other signatures.
 const EXPECTED = /pubKeyCredParams is missing at least one of the default algorithm identifiers/;
 
 /// Runs `use` with a console on a private home that `prepare` fills, and a browser.
@@ -23,7 +23,7 @@ export async function withConsole(prepare, use) {
     const first = await browser.newContext();
     const page = await first.newPage();
     await page.goto(opening);
-    // The code lets one browser in; every further context gets its cookie.
+    // The code admits one browser; every further context gets its cookie.
     const storageState = await first.storageState();
     await first.close();
     await use({ home, prepared, visit: visitor(browser, new URL(opening).origin, storageState), opening, browser });
@@ -34,7 +34,7 @@ export async function withConsole(prepare, use) {
 }
 
 function visitor(browser, baseURL, storageState) {
-  /// Runs `use(page, context)` in a fresh context that is let in; fails on anything that the browser complains about.
+  /// Runs `use(page, context)` in a fresh, admitted context; fails on anything that the browser complains about.
   return async (options, use) => {
     const context = await browser.newContext({ baseURL, storageState, ...options });
     context.setDefaultTimeout(WAIT_MS);
@@ -63,21 +63,21 @@ function visitor(browser, baseURL, storageState) {
   };
 }
 
-/// Opens a page and waits until it is live, so that a change from now on arrives without a reload. Pages that are made
-/// once are waited for until their script has run.
+/// Opens a page and waits until it is live, so that any later change arrives without a reload. On pages without live
+/// updates, waits until the script has run.
 export async function openLive(page, address) {
   await page.goto(address);
   await scriptRuns(page);
 }
 
-/// A form that only the script sends does nothing before.
+/// A form that only the script sends does nothing before that.
 export async function scriptRuns(page) {
   const isLive = await page.evaluate(() => document.body.dataset.live !== undefined);
   if (isLive) await page.locator('[data-live-state]', { hasText: /^live$/ }).waitFor();
   else await page.locator('[data-keys]:visible').waitFor();
 }
 
-/// What keeps somebody from using the page, as axe finds it.
+/// Serious accessibility problems that axe finds.
 export async function seriousViolations(page) {
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));

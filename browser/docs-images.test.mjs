@@ -1,4 +1,4 @@
-// The images of docs/console.md, from a busy day. To renew them:
+// The images of docs/console.md, from a busy day. To update them:
 //
 //   browser/run docs-images && cp target/browser/screenshots/console-*.png docs/images/
 

@@ -41,7 +41,7 @@ test('editing', async (t) => {
     return { file };
   };
   await withConsole(prepare, async ({ home, prepared: { file }, visit, opening }) => {
-    // A file that cannot be used is in the list; one that can be has a page.
+    // An unusable file is in the list; a usable one has a page.
     const edit = async (page, from = '/workflows/team.review') => {
       await openLive(page, from);
       await page.getByRole('link', { name: 'Edit team.review.json' }).click();
@@ -51,7 +51,7 @@ test('editing', async (t) => {
 
     await t.test('an author fixes a broken workflow without the guide', async () => {
       await visit({ viewport: { width: 1280, height: 800 } }, async (page) => {
-        // What is broken is the first thing in the list, with the way to it.
+        // Broken files come first in the list, with a link to the editor.
         await openLive(page, '/workflows');
         const headings = await page.locator('main h2').allInnerTexts();
         assert.match(headings[0], /Files that cannot be used/);
@@ -61,7 +61,7 @@ test('editing', async (t) => {
         await scriptRuns(page);
         const address = page.url();
 
-        // The problem is beside the source, says its line, and what to write instead.
+        // The problem is next to the source, with its line and what to write instead.
         const problem = page.locator('ol.problems li.bad', { hasText: 'a step has no field promt' });
         assert.match(await problem.innerText(), /Line 7[\s\S]*Fix:[\s\S]*prompt/);
         const [source, said] = [await sheet.boundingBox(), await problem.boundingBox()];
@@ -71,7 +71,7 @@ test('editing', async (t) => {
         const selected = await sheet.evaluate((own) => own.value.slice(own.selectionStart, own.selectionEnd));
         assert.match(selected, /"promt"/);
 
-        // Typed by hand: End would lead past the line, so the word itself is replaced.
+        // Selected by script: End would move past the line, so the word itself is replaced.
         await sheet.evaluate((own) => own.setSelectionRange(own.value.indexOf('promt'), own.value.indexOf('promt') + 5));
         await page.keyboard.type('prompt');
         await page.getByRole('heading', { name: 'Plan 2 steps' }).waitFor();
@@ -94,7 +94,7 @@ test('editing', async (t) => {
         await page.keyboard.press('Backspace');
         await page.getByText('Of the last text without errors').waitFor({ state: 'hidden' });
 
-        // What would be saved is shown before anything is saved.
+        // The changes are shown before anything is saved.
         assert.equal(await page.getByRole('button', { name: /^Save/ }).count(), 0);
         await page.getByRole('button', { name: 'Review and save' }).click();
         await page.locator('#outcome tr.only-a', { hasText: '"promt"' }).waitFor();
@@ -146,7 +146,7 @@ test('editing', async (t) => {
         assert.equal(await page.getByRole('button', { name: /^Save/ }).count(), 0);
         assert.equal(readFileSync(file, 'utf8'), other);
         assert.match(await page.locator('textarea[name=text]').inputValue(), /3\.0\.0/, 'what was typed is kept');
-        // Who has seen what changes in the file of now may save over it.
+        // After reviewing the changes against the current file, the user may overwrite it.
         await page.getByRole('button', { name: 'Compare with the file as it is now' }).click();
         await page.locator('#outcome tr.only-a', { hasText: '2.0.0' }).waitFor();
         await page.getByRole('button', { name: 'Save team.review.json' }).waitFor();
@@ -173,7 +173,7 @@ test('editing', async (t) => {
         await page.getByText('Read-only.').waitFor();
         assert.equal(await page.getByRole('button', { name: /ave/ }).count(), 0);
         assert.ok(await page.locator('textarea[name=text]').evaluate((own) => own.readOnly));
-        // A form that is made by hand is refused, too.
+        // A handmade form is refused, too.
         const answer = await page.evaluate(async () => {
           const form = document.querySelector('form[data-editor]');
           const body = new URLSearchParams(new FormData(form));

@@ -1,5 +1,5 @@
-// Figures of the console, one line each: a small sample here, the whole with WORKRAIL_PROOF=full. Limits on time are checked
-// with the whole only; a busy machine would fail the sample for nothing.
+// Figures of the console, one line each: a small sample by default, everything with WORKRAIL_PROOF=full. Time limits
+// are checked only then; a busy machine would fail the sample for nothing.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const CONNECTIONS = IS_FULL ? 1_000 : 200;
 const IDLE_MS = IS_FULL ? 10_000 : 2_000;
 const FEW = 20;
 const TIMES_MAX = 3;
-/// A frame that takes longer is seen as a jerk.
+/// A longer frame is visible as a stutter.
 const FRAME_MS_MAX = 100;
 
 const LONG = {
@@ -31,7 +31,7 @@ const LONG = {
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
-/// How long something takes, in milliseconds, several times.
+/// Measures how long something takes, in milliseconds, several times.
 async function timed(times, work) {
   const took = [];
   for (let time = 0; time < times; time += 1) {
@@ -60,7 +60,7 @@ async function prepare(home) {
   return client;
 }
 
-/// An empty page of another server, as a measure of the browser itself.
+/// An empty page from another server, to measure the browser itself.
 async function withEmptyPage(use) {
   const server = createServer((_, answer) => answer.setHeader('content-type', 'text/html').end('<!doctype html><title>x</title>'));
   await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
@@ -86,7 +86,7 @@ test('figures', async (t) => {
     await t.test('idle', async () => {
       await visit({}, async (page) => {
         await openLive(page, '/');
-        // What is rendered after the last change is over.
+        // Wait until rendering after the last change is over.
         await page.waitForTimeout(7_000);
         const before = ticks(pid);
         await page.waitForTimeout(IDLE_MS);

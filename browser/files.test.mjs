@@ -1,4 +1,4 @@
-// What can be taken along and brought back: export, reports, keep, delete, import.
+// Files out and in: export, reports, keep, delete, import.
 
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -83,7 +83,7 @@ test('files', async (t) => {
       const complaint = visit({}, async (page) => {
         await openLive(page, '/');
         await page.getByLabel('An exported bundle').setInputFiles(other);
-        // Until the answer is there, it says that it imports.
+        // Until there is an answer, it says that it is importing.
         await page.locator('[data-import-said]', { hasText: /^(?!Importing)\w/ }).waitFor();
         assert.equal(new URL(page.url()).pathname, '/');
       });

@@ -1,4 +1,4 @@
-// A private home for the program: its folders, a client that speaks MCP, and a console.
+// A private home for the program: its folders, an MCP client, and a console.
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -44,10 +44,10 @@ export class Home {
     return client;
   }
 
-  /// Starts a console; resolves with the address that lets one browser in.
+  /// Starts a console; resolves with the address that admits one browser.
   async console() {
     const { child, lines, ended } = this.start(['console', '--port', '0', '--no-open'], ['ignore', 'pipe', 'pipe']);
-    // Said to a person at every start.
+    // Printed at every start.
     const usual = /^(The address works once|Opened)\./;
     createInterface({ input: child.stderr }).on('line', (line) => usual.test(line) || console.error(line));
     return new Promise((resolve, reject) => {
@@ -96,7 +96,7 @@ class Client {
     });
   }
 
-  /// Calls a tool; the data of its reply, with the whole text that an agent reads.
+  /// Calls a tool; returns the data of its reply, with the whole text that an agent reads.
   async call(name, args) {
     const result = await this.request('tools/call', { name, arguments: args });
     const text = result.content.map((item) => item.text ?? '').join('\n\n');
@@ -108,7 +108,7 @@ class Client {
     return this.call('start_workflow', { workflowId, goal });
   }
 
-  /// Follows the next call of a reply. `change` edits its arguments.
+  /// Makes the next call of a reply. `change` edits its arguments.
   next(reply, change = () => {}) {
     const { tool, arguments: suggested } = reply.nextCall;
     const args = answered(suggested);

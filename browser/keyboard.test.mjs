@@ -1,4 +1,4 @@
-// Everything with the keyboard alone.
+// Uses everything with only the keyboard.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-// What somebody who has never seen WorkRail reads on a busy day: where each run is, what is stuck and why, and what moves it.
+// What a newcomer reads on a busy day: where each run is, what is stuck and why, and what moves it.
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// Every page: loads without complaints, in both themes and widths, for everybody, with and without script.
+// Every page loads without complaints, in both themes and widths, accessibly, with and without script.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ const WIDTHS = { 1280: 800, 390: 844 };
 const THEMES = ['light', 'dark'];
 const SCRIPT_BYTES_MAX = 60 * 1024;
 
-/// Parts of the page that reach beyond the right edge of the window.
+/// Parts of the page that extend beyond the right edge of the window.
 function overflowing() {
   const { clientWidth, scrollWidth } = document.documentElement;
   if (scrollWidth <= clientWidth) return [];
@@ -42,7 +42,7 @@ test('every page', async (t) => {
           await page.goto(address);
           await page.locator('main > section').first().waitFor();
           assert.notEqual((await page.locator('main').innerText()).trim(), '');
-          // What only the script can do is not offered.
+          // Controls that need the script are not offered.
           for (const own of await page.locator('[data-copy], [data-with-script]').all()) assert.ok(!(await own.isVisible()));
         });
       });

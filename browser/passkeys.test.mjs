@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -22,6 +23,14 @@ const SIGNED = {
   ],
 };
 
+const CHECKED = {
+  id: 'team.checked',
+  name: 'Checked',
+  description: 'Runs a check of the project.',
+  version: '1.0.0',
+  steps: [{ id: 'work', title: 'Work', prompt: 'Do it.', checks: [{ command: 'test' }] }],
+};
+
 async function prepare(home) {
   home.workflow(SIGNED);
   return home.client();
@@ -32,7 +41,7 @@ async function waits(client, goal) {
   return client.next(first, (args) => { args.output = { notesMarkdown: `The plan: ${goal}` }; });
 }
 
-/// An authenticator in the browser; `verifies` says whether its user gives a finger.
+/// An authenticator in the browser; `verifies` says whether its user confirms with a finger.
 async function authenticator(page, { verifies = true } = {}) {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('WebAuthn.enable');
@@ -77,12 +86,12 @@ function decisions(home, waiting) {
   return events.filter((event) => event.kind === 'approval_recorded');
 }
 
-/// What an agent with a shell tries before the person decides: each is refused, and the gate stays closed.
+/// What an agent with a shell tries before the user decides: each is refused, and the gate stays closed.
 async function agentTries(home, client, waiting) {
   const { label, sessionId } = waiting.run;
   const commands = [['approve', label], ['session', 'prefs', 'set', 'full_auto_never_stop', '--session', sessionId]];
   for (const args of commands) {
-    // A terminal of its own, into which it types what is asked for.
+    // Its own terminal, into which it types what is asked for.
     const words = [process.env.WORKRAIL_PROGRAM, ...args].map((word) => `'${word}'`).join(' ');
     const terminal = ['--quiet', '--return', '--echo', 'never', '--command', words, '/dev/null'];
     const { status } = spawnSync('script', terminal, { env: home.variables, input: `${label}\n` });
@@ -96,7 +105,7 @@ async function agentTries(home, client, waiting) {
   return again;
 }
 
-/// Another machine: only the bundle gets there, and what the person says about their key.
+/// Another machine: it has only the bundle, and what the user says about their key.
 async function audit(home, waiting) {
   const bundle = join(home.root, 'bundle.json');
   execFileSync(process.env.WORKRAIL_PROGRAM, ['session', 'export', waiting.run.sessionId, '-o', bundle], { env: home.variables });
@@ -149,7 +158,7 @@ test('passkeys', async (t) => {
         await openLive(page, '/settings/passkeys');
         await page.getByLabel('Name').fill('Phone');
         await page.getByLabel('In place of').selectOption({ label: 'Laptop, fingerprint' });
-        // The person uses the new device first, then the old one.
+        // The user uses the new device first, then the old one.
         await page.exposeFunction('takeOldDevice', async () => {
           credentials = await keysOf(fresh);
           const { devtools, authenticatorId } = fresh;
@@ -175,6 +184,25 @@ test('passkeys', async (t) => {
       });
     });
 
+    await t.test('a person trusts the checks of the project, and takes it back', async () => {
+      home.workflow(CHECKED);
+      mkdirSync(join(home.root, 'project/.workrail'));
+      writeFileSync(join(home.root, 'project/.workrail/checks.toml'), '[test]\nargv = ["true"]\n');
+      const trusted = () => run(home, ['trust', 'list', '--json']).trusted.map((own) => own.command.argv);
+      await visit({ viewport: { width: 390, height: 800 } }, async (page) => {
+        await withKeys(page, credentials);
+        await openLive(page, '/settings/checks');
+        const fits = () => document.documentElement.scrollWidth <= document.documentElement.clientWidth;
+        assert.ok(await page.evaluate(fits), 'the commands fit');
+        await page.getByRole('button', { name: 'Trust with a passkey' }).click();
+        await page.locator('.said', { hasText: 'Trusted.' }).waitFor();
+        assert.deepEqual(trusted(), [['true']]);
+        await page.getByRole('button', { name: 'Revoke trust in test for every workflow' }).click();
+        await page.locator('.said', { hasText: 'No longer trusted.' }).waitFor();
+        assert.deepEqual(trusted(), []);
+      });
+    });
+
     await t.test('an authenticator that verifies nobody signs nothing', async () => {
       const waiting = await waits(client, 'Without a finger');
       await visit({}, async (page) => {
@@ -192,7 +220,7 @@ test('passkeys', async (t) => {
       await assert.rejects(visit({ javaScriptEnabled: false }, async (page) => {
         await page.goto(`/run/${waiting.run.runId}`);
         await approve(page).click();
-        await page.getByText('asks for a passkey').waitFor();
+        await page.getByText('requires a passkey').waitFor();
       }), /409/);
       assert.deepEqual(decisions(home, waiting), []);
     });
@@ -205,7 +233,7 @@ test('passkeys', async (t) => {
         await assert.rejects(visit({}, async (page) => {
           await withKeys(page, credentials);
           await openLive(page, `/run/${waiting.run.runId}`);
-          // The true challenge, as a program of the user can ask for it.
+          // The real challenge, which any program of the user can request.
           const asked = await page.evaluate(async (path) => {
             const form = document.querySelector(`form[action="${path}"]`);
             const fields = [...new FormData(form)];

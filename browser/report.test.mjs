@@ -1,4 +1,4 @@
-// A report as one HTML file, opened in a narrow window: as on a phone, or beside an editor.
+// A report as one HTML file, opened in a narrow window: as on a phone, or next to an editor.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { defineWorkflows, twoBranches, wideText } from './sessions.mjs';
 
 const NARROW = { width: 500, height: 900 };
 
-/// Writes the report of a run and opens it; `use(page)` looks at it.
+/// Writes the report of a run and opens it; `use(page)` inspects it.
 async function withReport(begin, use) {
   const home = new Home();
   let browser;
@@ -31,7 +31,7 @@ async function withReport(begin, use) {
   }
 }
 
-/// Only a box that scrolls by itself may hold what is wider than the window.
+/// Only a box that scrolls on its own may hold anything wider than the window.
 async function assertNoSidewaysScrolling(page) {
   const wide = await page.evaluate(() => {
     const root = document.documentElement;
@@ -73,7 +73,7 @@ test('links stay whole and lead to their points', async () => {
       assert.equal(link.lines, 1, `one line: ${JSON.stringify(link)}`);
       assert.ok(link.leads, JSON.stringify(link));
     }
-    // An address may take two lines, but is copied as it was written.
+    // An address may take two lines, but is copied unchanged.
     const copied = await page.locator('.node .meta code', { hasText: 'workrail://' }).evaluateAll((own) => own.map((code) => {
       getSelection().selectAllChildren(code);
       return { copied: getSelection().toString(), written: code.textContent, inside: code.getBoundingClientRect().right <= innerWidth };

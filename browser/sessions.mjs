@@ -75,7 +75,7 @@ export function defineWorkflows(home) {
   home.workflow(ROUNDS);
 }
 
-/// A run in the middle of a long loop, with a step that was skipped.
+/// A run in the middle of a long loop, with a skipped step.
 export async function inALoop(client, goal) {
   let reply = await client.begin(ROUNDS.id, goal);
   for (let step = 0; step < 9; step += 1) reply = await client.next(reply);
@@ -93,12 +93,12 @@ export async function waitsForAnswer(client, goal) {
   return blocked(await nextWithoutAnswer(client, await client.begin(MIGRATION.id, goal)));
 }
 
-/// Follows the next call without the context in which an agent could make up the answer.
+/// Makes the next call without the context that could contain the answer.
 export function nextWithoutAnswer(client, reply) {
   return client.next(reply, (args) => { delete args.context; });
 }
 
-/// A run whose last attempt was refused: it has no notes.
+/// A run whose last attempt was refused for lack of notes.
 export async function waitsForAgent(client, goal) {
   const first = await client.begin('wr.small_change', goal);
   return blocked(await client.next(first, (args) => { args.output = {}; }));
@@ -113,7 +113,7 @@ export async function completes(client, workflow, goal) {
   return reply;
 }
 
-/// A run that went on twice from its first step.
+/// A run that continued twice from its first step.
 export async function twoBranches(client, goal) {
   const first = await client.begin('wr.small_change', goal);
   await client.next(await client.next(first));
@@ -121,7 +121,7 @@ export async function twoBranches(client, goal) {
   return client.next(again, (args) => { args.output = { notesMarkdown: 'The second design.' }; });
 }
 
-/// Text that does not break where a narrow window ends.
+/// Text that does not wrap in a narrow window.
 export async function wideText(client) {
   const word = 'https/'.repeat(40);
   const row = `| ${Array.from({ length: 12 }, (_, at) => `column ${at}`).join(' | ')} |`;
@@ -139,7 +139,7 @@ function blocked(reply) {
   return reply;
 }
 
-/// One run in every state; the address of every page.
+/// One run in every state; returns the address of every page.
 export async function busyDay(home) {
   defineWorkflows(home);
   const client = await home.client();
@@ -182,6 +182,7 @@ export async function busyDay(home) {
     workflows: '/workflows',
     workflow: '/workflows/wr.coding_task',
     settings: '/settings',
+    'settings-checks': '/settings/checks',
     'settings-sources': '/settings/sources',
     'settings-cleanup': '/settings/cleanup',
     'settings-keys': '/settings/keys',

@@ -55,7 +55,7 @@ async function logIn(page, secret) {
   await page.getByRole('button', { name: 'Log in' }).click();
 }
 
-/// Runs `use(page)` in a browser of its own.
+/// Runs `use(page)` in its own browser.
 async function visit(browser, baseURL, options, use) {
   const context = await browser.newContext({ baseURL, ...options });
   context.setDefaultTimeout(WAIT_MS);
@@ -109,7 +109,7 @@ test('a team', async (t) => {
         await logIn(page, secret);
         await openLive(page, `/run/${waiting.run.runId}`);
         await page.getByText('The plan: Lower the retry budget').first().waitFor();
-        await page.getByText('Your role (viewer) does not decide.').waitFor();
+        await page.getByText('Your role (viewer) cannot decide.').waitFor();
         assert.equal(await page.getByRole('button', { name: /Approve|Reject|Close/ }).count(), 0);
         const fits = () => document.documentElement.scrollWidth <= document.documentElement.clientWidth;
         assert.ok(await page.evaluate(fits), 'the page fits a narrow screen');
@@ -162,7 +162,7 @@ test('a team', async (t) => {
   });
 });
 
-/// A certificate that nobody trusts; the browser is told to take it.
+/// An untrusted certificate, which the browser is told to accept.
 function certificate(home) {
   const [cert, key] = ['cert.pem', 'key.pem'].map((name) => join(home.root, name));
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];

@@ -1,4 +1,4 @@
-// The console's modules hold what their JSDoc types say: checked by the TypeScript compiler, which writes nothing.
+// The console's modules match their JSDoc types: checked by the TypeScript compiler, which writes nothing.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -15,7 +15,7 @@ const options = [
   '--lib', 'es2022,dom,dom.iterable',
 ];
 
-/// What the compiler says about files: nothing when every type fits.
+/// The compiler's messages; empty if every type fits.
 function complaints(files) {
   const { stdout, stderr, error } = spawnSync(process.execPath, [compiler, ...options, ...files], { encoding: 'utf8' });
   assert.ifError(error);

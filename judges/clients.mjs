@@ -24,13 +24,13 @@ async function opened(client, transport) {
   };
 }
 
-/// The first major of the TypeScript SDK; `transport()` makes a connection.
+/// Version 1 of the TypeScript SDK; `transport()` makes a connection.
 function typescript1(transport) {
   const cells = new Cells('TypeScript SDK 1', versionOf('@modelcontextprotocol/sdk'));
   return walk(cells, () => opened(new Client({ name: 'judge', version: '1' }), transport()));
 }
 
-/// The second major, in an era: `legacy`, `auto` or a revision that it insists on.
+/// Version 2, in an era: `legacy`, `auto` or a required revision.
 function typescript2(era, transport) {
   const cells = new Cells('TypeScript SDK 2', versionOf('@modelcontextprotocol/client'));
   const mode = era === 'legacy' || era === 'auto' ? era : { pin: era };
@@ -54,7 +54,7 @@ const command = (data) => ({ command: program, args: ['mcp'], env: { WORKRAIL_DA
 const stdio = (data) => () => new StdioClientTransport(command(data));
 const secondStdio = (data) => () => new SecondStdioClientTransport(command(data));
 const http = (data, use) => whileServing(program, ['mcp', '--http', '127.0.0.1:0', '--no-auth'], data, use);
-/// The same with the secret that the server asks for by default.
+/// The same with the secret that the server requires by default.
 const authenticated = (data, use) =>
   whileServing(program, ['mcp', '--http', '127.0.0.1:0'], data, (url) => {
     const secret = readFileSync(join(data, 'keys', 'http-secret'), 'utf8').trim();
@@ -75,7 +75,7 @@ const runs = {
   'Python 2, HTTP, discovered': (data) => http(data, async (url) => python('auto', ['http', url])),
 };
 
-/// What happened, without what differs by nature: ids, tokens, digests, times.
+/// What happened, without what always differs: ids, tokens, digests, times.
 function history(data) {
   const sessions = join(data, 'sessions');
   return readdirSync(sessions).map((session) => {

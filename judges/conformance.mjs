@@ -1,10 +1,9 @@
-// The MCP conformance suite over HTTP, both requirement sets, against our transports with the suite's own
-// fixtures, and against the server as it is shipped. It validates every message against the protocol's JSON
-// Schema as well.
+// The MCP conformance suite over HTTP, both requirement sets, against our transports with the suite's own fixtures,
+// and against the server as shipped. It also validates every message against the protocol's JSON Schema.
 //
-// What is expected to fail is listed in expected/, check by check. Anything else that fails is a failure, and
-// so is a listed check that passes or is no longer there: the lists say exactly what is true. With
-// WORKRAIL_JUDGES_RECORD=1 they are written anew; read the difference before it is committed.
+// Expected failures are listed in expected/, check by check. Any other failure is an error, and so is a listed check
+// that passes or no longer exists: the lists are exact. WORKRAIL_JUDGES_RECORD=1 rewrites them; read the difference
+// before you commit it.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,7 +21,7 @@ const servers = [
   { name: 'shipped', command: program, args: ['mcp', '--http', '127.0.0.1:0', '--no-auth'] },
 ];
 
-/// Extensions are optional by the protocol's own rules; WorkRail has none.
+/// Extensions are optional in the protocol; WorkRail has none.
 function extensions(revision) {
   const requirements = parse(readFileSync(join(suite, 'requirements', `${revision}.yaml`), 'utf8'));
   const optional = (requirements.not_scored ?? []).filter((entry) => entry.reason === 'extension');
@@ -58,7 +57,7 @@ function judge(url, revision) {
   return checks;
 }
 
-/// `scenario check`, one a line; `#` begins a comment.
+/// `scenario check`, one per line; `#` begins a comment.
 function expected(file) {
   const lines = readFileSync(file, 'utf8').split('\n');
   return new Set(lines.map((line) => line.replace(/#.*/, '').trim()).filter((line) => line !== ''));

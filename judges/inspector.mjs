@@ -1,5 +1,5 @@
-// The MCP Inspector over stdio and HTTP, in both eras: lists the tools and judges their schemas strictly,
-// calls one, calls it many times at once, and takes the walk. Each of its calls is a process of its own.
+// The MCP Inspector over stdio and HTTP, in both eras: lists the tools and checks their schemas strictly, calls one,
+// calls it many times at once, and takes the walk. Each of its calls is a separate process.
 
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -12,7 +12,7 @@ const launcher = join(here, 'node_modules/@modelcontextprotocol/inspector/client
 const calling = (tool, args) => ['--method', 'tools/call', '--tool-name', tool, '--tool-args-json', JSON.stringify(args)];
 const call = calling('start_workflow', { workflowId: 'wr.small_change', goal: 'load the server' });
 
-/// The exit code after a result that is an error; the result is printed all the same.
+/// The exit code after an error result, which is printed all the same.
 const TOOL_ERROR = 5;
 
 function inspect(target, args, ...alsoGood) {
@@ -39,7 +39,7 @@ const tests = {
   },
 };
 
-/// Lists the tools and calls them in processes of their own.
+/// Lists the tools and calls them, each in its own process.
 async function opened(target) {
   const { tools } = unwrapped(inspect(target, ['--method', 'tools/list']));
   return {
@@ -49,12 +49,12 @@ async function opened(target) {
   };
 }
 
-/// The result itself, whichever envelope the format has.
+/// The result itself, without the format's envelope.
 function unwrapped(output) {
   return output.result ?? output;
 }
 
-/// Each call takes most of a second, so one transport and one era must do.
+/// Each call takes most of a second, so only one transport and one era are walked.
 const walking = (target) => walk(new Cells('Inspector', versionOf('@modelcontextprotocol/inspector')), () => opened(target));
 
 for (const era of ['legacy', 'modern']) {

@@ -1,4 +1,4 @@
-// Starts the servers that are judged, on loopback, each with a data directory of its own.
+// Starts the servers under test on loopback, each with its own data directory.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -18,7 +18,7 @@ export async function withDataDirectory(use) {
   }
 }
 
-/// Runs `use(url)` while the command serves; it says where it listens on its first line of stderr.
+/// Runs `use(url)` while the command serves; its first line on stderr says where it listens.
 export async function whileServing(command, args, data, use) {
   const child = spawn(command, args, {
     env: { PATH: process.env.PATH, WORKRAIL_DATA_DIR: data, WORKRAIL_LOG: 'error' },
@@ -48,7 +48,7 @@ export function versionOf(name) {
   return JSON.parse(readFileSync(join(packages, name, 'package.json'), 'utf8')).version;
 }
 
-/// Prints the verdict of one judge and remembers a failure for the exit code.
+/// Prints the result of one judge and remembers a failure for the exit code.
 export function verdict(judge, passed, failures, note = '') {
   console.log(`${judge}: ${passed} passed, ${failures.length} failed${note}`);
   for (const failure of failures) console.log(`  ${failure}`);

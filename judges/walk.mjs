@@ -30,7 +30,7 @@ export class Cells {
     console.log(`cell: ${this.client} | ${this.version} | ${check} | ${result.replaceAll('|', '/')}`);
   }
 
-  /// Runs one check; a failure is printed and thrown on.
+  /// Runs one check; a failure is printed and thrown again.
   async check(name, run) {
     try {
       const result = await run();
@@ -43,14 +43,14 @@ export class Cells {
   }
 }
 
-/// The call that a text ends with, as a model reads it.
+/// The call at the end of a text, as a model reads it.
 export function nextCall(text) {
   const call = [...text.matchAll(/(\w+_\w+) with:?\s+(\{.*\})/g)].at(-1);
   expect(call, `no next call in what the model was shown:\n${text}`);
   return { tool: call[1], arguments: JSON.parse(call[2]) };
 }
 
-/// Makes the call that was shown, with words of the agent's own.
+/// Makes the suggested call, with the agent's own words.
 export function follow(text, notes) {
   const call = nextCall(text);
   if (call.arguments.output) call.arguments.output.notesMarkdown = notes;
@@ -60,10 +60,10 @@ export function follow(text, notes) {
 /// A reply about a run without a pending step.
 export const isComplete = (text) => /^Run \S+ · /.test(text) && !text.split('\n')[0].includes(' · step ');
 
-/// How often a reply shows the first step; 0 where it is about another.
+/// How often a reply shows the first step; 0 if it is about another step.
 export const timesShown = (whole) => whole.split(PROMPT_LINE).length - 1;
 
-/// The text of a result and everything that a model is given of it.
+/// The text of a result, and everything that a model is given of it.
 export function blocks(result) {
   const text = result.content.map((item) => item.text).join('\n\n');
   return { text, whole: result.structuredContent ? text + JSON.stringify(result.structuredContent) : text };

@@ -27,7 +27,7 @@ def server(data, **variables):
     return {"command": PROGRAM, "args": ["mcp"], "env": {"WORKRAIL_DATA_DIR": data, **variables}}
 
 
-# Google's frameworks give the model the result as it was sent, `_meta` included.
+# Google's frameworks give the model the result as sent, including `_meta`.
 SHOWS_META = {"WORKRAIL_TEXT_IN_DATA": "false"}
 
 
@@ -67,7 +67,7 @@ async def openai_agents(data):
         tools = {tool.name: tool for tool in tools}
 
         async def call(tool, arguments):
-            # A strict schema makes the model send every property, empty where it has nothing to say.
+            # A strict schema makes the model send every property, empty if it has nothing to say.
             properties = tools[tool].params_json_schema["properties"]
             sent = json.dumps({name: arguments.get(name, empty(schema)) for name, schema in properties.items()})
             context = ToolContext(None, tool_name=tool, tool_call_id="1", tool_arguments=sent)
@@ -161,7 +161,7 @@ async def pydantic_ai(data):
             try:
                 result = await toolset.direct_call_tool(tool, arguments)
             except ModelRetry as retry:
-                # An error goes back to the model as the reason to try again.
+                # An error is returned to the model as the reason to try again.
                 result = retry.message
             text = result if isinstance(result, str) else "\n\n".join(str(part) for part in result)
             return text, text
@@ -252,7 +252,7 @@ async def google_adk(data):
         await toolset.close()
 
 
-# The name in the table, and the package whose version is judged.
+# The name in the table, and the package whose version is tested.
 FRAMEWORKS = {
     "fastmcp": ("FastMCP", "fastmcp"),
     "openai_agents": ("openai-agents", "openai-agents"),

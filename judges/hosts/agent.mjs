@@ -1,5 +1,5 @@
-// The agent that judges a host: a whole workflow with a blocked step, a rewind, a new chat and a resume. It acts only on
-// what the host shows it, so the run ends only if the text leads on by itself.
+// The agent that tests a host: a whole workflow with a blocked step, a rewind, a new chat and a resume. It acts only
+// on what the host shows it, so the run ends only if the text alone leads to the end.
 
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ export const program = process.env.WORKRAIL_PROGRAM;
 const CHAT_MS_MAX = 120_000;
 const MOVES_MAX = 40;
 
-/// Runs a host to its end, with an environment of its own.
+/// Runs a host to its end, with its own environment.
 export function run(command, args, place, variables) {
   const child = spawn(command, args, {
     cwd: join(place, 'project'),
@@ -33,9 +33,9 @@ export function run(command, args, place, variables) {
   });
 }
 
-/// Starts, forgets its notes once, garbles a token, goes on, sends a call twice, looks back, and stops in the middle.
-/// `passed(check, note)` takes down a check of the table. `isAside` marks a call whose reply is not counted: the sizes are those
-/// of a run without an error and without a call that was sent twice.
+/// Starts, forgets its notes once, garbles a token, continues, sends a call twice, looks back, and stops in the
+/// middle. `passed(check, note)` records a check of the table. `isAside` marks a call whose reply is not counted: the
+/// sizes are those of a run without an error and without a repeated call.
 function firstChat(passed) {
   let bookmark;
   let step;
@@ -89,7 +89,7 @@ function firstChat(passed) {
   ];
 }
 
-/// Knows nothing but the goal.
+/// Knows only the goal.
 function secondChat(shown) {
   if (shown === null) return { tool: 'resume_session', arguments: { query: 'judged in a host' } };
   return isComplete(shown) ? { text: 'Done.' } : follow(shown, 'Did what the step says.');
@@ -97,14 +97,14 @@ function secondChat(shown) {
 
 const CHECKS = ['lists tools', 'starts', 'error leads on', 'continues', 'replays', 'resumes', 'sees text once'];
 
-/// The version of the host that is installed in a folder.
+/// The version of the host installed in a folder.
 export function versionIn(folder) {
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   return Object.values(dependencies)[0].match(/\d+\.\d+\.\d+/)[0];
 }
 
-/// Judges a host that is installed in a folder. `chat(place, url, prompt)` runs one chat; `strip(shown)` takes off what the
-/// host itself adds to a result. With WORKRAIL_HOST_REPORT=1 the bytes that the model was shown are printed for each reply.
+/// Tests a host installed in a folder. `chat(place, url, prompt)` runs one chat; `strip(shown)` removes what the host
+/// itself adds to a result. With WORKRAIL_HOST_REPORT=1 the bytes shown to the model are printed for each reply.
 export async function judge(name, folder, api, chat, strip = (shown) => shown) {
   const cells = new Cells(name, versionIn(folder));
   const place = mkdtempSync(join(tmpdir(), 'workrail-host-'));

@@ -1,11 +1,11 @@
 // A scripted model on loopback: answers a host's model API with the tool calls of a script, and keeps what the host
-// showed it. Nothing of it is a model: it plays an agent, so that a real host can be judged offline.
+// showed it. It is not a model: it plays an agent, so that a real host can be tested offline.
 
 import { createServer } from 'node:http';
 
-/// Serves the API while `use(url)` runs. `play(shown, tools)` gets what the host showed of the last tool result, or null at
-/// the beginning of a chat, the names of the tools that it offers, and all that the model is given as the host sent it, and
-/// returns `{ tool, arguments }` or `{ text }`.
+/// Serves the API while `use(url)` runs. `play(shown, tools)` receives what the host showed of the last tool result,
+/// or null at the beginning of a chat, the names of the offered tools, and everything given to the model, as the host
+/// sent it; it returns `{ tool, arguments }` or `{ text }`.
 export async function whileModelling(api, play, use) {
   const failures = [];
   const server = createServer((request, response) => {
@@ -50,7 +50,7 @@ function stream(response, events) {
 
 let calls = 0;
 
-/// A tool by the name that the host gives it: its own, or one with the server's in front.
+/// A tool under the host's name for it: its own, or prefixed with the server's.
 const asOffered = (tools, wanted) => tools.find((name) => name === wanted) ?? tools.find((name) => name.endsWith(wanted));
 
 /// Anthropic's Messages API, streamed or not.
@@ -60,7 +60,7 @@ export function messages(method, path, body, response, play) {
   if (path !== '/v1/messages') return false;
   const asked = JSON.parse(body);
   const tools = (asked.tools ?? []).map((tool) => tool.name);
-  // Hosts ask for titles and summaries as well, without the tools.
+  // Hosts also ask for titles and summaries, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
   const move = isAgent ? play(lastToolResult(asked.messages), tools, body) : { text: 'ok' };
   const name = move.tool && asOffered(tools, move.tool);
@@ -89,7 +89,7 @@ export function messages(method, path, body, response, play) {
   ]);
 }
 
-/// What the host shows of the last tool result; null when the chat has none yet.
+/// What the host shows of the last tool result; null if the chat has none yet.
 function lastToolResult(messages) {
   const blocks = messages.flatMap((message) => (Array.isArray(message.content) ? message.content : []));
   const last = blocks.findLast((block) => block.type === 'tool_result');
@@ -113,7 +113,7 @@ export function responses(method, path, body, response, play) {
         type: 'message', id: `msg_${calls}`, role: 'assistant', status: 'completed',
         content: [{ type: 'output_text', text: move.text, annotations: [] }],
       };
-  // A move can say how full the history is, so that the host shortens it.
+  // A move can report how full the history is, so that the host compacts it.
   const tokens = move.tokens ?? 1;
   const usage = { input_tokens: tokens, output_tokens: 1, total_tokens: tokens + 1, input_tokens_details: { cached_tokens: 0 }, output_tokens_details: { reasoning_tokens: 0 } };
   const whole = { id: `resp_${calls}`, object: 'response', status: 'completed', model: asked.model, output: [item], usage };
@@ -128,10 +128,10 @@ export function responses(method, path, body, response, play) {
 const outputText = (output) =>
   typeof output === 'string' ? output : output.map((part) => part.text ?? '').join('\n\n');
 
-/// The names of all tools, those in namespaces as well.
+/// The names of all tools, including those in namespaces.
 const offered = (tools) => tools.flatMap((tool) => (tool.type === 'namespace' ? offered(tool.tools) : [tool.name ?? tool.type]));
 
-/// The name of a tool as the host offers it: alone, or in the namespace of its server.
+/// A tool's name as the host offers it: alone, or in its server's namespace.
 function named(tools, wanted) {
   for (const tool of tools) {
     if (tool.type === 'namespace') {
@@ -151,7 +151,7 @@ export function generateContent(method, path, body, response, play) {
   if (!/:(streamGenerateContent|generateContent)$/.test(path)) return false;
   const asked = JSON.parse(body);
   const tools = (asked.tools ?? []).flatMap((tool) => tool.functionDeclarations ?? []).map((tool) => tool.name);
-  // The host asks for routing and summaries as well, without the tools.
+  // The host also asks for routing and summaries, without the tools.
   const isAgent = tools.some((name) => name.endsWith('start_workflow'));
   const move = isAgent ? play(lastFunctionResponse(asked.contents), tools, body) : { text: '{}' };
   const name = move.tool && asOffered(tools, move.tool);

@@ -1,4 +1,4 @@
-// Renders the plugin for a host and lets the host's own validator judge it.
+// Renders the plugin for a host and runs the host's own validator on it.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { program } from './agent.mjs';
 
-/// `validate(folder, options)` runs the validator and throws if it is unhappy.
+/// `validate(folder, options)` runs the validator and throws if it fails.
 export function judgePlugin(name, format, validate) {
   const place = mkdtempSync(join(tmpdir(), 'workrail-plugin-'));
   const folder = join(place, 'workrail');

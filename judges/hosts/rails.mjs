@@ -1,6 +1,6 @@
-// The agent that leaves the rails inside a real host: it stops early, approves itself, edits too soon and around the gate, forgets,
-// sends a subagent, reports tests that it did not run, and works on in a new chat. What the model is shown, and what the store holds
-// afterwards, say whether the hooks held.
+// An agent that leaves the rails inside a real host: it stops early, approves itself, edits too soon and around the
+// gate, forgets, sends a subagent, reports tests that it did not run, and continues in a new chat. What the model is
+// shown, and what the store holds afterwards, show whether the hooks worked.
 
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -42,19 +42,20 @@ const CHECKS = {
   record: 'evidence',
 };
 
-/// The text of a request as the model reads it: JSON within JSON has its quotes back.
+/// The text of a request as the model reads it, with the escapes of nested JSON removed.
 const plain = (body) => body.replaceAll('\\n', '\n').replaceAll('\\"', '"').replaceAll('\\\\', '\\');
 
-/// What was said last, for the message of a failure; tools come after it in some requests.
+/// The end of the conversation, for failure messages; in some requests the tools follow it.
 const end = (text) => text.slice(0, text.indexOf('"tools":[')).slice(-3000);
 
-/// One chat with a script of moves; `seen` takes down every request before the move is made. The subagent, if any, has its own.
+/// One chat with a script of moves; `seen` records every request before the move is made. A subagent has its own
+/// script.
 function scripted(moves, seen, subagent) {
   let made = 0;
   return (shown, tools, body) => {
     const text = plain(body);
     expect((made += 1) < MOVES_MAX, 'the chat does not end');
-    // Hosts ask for summaries as well, without the tools.
+    // Hosts also ask for summaries, without the tools.
     if (tools.length === 0) return { text: 'A summary.' };
     if (text.includes('TASK-OF-SUBAGENT') && !text.includes('MARK-OF-PLAN')) {
       const move = subagent.shift();
@@ -66,9 +67,9 @@ function scripted(moves, seen, subagent) {
   };
 }
 
-/// Judges the hooks in a host that is installed in a folder. `host` has `chat(place, url, prompt, kind)` with kind `new`, `again`
-/// or `compact`, `install(place)`, the names of its tools, and what it cannot do. With `compactMoves` the history is shortened
-/// in the middle of a turn.
+/// Tests the hooks in a host installed in a folder. `host` has `chat(place, url, prompt, kind)` with kind `new`,
+/// `again` or `compact`, `install(place)`, the names of its tools, and what it cannot do. With `compactMoves` the
+/// history is compacted in the middle of a turn.
 export async function judgeRails(name, folder, api, host) {
   const cells = new Cells(name, versionIn(folder));
   const place = mkdtempSync(join(tmpdir(), 'workrail-rails-'));
@@ -127,7 +128,7 @@ export async function judgeRails(name, folder, api, host) {
       },
     ];
     const first = await talk('new', 'Work on it with WorkRail.', [...moves]);
-    // A second hold would have asked the model once more.
+    // A second hold would have prompted the model once more.
     holds('hold', 'does not hold it twice', first.length === moves.length, end(first.at(-1)));
     expect(existsSync(around), 'the shell did not write the file');
     await talk('again', 'Go on.', [
@@ -215,7 +216,8 @@ export async function judgeRails(name, folder, api, host) {
   }
 }
 
-/// A repository with one commit, so that the tree can be looked at. What the host itself keeps in the folder is ignored.
+/// A repository with one commit, so that changes to the tree are visible. Files that the host itself keeps in the
+/// folder are ignored.
 function repositoryIn(folder) {
   writeFileSync(join(folder, 'README.md'), '# Tool\n');
   writeFileSync(join(folder, '.gitignore'), '.*\nopencode.json\n');
@@ -237,8 +239,8 @@ function eventsIn(place) {
   return files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n')).map((line) => JSON.parse(line));
 }
 
-/// The program that a host runs as a hook: ours, or where WORKRAIL_HOST_RECORD names a folder, one that keeps what the host
-/// said and then runs ours.
+/// The program that a host runs as a hook: ours or, if WORKRAIL_HOST_RECORD names a folder, one that records the
+/// host's input and then runs ours.
 export function hookProgram(place) {
   if (!process.env.WORKRAIL_HOST_RECORD) return program;
   const recorder = join(place, 'recorder');
@@ -255,7 +257,7 @@ exec ${program} "$@" <"$said"
   return recorder;
 }
 
-/// Sets a client up as a user does: with `workrail install` and nothing else. Answers with its output.
+/// Sets up a client as a user does: with `workrail install` alone. Returns its output.
 export function installIn(place, client) {
   const env = { PATH: process.env.PATH, HOME: join(place, 'home'), ...variables(place) };
   const said = execFileSync(program, ['install', '--client', client, '--yes'], { cwd: join(place, 'project'), env, encoding: 'utf8' });
@@ -266,7 +268,7 @@ export function installIn(place, client) {
   }
 }
 
-/// Writes what the host said to its hooks to \`NAME.json\` in the folder of recordings. Replies of our own tools are left out: they
+/// Writes the hooks' input to \`NAME.json\` in the folder of recordings. Replies of our own tools are left out: they
 /// hold tokens of a store that is gone.
 function record(name, place, label) {
   const folder = process.env.WORKRAIL_HOST_RECORD;
@@ -284,7 +286,7 @@ function record(name, place, label) {
   writeFileSync(join(folder, file), `${JSON.stringify({ workflow: WORKFLOW, events }, null, 1)}\n`);
 }
 
-/// What the server and the hooks are told.
+/// The environment of the server and the hooks.
 export const variables = (place) => ({
   WORKRAIL_DATA_DIR: join(place, 'data'),
   WORKFLOW_STORAGE_PATH: join(place, 'workflows'),

@@ -17,7 +17,7 @@ const offline = (url) => ({
   ANTHROPIC_API_KEY: 'scripted',
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
   DISABLE_AUTOUPDATER: '1',
-  // All tools at once; otherwise the model would have to look for them first.
+  // All tools at once; otherwise the model would have to search for them first.
   ENABLE_TOOL_SEARCH: 'false',
 });
 

@@ -20,7 +20,7 @@ base_url = "${url}/v1"
 wire_api = "responses"
 `;
 
-/// What is set for our server beside what is in the file.
+/// Settings of our server, besides those in the file.
 function ofServer(env) {
   const values = Object.entries(env).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   const set = { default_tools_approval_mode: '"approve"', env: `{ ${values.join(', ')} }` };
@@ -57,7 +57,7 @@ const rails = {
     const home = join(place, 'home', '.codex');
     writeFileSync(join(home, 'config.toml'), `${provider(url)}\n${readFileSync(join(home, 'installed.toml'), 'utf8')}`);
     const history = kind === 'new' ? [] : ['resume', '--last'];
-    // Without this, entries that nobody has trusted in the program are skipped without a word.
+    // Without this, entries that the user has not trusted in the program are skipped silently.
     const trusted = '--dangerously-bypass-hook-trust';
     const args = ['exec', ...history, ...WITHOUT_QUESTIONS, ...ofServer(variables(place)), trusted, prompt];
     return run(codex, args, place, { CODEX_HOME: home, ...variables(place) });
@@ -69,7 +69,7 @@ const rails = {
   shell: (command) => ({ tool: 'exec_command', arguments: { cmd: command } }),
 };
 
-/// Codex says first how long a call took.
+/// Codex first says how long a call took.
 const strip = (shown) => shown.replace(/^Wall time: [^\n]*\s+(Output:\s+)?/, '');
 
 await judge('Codex', here, responses, chat, strip);

@@ -13,7 +13,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const gemini = join(here, 'node_modules/@google/gemini-cli/bundle/gemini.js');
 
 function configure(place, env, more) {
-  // Of a call that failed the model is shown the whole result, with `_meta`.
+  // For a failed call the model is shown the whole result, including `_meta`.
   const workrail = { command: program, args: ['mcp'], env: { ...env, WORKRAIL_TEXT_IN_DATA: 'false' }, trust: true };
   const settings = {
     mcpServers: { workrail },
@@ -41,7 +41,7 @@ const EVENTS = ['SessionStart', 'BeforeAgent', 'BeforeTool', 'AfterTool', 'PreCo
 
 const rails = {
   install(place) {
-    // The host gives hooks only some of the environment.
+    // The host passes hooks only part of the environment.
     const set = Object.entries(variables(place)).map(([name, value]) => `${name}=${value}`).join(' ');
     const entry = (event) => [{ hooks: [{ type: 'command', name: event, command: `env ${set} ${hookProgram(place)} hook gemini ${event}` }] }];
     configure(place, variables(place), { hooks: Object.fromEntries(EVENTS.map((event) => [event, entry(event)])) });
@@ -52,7 +52,7 @@ const rails = {
   shell: (command) => ({ tool: 'run_shell_command', arguments: { command, description: 'A command' } }),
 };
 
-/// Gemini CLI marks what comes from a tool, and shows the whole result of a call that failed, as JSON.
+/// Gemini CLI marks tool output, and shows the whole result of a failed call, as JSON.
 function strip(shown) {
   const failed = shown.match(/^MCP tool '\w+' reported tool error .* with response: (\[.*\])$/s);
   if (!failed) return shown.replace(/<\/?untrusted_context>\n?/g, '');

@@ -33,8 +33,8 @@ function chat(place, url, prompt) {
   return run(opencode, ['run', prompt], place, { ...OFFLINE, ...env });
 }
 
-/// `opencode run` ends with the turn, so that a prompt after it has no program to run in. Here a server stays until nothing has
-/// happened for a while.
+/// `opencode run` ends with the turn, so a later prompt has no program to run in. Here a server stays until nothing
+/// has happened for a while.
 const QUIET_MS = 2500;
 const CHAT_MS_MAX = 120_000;
 
@@ -66,7 +66,7 @@ async function whileServing(place, env, use) {
   }
 }
 
-/// Ends when the server has told of nothing for a while.
+/// Resolves when the server has reported nothing for a while.
 async function quiet(address, busy) {
   let last = Date.now();
   const listening = new AbortController();
