@@ -9,7 +9,7 @@ use crate::guard::ASSETS;
 const OWN_STYLE: &str = include_str!("assets/console.css");
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// A file of ours that a page loads, by its name beneath `/assets/`.
+/// One of our files that a page loads, by its name beneath `/assets/`.
 fn asset_named(name: &str) -> Option<(&'static str, String)> {
     let script = |text: &'static str| (JAVASCRIPT, text.to_owned());
     Some(match name {

@@ -1,8 +1,9 @@
-//! What forms about settings, workflows and preferences change, through what the command line has (G95).
+//! Changes that forms make to settings, workflows and preferences, through the same code as the command line (G95).
 
 use workrail_engine::SessionOrRun;
 use workrail_engine::upkeep::CleanupPlan;
 use workrail_model::config::Key;
+use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::SessionId;
 use workrail_model::name::WorkflowId;
@@ -25,6 +26,8 @@ pub(crate) enum Change {
     RotateKeys,
     Enrol,
     RemovePasskey,
+    TrustChecks,
+    RevokeCheck,
     Copy(WorkflowId),
     Prefer(SessionId),
 }
@@ -47,6 +50,8 @@ impl Change {
             ["settings", "keys", "rotate"] => Self::RotateKeys,
             ["settings", "passkeys", "enrol"] => Self::Enrol,
             ["settings", "passkeys", "remove"] => Self::RemovePasskey,
+            ["settings", "checks", "trust"] => Self::TrustChecks,
+            ["settings", "checks", "revoke"] => Self::RevokeCheck,
             ["workflows", id, "copy"] => Self::Copy(WorkflowId::parse(id).ok()?),
             ["session", id, "prefer"] => Self::Prefer(SessionId::parse(id).ok()?),
             _ => return None,
@@ -63,14 +68,18 @@ impl Change {
             Self::CleanUp => SettingsPage::CleanUp.address().to_owned(),
             Self::RotateKeys => SettingsPage::Keys.address().to_owned(),
             Self::Enrol | Self::RemovePasskey => SettingsPage::Passkeys.address().to_owned(),
+            Self::TrustChecks | Self::RevokeCheck => SettingsPage::Checks.address().to_owned(),
             Self::Copy(id) => Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
             Self::Prefer(session) => Target::Session(*session).address(),
         }
     }
 }
 
-/// The field of the clean-up form that says what the page showed.
+/// The field of the clean-up form that records what the page showed.
 pub(crate) const PLANNED: &str = "planned";
+
+/// The same of the form that trusts checks.
+pub(crate) const SHOWN_CHECKS: &str = "checks";
 
 /// Carries out a form whose token was checked.
 pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
@@ -112,7 +121,7 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
                 if !cleaned.removed.is_empty() {
                     let removed = cleaned.removed.len();
                     stopped.message = format!(
-                        "Old sessions were removed ({removed}), then this ended it: {}",
+                        "Old sessions were removed ({removed}), then this failed: {}",
                         stopped.message
                     );
                 }
@@ -133,11 +142,19 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
             passkeys::remove(console, form)?;
             Done::KeyRemoved
         }
+        Change::TrustChecks => {
+            trust_checks(console, form)?;
+            Done::Trusted
+        }
+        Change::RevokeCheck => {
+            said(administration()?.revoke_check(text("check")))?;
+            Done::Revoked
+        }
         Change::Copy(id) => {
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
             said(administration()?.write_workflow(&copy, &bytes))?;
-            // The copy is made to be changed.
+            // The copy is made to be edited.
             let editor = console.use_cases.file_of_workflow(&copy).map(|file| Target::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
             return Ok(Changed { done: Done::Copied, address });
@@ -148,6 +165,26 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
         }
     };
     Ok(Changed { done, address: change.page() })
+}
+
+/// Trusting lets commands run without asking again, so a passkey must sign exactly what was shown (G121).
+fn trust_checks(console: &Console, form: &Query) -> Answer<()> {
+    let administration = console.administration()?;
+    let seen = shown_checks(form)?;
+    let signed = passkeys::signed(console, form)?.ok_or_else(|| {
+        refused(
+            "Trusting checks needs a passkey here, or a terminal: `workrail trust` in the workspace. Nothing was trusted.",
+        )
+    })?;
+    said(console.environment.decision_origin())?;
+    console.use_cases.agree_to_trust(seen, &signed)?;
+    said(administration.trust_checks(seen))
+}
+
+/// The commands that the page showed.
+pub(crate) fn shown_checks(form: &Query) -> Answer<Sha256> {
+    Sha256::parse(form.get(SHOWN_CHECKS).unwrap_or_default())
+        .map_err(|_| refused("The form does not say what the page showed. Nothing was trusted."))
 }
 
 fn new_source(form: &Query) -> Answer<NewSource> {
@@ -166,7 +203,7 @@ fn new_source(form: &Query) -> Answer<NewSource> {
     }
 }
 
-/// An id that the user may take: our own namespace is reserved.
+/// An id that the user may choose: our own namespace is reserved.
 fn own_id(text: &str) -> Answer<WorkflowId> {
     let id = WorkflowId::parse(text).map_err(|error| refused(&format!("{error}. Nothing was written.")))?;
     match id.namespace() {
@@ -195,7 +232,7 @@ pub(crate) fn chosen_mode(form: &Query) -> Answer<[PreferenceChange; 2]> {
     ])
 }
 
-/// Raising how far a run goes on its own needs a passkey, or a person at a terminal, as approving does (G63).
+/// Giving a run more autonomy needs a passkey, or a user at a terminal, just as approving does (G63).
 fn prefer(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
     let changes = chosen_mode(form)?;
     if let Some(signed) = passkeys::signed(console, form)? {

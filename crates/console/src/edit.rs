@@ -1,7 +1,7 @@
-//! What the form of the editor asks for: check a text, try its tests, show what would change, save it (G100).
+//! Actions of the editor form: check a text, run its tests, show what would change, save it (G100).
 //!
-//! The file is named by an opaque key that the server resolves. A text is saved only if it compiles, keeps to a namespace of
-//! the user's own, what it changes was shown, and the file on disk still is the one that was loaded.
+//! The file is named by an opaque key that the server resolves. A text is saved only if it compiles, stays in one of
+//! the user's own namespaces, its changes were shown, and the file on disk is still the one that was loaded.
 
 use workrail_engine::compare::DiffLine;
 use workrail_engine::edit::{CheckedText, Code, Severity, TrialReport, WorkflowFile, text_lines};
@@ -21,7 +21,7 @@ pub(crate) enum EditAction {
     Test,
     /// Shows what would change.
     Review,
-    /// The same, where the file was changed meanwhile: the text is meant to replace the file of now.
+    /// Like `Review`, if the file was changed meanwhile: the text is to replace the current file.
     Rebase,
     Save,
 }
@@ -39,13 +39,13 @@ impl EditAction {
         }
     }
 
-    /// A form without a button is one that was sent by a key: it checks and changes nothing.
+    /// A form without a button was sent by the Enter key: it only checks.
     fn parse(text: &str) -> Self {
         Self::ALL.into_iter().find(|own| own.as_str() == text).unwrap_or(Self::Validate)
     }
 }
 
-/// The text in the editor and everything that is shown about it.
+/// The text in the editor and everything shown about it.
 #[derive(Debug)]
 pub(crate) struct Editor {
     pub(crate) file: WorkflowFile,
@@ -58,7 +58,7 @@ pub(crate) struct Editor {
     pub(crate) shown: EditResult,
 }
 
-/// What the last button gave.
+/// The result of the last button.
 #[derive(Debug)]
 pub(crate) enum EditResult {
     Nothing,
@@ -74,11 +74,11 @@ pub(crate) struct Review {
     /// From the file on disk to the text.
     pub(crate) lines: Vec<DiffLine>,
     pub(crate) hindrance: Option<Hindrance>,
-    /// Names the text that this shows; it alone is saved then.
+    /// The digest of the text under review; only this text may be saved.
     pub(crate) reviewed: Sha256,
 }
 
-/// Why a text is not saved, and what to do about it.
+/// Why a text cannot be saved, and what to do about it.
 #[derive(Debug)]
 pub(crate) struct Hindrance {
     pub(crate) message: String,
@@ -91,7 +91,7 @@ impl Hindrance {
     }
 }
 
-/// The editor of a file as it is now.
+/// The editor of a file in its current state.
 pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
     let file = console.use_cases.workflow_file(key)?;
     let checked = console.use_cases.check_workflow(&file.about, &file.text, None)?;
@@ -105,9 +105,9 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
     })
 }
 
-/// The same with what the form holds.
+/// The editor with the contents of the form.
 pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
-    // Files of the machine are not for the visitors of a team (G125).
+    // Visitors of a team's console have no access to files of the machine (G125).
     console.administration()?;
     let file = console.use_cases.workflow_file(key)?;
     let text = own_line_ends(form.get("text").unwrap_or_default(), &file.text);
@@ -126,13 +126,13 @@ pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Edit
     Ok(Editor { file, seen, text, checked, step, shown: EditResult::Nothing })
 }
 
-/// Browsers send CRLF; a file keeps the line ends that it has.
+/// Browsers send CRLF; a file keeps its own line endings.
 fn own_line_ends(sent: &str, file: &str) -> String {
     let plain = sent.replace("\r\n", "\n");
     if file.contains("\r\n") { plain.replace('\n', "\r\n") } else { plain }
 }
 
-/// Carries out what a button of the form asks for.
+/// Carries out the action of the pressed button.
 pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
     let administration = console.administration()?;
     let mut editor = typed(console, key, form)?;
@@ -144,7 +144,7 @@ pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<
             editor.seen = editor.file.digest;
             EditResult::Review(review(console, &editor))
         }
-        // Nothing is saved that was not shown; typing after that makes it another text.
+        // Only a text that was shown is saved; further typing makes it another text.
         EditAction::Save if form.get("reviewed") != Some(editor.digest().to_string().as_str()) => {
             EditResult::Review(review(console, &editor))
         }
@@ -189,7 +189,7 @@ fn save(console: &Console, administration: &dyn Administration, key: Sha256, edi
     }
 }
 
-/// Why a text must not be saved; nothing is said here about what is on disk.
+/// Why a text must not be saved, regardless of what is on disk.
 fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
     if !editor.file.about.is_editable {
         return Some(Hindrance::new(
@@ -216,7 +216,7 @@ fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
             Some(Hindrance::new(format!("The id `{id}` has no namespace."), next))
         }
         Some("wr") => Some(Hindrance::new(
-            "Ids under `wr.` belong to the bundled workflows.",
+            "Ids under `wr.` are reserved for bundled workflows.",
             "Use a namespace of your own.",
         )),
         Some(_) if editor.file.workflow_id.as_ref() != Some(id) && console.use_cases.has_workflow(id) => {
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_keeps_its_line_ends() {
+    fn a_file_keeps_its_line_endings() {
         assert_eq!(own_line_ends("a\r\nb\r\n", "x\ny\n"), "a\nb\n");
         assert_eq!(own_line_ends("a\r\nb\r\n", "x\r\ny\r\n"), "a\r\nb\r\n");
         assert_eq!(own_line_ends("a\nb", "x\r\n"), "a\r\nb");

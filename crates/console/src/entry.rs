@@ -1,6 +1,6 @@
-//! Coming in: with the printed code on one machine (G94), with a token in a team (G125).
+//! Logging in: with the printed code on one machine (G94), with a token in a team (G125).
 //!
-//! Requests that nobody is known for are answered here and reach nothing else.
+//! Unauthenticated requests are answered here and reach nothing else.
 
 use std::sync::Arc;
 
@@ -21,24 +21,24 @@ use crate::state::{Console, Member, Visitor};
 use crate::target::Query;
 use crate::use_cases::UseCases;
 
-/// A token and where it leads.
+/// Room for a token and the page to return to.
 const LOGIN_BYTES_MAX: usize = 4096;
 
-/// Why somebody is not logged in.
+/// Why a visitor is not logged in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLoggedIn {
-    /// No good token or login. The answer does not say what is wrong with it.
+    /// No valid token or login. The response does not say what is wrong with it.
     Stranger,
-    /// The store cannot be asked now.
+    /// The store is unavailable.
     Unavailable,
 }
 
-/// Somebody who is logged in.
+/// A logged-in visitor.
 pub struct LoggedIn {
     pub principal: Principal,
-    /// In every form of this login.
+    /// Contained in every form of this login.
     pub form_token: HttpSecret,
-    /// Everything is done in their name.
+    /// Everything is done in this visitor's name.
     pub use_cases: Arc<dyn UseCases>,
 }
 
@@ -48,15 +48,15 @@ impl std::fmt::Debug for LoggedIn {
     }
 }
 
-/// Who the members of a team are. Asked for every request, on a thread that may wait.
+/// Looks up the members of a team. Called for every request, on a thread that may block.
 pub trait Logins: Send + Sync + 'static {
-    /// What a browser carries instead of this token.
+    /// The login that a browser carries instead of this token.
     fn log_in(&self, token: &str) -> Result<String, NotLoggedIn>;
-    /// Whose login it is.
+    /// The visitor to whom a login belongs.
     fn visitor(&self, login: &str) -> Result<LoggedIn, NotLoggedIn>;
 }
 
-/// Answers what is open to everybody, and nothing else.
+/// Answers requests that need no login, and refuses all others.
 pub(crate) async fn open_to_all(door: &Door, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -80,7 +80,7 @@ fn open(door: &Door, query: &Query, headers: &axum::http::HeaderMap) -> Response
     match door.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
         Err(refusal) => refused(refusal),
         Ok(()) => {
-            // A terminal that is stopped must not stop the console.
+            // A stopped terminal must not block the console.
             let environment = Arc::clone(&door.shared.environment);
             spawn_blocking(move || environment.notice(&format!("Opened. For another browser: {next}")));
             let mut response = page(StatusCode::OK, &pages::opened());
@@ -119,7 +119,7 @@ pub(crate) enum Attempt {
     Failed,
 }
 
-/// The page that asks for a token, in the place of one that needs it.
+/// The page that asks for a token, instead of a page that needs one.
 pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attempt) -> Response {
     let said = match (why, attempt) {
         (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
@@ -135,7 +135,7 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attem
     page(status, &pages::login(back, said))
 }
 
-/// The console of the member to whom one of these cookies belongs.
+/// The console of the member who owns one of these cookies.
 pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
     let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
     let looked = spawn_blocking(move || {
@@ -155,7 +155,7 @@ pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console
     looked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
 }
 
-/// A refusal of the guard as a page: who is not logged in is asked for a token.
+/// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
 pub(crate) fn refused_by(door: &Door, refusal: Refusal, address: Option<&str>) -> Option<Response> {
     let asks = refusal == Refusal::NoCookie && door.guard.asks_for_login();
     asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, Attempt::None))

@@ -1,4 +1,4 @@
-//! What can be taken along: a session's bundle, and reports. They are made on request and downloaded, never shown.
+//! Downloads: a session's bundle, and reports. They are made on request and never shown in the browser.
 
 use maud::{Markup, html};
 use workrail_engine::report::{Times, render_html, render_markdown};
@@ -66,7 +66,7 @@ pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
     }
 }
 
-/// The file and what it is called.
+/// The file and its name.
 pub(crate) fn made(console: &Console, about: SessionOrRun, kind: FileKind) -> Answer<(Vec<u8>, String)> {
     let bytes = match kind {
         FileKind::Bundle => {

@@ -1,4 +1,4 @@
-//! What a form changes: a decision or an answer, through the use cases that the command line has (G63, G95).
+//! Carries out forms: decisions and answers, through the same use cases as the command line (G63, G95).
 
 use serde_json::{Map, Value};
 use workrail_engine::{Waiting, typed_answer};
@@ -13,7 +13,7 @@ use crate::state::Console;
 use crate::target::{Done, Query};
 use crate::use_cases::{Answer, Decision, refusal};
 
-/// Before the name of a context key, in the field that answers it.
+/// Precedes the name of a context key in the field that answers it.
 pub(crate) const ANSWER_PREFIX: &str = "answer.";
 
 /// What a form about a run asks for.
@@ -42,10 +42,10 @@ impl Action {
 pub(crate) enum SessionAction {
     Keep,
     Unkeep,
-    /// Deletes in some seconds, unless it is undone.
+    /// Deletes after a few seconds, unless it is undone.
     Delete,
     Undo,
-    /// Deletes at once; the label is typed.
+    /// Deletes immediately; the user types the label.
     DeleteNow,
 }
 
@@ -62,14 +62,14 @@ impl SessionAction {
     }
 }
 
-/// What a form about a session did, and the deletion that it left to be carried out.
+/// The result of a session form, and the deletion that is still pending.
 #[derive(Debug)]
 pub(crate) struct Managed {
     pub(crate) done: Done,
     pub(crate) held: Option<u64>,
 }
 
-/// Carries out a form about a session whose token was checked.
+/// Carries out a session form whose token was verified.
 pub(crate) fn manage(
     console: &Console,
     session: SessionId,
@@ -85,19 +85,19 @@ pub(crate) fn manage(
         }
         SessionAction::Undo if console.held().undo(session) => Ok(done(Done::Undone)),
         SessionAction::Undo => Err(refused(
-            "Too late: there is no deletion of this session that could be undone.",
-            "If it is still listed, it is still there.",
+            "Too late: this session has no pending deletion to undo.",
+            "If it is still listed, it was not deleted.",
         )),
         SessionAction::DeleteNow => {
             delete(console, session, form)?;
-            // A timer that still runs finds nothing to do.
+            // A timer that is still running will find nothing to do.
             console.held().undo(session);
             Ok(done(Done::Deleted))
         }
     }
 }
 
-/// Takes note of what is to be deleted as it is now; what is written from here on keeps the session.
+/// Records the current state of the session to be deleted; any later write keeps the session.
 fn hold(console: &Console, session: SessionId) -> Answer<u64> {
     if console.is_of_team() {
         return Err(refused(
@@ -115,14 +115,14 @@ fn hold(console: &Console, session: SessionId) -> Answer<u64> {
     Ok(console.held().hold(seen))
 }
 
-/// Deletes what was held, once its time is over. A session that was written to since then stays.
+/// Carries out a held deletion once its time is up. A session written to since then is kept.
 pub(crate) fn delete_held(console: &Console, session: SessionId, ticket: u64) {
     let Some(seen) = console.held().due(session, ticket) else { return };
     let refused = console.use_cases.delete(&seen).err().map(|error| error.message.clone());
     console.held().ended(session, ticket, refused);
 }
 
-/// As at the terminal: the session's id or a run's label is typed, and nothing was written since it was shown.
+/// As at the terminal: the user types the session's id or a run's label, and nothing was written since it was shown.
 fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
     let seen = console.use_cases.overview(session)?;
     let typed = form.get("typed").unwrap_or_default().trim();
@@ -142,7 +142,7 @@ fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
     console.use_cases.delete(&seen)
 }
 
-/// Carries out a form whose token was checked.
+/// Carries out a form whose token was verified.
 pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> Answer<Done> {
     match action {
         Action::Approve => decide(console, run, ApprovalDecision::Approved, form).map(|()| Done::Approved),
@@ -165,7 +165,7 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
     let origin = console.environment.decision_origin();
     let reason = reason(form);
     if let Some(signed) = passkeys::signed(console, form)? {
-        // What a passkey signed is a person's, whichever process started the console.
+        // A passkey's signature comes from the user, whichever process started the console.
         let descends = origin.map_or(Descent::Yes, |origin| origin.descends_from_server);
         return console.use_cases.decide_signed(run, &waiting, (decision, reason), &signed, descends);
     }
@@ -175,20 +175,20 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
     console.use_cases.decide(run, &waiting, Decision { decision, reason, origin })
 }
 
-/// A person's words about a decision.
+/// The user's reason for a decision.
 pub(crate) fn reason(form: &Query) -> Option<&str> {
     form.get("reason").map(str::trim).filter(|reason| !reason.is_empty())
 }
 
-/// What waits, if it is what the form showed: the page may be old.
+/// What is waiting, if it is still what the form showed: the page may be outdated.
 pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
     let waiting = console.use_cases.waiting(run)?;
     if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
         return Ok(waiting);
     }
     Err(refused(
-        "What waits has changed since the page was loaded. Nothing was recorded.",
-        "Go back, read what the agent submitted now, and decide again.",
+        "The submission has changed since the page was loaded. Nothing was recorded.",
+        "Go back, read the new submission, and decide again.",
     ))
 }
 
@@ -202,7 +202,7 @@ fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
     console.use_cases.answer(run, &waiting, values, signed.as_ref())
 }
 
-/// What was written into the fields of a form.
+/// The answers in the fields of a form.
 pub(crate) fn answers(form: &Query) -> Answer<Context> {
     let given = form.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ANSWER_PREFIX)?;

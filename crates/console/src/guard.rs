@@ -1,5 +1,5 @@
-//! Who is answered: a browser of the user who started the console (G94) or of a member of the team who logged in (G125),
-//! sent by one of the console's own pages.
+//! Decides which requests are answered: those of a browser of the user who started the console (G94) or of a
+//! logged-in member of the team (G125), sent by one of the console's own pages.
 //!
 //! Every user of a machine reaches its loopback ports, and any page in a browser can send requests to them. So a
 //! request must name this listener as its `Host`; it must not come from a foreign page, by `Origin` and
@@ -15,17 +15,17 @@ use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::{ListenerNames, SentHeader};
 use workrail_model::public_url::Scheme;
 
-/// The one page that is shown to a browser without the cookie, because it gives the cookie.
+/// The only page shown to a browser without the cookie, because it sets the cookie.
 pub(crate) const OPEN_PATH: &str = "/open";
 /// The page of a team's console that takes a token.
 pub(crate) const LOGIN_PATH: &str = "/login";
-/// What pages look like is no secret, and the page that takes a token needs it.
+/// The assets are no secret, and the login page needs them.
 pub(crate) const ASSETS: &str = "/assets/";
 
-/// The three secrets of one console. They are drawn when it starts and are nowhere on the disk.
+/// The three secrets of one console. They are drawn when it starts and never stored on disk.
 #[derive(Debug)]
 pub struct Secrets {
-    /// In the address that is printed; used once.
+    /// Part of the printed address; used once.
     pub code: HttpSecret,
     /// In the cookie.
     pub cookie: HttpSecret,
@@ -33,15 +33,15 @@ pub struct Secrets {
     pub form_token: HttpSecret,
 }
 
-/// Where the console of a team is.
+/// The address of a team's console.
 #[derive(Clone, Debug)]
 pub struct TeamSite {
-    /// What a request may name, and come from.
+    /// The hosts that a request may name, and the origins that it may come from.
     pub names: ListenerNames,
-    /// What browsers call it.
+    /// The origin as browsers write it.
     pub origin: String,
     pub scheme: Scheme,
-    /// For the names of cookies where ports share them.
+    /// Part of the cookie's name where ports share cookies.
     pub port: u16,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Guard {
     entry: Entry,
 }
 
-/// How somebody shows that they may come in.
+/// How visitors prove who they are.
 #[derive(Debug)]
 enum Entry {
     /// As the user who started the console, with the code that it printed.
@@ -63,20 +63,20 @@ enum Entry {
     Login,
 }
 
-/// What the headers of a request say about who sent it.
+/// Who sent a request, according to its headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Anybody: they get what is open to all.
+    /// Anyone: gets only what needs no login.
     Everybody,
     /// The user who started the console.
     User,
-    /// Somebody with one of these cookies; whose they are, the store says.
+    /// A visitor with one of these cookies; the store knows who owns them.
     Cookies(Vec<String>),
 }
 
-/// A browser sends one; more were set by somebody else.
+/// A browser sends one; any others were set by another site or local port.
 const COOKIES_MAX: usize = 3;
-/// As long as a login lasts.
+/// The lifetime of a login.
 const LOGIN_SECONDS: u32 = 12 * 60 * 60;
 
 /// Why a request is not answered.
@@ -88,7 +88,7 @@ pub(crate) enum Refusal {
     CrossSite,
     /// No cookie, or not the right one.
     NoCookie,
-    /// The code was used before, or never valid.
+    /// The code was already used, or never valid.
     Code,
     /// A form without the token of this console.
     FormToken,
@@ -132,14 +132,14 @@ impl Guard {
     pub(crate) fn of_team(site: TeamSite) -> Self {
         let TeamSite { names, scheme, port, .. } = site;
         let (cookie_name, theme_cookie_name) = match scheme {
-            // Browsers take such a name from this very host only, and encrypted.
+            // Browsers accept such a name only from this very host, and only over TLS.
             Scheme::Https => ("__Host-workrail-login".to_owned(), "__Host-workrail-theme".to_owned()),
             Scheme::Http => (format!("workrail-login-{port}"), format!("workrail-theme-{port}")),
         };
         Self { names, scheme, cookie_name, theme_cookie_name, entry: Entry::Login }
     }
 
-    /// Whole values are compared; a header that is repeated is not the one that is wanted.
+    /// Whole values are compared; a repeated header is refused.
     pub(crate) fn admit(
         &self,
         method: &Method,
@@ -156,7 +156,7 @@ impl Guard {
         let is_login = matches!(self.entry, Entry::Login) && uri.path() == LOGIN_PATH;
         match sent(headers, HeaderName::from_static("sec-fetch-site")) {
             SentHeader::Absent | SentHeader::Once("same-origin" | "none") => {}
-            // A file that redirects here, or a page of another local port: the code is what counts.
+            // A file that redirects here, or a page of another local port: only the code matters.
             SentHeader::Once("cross-site" | "same-site") if is_opening => {}
             // A link to the form that asks for a token, which shows nothing else.
             SentHeader::Once("cross-site" | "same-site") if is_login && is_get => {}
@@ -164,7 +164,7 @@ impl Guard {
         }
         match sent(headers, header::ORIGIN) {
             SentHeader::Once(origin) if self.is_own(origin, host) => {}
-            // Browsers send the origin with every form that is posted.
+            // Browsers send the origin with every posted form.
             SentHeader::Absent if is_get || *method == Method::HEAD => {}
             SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => return Err(Refusal::Origin),
         }
@@ -183,7 +183,7 @@ impl Guard {
         }
     }
 
-    /// Whether a page of ours sent it. Locally the page's own name counts: a cookie of one is not sent to the other.
+    /// Whether one of our pages sent it. Locally, the page's host must match: hosts do not share cookies.
     fn is_own(&self, origin: &str, host: &str) -> bool {
         match self.entry {
             Entry::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
@@ -191,20 +191,20 @@ impl Guard {
         }
     }
 
-    /// Whether browsers come in with a token.
+    /// Whether browsers log in with a token.
     pub(crate) fn asks_for_login(&self) -> bool {
         matches!(self.entry, Entry::Login)
     }
 
     pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
         match &self.entry {
-            // A page of another local port can add a cookie of this name, but not take the right one away.
+            // A page on another local port can add a cookie of this name, but cannot remove the right one.
             Entry::Code { cookie, .. } => cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent)),
             Entry::Login => false,
         }
     }
 
-    /// Uses the code up: `fresh` takes its place.
+    /// Consumes the code: `fresh` replaces it.
     pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Refusal> {
         let Entry::Code { code, .. } = &self.entry else { return Err(Refusal::Code) };
         let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +262,7 @@ pub(crate) enum Theme {
 impl Theme {
     const ALL: [Self; 3] = [Self::System, Self::Light, Self::Dark];
 
-    /// The one that the switch leads to.
+    /// The theme that the switch selects next.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::System => Self::Light,
@@ -284,7 +284,7 @@ impl Theme {
     }
 }
 
-/// What every answer carries: nothing runs or loads but our own files, nothing frames it, nothing keeps it.
+/// Sent with every response: only our own files load or run, nothing frames the page, nothing caches it.
 pub(crate) const HEADERS: [(HeaderName, HeaderValue); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -295,14 +295,14 @@ pub(crate) const HEADERS: [(HeaderName, HeaderValue); 7] = [
     ),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-    // Without any referrer browsers would send forms with the origin `null`.
+    // Without any referrer, browsers would send forms with the origin `null`.
     (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// What browsers call the console of a port. They leave the usual port out.
+/// The console's origin on a port, as browsers write it: without the default port.
 pub(crate) fn origin_of(port: u16) -> String {
     match port {
         80 => "http://localhost".to_owned(),
@@ -415,7 +415,7 @@ mod tests {
 
     /// G125
     #[test]
-    fn the_console_of_a_team_has_one_name_and_asks_whose_cookie_it_is() {
+    fn a_team_console_has_one_name_and_looks_up_whose_cookie_it_is() {
         let names = ListenerNames {
             hosts: vec!["w.example".to_owned(), "w.example:443".to_owned()],
             origins: vec!["https://w.example".to_owned()],

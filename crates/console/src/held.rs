@@ -1,6 +1,6 @@
-//! Deletions that can still be undone: a session is deleted some seconds after it was asked for (G95).
+//! Deletions that can still be undone: a session is deleted a few seconds after the request (G95).
 //!
-//! Until then nothing has happened to it. A console that ends in the meantime deletes nothing.
+//! Until then nothing has changed. A console that ends before then deletes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use workrail_model::id::SessionId;
 /// How long a deletion can be undone.
 pub(crate) const HELD_FOR: Duration = Duration::from_secs(8);
 
-/// A deletion that was asked for.
+/// A requested deletion.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldDeletion {
     pub(crate) session: SessionId,
-    /// What people call it.
+    /// The session's name for users.
     pub(crate) name: String,
     pub(crate) outcome: HeldState,
 }
@@ -25,9 +25,9 @@ pub(crate) struct HeldDeletion {
 pub(crate) enum HeldState {
     /// It can still be undone.
     Held,
-    /// It is carried out at this moment.
+    /// It is being carried out.
     Deleting,
-    /// It was tried and refused, for this reason; the session is still there.
+    /// It was tried and refused, for this reason; the session still exists.
     Refused(String),
 }
 
@@ -54,7 +54,7 @@ impl HeldDeletions {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a deletion; the ticket tells it from one that is asked for again after it was undone.
+    /// Holds a deletion; the ticket distinguishes it from one requested again after an undo.
     pub(crate) fn hold(&self, seen: Overview) -> u64 {
         let mut entries = self.entries();
         entries.last_ticket += 1;
@@ -63,7 +63,7 @@ impl HeldDeletions {
         ticket
     }
 
-    /// What is to be deleted now, which can no longer be undone; `None` when it was undone.
+    /// The deletion that is now due and can no longer be undone; `None` if it was undone.
     pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<Overview> {
         let mut entries = self.entries();
         let entry = entries.by_session.get_mut(&session).filter(|entry| entry.ticket == ticket)?;
@@ -74,7 +74,7 @@ impl HeldDeletions {
         Some(entry.seen.clone())
     }
 
-    /// Notes how it ended.
+    /// Records how it ended.
     pub(crate) fn ended(&self, session: SessionId, ticket: u64, refused: Option<String>) {
         let mut entries = self.entries();
         let is_own = entries.by_session.get(&session).is_some_and(|entry| entry.ticket == ticket);
@@ -91,7 +91,7 @@ impl HeldDeletions {
         }
     }
 
-    /// Takes a deletion back, or the note that it was refused. Whether there was one that had not begun.
+    /// Undoes a deletion, or dismisses its refusal. Returns whether there was one that had not begun.
     pub(crate) fn undo(&self, session: SessionId) -> bool {
         let mut entries = self.entries();
         let begun =
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_undone_is_not_deleted_and_asking_again_holds_it_anew() {
+    fn an_undone_deletion_is_not_carried_out_and_can_be_requested_again() {
         let (held, session) = (HeldDeletions::default(), seen().session_id);
         let first = held.hold(seen());
         assert!(held.is_held(session) && held.undo(session) && !held.is_held(session));

@@ -1,11 +1,12 @@
-//! How people view it: pages in a browser that show every run, and the forms that steer one.
+//! The console: pages in a browser that show every run, and forms that steer one.
 //!
-//! Every page is rendered here from the engine's queries and works without script; the script of our own adds live
-//! updates and the keyboard. Nothing a page does can write except through the use cases that the command line has. The
-//! console keeps no state beside a list that it can make again and deletions that can still be undone.
+//! Every page is rendered here from the engine's queries and works without script; our own script adds live updates
+//! and the keyboard. A page can write only through the use cases of the command line. The console keeps no state
+//! except a list that it can rebuild and deletions that can still be undone.
 //!
-//! Code map: `guard` decides who is answered (G94), `entry` lets them in (G125), `target` parses addresses, `pages/` renders, `forms` changes,
-//! `live` sends what changed, `routes` puts them together.
+//! Code map: `guard` decides which requests are answered (G94), `entry` logs visitors in (G125), `quota` limits what
+//! one member uses at once, `target` parses addresses, `pages/` renders, `forms` changes, `live` sends what changed,
+//! `routes` puts them together.
 
 mod administration;
 mod asset;
@@ -19,13 +20,15 @@ mod held;
 mod live;
 mod pages;
 mod passkeys;
+mod quota;
 mod routes;
 mod state;
 mod target;
 mod use_cases;
 
 pub use administration::{
-    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, SourceInfo, SourceProblem,
+    Administration, ChecksInfo, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, OfferedCheck,
+    SourceInfo, SourceProblem,
 };
 pub use entry::{LoggedIn, Logins, NotLoggedIn};
 pub use guard::{Secrets, TeamSite};

@@ -1,8 +1,8 @@
 //! Live updates: one stream for each open page, which sends the parts that changed (G96).
 //!
-//! The store is looked at a few times a second, and only while a page is open: an idle console does nothing. A write
+//! The store is polled a few times a second, and only while a page is open: an idle console does nothing. A write
 //! changes the store's mark before it is committed, so pages are rendered again a few times after each change; parts
-//! that come out the same are not sent.
+//! that did not change are not sent.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -22,15 +23,16 @@ use workrail_model::text::clean;
 
 use crate::entry::NotLoggedIn;
 use crate::pages::{self, Page, section, seen};
+use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::state::Console;
-use crate::target::Target;
+use crate::target::{Query, Target};
 use crate::use_cases::{Answer, UseCases, refusal};
 
-/// How often the store is looked at while a page is open.
+/// How often the store is polled while a page is open.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// So many looks after a change, pages are rendered again.
+/// After a change, pages are rendered again at these polls.
 const LOOKS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
-/// Pages that are kept up to date at once; each holds a connection.
+/// How many pages are kept up to date at once; each holds a connection.
 const STREAMS_MAX: usize = 64;
 
 /// Resolves when the server ends.
@@ -43,14 +45,21 @@ pub(crate) struct Changes {
     /// Wakes the watcher when the first page is opened.
     opened: Arc<Notify>,
     streams: Arc<AtomicUsize>,
+    /// The streams of each member.
+    of_members: MemberQuota,
     ending: Ending,
 }
 
 impl Changes {
     /// Starts watching; must be called inside the runtime.
     pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: Ending) -> Self {
-        let changes =
-            Self { looks: watch::channel(0).0, opened: Arc::default(), streams: Arc::default(), ending };
+        let changes = Self {
+            looks: watch::channel(0).0,
+            opened: Arc::default(),
+            streams: Arc::default(),
+            of_members: MemberQuota::of_pages(),
+            ending,
+        };
         tokio::spawn(changes.clone().run(watched));
         changes
     }
@@ -83,14 +92,30 @@ impl Changes {
         }
     }
 
-    /// Renders open pages again, for what changed beside the store.
+    /// Renders open pages again, after a change outside the store.
     pub(crate) fn look_again(&self) {
         self.looks.send_modify(|looks| *looks = looks.wrapping_add(1));
     }
 
-    /// A stream of the parts of a page; `has` names the renderings that the page has already.
-    pub(crate) fn stream(&self, console: Arc<Console>, target: Target, has: &str) -> Option<Response> {
-        let slot = StreamSlot::take(&self.streams)?;
+    /// The changes of an open page for its script, if the page has any and the visitor may have another stream.
+    pub(crate) fn answer(&self, console: &Console, path: &str, query: &Query) -> Response {
+        let Some(target) = Target::parse(path, query).filter(Target::is_live) else {
+            return StatusCode::NOT_FOUND.into_response();
+        };
+        match self.take_slot(console) {
+            Ok(slot) => self.stream(console, target, query.get("has").unwrap_or_default(), slot),
+            Err(exceeded) => exceeded.into_response(),
+        }
+    }
+
+    fn take_slot(&self, console: &Console) -> Result<StreamSlot, Exceeded> {
+        let of_member = console.member().map(|member| self.of_members.take(member).ok_or(Exceeded::Pages));
+        StreamSlot::take(&self.streams, of_member.transpose()?).ok_or(Exceeded::AllPages)
+    }
+
+    /// A stream of a page's parts; `has` names the renderings that the page already has.
+    fn stream(&self, console: &Console, target: Target, has: &str, slot: StreamSlot) -> Response {
+        let console = Arc::new(console.beyond_request());
         let (sender, receiver) = mpsc::channel(8);
         let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();
         let mut has: Vec<String> = has.split(',').map(str::to_owned).collect();
@@ -106,14 +131,14 @@ impl Changes {
                 looks.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
                 let shown = target.clone();
-                // A page can be open for longer than its visitor may look at it.
+                // A page may stay open after its visitor's login has ended.
                 let rendered = spawn_blocking(move || match console.still_let_in() {
                     Ok(()) => Some(pages::render(&console, &shown)),
                     Err(NotLoggedIn::Stranger) => None,
-                    // Nothing is shown to a visitor of whom that is not known; the next look may know it.
+                    // If that is unknown, nothing is shown; the next poll may find out.
                     Err(NotLoggedIn::Unavailable) => Some(Err(refusal(
                         ErrorCode::StoreBusy,
-                        "Whether you are still logged in cannot be asked now.",
+                        "Your login could not be checked.",
                         "Reload the page.",
                     ))),
                 });
@@ -123,18 +148,18 @@ impl Changes {
                     Err(panicked) => Err(panicked),
                 };
                 let Some(page) = rendered.ok().and_then(still_there) else {
-                    // It cannot be rendered now: the next look may.
+                    // It cannot be rendered now: the next poll may succeed.
                     if !wait(&mut looks, &sender, &mut ending, between).await {
                         return;
                     }
                     continue;
                 };
                 let ids: Vec<&'static str> = page.parts.iter().map(|part| part.id).collect();
-                // A part that comes back is sent again.
+                // Forget parts that are gone, so that one that returns is sent again.
                 sent.retain(|id, _| ids.contains(id));
                 for part in page.parts {
                     let mark = seen(&part);
-                    // What the page came with counts until something else was sent: a part may become what it was.
+                    // The initial parts count until something else was sent: a part may change back.
                     let is_news = match sent.get(part.id) {
                         Some(last) => *last != mark,
                         None => !has.contains(&mark),
@@ -147,7 +172,7 @@ impl Changes {
                     }
                 }
                 has.clear();
-                // Parts that are gone are removed, and new ones put in their place.
+                // Removes parts that are gone, and inserts new ones.
                 if ids != order || page.title != title {
                     let data = json!({ "order": ids, "title": clean(&page.title) }).to_string();
                     (order, title) = (ids, page.title);
@@ -160,11 +185,11 @@ impl Changes {
                 }
             }
         });
-        Some(Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()).into_response())
+        Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::default()).into_response()
     }
 }
 
-/// A page that was rendered, or what is said of one whose subject is gone; `None` for a failure that may pass.
+/// A rendered page, or a message if its subject is gone; `None` for a possibly temporary failure.
 fn still_there(rendered: Answer<Page>) -> Option<Page> {
     match rendered {
         Ok(page) => Some(page),
@@ -175,7 +200,7 @@ fn still_there(rendered: Answer<Page>) -> Option<Page> {
     }
 }
 
-/// Waits for something to look at again; whether there is anybody left to tell.
+/// Waits until there may be something new; returns whether the page is still open.
 async fn wait(
     looks: &mut watch::Receiver<u64>,
     sender: &mpsc::Sender<Result<Event, Infallible>>,
@@ -198,17 +223,21 @@ async fn wait(
 
 /// One of the streams that may be open at once.
 #[derive(Debug)]
-struct StreamSlot(Arc<AtomicUsize>);
+struct StreamSlot {
+    streams: Arc<AtomicUsize>,
+    /// `None` for the user who started the console.
+    _of_member: Option<MemberSlot>,
+}
 
 impl StreamSlot {
-    fn take(streams: &Arc<AtomicUsize>) -> Option<Self> {
-        let slot = Self(Arc::clone(streams));
+    fn take(streams: &Arc<AtomicUsize>, of_member: Option<MemberSlot>) -> Option<Self> {
+        let slot = Self { streams: Arc::clone(streams), _of_member: of_member };
         (streams.fetch_add(1, Ordering::AcqRel) < STREAMS_MAX).then_some(slot)
     }
 }
 
 impl Drop for StreamSlot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.streams.fetch_sub(1, Ordering::AcqRel);
     }
 }

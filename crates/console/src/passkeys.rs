@@ -1,8 +1,8 @@
-//! Passkeys in the console: challenges, and what a browser sends back for them (G97, G98).
+//! Passkeys in the console: challenges, and the browser's responses to them (G97, G98).
 //!
-//! A form that a passkey signs is sent twice. First to `/passkeys/...`, which answers with the challenge of exactly that form;
-//! then, with what the authenticator returned, to where it leads. Nothing is kept in between, so that another server of the
-//! same store can take the second one.
+//! A form that a passkey signs is sent twice: first to `/passkeys/...`, which answers with the challenge for exactly
+//! that form; then, with the authenticator's response, to its own address. Nothing is kept in between, so that
+//! another server of the same store can handle the second request.
 
 use serde_json::{Value, json};
 use workrail_engine::passkeys::{Asking, Challenge, KeyToEnrol, Registration, SignedAct};
@@ -14,7 +14,7 @@ use workrail_model::passkey::{
     Assertion, Binary, CredentialId, KeyName, Nonce, OriginText, SignedChallenge, relying_party,
 };
 
-use crate::changes::{chosen_mode, chosen_setting};
+use crate::changes::{chosen_mode, chosen_setting, shown_checks};
 use crate::forms::{Action, answers, reason, shown};
 use crate::state::Console;
 use crate::target::Query;
@@ -29,10 +29,11 @@ pub(crate) enum Signing {
     Remove,
     Prefer(SessionId),
     Set,
+    Trust,
 }
 
 impl Signing {
-    /// From the address beneath `/passkeys`, which is the one that the form leads to.
+    /// Parsed from the address beneath `/passkeys`, which equals the form's own address.
     pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
         match parts {
             ["run", run, action] => Some(Self::Run(RunId::parse(run).ok()?, Action::parse(action)?)),
@@ -41,6 +42,7 @@ impl Signing {
             ["settings", "passkeys", "remove"] => Some(Self::Remove),
             ["session", session, "prefer"] => Some(Self::Prefer(SessionId::parse(session).ok()?)),
             ["settings", "set"] => Some(Self::Set),
+            ["settings", "checks", "trust"] => Some(Self::Trust),
             _ => None,
         }
     }
@@ -65,7 +67,7 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
         }
         Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, asking)? {
             Some(challenge) => told(&challenge),
-            // The first key: nobody is there to ask.
+            // The first key: there is no other key to confirm it.
             None => json!({}),
         },
         Signing::Prefer(session) => {
@@ -74,6 +76,10 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
         Signing::Set => {
             let (key, value) = chosen_setting(form)?;
             told(&use_cases.challenge_for_setting(key, value, asking)?)
+        }
+        Signing::Trust => {
+            console.administration()?;
+            told(&use_cases.challenge_for_trust(shown_checks(form)?, asking)?)
         }
         Signing::Remove => told(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
     };
@@ -101,7 +107,7 @@ fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> Answer<Signe
     }
 }
 
-/// What an authenticator signed for this form; `None` for a form that no passkey signed.
+/// What an authenticator signed for this form; `None` if no passkey signed it.
 pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedChallenge>> {
     let Some(signature) = form.get("passkey.signature") else { return Ok(None) };
     let nonce = drawn(console, form, "passkey.nonce")?;
@@ -120,7 +126,7 @@ pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedCha
     }))
 }
 
-/// A number of a form that a server of this store drew. Nothing that is signed with it is accepted twice.
+/// A nonce in a form, drawn by a server of this store. A signature with it is accepted only once.
 fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
     let nonce = form.get(name).and_then(|text| Nonce::parse(text).ok());
     let other = || refused("This was signed too long ago, or for another console. Nothing was recorded.");
@@ -131,7 +137,7 @@ fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
     }
 }
 
-/// Enrols what the browser made, with the word of an enrolled key where there is one.
+/// Enrols the browser's new key, confirmed by an enrolled key if there is one.
 pub(crate) fn enrol(console: &Console, form: &Query) -> Answer<()> {
     let wanted = to_enrol(console, form)?;
     drawn(console, form, "new.nonce")?;

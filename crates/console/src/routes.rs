@@ -1,4 +1,4 @@
-//! The routes: everything is behind the guard, and everything that reads the store runs on a blocking thread.
+//! The routes: everything is behind the guard, and all reads of the store run on a blocking thread.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,21 +43,21 @@ const EDIT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a client may take for the body of a form.
 pub(crate) const BODY_WAIT: Duration = Duration::from_secs(10);
 
-/// How long anybody waits for a page.
+/// How long a visitor waits for a page.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 
 /// Larger bundles are imported from the command line, which reads them as a stream.
 const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const BUNDLE_WAIT: Duration = Duration::from_secs(60);
-/// Where a request that is no form has the token. No foreign page can send this header without being asked for leave.
+/// Where requests other than forms carry the token. A foreign page cannot send this header without a CORS preflight.
 const TOKEN_HEADER: &str = "x-workrail-token";
 
-/// What the requests to a listener share.
+/// Shared by all requests to a listener.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) guard: Arc<Guard>,
     pub(crate) shared: Arc<Shared>,
-    /// Who comes in with a token; `None` where the user who started the console does with a code.
+    /// For a team, where visitors log in with a token; `None` if the user who started the console uses a code.
     pub(crate) logins: Option<Arc<dyn Logins>>,
     /// The user who started the console.
     user: Option<Visitor>,
@@ -65,14 +65,14 @@ pub(crate) struct Door {
     pub(crate) port: u16,
 }
 
-/// One request of somebody who was let in.
+/// One request of an admitted visitor.
 struct Served {
     guard: Arc<Guard>,
     console: Arc<Console>,
     changes: Changes,
 }
 
-/// The address that lets a browser in.
+/// The address that admits a browser.
 pub fn open_address(port: u16, code: &str) -> String {
     format!("http://localhost:{port}{OPEN_PATH}?code={code}")
 }
@@ -101,7 +101,7 @@ pub fn router(
     })
 }
 
-/// The console of a team: everybody comes in with a token and does everything in their own name (G125). `watched` is only
+/// The console of a team: every member logs in with a token and acts in their own name (G125). `watched` is only
 /// asked whether the store has changed. Must be called inside the runtime that serves it.
 pub fn team_router(
     site: TeamSite,
@@ -118,7 +118,7 @@ pub fn team_router(
 }
 
 fn behind(door: Door) -> Router {
-    // The outer router has no routes, so that nothing is matched before the guard.
+    // The outer router has no routes, so nothing is matched before the guard runs.
     let known = Router::new().fallback(any(answer)).with_state(door.clone());
     Router::new().fallback_service(known).layer(from_fn_with_state(door, guarded))
 }
@@ -134,7 +134,10 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
             None => Err(refused(Refusal::NoCookie)),
         },
         Ok(Admission::Cookies(cookies)) => match entry::visited(&door, cookies).await {
-            Ok(console) => Ok((console, request)),
+            Ok(console) => match console.for_request() {
+                Ok(counted) => Ok((counted, request)),
+                Err(exceeded) => Err(exceeded.into_response()),
+            },
             Err(why) => {
                 let back = address.map(|own| own.address());
                 Err(entry::not_logged_in(back.as_deref(), why, Attempt::None))
@@ -164,7 +167,7 @@ pub(crate) fn refused(refusal: Refusal) -> Response {
     refused_at(refusal, None)
 }
 
-/// A refusal; a link from elsewhere can be followed from here, where it is the user's own click.
+/// A refusal; a link from another site can be followed from here, as the user's own click.
 fn refused_at(refusal: Refusal, target: Option<Target>) -> Response {
     let status = match refusal {
         Refusal::NoCookie | Refusal::Code => StatusCode::UNAUTHORIZED,
@@ -201,15 +204,7 @@ impl Served {
             return asset;
         }
         if let Some(path) = path.strip_prefix("/live").filter(|path| path.starts_with('/')) {
-            let stream = Target::parse(path, &query).filter(Target::is_live).map(|target| {
-                let has = query.get("has").unwrap_or_default();
-                self.changes.stream(Arc::clone(&self.console), target, has)
-            });
-            return match stream {
-                Some(Some(stream)) => stream,
-                Some(None) => (StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.\n").into_response(),
-                None => StatusCode::NOT_FOUND.into_response(),
-            };
+            return self.changes.answer(&self.console, path, &query);
         }
         if let Some((about, kind)) = file(path, &query) {
             return self.download(about, kind, &headers).await;
@@ -296,7 +291,7 @@ impl Served {
         }
     }
 
-    /// Answers a button of the editor; what was typed stays on the page unless it was saved.
+    /// Answers a button of the editor; the text stays on the page unless it was saved.
     async fn edit(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
         let target = Target::Edit(key);
         let (console, asked) = (Arc::clone(&self.console), form.clone());
@@ -310,7 +305,7 @@ impl Served {
                 let viewer = self.viewer(headers, &Query::default());
                 page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
             }
-            // The file may be gone, with its source: then this page is the only place that has the text.
+            // The file may be gone, with its source: then only this page has the text.
             Err(error) => self.failed_form(&error, &target.address(), &form, headers),
         }
     }
@@ -336,7 +331,7 @@ impl Served {
     }
 
     async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
-        // A list stays filtered and a point chosen.
+        // Keeps the list's filters, or the selected point.
         let back = form.get("back").and_then(own_page).unwrap_or_else(|| Target::Run(RunPage::of(run)));
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         match blocking(move || forms::act(&console, run, action, &asked)).await {
@@ -345,7 +340,7 @@ impl Served {
         }
     }
 
-    /// What the script is to have signed; a refusal is a sentence for the person.
+    /// The challenge that the script has signed; a refusal is one sentence for the user.
     async fn challenge(self, signing: Signing, form: Query) -> Response {
         let console = Arc::clone(&self.console);
         match blocking(move || passkeys::challenge(&console, signing, &form)).await {
@@ -370,7 +365,7 @@ impl Served {
                 if let Some(ticket) = held {
                     self.delete_later(session, ticket);
                 }
-                // The first page says what is held, and has no session that is gone.
+                // The first page shows held deletions; the deleted session has no page.
                 let leads_home = matches!(done, Done::Held | Done::Undone | Done::Deleted);
                 let back = if leads_home { "/" } else { &back };
                 see_other(&format!("{back}?done={}", done.as_str()))
@@ -381,7 +376,7 @@ impl Served {
 
     /// Carries out a deletion once it can no longer be undone.
     fn delete_later(&self, session: SessionId, ticket: u64) {
-        let (console, changes) = (Arc::clone(&self.console), self.changes.clone());
+        let (console, changes) = (self.console.beyond_request(), self.changes.clone());
         tokio::spawn(async move {
             sleep(HELD_FOR).await;
             let _ = spawn_blocking(move || forms::delete_held(&console, session, ticket)).await;
@@ -390,15 +385,15 @@ impl Served {
         self.changes.look_again();
     }
 
-    /// Takes a bundle that the script sends as it is; the answer is where it leads.
+    /// Accepts a bundle sent by the script; answers with the address of its page.
     async fn import(self, headers: HeaderMap, body: Body) -> Response {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         if !token.is_some_and(|token| self.console.is_form_token(token)) {
             return (StatusCode::FORBIDDEN, Refusal::FormToken.reason()).into_response();
         }
-        // Before it is read: nobody else makes the server hold a bundle.
+        // Checked before reading: only admins may make the server hold a bundle.
         if !self.console.may(Act::Administer) {
-            return (StatusCode::FORBIDDEN, "Only an admin imports.\n").into_response();
+            return (StatusCode::FORBIDDEN, "Only an admin can import.\n").into_response();
         }
         let Ok(Ok(bytes)) = timeout(BUNDLE_WAIT, to_bytes(body, BUNDLE_BYTES_MAX)).await else {
             let reason = "The bundle is too long for the console, or did not arrive. Use: workrail session import FILE\n";
@@ -441,7 +436,7 @@ impl Served {
         }
     }
 
-    /// A form that was refused; what was typed into it is shown again.
+    /// A refused form, shown again with its contents.
     fn failed_form(&self, error: &ErrorEnvelope, back: &str, form: &Query, headers: &HeaderMap) -> Response {
         let viewer = self.viewer(headers, &Query::default());
         page(status(error), &pages::failed_form(error, back, form, viewer))
@@ -452,7 +447,7 @@ impl Served {
     }
 }
 
-/// A page of ours that a form names; nothing else is ever led to.
+/// The page of ours that a form names; redirects lead nowhere else.
 pub(crate) fn own_page(address: &str) -> Option<Target> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     Target::parse(path, &Query::parse(query))
@@ -486,7 +481,7 @@ fn status(error: &ErrorEnvelope) -> StatusCode {
     }
 }
 
-/// Runs on a thread that may wait for files. A panic there is this request's own problem, and nobody waits for ever.
+/// Runs work on a thread that may block on files. A panic there fails only this request, and the wait is bounded.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
     let failed = |message: &str, next: &str| Err(refusal(ErrorCode::InternalInvariant, message, next));
     match timeout(ANSWER_WAIT, spawn_blocking(work)).await {

@@ -1,5 +1,5 @@
-//! What one console holds while it runs, and what each visitor of it may use: deletions that can still be undone, the last
-//! list of sessions, and the use cases in the visitor's own name.
+//! The state of a running console, and what each visitor may use: deletions that can still be undone, the last list
+//! of sessions, and the use cases in the visitor's own name.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,14 +13,15 @@ use workrail_model::team::{Act, Principal};
 use crate::administration::Administration;
 use crate::entry::{Logins, NotLoggedIn};
 use crate::held::HeldDeletions;
+use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::use_cases::{Answer, Environment, UseCases, refusal};
 
 /// A write changes the mark before it is committed, so a list is kept only if the mark was quiet for this long before.
 const QUIET: Duration = Duration::from_secs(5);
-/// How long a list is kept while nothing changes. Damage that no write reports is seen after this.
+/// How long a list is kept while nothing changes. Damage that no write reports shows up after this time.
 const CACHED_FOR: Duration = Duration::from_secs(30);
 
-/// Pages that are rendered for the same look share a list; the next look at the store is later than this.
+/// Pages rendered at the same poll share a list; the next poll is later than this.
 const SHARED: Duration = Duration::from_millis(100);
 
 /// What all visitors of a console share.
@@ -28,10 +29,12 @@ pub(crate) struct Shared {
     /// The origin that passkeys are used under, as browsers write it.
     pub(crate) origin: String,
     pub(crate) environment: Arc<dyn Environment>,
-    /// What concerns the machine of the console: nothing that a team's visitors reach.
+    /// Access to the console's machine; `None` for a team, whose visitors have none.
     pub(crate) administration: Option<Arc<dyn Administration>>,
     pub(crate) held: HeldDeletions,
     list: Mutex<CachedList>,
+    /// The requests of each member that are under way.
+    requests: MemberQuota,
 }
 
 impl Shared {
@@ -40,22 +43,29 @@ impl Shared {
         environment: Arc<dyn Environment>,
         administration: Option<Arc<dyn Administration>>,
     ) -> Self {
-        Self { origin, environment, administration, held: HeldDeletions::default(), list: Mutex::default() }
+        Self {
+            origin,
+            environment,
+            administration,
+            held: HeldDeletions::default(),
+            list: Mutex::default(),
+            requests: MemberQuota::of_requests(),
+        }
     }
 }
 
-/// Somebody who was let in.
+/// An admitted visitor.
 #[derive(Clone)]
 pub(crate) struct Visitor {
-    /// What they may ask and do is theirs: the engine knows who they are.
+    /// Acts in the visitor's own name: the engine knows who they are.
     pub(crate) use_cases: Arc<dyn UseCases>,
-    /// In every form of theirs.
+    /// Contained in all of this visitor's forms.
     pub(crate) form_token: HttpSecret,
     /// `None` for the user who started the console.
     pub(crate) member: Option<Member>,
 }
 
-/// A member of a team who is logged in.
+/// A logged-in member of a team.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) principal: Principal,
@@ -76,6 +86,8 @@ pub(crate) struct Console {
     pub(crate) use_cases: Arc<dyn UseCases>,
     pub(crate) environment: Arc<dyn Environment>,
     visitor: Visitor,
+    /// Counts a member's request until nothing works on it any more: a browser that leaves does not end the work.
+    _request: Option<Arc<MemberSlot>>,
 }
 
 impl std::fmt::Debug for Console {
@@ -86,16 +98,28 @@ impl std::fmt::Debug for Console {
 
 #[derive(Default)]
 struct CachedList {
-    /// The mark that was seen last, and since when.
+    /// The last mark, and since when it has been the same.
     mark: Option<(u64, Instant)>,
-    /// Until when a list can be used, and the list.
+    /// The cached list, and until when it may be used.
     cached: Option<(Instant, Arc<SessionsList>)>,
 }
 
 impl Console {
     pub(crate) fn new(shared: Arc<Shared>, visitor: Visitor) -> Self {
         let (use_cases, environment) = (Arc::clone(&visitor.use_cases), Arc::clone(&shared.environment));
-        Self { shared, use_cases, environment, visitor }
+        Self { shared, use_cases, environment, visitor, _request: None }
+    }
+
+    /// The same for one request, if the visitor may have another.
+    pub(crate) fn for_request(self) -> Result<Self, Exceeded> {
+        let slot = self.member().map(|member| self.shared.requests.take(member).ok_or(Exceeded::Requests));
+        let slot = slot.transpose()?.map(Arc::new);
+        Ok(Self { _request: slot, ..self })
+    }
+
+    /// The same for work that continues after the request is answered.
+    pub(crate) fn beyond_request(&self) -> Self {
+        Self { _request: None, ..self.clone() }
     }
 
     pub(crate) fn origin(&self) -> &str {
@@ -114,23 +138,23 @@ impl Console {
         &self.shared.held
     }
 
-    /// Who is logged in; `None` for the user who started the console.
+    /// The logged-in member; `None` for the user who started the console.
     pub(crate) fn member(&self) -> Option<&Principal> {
         self.visitor.member.as_ref().map(|member| &member.principal)
     }
 
-    /// Whose passkeys count here: a member's are their own.
+    /// Whose passkeys count here: members use their own.
     pub(crate) fn passkey_owner(&self) -> Option<&PrincipalName> {
         self.member().map(|principal| &principal.name)
     }
 
-    /// Whether the login that this was opened with still holds: a page stays open for longer than that may take.
+    /// Whether the login is still valid: a page may stay open longer.
     pub(crate) fn still_let_in(&self) -> Result<(), NotLoggedIn> {
         let member = self.visitor.member.as_ref();
         member.map_or(Ok(()), |member| member.logins.visitor(&member.cookie).map(drop))
     }
 
-    /// What concerns the machine that the console runs on; refused to the visitors of a team's console.
+    /// Access to the console's machine; refused to the visitors of a team's console.
     pub(crate) fn administration(&self) -> Answer<&dyn Administration> {
         self.shared.administration.as_deref().ok_or_else(|| {
             refusal(
@@ -141,7 +165,7 @@ impl Console {
         })
     }
 
-    /// Whether this is the console of a team, in which everybody has a name and a role.
+    /// Whether this is a team's console, where every visitor has a name and a role.
     pub(crate) fn is_of_team(&self) -> bool {
         self.shared.administration.is_none()
     }
@@ -150,7 +174,7 @@ impl Console {
         self.use_cases.may(act)
     }
 
-    /// Every run, as the store is now; looking at ten thousand sessions again is spared while nothing changed.
+    /// All runs as of now; ten thousand sessions are not read again while nothing has changed.
     pub(crate) fn sessions(&self) -> Answer<Arc<SessionsList>> {
         let mut known = self.shared.list.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, mark) = (Instant::now(), self.use_cases.change_mark());
@@ -161,7 +185,7 @@ impl Console {
                 known.cached = None;
                 None
             }
-            // Nothing says whether it changed.
+            // The store cannot tell whether it changed.
             (_, None) => {
                 known.cached = None;
                 None
@@ -174,7 +198,7 @@ impl Console {
             return Ok(Arc::clone(list));
         }
         let list = Arc::new(self.use_cases.sessions()?);
-        // One that was taken soon after a write may miss it, so it serves this look alone.
+        // A list taken soon after a write may miss it, so it serves only this poll.
         known.cached = Some((now + if is_quiet { CACHED_FOR } else { SHARED }, Arc::clone(&list)));
         Ok(list)
     }

@@ -1,4 +1,4 @@
-//! What the console asks and does: use cases that the command line has, and nothing else.
+//! What the console asks and does: only use cases that the command line also has.
 
 use std::io::{Cursor, Write};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use workrail_model::time::Timestamp;
 
 pub(crate) type Answer<T> = Result<T, Box<ErrorEnvelope>>;
 
-/// A refusal of the console's own: what is wrong, and what to do next.
+/// A refusal by the console itself: what is wrong, and what to do next.
 pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEnvelope> {
     Box::new(ErrorEnvelope {
         code,
@@ -49,7 +49,7 @@ pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEn
     })
 }
 
-/// What a person decided, and how it is recorded.
+/// The user's decision, and how it is recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision<'a> {
     pub decision: ApprovalDecision,
@@ -58,9 +58,9 @@ pub struct Decision<'a> {
     pub origin: ApprovalOrigin,
 }
 
-/// The engine as the console sees it, whatever the store is.
+/// The engine as the console sees it, independent of the store.
 pub trait UseCases: Send + Sync {
-    /// Whether who looks may do this. The engine asks again when it is done.
+    /// Whether the visitor may do this. The engine checks again when it is done.
     fn may(&self, act: Act) -> bool;
     fn sessions(&self) -> Answer<SessionsList>;
     fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>>;
@@ -77,7 +77,7 @@ pub trait UseCases: Send + Sync {
     fn keep(&self, session: SessionId) -> Answer<()>;
     fn unkeep(&self, session: SessionId) -> Answer<()>;
     fn delete(&self, seen: &Overview) -> Answer<()>;
-    /// The session's id here.
+    /// Returns the session's id in this store.
     fn import(&self, bundle: &[u8]) -> Answer<SessionId>;
     fn waiting(&self, run: RunId) -> Answer<Waiting>;
     fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>>;
@@ -105,7 +105,7 @@ pub trait UseCases: Send + Sync {
         act: SignedAct<'_>,
         asking: Asking<'_>,
     ) -> Answer<Challenge>;
-    /// A number for one use of a passkey, and whether it is one that was drawn here or by another server of the store.
+    /// A nonce for one use of a passkey, and whether this or another server of the store drew it.
     fn draw_nonce(&self) -> Answer<Nonce>;
     fn drew_nonce(&self, nonce: &Nonce) -> Answer<bool>;
     fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256;
@@ -127,6 +127,8 @@ pub trait UseCases: Send + Sync {
     ) -> Answer<()>;
     fn challenge_for_setting(&self, key: Key, value: Option<&str>, asking: Asking<'_>) -> Answer<Challenge>;
     fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> Answer<()>;
+    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> Answer<Challenge>;
+    fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> Answer<()>;
     fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> Answer<()>;
     fn close(&self, run: RunId, reason: &str) -> Answer<()>;
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
@@ -138,7 +140,7 @@ pub trait UseCases: Send + Sync {
     fn file_of_workflow(&self, id: &WorkflowId) -> Answer<FileInSource>;
     fn workflow_file(&self, key: Sha256) -> Answer<WorkflowFile>;
     fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText>;
-    /// Whether a file claims the id.
+    /// Whether a file has the id.
     fn has_workflow(&self, id: &WorkflowId) -> bool;
     /// What a clean-up would remove now.
     fn planned_clean_up(&self, retention_days: u32) -> Answer<CleanupReport>;
@@ -146,12 +148,12 @@ pub trait UseCases: Send + Sync {
     fn keys(&self) -> Answer<Option<Keys>>;
     fn rotate_keys(&self) -> Answer<()>;
     fn preferences(&self, about: SessionOrRun) -> Answer<Vec<RunPreferences>>;
-    /// Asks for preferences; runs whose autonomy they would raise are returned instead, and nothing is asked.
+    /// Asks for preferences; if they would raise the autonomy of runs, returns those runs and records nothing.
     fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> Answer<Vec<RunPreferences>>;
     fn servers(&self) -> Answer<Vec<ServerRecord>>;
     fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>>;
     fn change_mark(&self) -> Option<u64>;
-    /// Tells the workspace that the console was started in from others.
+    /// Distinguishes the workspace that the console was started in from others.
     fn own_workspace(&self) -> Option<Sha256>;
 }
 
@@ -323,6 +325,14 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::agree_to_setting(self, key.as_str(), value, signed)
     }
 
+    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> Answer<Challenge> {
+        Self::challenge_for_trust(self, commands, asking)
+    }
+
+    fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> Answer<()> {
+        Self::agree_to_trust(self, commands, signed)
+    }
+
     fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> Answer<Challenge> {
         Self::challenge_to_remove(self, key, asking)
     }
@@ -422,19 +432,19 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     }
 }
 
-/// What the process around the console knows and does for it.
+/// What the process that runs the console provides to it.
 pub trait Environment: Send + Sync {
     /// For display only (G6).
     fn now(&self) -> Timestamp;
-    /// 32 random bytes; `None` when the system gives none.
+    /// 32 random bytes; `None` if the system provides none.
     fn secret(&self) -> Option<HttpSecret>;
-    /// How a decision that is sent now is recorded; an error says why the settings refuse it.
+    /// How a decision sent now is recorded; the error says why the settings refuse it.
     fn decision_origin(&self) -> Result<ApprovalOrigin, String>;
     /// The settings as the file has them now.
     fn settings(&self) -> Result<Settings, String>;
     /// Where the data is, for display.
     fn data_dir(&self) -> String;
     fn version(&self) -> &str;
-    /// Tells the terminal that the console runs in.
+    /// Prints to the terminal that the console runs in.
     fn notice(&self, text: &str);
 }

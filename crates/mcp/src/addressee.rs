@@ -1,11 +1,11 @@
-//! Who waits for the answer to a message that is too long to be kept.
+//! Finds out who waits for the answer to a message that is too long to keep.
 //!
-//! All of the message is looked at and nothing of it kept but the members of its outermost object that say so, wherever
-//! they are: some clients write `id` first, some last.
+//! Scans the whole message but keeps only the relevant members of its outermost object, wherever they are: some
+//! clients write `id` first, some last.
 
 use rmcp::model::RequestId;
 
-/// A longer member is neither a name that is looked for nor an id.
+/// A longer member is neither a relevant name nor an id.
 const MEMBER_BYTES_MAX: usize = 256;
 
 /// The request to answer.
@@ -15,16 +15,16 @@ pub(crate) enum Addressee {
     Request(RequestId),
     /// A notification or a response: JSON-RPC forbids an answer.
     Nobody,
-    /// The message is no single JSON object, or its id is missing, repeated or not an id.
+    /// The message is not a single JSON object, or its id is missing, repeated or invalid.
     Unknown,
 }
 
-/// Finds the addressee in bytes that come in pieces.
+/// Finds the addressee in bytes that arrive in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     depth: usize,
     text: Text,
-    /// The name or the value that is being read, at depth one.
+    /// The name or the value being read, at depth one.
     member: Vec<u8>,
     name: Option<String>,
     has_method: bool,
@@ -106,7 +106,7 @@ impl Scan {
         self.member.clear();
     }
 
-    /// What was found, once the message has ended.
+    /// The result, once the message has ended.
     pub(crate) fn finish(mut self) -> Addressee {
         if self.is_broken || !self.is_object || self.depth != 0 || self.text != Text::Outside {
             return Addressee::Unknown;

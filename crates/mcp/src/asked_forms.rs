@@ -1,6 +1,6 @@
 //! Which forms are open and which were declined, so that one submission is asked about once (G63).
 //!
-//! In memory and bounded. What is forgotten is asked about again; what is recorded is decided under the session's lock.
+//! In memory and bounded. A forgotten form is asked again; recording an answer is decided under the session's lock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,9 +28,9 @@ impl FormSubject {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormState {
-    /// A call of this server waits for it or records its answer.
+    /// A call of this server is waiting for it or recording its answer.
     Open,
-    /// It left with the result of a call, and the answer comes with another call, if at all.
+    /// It was sent with the result of a call, and the answer, if any, comes with another call.
     Sent {
         until: Instant,
     },
@@ -41,7 +41,7 @@ enum FormState {
 pub(crate) struct AskedForms(Arc<Mutex<VecDeque<(FormSubject, FormState)>>>);
 
 impl AskedForms {
-    /// Opens a form; nothing where one is open or was declined.
+    /// Opens a form; `None` if one is open or was declined.
     pub(crate) fn open(&self, subject: FormSubject) -> Option<OpenForm> {
         self.claim(subject, |state| match state {
             FormState::Sent { until } => until <= Instant::now(),
@@ -49,7 +49,7 @@ impl AskedForms {
         })
     }
 
-    /// Opens the form again that an answer came for.
+    /// Reopens the form that an answer belongs to.
     pub(crate) fn reopen(&self, subject: FormSubject) -> Option<OpenForm> {
         self.claim(subject, |state| match state {
             FormState::Sent { .. } => true,
@@ -93,7 +93,7 @@ impl OpenForm {
 
     /// A client that never answers is asked again after this time.
     pub(crate) fn send(self, wait: Duration) {
-        // A time too far off to exist: the form is forgotten, and its answer is taken all the same.
+        // If the deadline cannot be represented, the form is forgotten, and its answer is still accepted.
         if let Some(until) = Instant::now().checked_add(wait) {
             self.become_state(FormState::Sent { until });
         }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_was_sent_is_open_until_its_answer_or_its_time() {
+    fn a_sent_form_is_open_until_it_is_answered_or_expires() {
         let asked = AskedForms::default();
         asked.open(subject(1)).expect("nothing is open").send(Duration::from_secs(3600));
         assert!(asked.open(subject(1)).is_none());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_is_not_open_is_forgotten() {
+    fn the_oldest_form_that_is_not_open_is_forgotten() {
         let asked = AskedForms::default();
         let open = asked.open(subject(0)).expect("nothing is open");
         for index in 1..=FORMS_MAX {

@@ -1,7 +1,7 @@
-//! Several messages in one array, answered by one array, as JSON-RPC and revision 2025-03-26 have it.
+//! Several messages in one array, answered by one array, as in JSON-RPC and revision 2025-03-26.
 //!
-//! Other revisions have no batches. They are accepted there as well, because a refusal would leave every request in
-//! the batch without an answer.
+//! Other revisions have no batches. They are accepted there as well, because refusing one would leave every request
+//! in it without an answer.
 
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use crate::message::{self, Refused};
 
-/// Messages in one batch at most. As many calls run at once.
+/// The maximum number of messages in a batch. As many calls run at once.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
-/// The messages of a batch; nothing when the bytes are not a list of at least one.
+/// The messages of a batch; `None` unless the bytes are a list of at least one.
 pub(crate) fn elements(bytes: &[u8]) -> Option<Vec<Box<RawValue>>> {
     if !bytes.trim_ascii_start().starts_with(b"[") {
         return None;
@@ -21,7 +21,7 @@ pub(crate) fn elements(bytes: &[u8]) -> Option<Vec<Box<RawValue>>> {
     serde_json::from_slice(bytes).ok().filter(|elements: &Vec<_>| !elements.is_empty())
 }
 
-/// One message of a batch, or the reason why it is not let in.
+/// One message of a batch, or the reason why it is refused.
 pub(crate) fn element(index: usize, bytes: &[u8]) -> Result<(Value, Option<message::Ambiguity>), Refused> {
     let (message, ambiguity) = message::check(bytes)?;
     if index >= MESSAGES_MAX {
@@ -33,7 +33,7 @@ pub(crate) fn element(index: usize, bytes: &[u8]) -> Result<(Value, Option<messa
     Ok((message, ambiguity))
 }
 
-/// Puts answers together, each of them JSON.
+/// Joins answers, which are JSON, into an array.
 pub(crate) fn array(answers: &[Vec<u8>]) -> Vec<u8> {
     let mut array = vec![b'['];
     array.extend(answers.join(&b','));
@@ -41,7 +41,7 @@ pub(crate) fn array(answers: &[Vec<u8>]) -> Vec<u8> {
     array
 }
 
-/// The batches of one connection whose answers are not complete.
+/// The batches of one connection with incomplete answers.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     open: Vec<OpenBatch>,
@@ -53,19 +53,19 @@ struct OpenBatch {
     answers: Vec<Vec<u8>>,
 }
 
-/// What becomes of an answer.
+/// What happens to an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     /// It belongs to no batch.
     Alone(Vec<u8>),
-    /// Others of its batch are missing.
+    /// Other answers of its batch are missing.
     Kept,
     /// It completes its batch.
     Together(Vec<u8>),
 }
 
 impl Batches {
-    /// Opens a batch: the messages to handle, and the answer when there is nothing to wait for.
+    /// Opens a batch: the messages to handle, and the answer if there is nothing to wait for.
     pub(crate) fn open(
         &mut self,
         elements: &[Box<RawValue>],
@@ -115,13 +115,13 @@ impl Batches {
         self.settle(position, id).map_or(Answered::Kept, Answered::Together)
     }
 
-    /// A request that was cancelled is not answered: what its batch has is complete without it.
+    /// A cancelled request is not answered: its batch is complete without it.
     pub(crate) fn cancelled(&mut self, id: &RequestId) -> Option<Vec<u8>> {
         let position = self.open.iter().position(|batch| batch.waiting.contains(id))?;
         self.settle(position, id)
     }
 
-    /// The answer of a batch that waited for this request alone.
+    /// The answer of a batch that was waiting only for this request.
     fn settle(&mut self, position: usize, id: &RequestId) -> Option<Vec<u8>> {
         let batch = &mut self.open[position];
         batch.waiting.retain(|waiting| waiting != id);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_list_with_something_in_it_is_a_batch() {
+    fn only_a_nonempty_list_is_a_batch() {
         for other in ["{}", "[]", " [ ] ", "[1", "", "hello"] {
             assert!(elements(other.as_bytes()).is_none(), "{other}");
         }

@@ -18,33 +18,33 @@ use workrail_model::tool::ToolName;
 use crate::elicit::Chat;
 use crate::repair;
 
-/// What the server needs of the engine; implemented by the engine over any store.
+/// What the server needs from the engine; implemented by the engine over any store.
 pub trait Execution: Send + Sync + 'static {
-    /// Whether a tool is switched on.
+    /// Whether a tool is enabled.
     fn offers(&self, tool: ToolName) -> bool;
-    /// Whether this caller is shown it: what a role cannot use is not listed, and a call of it is answered with the reason.
+    /// Whether this caller sees it: tools that a role cannot use are hidden, and a call of one returns the reason.
     fn lists(&self, tool: ToolName) -> bool;
     fn answer(&self, request: Request) -> Answer;
-    /// The same on behalf of a member of the team, and through a program that calls itself so; `None` where neither
-    /// makes a difference.
+    /// The execution on behalf of a team member, and through a program of this name; `None` if neither makes a
+    /// difference.
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
-    /// The same, saying in words how far long work is.
+    /// The execution that reports in words how far long work is.
     fn reporting_to(&self, progress: Progress) -> Arc<dyn Execution>;
-    /// The server is ending: work that nobody would hear of is ended, too.
+    /// The server is ending: work whose result would reach no client is ended, too.
     fn ending(&self);
-    /// Whether there is such a folder on the server's machine.
+    /// Whether the server's machine has such a folder.
     fn is_folder(&self, path: &str) -> bool;
-    /// The folder that a call is about when nobody named one; nothing where the user did.
+    /// The folder for a call that names none; `None` if the user configured one.
     fn assumed_folder(&self) -> Option<String>;
-    /// Whether clients asked for structured content as well.
+    /// Whether clients also asked for structured content.
     fn structured_content(&self) -> StructuredContent;
-    /// Whether the data of a reply has its texts as well.
+    /// Whether the data of a reply also contains its texts.
     fn text_in_data(&self) -> TextInData;
-    /// Whether the user is asked through the client, as the settings have it now.
+    /// Whether the user is asked through the client, by the current settings.
     fn chat(&self) -> Chat;
-    /// What there is to ask the user about a blocked attempt.
+    /// What to ask the user about a blocked attempt.
     fn open_for_user(&self, asked: &AskedUser) -> Option<Waiting>;
-    /// Records what came from the chat about what was shown there.
+    /// Records an answer from the chat to what was shown there.
     fn record_from_chat(
         &self,
         asked: &AskedUser,
@@ -53,7 +53,7 @@ pub trait Execution: Send + Sync + 'static {
     ) -> Result<(), Box<ErrorEnvelope>>;
 }
 
-/// The result of a call, and the reply behind it when it is blocked on the user.
+/// The result of a call, and its reply if it is blocked on the user.
 #[derive(Debug)]
 pub(crate) struct CallResult {
     pub(crate) result: CallToolResult,
@@ -69,7 +69,7 @@ impl From<CallToolResult> for CallResult {
 /// Whether results have `structuredContent`, and tools an output schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StructuredContent {
-    /// Hosts that find structured content show it to the model in place of the text, so it is left out.
+    /// Some hosts show structured content to the model instead of the text, so it is omitted.
     Omitted,
     Served,
 }
@@ -77,16 +77,16 @@ pub enum StructuredContent {
 /// Whether the data of a reply repeats the text that the model reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextInData {
-    /// The data is complete by itself.
+    /// The data is complete on its own.
     Repeated,
-    /// For programs that show the model all of a result: it reads every text once.
+    /// For programs that show the model the whole result: it reads every text once.
     Omitted,
 }
 
-/// What is known of the folder that a call is about.
+/// What is known about a call's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Folder {
-    /// The call names it, needs none, or comes from a client that starts the server where it works.
+    /// The call names it, needs none, or the client starts the server where it works.
     Settled,
     /// The client's first root.
     Root(String),
@@ -94,7 +94,7 @@ pub(crate) enum Folder {
     Unknown,
 }
 
-/// Answers a call; whatever goes wrong is an answer too (G70).
+/// Answers a call; any failure is an answer, too (G70).
 pub(crate) fn run(
     execution: &dyn Execution,
     tool: ToolName,
@@ -131,12 +131,12 @@ pub(crate) fn run(
             let waits = reply.asks_user().is_some().then(|| Box::new(reply.clone()));
             CallResult { result: shown(reply), waits }
         }
-        Err(error) => failed(&leading_on(execution, error)).into(),
+        Err(error) => failed(&with_next_call(execution, error)).into(),
     }
 }
 
-/// The error with a call that this server takes (G70).
-fn leading_on(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
+/// Adds to the error a call that this server accepts (G70).
+fn with_next_call(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
     error.next_call =
         error.next_call.take().and_then(|call| next_call::offered(call, |tool| execution.lists(tool)));
     error
@@ -166,7 +166,7 @@ fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box
     })
 }
 
-/// Reads arguments that fit the schema; what is left to fail is named by its place.
+/// Reads arguments that match the schema; a remaining error names its location.
 fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<ErrorEnvelope>> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
@@ -183,9 +183,9 @@ fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<Er
     })
 }
 
-/// The text for the model, once, and all of the reply as data where no host shows it to a model (G72).
+/// The text for the model, once, and the whole reply as data unless a host would show it to the model (G72).
 pub(crate) fn shown(reply: Reply) -> CallToolResult {
-    // Goals, labels and notes are other people's words: they must not steer the terminal or model that shows them (G76).
+    // Goals, labels and notes are untrusted: they must not control the terminal or model that shows them (G76).
     let parts: Vec<String> = reply.parts().iter().map(|part| clean(part)).collect();
     let mut data = reply.into_structured();
     data["text"] = Value::from(parts.join("\n\n"));
@@ -197,7 +197,7 @@ fn with_data(mut result: CallToolResult, data: Value) -> CallToolResult {
     result
 }
 
-/// Adds the data as structured content. The prompt is left out: `text` has it.
+/// Adds the data as structured content. The prompt is omitted, because `text` has it.
 pub(crate) fn add_structured_content(result: &mut CallToolResult) {
     let data = result.meta.as_ref().and_then(|meta| meta.0.get(META_KEY));
     let Some(mut data) = data.cloned() else { return };
@@ -207,7 +207,7 @@ pub(crate) fn add_structured_content(result: &mut CallToolResult) {
     result.structured_content = Some(data);
 }
 
-/// Leaves out of the data what `content` says in words.
+/// Removes from the data what `content` says in words.
 pub(crate) fn omit_text_in_data(result: &mut CallToolResult) {
     let data = result.meta.as_mut().and_then(|meta| meta.0.get_mut(META_KEY));
     let Some(data) = data.and_then(Value::as_object_mut) else { return };
@@ -222,7 +222,7 @@ pub(crate) fn omit_text_in_data(result: &mut CallToolResult) {
 fn failed(error: &ErrorEnvelope) -> CallToolResult {
     let mut text = clean(&format!("{}: {}\n\n{}", error.code.as_str(), error.message, error.suggestion));
     if let Some(call) = &error.next_call {
-        // The call in the data is whole; the words name what is too long to be read.
+        // The call in the data is complete; the words shorten what is too long to read.
         let shown = NextCall { tool: call.tool, arguments: next_call::shortened(call.arguments.clone()) };
         text.push_str(&format!("\n\nCall {} with:\n{}", shown.tool, escaped(&shown.arguments_text())));
     }
@@ -234,11 +234,11 @@ fn failed(error: &ErrorEnvelope) -> CallToolResult {
     with_data(CallToolResult::error(vec![ContentBlock::text(text)]), value)
 }
 
-/// JSON that can be shown: harmful characters as escapes, so that the call stays what it is.
+/// JSON that is safe to show: harmful characters become escapes, so that the call stays the same.
 pub(crate) fn escaped(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
-        // All harmful characters are below U+10000: one escape each.
+        // All harmful characters are below U+10000, so each is one escape.
         match is_harmful(c) {
             true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
             false => shown.push(c),
@@ -247,7 +247,7 @@ pub(crate) fn escaped(json: &str) -> String {
     shown
 }
 
-/// A call whose JSON says two things at once, or something that cannot be kept; shown as it would pass.
+/// Refuses a call whose JSON is ambiguous or cannot be kept; shown in a form that would pass.
 pub(crate) fn refused(tool: ToolName, arguments: Map<String, Value>, reason: &str) -> CallToolResult {
     failed(&ErrorEnvelope {
         code: ErrorCode::ValidationError,

@@ -1,4 +1,4 @@
-//! The tools: names, titles, descriptions and schemas, all from the types that parse and answer.
+//! The tools: names, titles, descriptions and schemas, all derived from the types that parse and answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -16,7 +16,7 @@ use workrail_model::tool::ToolName;
 use crate::call::StructuredContent;
 use crate::output_schema;
 
-/// Whether the tool can be told which folder it is about.
+/// Whether the tool takes a folder.
 pub(crate) fn takes_workspace(tool: ToolName) -> bool {
     let properties = input_schema(tool).get("properties").and_then(Value::as_object);
     properties.is_some_and(|known| known.contains_key("workspacePath"))
@@ -96,7 +96,7 @@ fn annotations(tool: ToolName) -> ToolAnnotations {
         .open_world(false)
 }
 
-/// What the tool takes, as it is served and as every call is checked against; made once.
+/// The tool's input schema, which is served and against which every call is checked; made once.
 pub(crate) fn input_schema(tool: ToolName) -> &'static JsonObject {
     static MADE: LazyLock<BTreeMap<ToolName, JsonObject>> =
         LazyLock::new(|| ToolName::ALL.into_iter().map(|tool| (tool, made_input_schema(tool))).collect());
@@ -128,14 +128,14 @@ fn definition(tool: ToolName, structured_content: StructuredContent) -> Tool {
     }
 }
 
-/// The tools that are switched on, in their one order.
+/// The enabled tools, in their fixed order.
 pub fn tools(offered: impl Fn(ToolName) -> bool, structured_content: StructuredContent) -> Vec<Tool> {
     let offered = ToolName::ALL.into_iter().filter(|tool| offered(*tool));
     offered.map(|tool| definition(tool, structured_content)).collect()
 }
 
-/// A flat schema: no `$ref`, no meta schema, no boolean schemas, `type: object` at the root. Some
-/// clients drop the whole server otherwise.
+/// A flat schema: no `$ref`, no meta schema, no boolean schemas, `type: object` at the root. Otherwise some clients
+/// drop the whole server.
 pub(crate) fn schema_of<T: JsonSchema>() -> JsonObject {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -155,13 +155,13 @@ pub(crate) fn schema_of<T: JsonSchema>() -> JsonObject {
     }
 }
 
-/// Removes what the generator writes and clients misread or need not read: a free member as `true` instead of an
-/// object, the value of an argument that is left out, and what other members may be there.
+/// Removes generated parts that clients misread or do not need: `true` for a free member instead of an object,
+/// defaults of arguments, and rules for additional members.
 fn simplify(schema: &mut Value) {
     let Value::Object(members) = schema else { return };
     members.retain(|keyword, value| match keyword.as_str() {
         "default" => false,
-        // A converter in wide use crashes on `false`; unknown members are answered by the call itself.
+        // A widely used converter crashes on `false`; the call itself answers unknown members.
         "additionalProperties" => !value.is_boolean(),
         "format" | "minimum" => false,
         _ => true,

@@ -1,4 +1,5 @@
-//! Accepts connections for the HTTP server: a bounded number of them, and none waits for ever for its client.
+//! Accepts connections for the HTTP server: a bounded number of them, and none waits forever for its client. Where
+//! clients have addresses of their own, none of them holds all connections (G115).
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,30 +20,46 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
+use crate::metrics::Metrics;
+use crate::peers::{PeerSlot, Peers};
 use crate::tls::Tls;
 
-/// Connections at once. More wait until one is closed; each holds an open file.
+/// The maximum number of connections. More wait until one is closed; each holds an open file.
 const CONNECTIONS_MAX: usize = 256;
 
-/// How long a client may take for the head of a request. A connection without one is closed after the same time.
+/// How long a client may take to send the head of a request. An idle connection is closed after the same time.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a client may read nothing of an answer that waits for it.
+/// How long a client may leave a pending answer unread.
 const READ_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a client may take to agree on the encryption.
+/// How long a TLS handshake may take.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 
 /// How long running requests may still take once the server is shutting down.
 const END_WAIT: Duration = Duration::from_secs(5);
 
-/// When no connection can be accepted, for lack of open files as a rule.
+/// The pause after a failure to accept, usually for lack of open files.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Serves until `told_to_end` resolves and what is under way is answered.
+/// A listener that terminates TLS itself has these. Its peers are the clients, so connections are counted by address.
+#[derive(Debug)]
+pub(crate) struct Encryption {
+    tls: Arc<Tls>,
+    peers: Peers,
+    metrics: Arc<Metrics>,
+}
+
+impl Encryption {
+    pub(crate) fn new(tls: Tls, metrics: Arc<Metrics>) -> Self {
+        Self { tls: Arc::new(tls), peers: Peers::default(), metrics }
+    }
+}
+
+/// Serves until `told_to_end` resolves and running requests are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
-    tls: Option<Arc<Tls>>,
+    encryption: Option<Encryption>,
     routes: Router,
     told_to_end: impl Future<Output = ()>,
 ) {
@@ -51,32 +68,54 @@ pub(crate) async fn serve(
     let (alive, mut all_ended) = mpsc::channel::<Infallible>(1);
     let mut told_to_end = pin!(told_to_end);
     loop {
-        let (stream, place) = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
+        let (stream, slots) = tokio::select! {
+            accepted = accept(&listener, encryption.as_ref(), &places) => accepted,
             () = &mut told_to_end => break,
         };
-        let connection = Connection { ending: ending.clone(), _place: place, _alive: alive.clone() };
-        tokio::spawn(connection.serve(stream, tls.clone(), routes.clone()));
+        let connection = Connection { ending: ending.clone(), _slots: slots, _alive: alive.clone() };
+        let tls = encryption.as_ref().map(|own| Arc::clone(&own.tls));
+        tokio::spawn(connection.serve(stream, tls, routes.clone()));
     }
     drop((listener, end, alive));
     // A client that never finishes its request must not keep the process.
     let _ = timeout(END_WAIT, all_ended.recv()).await;
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
-    // The semaphore is never closed.
-    let place = Arc::clone(places).acquire_owned().await.expect("there are places while the server runs");
-    loop {
+/// What a connection occupies while it is open.
+struct Slots {
+    _place: OwnedSemaphorePermit,
+    /// `None` where addresses are not counted.
+    _of_address: Option<PeerSlot>,
+}
+
+/// The next connection to serve, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    encryption: Option<&Encryption>,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, Slots) {
+    let (stream, of_address) = loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
-            // The client left between its connecting and now.
+            Ok((stream, peer)) => match encryption {
+                None => break (stream, None),
+                Some(own) => match own.peers.take(peer.ip()) {
+                    Some(slot) => break (stream, Some(slot)),
+                    // Closed before it waits for a place and before any handshake. Strangers do this, so it is counted
+                    // and not logged.
+                    None => own.metrics.connection_refused(),
+                },
+            },
+            // The client disconnected before it was accepted.
             Err(error) if is_of_client(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
-    }
+    };
+    // The semaphore is never closed.
+    let place = Arc::clone(places).acquire_owned().await.expect("there are places while the server runs");
+    (stream, Slots { _place: place, _of_address: of_address })
 }
 
 fn is_of_client(error: &io::Error) -> bool {
@@ -87,7 +126,7 @@ fn is_of_client(error: &io::Error) -> bool {
 /// What one connection holds while it is open.
 struct Connection {
     ending: watch::Receiver<()>,
-    _place: OwnedSemaphorePermit,
+    _slots: Slots,
     _alive: mpsc::Sender<Infallible>,
 }
 
@@ -113,7 +152,7 @@ impl Connection {
         let mut serving = pin!(serving);
         let served = tokio::select! {
             served = serving.as_mut() => served,
-            // The sender is dropped when the server is to end.
+            // The sender is dropped when the server is ending.
             _ = self.ending.changed() => {
                 serving.as_mut().graceful_shutdown();
                 serving.await
@@ -125,7 +164,7 @@ impl Connection {
     }
 }
 
-/// The stream once both sides agreed on keys. A client that takes too long, or speaks something else, gets nothing.
+/// The stream after the TLS handshake. A client that takes too long, or does not speak TLS, is disconnected.
 async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     tls: Arc<Tls>,

@@ -1,8 +1,8 @@
-//! Asking the user through the client when a call is blocked on them: opt-in, bounded, and never proof of a person (G63).
+//! Asks the user through the client when a call is blocked on them: opt-in, bounded, never proof of a person (G63).
 //!
-//! No lock and no thread is held while the user reads: the blocked attempt is recorded, and what was shown is compared
-//! again when the answer is. A client that is slow, says no or answers nonsense leaves the blocked reply as it was. For
-//! one submission there is one form at a time, and none after a no.
+//! No lock and no thread is held while the user reads: the blocked attempt is recorded, and what was shown is
+//! compared again when the answer arrives. A client that is slow, declines or answers nonsense leaves the blocked
+//! reply unchanged. Each submission has one form at a time, and none after it was declined.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub enum Chat {
 }
 
 impl Chat {
-    /// The same, with approvals only where the server takes them as well.
+    /// The same, with approvals only if the server also accepts them.
     fn within(self, server: ChatApprovals) -> Self {
         match (self, server) {
             (Self::On { wait, .. }, ChatApprovals::Refused) => {
@@ -55,7 +55,7 @@ impl Chat {
     }
 }
 
-/// Whether approvals may come from the chat; questions may.
+/// Whether approvals may come from the chat; answers to questions always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatApprovals {
     Asked,
@@ -64,23 +64,23 @@ pub enum ChatApprovals {
 
 /// How a client can be asked.
 pub(crate) enum AskChannel {
-    /// By a request while the call is open.
+    /// By a request during the call.
     Request,
-    /// By the result of the call. The client makes the call again, with the answer and the state.
+    /// By the result of the call. The client repeats the call with the answer and the state.
     Result { responses: Option<InputResponses>, state: Option<String> },
 }
 
-/// What became of asking.
+/// The result of asking.
 pub(crate) enum AskOutcome {
-    /// Nobody was asked, or nothing usable was said.
+    /// The user was not asked, or gave no usable answer.
     Unanswered,
     /// The reply with what was recorded, or with a warning that an answer was not.
     Answered(Box<Reply>),
-    /// The client has to ask the user first.
+    /// The client must ask the user first.
     Pending(InputRequiredResult),
 }
 
-/// Whether the client shows forms. A client that names no mode means forms.
+/// Whether the client shows forms. A client that names no mode supports forms.
 pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {
     let declared = capabilities.and_then(|declared| declared.elicitation.as_ref());
     declared.is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
@@ -111,7 +111,7 @@ impl Server {
                     true => forms.reopen(subject),
                     false => forms.open(subject),
                 }?;
-                // Looked at again: the form before this one may have been answered in between.
+                // Checked again: the previous form may have been answered in between.
                 let waiting =
                     execution.open_for_user(&asked).filter(|now| FormSubject::of(now) == subject)?;
                 let form = Form::of(&waiting, approvals)?;
@@ -129,8 +129,8 @@ impl Server {
             AskChannel::Result { responses, state } => {
                 let shown = form.digest(&waiting);
                 match responses {
-                    // What was shown is what waits now. The state needs no signature: a client that forges it could as
-                    // well forge the answer.
+                    // The form shown must match what is waiting now. The state needs no signature: a client that
+                    // forges it could just as well forge the answer.
                     Some(mut responses) if state.as_ref() == Some(&shown) => {
                         responses.remove(INPUT).and_then(|answer| serde_json::from_value(answer).ok())
                     }
@@ -162,7 +162,7 @@ impl Server {
         AskOutcome::Answered(Box::new(if is_whole { reply } else { unrecorded(reply) }))
     }
 
-    /// Records what the user said, as far as it still fits; returns that.
+    /// Records the user's answers, as far as they still apply; returns those.
     async fn recorded(
         &self,
         asked: AskedUser,
@@ -175,7 +175,7 @@ impl Server {
             let mut recorded = Vec::new();
             let mut seen = seen;
             for reply in said {
-                // Asked again: the user may have switched it off while the form was open.
+                // Checked again: the user may have disabled it while the form was open.
                 if !execution.chat().within(approvals).takes(&reply) {
                     break;
                 }
@@ -200,24 +200,24 @@ fn accepts(responses: &InputResponses) -> bool {
     responses.get(INPUT).is_some_and(|answer| answer["action"] == "accept")
 }
 
-/// The reply with a warning that an answer came and was not recorded.
+/// The reply with a warning that an answer was not recorded.
 fn unrecorded(mut reply: Reply) -> Reply {
     reply.remark(&Warning {
         code: WarningCode::UserAnswerNotRecorded,
-        message: "An answer of the user came from the chat and was not recorded: the step no longer waits for it, or \
-                  the settings changed meanwhile."
+        message: "An answer from the chat was not recorded: the step no longer waits for it, or the settings changed \
+                  in the meantime."
             .to_owned(),
     });
     reply
 }
 
-/// Whether nothing changed but what an answer changes: its questions are closed, and a title may contain it.
+/// Whether only the effects of an answer differ: its questions are closed, and a title may contain it.
 fn differs_by_answers(seen: &Waiting, now: &Waiting) -> bool {
     let answered = Waiting { questions: now.questions.clone(), title: now.title.clone(), ..seen.clone() };
     answered == *now
 }
 
-/// Shows a form through a request of ours; nothing when no usable answer comes in time.
+/// Shows a form through a request of ours; `None` if no usable answer arrives in time.
 async fn request(form: &Form, wait: Duration, context: &RequestContext<RoleServer>) -> Option<ElicitResult> {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(form.request()));
     let sending = context.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
@@ -225,14 +225,14 @@ async fn request(form: &Form, wait: Duration, context: &RequestContext<RoleServe
     let answered = tokio::select! {
         answered = &mut sent.rx => answered.ok(),
         () = tokio::time::sleep(wait) => None,
-        // The client gave up on the call: nobody would read the reply.
+        // The client cancelled the call, so the reply would not be read.
         () = context.ct.cancelled() => None,
     };
     match answered {
         Some(Ok(ClientResult::ElicitResult(result))) => Some(result),
         Some(Ok(_) | Err(_)) => None,
         None => {
-            // So that the client closes its form. It may be gone as well.
+            // Makes the client close its form. The client may be gone as well.
             let closing =
                 sent.cancel(Some("the form was open for too long, or the call was cancelled".to_owned()));
             let _ = timeout(Duration::from_secs(1), closing).await;

@@ -1,6 +1,6 @@
-//! What the user is shown in the chat, and what their answer means: open questions, and what is to be approved (G63).
+//! What the user is shown in the chat, and what their answer means: open questions, and approvals (G63).
 //!
-//! Submitted text is quoted line by line, so that it cannot pass for a line of ours, and harmless as everywhere (G76).
+//! Submitted text is quoted line by line, so that it cannot pass for one of ours, and sanitised as everywhere (G76).
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ const APPROVE: &str = "approve";
 const REJECT: &str = "reject";
 
 const GOAL_BYTES_MAX: usize = 500;
-/// What a dialog can show of each submitted part. With more than that no approval is asked for: a decision is about
-/// everything that was submitted, so it must be seen, and `workrail report` shows it.
+/// How much of each submitted part a dialog shows. If there is more, no approval is asked for: a decision is about
+/// everything submitted, so all of it must be seen, and `workrail report` shows it.
 const NOTES_BYTES_MAX: usize = 4096;
 const ITEM_BYTES_MAX: usize = 1024;
 /// Artifacts and context values.
@@ -43,12 +43,12 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Nothing where there is nothing that may be asked in the chat.
+    /// `None` if there is nothing that may be asked in the chat.
     pub(crate) fn of(waiting: &Waiting, approvals: ChatApprovals) -> Option<Self> {
         let (secret, questions): (Vec<Question>, Vec<Question>) =
             waiting.questions.iter().cloned().partition(|question| question.is_secret);
-        // An answer comes before an approval, and a secret is given elsewhere. A key with the name of our own field
-        // would be taken for it.
+        // An answer comes before an approval, and a secret is never given in the chat. A key with the name of our own
+        // field would be mistaken for it.
         let is_free = |name: &str| questions.iter().all(|question| question.key.as_str() != name);
         let may_approve = waiting.asks_approval
             && approvals == ChatApprovals::Asked
@@ -71,7 +71,7 @@ impl Form {
         }
     }
 
-    /// Names what was shown. A client sends it back with the answer, which is taken only for the same form.
+    /// Identifies what was shown. A client returns it with the answer, which is accepted only for the same form.
     pub(crate) fn digest(&self, waiting: &Waiting) -> String {
         let schema = serde_json::to_string(&self.schema()).unwrap_or_default();
         let parts = [
@@ -106,7 +106,7 @@ impl Form {
         ElicitationSchema::new(fields).with_required(required)
     }
 
-    /// What the user said, in the order in which it is recorded; nothing when they declined, closed the form, or sent
+    /// The user's replies, in the order in which they are recorded; empty if they declined, closed the form, or sent
     /// something that it does not have.
     pub(crate) fn read(&self, result: ElicitResult) -> Vec<UserReply> {
         let (ElicitationAction::Accept, Some(Value::Object(content))) = (result.action, result.content)
@@ -126,7 +126,7 @@ impl Form {
         if !answers.is_empty() {
             said.push(UserReply::Answered(answers));
         }
-        // An approval of something with an open question would not be recorded.
+        // Approving something with an open question would not be recorded.
         if self.asks_approval && all_answered {
             said.extend(decision(&content).map(|decision| match decision {
                 ApprovalDecision::Approved => UserReply::Approved,
@@ -163,7 +163,7 @@ fn field(question: &Question) -> PrimitiveSchemaDefinition {
         Some(AcceptedValues::Number) => {
             PrimitiveSchemaDefinition::Number(NumberSchema::new().title(title).description(description))
         }
-        // A form has no lists: the text of one is read as JSON.
+        // A form has no lists, so the text is read as JSON.
         Some(AcceptedValues::OneOf { .. } | AcceptedValues::Text | AcceptedValues::List { .. }) | None => {
             PrimitiveSchemaDefinition::String(
                 StringSchema::new().title(title).description(description).length(1, ANSWER_CHARS_MAX),
@@ -172,7 +172,7 @@ fn field(question: &Question) -> PrimitiveSchemaDefinition {
     }
 }
 
-/// A value that the field takes; clients are not relied on to have checked it.
+/// A value that the field accepts; clients are not trusted to have checked it.
 fn answer(question: &Question, value: &Value) -> Option<Value> {
     match (&question.accepts, value) {
         (Some(AcceptedValues::OneOf { values }), Value::String(text)) if !values.is_empty() => {
@@ -230,7 +230,7 @@ fn message(waiting: &Waiting, questions: &[Question], submitted: Option<&str>) -
     text
 }
 
-/// Everything that the agent submitted; nothing where a part of it would have to be left out.
+/// Everything that the agent submitted; `None` if a part would have to be left out.
 fn submitted(waiting: &Waiting) -> Option<String> {
     let mut text = match &waiting.notes {
         Some(notes) => {
@@ -257,8 +257,8 @@ fn submitted(waiting: &Waiting) -> Option<String> {
         text.push_str(&format!("\n\nSomething else was {decision} before at this step."));
     }
     text.push_str(&format!(
-        "\n\nYour decision is about exactly this, which is all that the agent submitted. `workrail report {}` shows the \
-         whole run.",
+        "\n\nYour decision covers exactly this: all that the agent submitted. `workrail report {}` shows the whole \
+         run.",
         waiting.label
     ));
     Some(text)
@@ -268,7 +268,7 @@ fn one_line(text: &str) -> String {
     clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Nothing where the text is longer than that.
+/// `None` if the text is longer than that.
 fn quoted(text: &str, bytes_max: usize) -> Option<String> {
     if text.len() > bytes_max {
         return None;

@@ -1,6 +1,6 @@
 //! MCP over Streamable HTTP at `/mcp`, on loopback only, without sessions.
 //!
-//! Order of checks: who asks (G75), how much, is it strict JSON (G3), and only then the SDK.
+//! Order of checks: authentication (G75), size, strict JSON (G3), and only then the SDK.
 
 use std::future::Future;
 use std::io;
@@ -40,7 +40,7 @@ use crate::server::Server;
 /// How long a client may take for the body of a request, once its head has arrived.
 const BODY_WAIT: Duration = Duration::from_secs(10);
 
-/// So much of a message that is too long is looked at for its id.
+/// How much of an oversized message is scanned for its id.
 const SCANNED_BYTES_MAX: usize = 16 * MESSAGE_BYTES_MAX;
 
 /// What ends a server.
@@ -48,11 +48,11 @@ const SCANNED_BYTES_MAX: usize = 16 * MESSAGE_BYTES_MAX;
 pub enum Lifetime {
     /// A signal.
     UntilSignal,
-    /// A signal, or the end of standard input: the client that started the server holds the other end of it.
+    /// A signal, or the end of standard input, whose other end the client that started the server holds.
     WhileInputIsOpen,
 }
 
-/// Serves until the process receives a signal to end. `listening` gets the address once requests are accepted.
+/// Serves until the process receives a termination signal. `listening` gets the address once requests are accepted.
 pub fn serve(
     execution: Arc<dyn Execution>,
     address: LoopbackAddress,
@@ -69,7 +69,7 @@ pub fn serve(
     serve_until(server, address, authentication, (lifetime, || execution.ending()), listening)
 }
 
-/// The same for any handler; the fixtures of the conformance suite are served by it, too.
+/// Like `serve`, for any handler; the conformance fixtures use it, too.
 pub fn serve_handler(
     handler: impl ServerHandler + Clone,
     address: LoopbackAddress,
@@ -80,7 +80,7 @@ pub fn serve_handler(
     serve_until(handler, address, authentication, (lifetime, || {}), listening)
 }
 
-/// Serves, and says that it is over before calls that are under way are waited for.
+/// Serves, and calls `ending` before it waits for running calls.
 fn serve_until(
     handler: impl ServerHandler + Clone,
     address: LoopbackAddress,
@@ -108,14 +108,14 @@ fn serve_until(
     })
 }
 
-/// Resolves, with an error, when the server ends: what streams without an end of its own has to watch it.
+/// Resolves, with an error, when the server ends: endless streams must watch it.
 pub type Ending = watch::Receiver<()>;
 
-/// Serves the routes of another interface under `localhost`, with the limits of this one, until the process gets a
-/// signal to end. `listening` gets the address once requests are accepted.
+/// Serves the routes of another interface under `localhost`, with the limits of this one, until the process receives
+/// a termination signal. `listening` gets the address once requests are accepted.
 ///
-/// `localhost` is the loopback address of both families, so both are taken: a program with the port on the other one
-/// would be sent this user's secrets.
+/// `localhost` is the loopback address of both families, so both are bound: another program with the same port on the
+/// other family would receive this user's secrets.
 pub fn serve_localhost(
     address: LoopbackAddress,
     routes: impl FnOnce(SocketAddr, Ending) -> Router,
@@ -145,18 +145,18 @@ pub fn serve_localhost(
         });
         Ok(())
     });
-    // A page that takes long to make does not keep the program from ending.
+    // A slow page must not keep the program from ending.
     runtime.shutdown_timeout(ENDING_WAIT);
     served
 }
 
-/// How long work that was begun may take once the server was told to end.
+/// How long running work may take once the server was told to end.
 pub(crate) const ENDING_WAIT: Duration = Duration::from_secs(2);
 
-/// A free port may be taken on the other family; then the next one is tried.
+/// A free port may be taken on the other family; then another one is tried.
 const PORTS_TRIED_MAX: usize = 16;
 
-/// Listeners on the address and on the same port of `::1`, where this machine has that.
+/// Listeners on the address and on the same port of `::1`, if this machine has it.
 async fn localhost(address: LoopbackAddress) -> io::Result<(TcpListener, Option<TcpListener>)> {
     for _ in 0..PORTS_TRIED_MAX {
         let listener = TcpListener::bind(address.socket_address()).await?;
@@ -168,14 +168,14 @@ async fn localhost(address: LoopbackAddress) -> io::Result<(TcpListener, Option<
                     return Err(error);
                 }
             }
-            // No such address family here.
+            // This machine lacks that address family.
             Err(_) => return Ok((listener, None)),
         }
     }
     Err(io::Error::from(io::ErrorKind::AddrInUse))
 }
 
-/// Resolves when the client that started this server is gone. Whatever it writes means nothing.
+/// Resolves when the client that started this server is gone. Its input is ignored.
 fn input_ended(lifetime: Lifetime) -> io::Result<impl Future<Output = ()>> {
     let (ended, has_ended) = oneshot::channel::<()>();
     match lifetime {
@@ -189,27 +189,27 @@ fn input_ended(lifetime: Lifetime) -> io::Result<impl Future<Output = ()>> {
         }
     }
     Ok(async {
-        // Without a thread the sender is gone, and nothing ends.
+        // Without a thread the sender is dropped, and nothing ends the server.
         if has_ended.await.is_err() {
             std::future::pending::<()>().await;
         }
     })
 }
 
-/// Everything behind the check of who asks: the outer router has no routes, so nothing is matched before.
+/// Everything behind the authentication: the outer router has no routes, so nothing is matched before.
 fn routes(handler: impl ServerHandler + Clone, allowed: AllowList) -> Router {
     let known = mcp_route(handler, &allowed.names);
     Router::new().fallback_service(known).layer(from_fn_with_state(Arc::new(allowed), admit))
 }
 
-/// The endpoint at `/mcp`, for requests that are admitted.
+/// The endpoint at `/mcp`, for admitted requests.
 pub(crate) fn mcp_route(handler: impl ServerHandler + Clone, names: &ListenerNames) -> Router {
     let config = StreamableHttpServerConfig::default()
-        // Every request represents itself: a restart of the server is invisible to clients.
+        // Every request is independent: clients do not notice a restart of the server.
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
-        // Checked by us already; the SDK gets the same rule, so that neither depends on the other.
+        // Already checked by us; the SDK gets the same rule, so that neither depends on the other.
         .with_allowed_hosts(names.hosts.clone())
         .with_allowed_origins(names.origins.clone())
         .enforce_origin_validation();
@@ -224,7 +224,7 @@ pub(crate) fn mcp_route(handler: impl ServerHandler + Clone, names: &ListenerNam
 async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next: Next) -> Response {
     match allowed.admit(request.uri(), request.headers()) {
         Ok(()) => {
-            // Nothing behind this needs the secret, so nothing behind it can log it.
+            // Nothing after this needs the secret, so nothing after this can log it.
             request.headers_mut().remove(header::AUTHORIZATION);
             next.run(request).await
         }
@@ -278,11 +278,11 @@ async fn strict(mut request: Request, next: Next) -> Response {
 /// Why there is no body to read.
 enum BodyError {
     TooLong(Addressee),
-    /// The client left, or framed it wrongly.
+    /// The client disconnected, or framed it wrongly.
     Broken,
 }
 
-/// The body; of one that is too long nothing is kept but who waits for the answer.
+/// The body; an oversized one is not kept, except for the id to answer.
 async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
     let mut kept = Vec::new();
     let mut too_long: Option<Scan> = None;
@@ -307,7 +307,7 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
     }
 }
 
-/// Written again: what the SDK reads is what was checked.
+/// Serialised again, so that the SDK reads exactly what was checked.
 fn checked_request(mut parts: Parts, (message, ambiguity): (Value, Option<Ambiguity>)) -> Request {
     if let Some(ambiguity) = ambiguity {
         parts.extensions.insert(ambiguity);
@@ -322,7 +322,7 @@ async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Respons
         match batch::element(index, element.get().as_bytes()) {
             Ok(checked) => {
                 let answer = next.clone().run(checked_request(parts.clone(), checked)).await;
-                // Of our own making, in memory already.
+                // Our own answer, already in memory.
                 let answer = to_bytes(answer.into_body(), usize::MAX).await.unwrap_or_default();
                 answers.extend(Some(answer.to_vec()).filter(|answer| answer.starts_with(b"{")));
             }
@@ -338,11 +338,11 @@ async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Respons
     }
 }
 
-/// Media types have no case, and a request that accepts anything accepts ours. The SDK compares bytes.
+/// Media types are case-insensitive, and a request that accepts anything accepts ours. The SDK compares bytes.
 fn unify_media_types(headers: &mut HeaderMap) {
     const OURS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
     if let Some(sent) = headers.get(header::CONTENT_TYPE).and_then(|sent| sent.to_str().ok()) {
-        // Lower case of a header's text is a header's text.
+        // Lowercasing keeps a header's text valid.
         if let Ok(lower) = sent.to_ascii_lowercase().parse() {
             headers.insert(header::CONTENT_TYPE, lower);
         }
@@ -357,7 +357,7 @@ fn unify_media_types(headers: &mut HeaderMap) {
     }
 }
 
-/// The reason in the body, as JSON-RPC where there is an answer to give.
+/// The reason in the body, as JSON-RPC if an answer is allowed.
 fn refusal(status: StatusCode, refused: Refused) -> Response {
     tracing::warn!(reason = refused.reason, "a message was refused");
     let body = refused.answer.and_then(|answer: JsonRpcError| serde_json::to_vec(&answer).ok());
@@ -367,7 +367,7 @@ fn refusal(status: StatusCode, refused: Refused) -> Response {
     }
 }
 
-/// Resolves when the process is asked to end; from now on, and not from the first poll.
+/// Resolves when the process is asked to end; listens from now on, not from the first poll.
 #[cfg(unix)]
 pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

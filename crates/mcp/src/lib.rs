@@ -1,4 +1,4 @@
-//! How an agent asks: the tool catalogue, argument parsing, error mapping, and the transports.
+//! The agent's interface: the tool catalogue, argument parsing, error mapping, and the transports.
 //!
 //! Stdout belongs to the transport; nothing here prints. A failure inside one call never ends the
 //! server.
@@ -17,6 +17,7 @@ mod loopback;
 mod message;
 pub mod metrics;
 mod output_schema;
+mod peers;
 mod progress;
 mod prompts;
 mod quota;

@@ -1,7 +1,7 @@
 //! JSON-RPC lines over blocking streams, as a transport for the SDK.
 //!
-//! Reading and writing have a thread each. A thread that is stuck in a read or a write of the operating
-//! system cannot be cancelled; one that the runtime does not own cannot keep the process alive either.
+//! Reading and writing each have a thread. A thread that is stuck in a system call cannot be cancelled; one that the
+//! runtime does not own cannot keep the process alive either.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,24 +23,24 @@ use crate::addressee::{Addressee, Scan};
 use crate::batch::{self, Answered, Batches};
 use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
 
-/// Lines that wait on either side; with this many unread answers nothing more is read.
+/// How many lines may wait on either side; with this many unread answers, reading stops.
 const QUEUE_LINES_MAX: usize = 64;
 
-/// How long the last answers may take to be written once the client has closed its side.
+/// How long writing the last answers may take once the client has closed its side.
 const FLUSH_WAIT: Duration = Duration::from_secs(5);
 
-/// A handle on one pair of streams; a second handle continues where the first one stopped.
+/// A handle on one pair of streams; a second handle continues where the first stopped.
 #[derive(Clone)]
 pub(crate) struct Lines {
     reading: Arc<Mutex<mpsc::Receiver<Line>>>,
     writing: mpsc::WeakSender<Vec<u8>>,
-    /// The sender that keeps the writer going; taken when the transport is closed.
+    /// The sender that keeps the writer running; taken when the transport is closed.
     keeps_open: Arc<Mutex<Option<Open>>>,
     failed: Arc<OnceLock<io::Error>>,
     batches: Arc<std::sync::Mutex<OpenBatches>>,
 }
 
-/// Messages of a batch that are not handled yet, and batches that are not answered yet.
+/// Messages of a batch not handled yet, and batches not answered yet.
 #[derive(Default)]
 struct OpenBatches {
     unread: VecDeque<ClientJsonRpcMessage>,
@@ -72,7 +72,7 @@ impl Lines {
         let failing = Arc::clone(&failed);
         thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
             if let Err(error) = write_lines(output, answers) {
-                // Written once: the thread ends here.
+                // Set only once: the thread ends here.
                 let _ = failing.set(error);
             }
             drop(writer_lives);
@@ -86,7 +86,7 @@ impl Lines {
         })
     }
 
-    /// Why answers could not be written; nothing when the client stopped reading, which is its right.
+    /// Why answers could not be written; `None` if the client stopped reading, which it may do.
     pub(crate) fn write_failure(&self) -> Option<io::Error> {
         let error = self.failed.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)?;
         Some(io::Error::new(error.kind(), format!("standard output cannot be written: {error}")))
@@ -101,7 +101,7 @@ impl Lines {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What one line holds: a message to handle, or what to answer at once.
+    /// What a line contains: a message to handle, or an immediate answer.
     fn take(&self, line: Line) -> LineAction {
         let refused = match line {
             Line::Whole(bytes) => match batch::elements(&bytes) {
@@ -123,12 +123,12 @@ impl Lines {
         LineAction::Answer(answer.and_then(|answer| serde_json::to_vec(&answer).ok()))
     }
 
-    /// The next message of a batch that was read before.
+    /// The next message of a batch that was already read.
     fn next_of_batch(&self) -> Option<ClientJsonRpcMessage> {
         self.batches().unread.pop_front()
     }
 
-    /// The answer of a batch that waited only for the request that this message cancels.
+    /// The answer of a batch that was waiting only for the request that this message cancels.
     fn completed_by(&self, message: &ClientJsonRpcMessage) -> Option<Vec<u8>> {
         self.batches().unanswered.cancelled(cancelled_id(message)?)
     }
@@ -172,7 +172,7 @@ impl Transport<RoleServer> for Lines {
             None => Some(bytes),
         });
         async move {
-            // A client that no longer reads has left: no failure of ours, and nobody to tell.
+            // A client that no longer reads has disconnected, which is no failure of ours.
             if let (Some(sender), Some(line)) = (sender, line?) {
                 let _ = sender.send(ended(line)).await;
             }
@@ -184,7 +184,7 @@ impl Transport<RoleServer> for Lines {
         let mut reading = self.reading.lock().await;
         loop {
             let sender = self.sender()?;
-            // Room for an answer first: the SDK may drop this future at any await, and a line that was taken
+            // Reserve room for an answer first: the SDK may drop this future at any await, and a line already taken
             // must not be lost with it.
             let room = sender.reserve().await.ok()?;
             let taken = match self.next_of_batch() {
@@ -221,7 +221,7 @@ fn ended(mut line: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// Reads until the end of input, or until nobody listens.
+/// Reads until the end of input, or until the receiver is gone.
 fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
     let mut input = BufReader::new(input);
     while let Some(line) = next_line(&mut input) {
@@ -231,7 +231,7 @@ fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
     }
 }
 
-/// The next line that is not blank, without its end; a last one may lack its line feed.
+/// The next line that is not blank, without its line feed, which the last line may lack.
 fn next_line(input: &mut impl BufRead) -> Option<Line> {
     loop {
         let mut bytes = Vec::new();
@@ -257,7 +257,7 @@ fn next_line(input: &mut impl BufRead) -> Option<Line> {
     }
 }
 
-/// Looks at the rest of a line without keeping it.
+/// Scans the rest of a line without keeping it.
 fn skip_line(input: &mut impl BufRead, scan: &mut Scan) -> Option<()> {
     loop {
         let available = input.fill_buf().ok()?;
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_left_ends_the_transport_quietly() {
+    async fn a_client_that_stops_reading_ends_the_transport_quietly() {
         struct Broken;
         impl Write for Broken {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -1,8 +1,8 @@
-//! Who may speak to the HTTP listener: programs of the user who runs it, and that meant to (G75).
+//! Which programs may use the HTTP listener: those of the user who runs it, and only on purpose (G75).
 //!
-//! Every user of a machine reaches its loopback ports, so a request carries a secret that only this user can read.
-//! A web page can make a browser send requests to a loopback port, and can point a name of its own at it (DNS
-//! rebinding). It can forge neither the `Host` nor the `Origin` that the browser sends with them.
+//! Every user of a machine can reach its loopback ports, so a request carries a secret that only this user can read.
+//! A web page can make a browser send requests to a loopback port, and can point its own name at it (DNS rebinding),
+//! but it can forge neither the `Host` nor the `Origin` that the browser sends.
 
 use std::net::SocketAddr;
 
@@ -10,16 +10,16 @@ use axum::http::{HeaderMap, HeaderName, Uri, header};
 use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::{ListenerNames, SentHeader};
 
-/// What a client must show.
+/// What a client must present.
 #[derive(Clone, Debug)]
 pub enum Authentication {
     /// The secret of this user, in the header `Authorization: Bearer SECRET`.
     Bearer(HttpSecret),
-    /// Nothing: every client that reaches the port is answered.
+    /// Nothing: every client that reaches the port is served.
     None,
 }
 
-/// The names of one listener, and what its clients must show.
+/// The names of one listener, and what its clients must present.
 #[derive(Clone, Debug)]
 pub(crate) struct AllowList {
     pub(crate) names: ListenerNames,
@@ -50,7 +50,7 @@ impl AdmissionError {
 }
 
 impl AllowList {
-    /// The names of the listener that is bound to `address`.
+    /// The names of the listener bound to `address`.
     pub(crate) fn of(address: SocketAddr, authentication: Authentication) -> Self {
         Self { names: ListenerNames::of(address), authentication }
     }
@@ -72,7 +72,7 @@ impl AllowList {
     }
 }
 
-/// Whether a request names this listener, and comes from no page or from its own.
+/// Whether a request names this listener, and comes from no web page or from its own.
 pub(crate) fn check_names(
     names: &ListenerNames,
     uri: &Uri,
@@ -92,7 +92,7 @@ pub(crate) fn check_names(
     }
 }
 
-/// What a request carries as its bearer token.
+/// The bearer token of a request.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, sent) = sent(headers, header::AUTHORIZATION).once()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(sent.trim())
@@ -220,7 +220,7 @@ mod tests {
             Err(AdmissionError::Secret),
             "a repeated header is refused"
         );
-        // The secret does not make a foreign page or a rebound name welcome.
+        // The secret does not admit a foreign page or a rebound name.
         let foreign = ("origin", "http://evil.example");
         assert_eq!(admit(&[host, foreign, ("authorization", &right)]), Err(AdmissionError::Origin));
         let rebound = ("host", "evil.example:4000");

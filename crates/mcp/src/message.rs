@@ -1,5 +1,5 @@
-//! The strict entrance of both transports: what plain parsers merge, round or let pass is answered with the
-//! reason instead (G3, G70).
+//! Strict parsing for both transports: what lenient parsers merge, round or ignore is answered with the reason
+//! instead (G3, G70).
 
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcError, RequestId};
@@ -10,18 +10,18 @@ use workrail_model::strict_json::{self, JsonError};
 
 use crate::addressee::Addressee;
 
-/// One message at most, on either transport. The largest useful call holds notes and artifacts of one step.
+/// The maximum size of a message on either transport. The largest useful call holds one step's notes and artifacts.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// A message that is not let in: the answer to it, or silence where the protocol forbids one.
+/// A refused message: the answer to it, or none if the protocol forbids one.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) answer: Option<JsonRpcError>,
     pub(crate) reason: String,
 }
 
-/// Only what is needed to answer. Everything else is skipped without being interpreted, so that the id can be
-/// read from a message that is refused for its content; a repeated `id` or `method` makes both unknown.
+/// Only what is needed to answer. Everything else is skipped without interpretation, so that the id can be read from
+/// a message that is refused for its content; a repeated `id` or `method` makes both unknown.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
@@ -30,7 +30,7 @@ struct Envelope {
     method: Option<IgnoredAny>,
 }
 
-/// The `id` of a message, as far as it can be answered.
+/// The `id` of a message, as far as it can be used in an answer.
 #[derive(Default)]
 enum Id {
     #[default]
@@ -47,8 +47,8 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// Why a call was let in only to be answered: its JSON says two things at once, or something that cannot be kept.
-/// Bad input of a tool is answered by the tool, with the call that would pass, and never carried out (G70).
+/// Why a call is passed on only to be answered: its JSON is ambiguous or cannot be kept. Invalid input of a tool is
+/// answered by the tool, with a call that would pass, and never carried out (G70).
 #[derive(Clone, Debug)]
 pub(crate) struct Ambiguity(pub(crate) String);
 
@@ -57,7 +57,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
     typed(bytes, check(bytes)?)
 }
 
-/// A message that was checked, as what it means.
+/// Interprets a message that was checked.
 pub(crate) fn typed(
     bytes: &[u8],
     (value, ambiguity): (Value, Option<Ambiguity>),
@@ -74,7 +74,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), Refused>
     match strict_json::parse(bytes) {
         Ok(value) if !value.is_object() => Err(refused(bytes, Fault::Shape)),
         Ok(value) => match has_unusable_id(&value) {
-            // Read as a notification, it would never be answered.
+            // Treated as a notification, it would never be answered.
             true => Err(refused(bytes, Fault::Id)),
             false => Ok((value, None)),
         },
@@ -91,7 +91,7 @@ fn has_unusable_id(message: &Value) -> bool {
 
 /// A tool call that an ordinary parser can read.
 fn ambiguous_call(bytes: &[u8]) -> Option<Value> {
-    // The envelope refuses a repeated `id` or `method`: then nobody knows what is to be answered.
+    // The envelope refuses a repeated `id` or `method`: it would be unclear what to answer.
     let Envelope { id: Id::Usable(_), method: Some(_) } = serde_json::from_slice(bytes).ok()? else {
         return None;
     };
@@ -103,7 +103,7 @@ fn ambiguous_call(bytes: &[u8]) -> Option<Value> {
 /// The answer to a message that was not kept.
 pub(crate) fn too_long(addressee: Addressee) -> Refused {
     let reason = format!(
-        "the message is longer than {MESSAGE_BYTES_MAX} bytes and nothing of it was recorded: send less, such as shorter notes"
+        "the message is longer than {MESSAGE_BYTES_MAX} bytes and none of it was recorded: send less, such as shorter notes"
     );
     let error = ErrorData::invalid_request(reason.clone(), None);
     let answer = match addressee {
@@ -114,7 +114,7 @@ pub(crate) fn too_long(addressee: Addressee) -> Refused {
     Refused { answer, reason }
 }
 
-/// Refuses a message that is good JSON.
+/// Refuses a message that is valid JSON.
 pub(crate) fn refusal(bytes: &[u8], reason: &str) -> Refused {
     refused(bytes, Fault::Other(reason.to_owned()))
 }
@@ -127,7 +127,7 @@ enum Fault {
 }
 
 fn refused(bytes: &[u8], fault: Fault) -> Refused {
-    // Skipping does not look into strings: JSON is text first.
+    // Skipping does not look into strings, so the text encoding is checked first.
     let is_json = str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
     let is_notification =
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ambiguous_call_is_let_in_to_be_answered_by_its_tool() {
+    fn an_ambiguous_call_is_passed_on_and_answered_by_its_tool() {
         let deep = format!("{}1{}", r#"{"a":"#.repeat(70), "}".repeat(70));
         let table = [
             (r#"{"goal":"a","goal":"b"}"#, "duplicate key \"goal\""),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_a_parse_error_without_an_id() {
+    fn invalid_json_is_a_parse_error_without_an_id() {
         for bytes in [&b"{\"id\":7,"[..], b"hello", b"\"\xff\"", b"\xef\xbb\xbf{}", b"{}\0"] {
             let (id, code, message) = answer(bytes).expect("answered");
             assert_eq!((id, code), (None, -32700), "{message}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_said_twice_is_not_believed() {
+    fn a_repeated_id_is_not_trusted() {
         let twice = br#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#;
         let (id, code, message) = answer(twice).expect("answered");
         assert_eq!((id, code), (None, -32600));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_cannot_be_answered_is_refused_and_not_dropped() {
+    fn an_unusable_id_is_refused_and_not_dropped() {
         for id in ["null", "1.5", "true", "{}", "[1]"] {
             for params in ["{}", r#"{"a":1,"a":2}"#] {
                 let bytes =

@@ -1,5 +1,5 @@
-//! What a team's server counts, as Prometheus reads it. Nothing of what was said is in it: tools, outcomes, times, and how
-//! the store is used.
+//! A team server's metrics for Prometheus. They contain no content: only tools, outcomes, times, and how the store is
+//! used.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use workrail_model::tool::ToolName;
 
-/// Upper bounds of the durations that are counted, in milliseconds.
+/// Upper bounds of the duration buckets, in milliseconds.
 const BOUNDS_MS: [u64; 9] = [5, 10, 25, 50, 100, 250, 1000, 2500, 10_000];
 
-/// Why a request was not let in.
+/// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refused {
     Host,
     Origin,
-    /// No token, or none that is good.
+    /// No token, or an invalid one.
     Token,
-    /// More than one member may ask for.
+    /// More than one member may request.
     Quota,
-    /// The store could not be asked whose token it is.
+    /// The store was not available to check the token.
     Store,
 }
 
@@ -36,12 +36,12 @@ impl Refused {
     }
 }
 
-/// What the store of a server counts.
+/// What a server's store counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreNumbers {
     pub appends: u64,
     pub conflicts: u64,
-    /// Connections to a database; none for a data directory.
+    /// Connections to a database; empty for a data directory.
     pub pools: Vec<PoolNumbers>,
 }
 
@@ -90,18 +90,19 @@ struct Counts {
     calls: BTreeMap<(ToolName, String), u64>,
     durations: BTreeMap<ToolName, Durations>,
     refused: BTreeMap<Refused, u64>,
+    refused_connections: u64,
 }
 
 #[derive(Debug, Default)]
 struct Durations {
-    /// How many took at most each bound.
+    /// How many calls took at most each bound.
     within: [u64; BOUNDS_MS.len()],
     count: u64,
     sum: Duration,
 }
 
 impl Metrics {
-    /// Counts a call; the outcome is `ok`, `blocked` or the code of an error.
+    /// Counts a call; the outcome is `ok`, `blocked` or an error code.
     pub fn call(&self, tool: ToolName, outcome: &str, took: Duration) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.calls.entry((tool, outcome.to_owned())).or_default() += 1;
@@ -116,6 +117,12 @@ impl Metrics {
     pub fn refused(&self, why: Refused) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.refused.entry(why).or_default() += 1;
+    }
+
+    /// Counts a connection that was closed unread, because its address holds as many as it may.
+    pub(crate) fn connection_refused(&self) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.refused_connections += 1;
     }
 
     /// The text format of Prometheus.
@@ -143,11 +150,14 @@ impl Metrics {
             let _ = writeln!(text, "workrail_call_seconds_count{{tool=\"{tool}\"}} {count}");
         }
         text.push_str(
-            "# HELP workrail_refused_total Requests that were not let in.\n# TYPE workrail_refused_total counter\n",
+            "# HELP workrail_refused_total Requests and connections that were not let in.\n\
+             # TYPE workrail_refused_total counter\n",
         );
         for (why, count) in &counts.refused {
             let _ = writeln!(text, "workrail_refused_total{{reason=\"{}\"}} {count}", why.as_str());
         }
+        let connections = counts.refused_connections;
+        let _ = writeln!(text, "workrail_refused_total{{reason=\"connections\"}} {connections}");
         store.write(&mut text);
         text
     }
@@ -163,6 +173,7 @@ mod tests {
         metrics.call(ToolName::ReadRun, "ok", Duration::from_millis(7));
         metrics.call(ToolName::ReadRun, "SESSION_NOT_FOUND", Duration::from_secs(20));
         metrics.refused(Refused::Token);
+        metrics.connection_refused();
         let pools = vec![PoolNumbers { name: "writers", size: 8, used: 2, waits: 5 }];
         let text = metrics.text(&StoreNumbers { appends: 3, conflicts: 1, pools });
         for line in [
@@ -173,6 +184,7 @@ mod tests {
             "workrail_call_seconds_bucket{tool=\"read_run\",le=\"+Inf\"} 2",
             "workrail_call_seconds_sum{tool=\"read_run\"} 20.007",
             "workrail_refused_total{reason=\"token\"} 1",
+            "workrail_refused_total{reason=\"connections\"} 1",
             "workrail_appends_total 3",
             "workrail_conflicts_total 1",
             "workrail_pool_size{pool=\"writers\"} 8",

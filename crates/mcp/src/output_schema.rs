@@ -1,7 +1,7 @@
 //! The output schemas of the tools, served only together with structured content.
 //!
-//! One level deep: the whole schemas are in `schemas/mcp`. Typed clients drop what a schema does not name, so every
-//! member of an answer and of an error is named. Some clients check errors as well, so only `text` is required.
+//! One level deep: the full schemas are in `schemas/mcp`. Typed clients drop members that a schema does not name, so
+//! every member of an answer and of an error is named. Some clients also check errors, so only `text` is required.
 
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(crate) fn of(tool: ToolName) -> JsonObject {
             members.insert(name.clone(), shallow(property));
         }
     }
-    // Any answer can be given with a warning.
+    // Any answer may carry a warning.
     members.insert("warnings".to_owned(), json!({ "type": "array" }));
     members.insert("text".to_owned(), json!({ "type": "string" }));
     let mut schema = JsonObject::new();
@@ -43,12 +43,12 @@ pub(crate) fn of(tool: ToolName) -> JsonObject {
     schema
 }
 
-/// One level of a schema: its type alone, where it has exactly one.
+/// One level of a schema: only its type, if it has exactly one.
 fn shallow(schema: &Value) -> Value {
     kind(schema).map_or_else(|| json!({}), |kind| json!({ "type": kind }))
 }
 
-/// An optional member is left out, never null, so the other type is the one it has.
+/// An optional member is omitted, never null, so the other type is the real one.
 fn kind(schema: &Value) -> Option<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => Some(kind),

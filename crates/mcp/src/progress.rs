@@ -1,4 +1,4 @@
-//! Says how far a long call is, to a client that asked for it.
+//! Reports how far a long call is, to a client that asked for it.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tokio::sync::mpsc::channel;
 
 use crate::call::Execution;
 
-/// More than this waits only where a client does not read; what is left out is said again later.
+/// More reports wait only if a client does not read; later ones make up for those dropped.
 const WAITING_MAX: usize = 16;
 
-/// The execution that reports, and the task that passes the reports on until the call has ended.
+/// The execution that reports, and the task that forwards the reports until the call has ended.
 pub(crate) fn reporting(
     execution: Arc<dyn Execution>,
     context: &RequestContext<RoleServer>,
@@ -31,7 +31,7 @@ pub(crate) fn reporting(
         while let Some(words) = words.recv().await {
             count += 1.0;
             let progress = ProgressNotificationParam::new(token.clone(), count).with_message(words);
-            // A client that does not take it does without.
+            // A client that does not accept it misses the report.
             let _ = peer.notify_progress(progress).await;
         }
     };

@@ -1,7 +1,6 @@
-//! Prompts: what a person can choose in a client, as slash commands in most of them. One for each workflow, and
-//! `resume`.
+//! Prompts, which users choose in a client, usually as slash commands. One for each workflow, and `resume`.
 //!
-//! A prompt changes nothing. It tells the model which call to make; the call is the model's, seen by the user.
+//! A prompt changes nothing. It tells the model which call to make; the model makes the call, visible to the user.
 
 use rmcp::ErrorData;
 use rmcp::model::{CompletionInfo, GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
@@ -19,10 +18,10 @@ use crate::call::{self, Execution};
 
 const RESUME: &str = "resume";
 
-/// Prompts at most; a menu with more is of no use to a person.
+/// The maximum number of prompts; a longer menu is of no use.
 const PROMPTS_MAX: usize = 200;
 
-/// The arguments of prompts, as people see them.
+/// The arguments of prompts, as users see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Argument {
     Goal,
@@ -53,7 +52,7 @@ impl Argument {
         PromptArgument::new(self.name()).with_description(description).with_required(false)
     }
 
-    /// What was given; empty means absent.
+    /// The given value; empty means absent.
     fn of(self, given: &JsonObject) -> Result<Option<String>, ErrorData> {
         match given.get(self.name()) {
             None | Some(Value::Null) => Ok(None),
@@ -65,7 +64,7 @@ impl Argument {
     }
 }
 
-/// The prompts that are possible here. `folder` is the client's, where it said.
+/// The available prompts. `folder` is the client's, if it named one.
 pub(crate) fn list(execution: &dyn Execution, folder: Option<String>) -> Vec<Prompt> {
     let mut prompts = Vec::new();
     if execution.lists(ToolName::ResumeSession) {
@@ -87,7 +86,7 @@ fn prompt_of(workflow: &ListedWorkflow) -> Prompt {
         .with_title(clean(&workflow.name))
 }
 
-/// Workflows without the routines, which are parts of others.
+/// Workflows without routines, which are parts of others.
 fn workflows(execution: &dyn Execution, folder: Option<&str>) -> Vec<ListedWorkflow> {
     let list = |narrow: ListWorkflows| {
         let request = ListWorkflows { workspace_path: folder.map(str::to_owned), ..narrow };
@@ -111,7 +110,7 @@ fn workflows(execution: &dyn Execution, folder: Option<&str>) -> Vec<ListedWorkf
     all.workflows
 }
 
-/// The data of an answer; nothing where there is none.
+/// The data of an answer; `None` if there is none.
 fn answered<T: DeserializeOwned>(execution: &dyn Execution, request: Request) -> Option<T> {
     match execution.answer(request) {
         Ok(reply) => serde_json::from_value(reply.into_structured()).ok(),
@@ -122,7 +121,7 @@ fn answered<T: DeserializeOwned>(execution: &dyn Execution, request: Request) ->
     }
 }
 
-/// The prompt as a message of the user.
+/// The prompt as a user message.
 pub(crate) fn get(
     execution: &dyn Execution,
     name: &str,
@@ -195,7 +194,7 @@ fn resume_text(run: Option<String>) -> String {
     )
 }
 
-/// What an argument of a prompt may be, as far as it is typed.
+/// Completes an argument of a prompt.
 pub(crate) fn complete(
     execution: &dyn Execution,
     prompt: &str,
@@ -215,7 +214,7 @@ pub(crate) fn complete(
     CompletionInfo::with_all_values(values).unwrap_or_default()
 }
 
-/// Labels that begin as typed, of the latest runs; then those of runs that the words find.
+/// Labels of the latest runs that begin as typed, then those of runs found by the words.
 fn run_labels(execution: &dyn Execution, typed: &str, folder: Option<String>) -> Vec<String> {
     let find = |query: Option<String>| {
         let request = ResumeSession { query, workspace_path: folder.clone(), ..ResumeSession::default() };

@@ -1,5 +1,4 @@
-//! How much one member may ask for: so many requests at once, and so many a second. Others are not kept waiting by one
-//! client that runs wild.
+//! Limits one member's requests at once and per second, so that a client that runs wild does not keep others waiting.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +6,12 @@ use std::time::Instant;
 
 use workrail_model::id::AccessTokenId;
 
-/// An agent waits for each answer; a fleet of them under one token does some at once.
+/// An agent waits for each answer; several agents with one token run some calls at once.
 const AT_ONCE_MAX: u32 = 16;
-/// A whole run of a long workflow in one go.
+/// Enough for a whole run of a long workflow without a pause.
 const BURST: f64 = 120.0;
 const PER_SECOND: f64 = 20.0;
-/// Members whose requests are counted at once; who asked longest ago is forgotten first.
+/// The maximum number of members counted at once; the least recent is forgotten first.
 const MEMBERS_MAX: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
@@ -25,7 +24,7 @@ struct Usage {
     last: Instant,
 }
 
-/// A request that is counted until this is dropped.
+/// A request, counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     quotas: Quotas,
@@ -33,7 +32,7 @@ pub(crate) struct Counted {
 }
 
 impl Quotas {
-    /// Counts a request; `None` when the member has to wait.
+    /// Counts a request; `None` if the member must wait.
     pub(crate) fn take(&self, member: AccessTokenId, now: Instant) -> Option<Counted> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MEMBERS_MAX && !all.contains_key(&member) {
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn one_member_has_so_many_requests_at_once_and_others_their_own() {
+    fn each_member_has_a_separate_limit_of_concurrent_requests() {
         let (quotas, now) = (Quotas::default(), Instant::now());
         let mut running: Vec<_> = (0..AT_ONCE_MAX).map(|_| quotas.take(member(1), now).unwrap()).collect();
         assert!(quotas.take(member(1), now).is_none());
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_used_up_and_comes_back_with_time() {
+    fn a_burst_is_used_up_and_recovers_with_time() {
         let (quotas, now) = (Quotas::default(), Instant::now());
         let served = (0..1000).filter(|_| quotas.take(member(1), now).is_some()).count();
         assert_eq!(served, BURST as usize);

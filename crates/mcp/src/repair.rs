@@ -1,7 +1,7 @@
-//! Arguments as clients and models send them. What is unmistakable is taken, with a word about it; what is not is
-//! answered with what is wrong, where, and a call that can be sent as it is (G70).
+//! Checks arguments as clients and models send them. Unmistakable ones are accepted with a note; others are answered
+//! with what is wrong, where, and a call that can be sent unchanged (G70).
 //!
-//! The checks come from the served schema, so that what is taught is what is taken.
+//! The checks come from the served schema, so that what is documented is what is accepted.
 
 use serde_json::{Map, Value, json};
 use workrail_engine::next_call;
@@ -12,7 +12,7 @@ use workrail_model::tool::ToolName;
 
 use crate::catalogue::input_schema;
 
-/// More than this many slips teach nothing.
+/// Listing more mistakes than this teaches nothing.
 const TOLD_MAX: usize = 8;
 
 /// Where models put the result of a step when they forget `output`.
@@ -20,12 +20,12 @@ const OUTPUT_MEMBERS: [&str; 4] = ["notesMarkdown", "notes", "notes_markdown", "
 
 struct Checking {
     problems: Vec<String>,
-    /// What was understood although it was sent in another form, and what was ignored.
+    /// What was understood despite another form, and what was ignored.
     adjusted: Vec<String>,
     tool: ToolName,
 }
 
-/// Arguments that fit the tool's schema.
+/// Arguments that match the tool's schema.
 #[derive(Debug)]
 pub(crate) struct Fitted {
     pub(crate) arguments: Map<String, Value>,
@@ -33,7 +33,7 @@ pub(crate) struct Fitted {
     pub(crate) note: Option<String>,
 }
 
-/// The first of many sentences, and how many there are.
+/// The first few of many sentences, and how many there are in total.
 fn told(all: &[String]) -> String {
     let mut text = all.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
     if all.len() > TOLD_MAX {
@@ -42,7 +42,7 @@ fn told(all: &[String]) -> String {
     text
 }
 
-/// The arguments when they fit the tool's schema; otherwise the error that shows how they would.
+/// The arguments if they match the tool's schema; otherwise an error that shows how they would.
 pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<Fitted, Box<ErrorEnvelope>> {
     let schema = input_schema(tool);
     let mut checking = Checking { problems: Vec::new(), adjusted: Vec::new(), tool };
@@ -59,9 +59,8 @@ pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<F
         code: ErrorCode::ValidationError,
         message,
         retry: Retry::RetryableImmediate,
-        suggestion:
-            "Send the corrected call below. Where it only names one of your texts, send the text itself."
-                .to_owned(),
+        suggestion: "Send the corrected call below. Replace each placeholder in it with your own text."
+            .to_owned(),
         suggestion_for_people: None,
         next_call: Some(next_call::corrected(tool, fitted, has_required)),
         details: None,
@@ -76,7 +75,7 @@ fn is_token(place: &str) -> bool {
     place.ends_with("Token") || place == "parent"
 }
 
-/// Words of the caller's own can be made out of almost anything; a token, an id or a path cannot.
+/// Free text can be made from almost anything; a token, an id or a path cannot.
 fn is_prose(place: &str) -> bool {
     place == "goal" || place == "query" || place.starts_with("tags[") || place.ends_with("notesMarkdown")
 }
@@ -90,12 +89,12 @@ impl Checking {
     ) -> Map<String, Value> {
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return given };
         let is_blank = |name: &str, value: &Value| {
-            // Clients behind strict schemas fill in every property: null and "" say that there is nothing.
+            // Clients with strict schemas fill in every property: null and "" mean absent.
             value.is_null()
                 || value.as_str().is_some_and(str::is_empty) && !required(schema).any(|own| own == name)
         };
         let mut fitted = Map::new();
-        // Exact names first: another spelling never takes their place.
+        // Exact names first, so that another spelling never replaces them.
         let (exact, other): (Vec<_>, Vec<_>) =
             given.into_iter().partition(|(name, _)| properties.contains_key(name));
         for (name, value) in exact {
@@ -129,7 +128,7 @@ impl Checking {
         fitted
     }
 
-    /// Notes and artifacts beside `output` belong into it: nothing else is called so.
+    /// Notes and artifacts outside `output` belong in it: nothing else has these names.
     fn with_output_in_place(
         &mut self,
         schema: &Map<String, Value>,
@@ -146,7 +145,7 @@ impl Checking {
             Value::Object(members) => members,
             Value::Null => Map::new(),
             wrong @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
-                match self.misfit("output", &Value::Null, "object", wrong) {
+                match self.wrong_type("output", &Value::Null, "object", wrong) {
                     Some(Value::Object(members)) => members,
                     Some(_) | None => Map::new(),
                 }
@@ -167,8 +166,8 @@ impl Checking {
         given
     }
 
-    /// The property that an unknown name means. A name that resembles one without being it is a problem, since
-    /// its content would be lost; any other is ignored.
+    /// The property that an unknown name means. A name that only resembles a property is a problem, because its
+    /// content would be lost; any other is ignored.
     fn unknown(&mut self, place: &str, name: &str, properties: &Map<String, Value>) -> Option<String> {
         let shown = path(place, &shown(name));
         let known = || properties.keys().map(String::as_str);
@@ -200,7 +199,7 @@ impl Checking {
             ("string", text @ Value::String(_)) | ("", text) => Some(text),
             ("integer", number @ Value::Number(_)) if number.is_u64() => Some(number),
             ("boolean", switch @ Value::Bool(_)) => Some(switch),
-            (wanted, given) => self.misfit(place, schema, wanted, given),
+            (wanted, given) => self.wrong_type(place, schema, wanted, given),
         }
     }
 
@@ -223,8 +222,8 @@ impl Checking {
         close.map(Value::from)
     }
 
-    /// A value of the wrong type; most are JSON written as text, or a single item without its list.
-    fn misfit(&mut self, place: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
+    /// A value of the wrong type; usually JSON written as text, or a single item instead of a list.
+    fn wrong_type(&mut self, place: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
         let found = type_name(&given);
         if wanted == "string" && !is_prose(place) {
             let what = if is_token(place) { "a token, exactly as it was returned" } else { "a string" };
@@ -239,7 +238,7 @@ impl Checking {
                         self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
                         self.value(place, schema, inner)
                     }
-                    // Words where `output` wants an object are the notes.
+                    // Plain words where `output` expects an object are the notes.
                     Err(_) if place == "output" && !text.trim_start().starts_with(['{', '[']) => {
                         self.adjusted
                             .push("the text in `output` was taken as its `notesMarkdown`".to_owned());
@@ -289,23 +288,23 @@ impl Checking {
         }
     }
 
-    /// What was sent stays in the call that is offered instead.
+    /// Keeps the sent text in the suggested call.
     fn rescued_text(&self, place: &str, text: String) -> Option<Value> {
         (place == "output").then(|| json!({ "notesMarkdown": text }))
     }
 }
 
-/// A name as it is shown back.
+/// A name for display.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(60).collect()
 }
 
-/// A name without what separates its words and without capitals.
+/// A name without word separators, in lower case.
 pub(crate) fn plain(name: &str) -> String {
     name.replace(['_', '-', ' '], "").to_ascii_lowercase()
 }
 
-/// The known name that is the same but for separators and capitals, or that alone begins like it: `ack_token`,
+/// The known name that is equal except for separators and case, or the only one that begins like it: `ack_token`,
 /// `notes` for `notesMarkdown`.
 fn same_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let wanted = plain(name);
@@ -320,7 +319,7 @@ fn same_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<Str
     }
 }
 
-/// The known name that a wrong one is closest to, if any is close. How a name separates its words does not count.
+/// The known name closest to a wrong one, if any is close. Word separators do not count.
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let wanted = plain(name);
     let known: Vec<(String, &str)> = known.map(|other| (plain(other), other)).collect();
@@ -364,7 +363,7 @@ mod tests {
     #[test_case(json!({ "ackToken": "a", "output": { "artifacts": ["{\"kind\":\"x\"}"] } }), json!({ "artifacts": [{ "kind": "x" }] }); "artifact as text")]
     #[test_case(json!({ "ackToken": "a", "output": { "notesMarkdown": ["a", "b"] } }), json!({ "notesMarkdown": "a\nb" }); "lines")]
     #[test_case(json!({ "ackToken": "a", "notes": "n", "output": "{\"artifacts\":[]}" }), json!({ "notesMarkdown": "n", "artifacts": [] }); "beside an output in a string")]
-    fn what_is_unmistakable_is_taken_with_a_word(arguments: Value, output: Value) {
+    fn unmistakable_arguments_are_accepted_with_a_note(arguments: Value, output: Value) {
         let fitted = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap();
         assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a", "output": output }));
         assert!(fitted.note.is_some());
@@ -378,7 +377,7 @@ mod tests {
     #[test_case(json!({ "ackToken": "a", "notesMarkdown": "x", "output": { "notesMarkdown": "y" } }), "send it once"; "notes inside and beside")]
     #[test_case(json!({ "ackToken": "a", "notes": "x", "output": [1] }), "must be of type object"; "notes beside a list")]
     #[test_case(json!({ "ackToken": "a", "outptu": { "notesMarkdown": "n" } }), "did you mean `output`"; "a typing error")]
-    fn what_is_not_is_corrected_and_the_correction_fits(arguments: Value, expected: &str) {
+    fn other_arguments_are_corrected_and_the_correction_is_valid(arguments: Value, expected: &str) {
         let error = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err();
         assert!(error.message.contains(expected), "{}", error.message);
         let call = error.next_call.unwrap();
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_s_own_argument_is_ignored_with_a_word() {
+    fn a_hosts_own_argument_is_ignored_with_a_note() {
         let fitted =
             checked(ToolName::ContinueWorkflow, given(json!({ "ackToken": "a", "wait_for_previous": true })));
         let fitted = fitted.unwrap();
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_optional_text_is_the_same_as_nothing() {
+    fn an_empty_optional_text_means_absent() {
         let sent =
             json!({ "ackToken": "a", "continueToken": "", "run": "", "output": { "notesMarkdown": "" } });
         let fitted = checked(ToolName::ContinueWorkflow, given(sent)).unwrap();
@@ -415,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_the_same_as_nothing() {
+    fn null_means_absent() {
         let fitted =
             checked(ToolName::ContinueWorkflow, given(json!({ "ackToken": "a", "context": null }))).unwrap();
         assert_eq!(Value::Object(fitted.arguments), json!({ "ackToken": "a" }));
@@ -431,7 +430,7 @@ mod tests {
 
     #[test_case(json!({ "ackToken": 7, "run": "amber-falcon" }), json!({ "query": "amber-falcon" }); "number")]
     #[test_case(json!({ "ackToken": ["a"] }), json!({}); "list")]
-    fn a_token_is_never_made_up_but_looked_for(arguments: Value, expected: Value) {
+    fn a_token_is_never_invented(arguments: Value, expected: Value) {
         let call = checked(ToolName::ContinueWorkflow, given(arguments)).unwrap_err().next_call.unwrap();
         assert_eq!((call.tool, Value::Object(call.arguments)), (ToolName::ResumeSession, expected));
     }

@@ -1,7 +1,7 @@
-//! The record of a run as resources: what `read_run` returns, under addresses that a host can list and attach (G56).
+//! The record of a run as resources: what `read_run` returns, at addresses that a host can list and attach (G56).
 //!
 //! `workrail://run/LABEL` is the overview; `/step/STEP`, `/context` and `/notes` below it are its parts. A long text
-//! has pages: `?page=2`. Reading goes through the same requests as the tools and changes nothing.
+//! has pages: `?page=2`. Reading uses the same requests as the tools and changes nothing.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -17,10 +17,10 @@ use crate::call::Execution;
 
 const PREFIX: &str = "workrail://run/";
 const MIME_TYPE: &str = "text/markdown";
-/// Steps that are listed for a run, the newest; the template has the others.
+/// The number of newest steps listed for a run; the template covers the others.
 const STEPS_LISTED_MAX: u64 = 20;
 
-/// What an address names of a run.
+/// The part of a run that an address names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Overview,
@@ -37,7 +37,7 @@ struct Address {
 }
 
 impl Address {
-    /// `None` for an address that is not of a run.
+    /// `None` if the address does not name a run.
     fn parse(uri: &str) -> Option<Self> {
         let (path, query) = uri.split_once('?').map_or((uri, None), |(path, query)| (path, Some(query)));
         let page = match query {
@@ -76,7 +76,7 @@ pub(crate) fn list(execution: &dyn Execution) -> Result<ListResourcesResult, Err
     Ok(ListResourcesResult::with_all_items(candidates.flat_map(of_run).collect()))
 }
 
-/// The resources of a candidate of `resume_session`; none for a session without a run.
+/// The resources of a candidate of `resume_session`; empty for a session without a run.
 fn of_run(candidate: &Value) -> Vec<Resource> {
     let Some(label) = candidate["label"].as_str() else { return Vec::new() };
     let goal = candidate["goal"].as_str().or(candidate["workflowId"].as_str()).unwrap_or_default();
@@ -125,7 +125,7 @@ pub(crate) fn read(execution: &dyn Execution, uri: &str) -> Result<ReadResourceR
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, uri).with_mime_type(MIME_TYPE)]))
 }
 
-/// A resource has no tool result to carry an error, so the envelope is in the error's data.
+/// A resource has no tool result to carry an error, so the error's data holds the envelope.
 fn failed(error: &ErrorEnvelope, data: Value) -> ErrorData {
     let message = format!("{}: {} {}", error.code.as_str(), error.message, error.suggestion);
     ErrorData::resource_not_found(message, Some(data))

@@ -1,7 +1,7 @@
-//! The folder that a client works in, asked of the client itself where it offers to say (decision 17).
+//! The client's working folder, obtained from the client if it supports roots (decision 17).
 //!
-//! Asked once, remembered until the client says that it changed. A client that offers and does not answer is
-//! taken to have none: no call waits for it twice.
+//! Asked once and remembered until the client reports a change. A client that supports roots but does not answer
+//! counts as having none: no call waits for it twice.
 
 #![expect(
     deprecated,
@@ -46,7 +46,7 @@ impl Roots {
     }
 }
 
-/// The path of a `file://` URI of this machine; escapes are decoded, anything else is not a path.
+/// The path of a `file://` URI on this machine; escapes are decoded, anything else is not a path.
 fn path_of(uri: &str) -> Option<String> {
     let path = uri.strip_prefix("file://").map(|rest| rest.strip_prefix("localhost").unwrap_or(rest))?;
     if !path.starts_with('/') {

@@ -5,10 +5,10 @@ use std::os::unix::net::UnixStream;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Calls that run at once. More wait their turn; each holds a thread while it works on the store.
+/// The maximum number of concurrent calls. More wait their turn; each holds a thread while it works on the store.
 const CALLS_MAX: usize = 64;
 
-/// For a transport with threads of its own: no sockets and no signals, so it opens no file.
+/// For a transport with its own threads: no sockets and no signals, so it opens no files.
 pub(crate) fn without_sockets() -> io::Result<Runtime> {
     builder().enable_time().build()
 }
@@ -25,8 +25,8 @@ fn builder() -> Builder {
     builder
 }
 
-/// The runtime panics when it cannot open its files, so they are tried first: a few for its drivers, and some for
-/// the listener and the calls.
+/// The runtime panics if it cannot open its files, so that is tried first: a few for its drivers, and some for the
+/// listener and the calls.
 fn check_open_files() -> io::Result<()> {
     const PAIRS: usize = 8;
     let opened: io::Result<Vec<_>> = (0..PAIRS).map(|_| UnixStream::pair()).collect();

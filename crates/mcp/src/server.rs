@@ -31,14 +31,14 @@ use crate::roots::Roots;
 const NAME: &str = "workrail";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the stateless revision has the server's name in a result.
+/// Where the stateless revision puts the server's name in a result.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// How long a client may keep what does not change while a server runs. An hour spares it the question in every chat,
-/// and a server that was updated is noticed the same day.
+/// How long a client may cache what does not change while a server runs. An hour saves a request in every chat, and
+/// an updated server is still noticed the same day.
 const UNCHANGING_TTL_MS: u64 = 60 * 60 * 1000;
 
-/// How to work with the tools that are switched on.
+/// How to work with the enabled tools.
 fn instructions(offers: impl Fn(ToolName) -> bool) -> String {
     if !offers(ToolName::ContinueWorkflow) {
         return "WorkRail gives agents a workflow one step at a time and keeps everything they do. This server only \
@@ -62,11 +62,11 @@ fn instructions(offers: impl Fn(ToolName) -> bool) -> String {
     if offers(ToolName::ResumeSession) {
         text.push_str(" In a new chat, find the work again with resume_session.");
     }
-    text.push_str(" Every error ends with the call that leads on.");
+    text.push_str(" Every error ends with the call to make next.");
     text
 }
 
-/// What the transport found: our own sets it on the call, the SDK's hands on what is known of the HTTP request.
+/// What the transport found: our own sets it on the call, the SDK's passes on the parts of the HTTP request.
 fn ambiguity(context: &RequestContext<RoleServer>) -> Option<&Ambiguity> {
     let http = || context.extensions.get::<axum::http::request::Parts>()?.extensions.get::<Ambiguity>();
     context.extensions.get::<Ambiguity>().or_else(http)
@@ -96,12 +96,12 @@ impl Server {
         }
     }
 
-    /// The same without approvals in the chat, whatever the settings say.
+    /// The server without approvals in the chat, whatever the settings say.
     pub(crate) fn without_chat_approvals(self) -> Self {
         Self { chat_approvals: ChatApprovals::Refused, ..self }
     }
 
-    /// What answers this request: on behalf of its sender, in the name of their program.
+    /// The execution for this request: on behalf of its sender, and through their program.
     pub(crate) fn execution(&self, context: &RequestContext<RoleServer>) -> Arc<dyn Execution> {
         let http = context.extensions.get::<axum::http::request::Parts>();
         let caller = http.and_then(|parts| parts.extensions.get::<Caller>());
@@ -116,13 +116,13 @@ impl Server {
         arguments: Option<Map<String, Value>>,
         folder: Folder,
     ) -> CallResult {
-        // A blocking thread: ports are synchronous, and an append must not be cancelled half-way.
+        // A blocking thread: ports are synchronous, and an append must not be cancelled halfway.
         tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
             .await
             .unwrap_or_else(|_| call::crashed().into())
     }
 
-    /// Resources show what `read_run` returns, so they are there when it is.
+    /// Resources show what `read_run` returns, so they are offered if it is.
     fn has_resources(&self) -> bool {
         self.execution.offers(ToolName::ReadRun)
     }
@@ -138,7 +138,7 @@ impl Server {
         found.map_err(|_| ErrorData::internal_error("the request failed inside WorkRail", None))
     }
 
-    /// The result as this client asked for it.
+    /// The result in the form that this client asked for.
     fn finished(&self, era: Era, mut result: CallToolResult) -> CallToolResponse {
         match self.execution.structured_content() {
             StructuredContent::Omitted => {}
@@ -167,10 +167,10 @@ impl Server {
         }
         match self.roots.first(&context.peer).await {
             Some(root) if self.execution.is_folder(&root) => Folder::Root(root),
-            // A client on another machine, or outside of this container.
+            // A client on another machine, or outside this container.
             Some(_) if tool != ToolName::ContinueWorkflow => Folder::Unknown,
             Some(_) => Folder::Settled,
-            // A session remembers the folder that it was started in.
+            // A session remembers the folder in which it was started.
             None if tool != ToolName::ContinueWorkflow && !has_roots(context) => Folder::Unknown,
             None => Folder::Settled,
         }
@@ -180,9 +180,9 @@ impl Server {
 /// Which lifecycle a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Era {
-    /// The client opened with `initialize` and knows the server from there.
+    /// The client began with `initialize` and knows the server from there.
     Handshake,
-    /// Requests are independent of each other, and every result says who answered.
+    /// Requests are independent of each other, and every result names the server.
     Stateless,
 }
 
@@ -205,7 +205,7 @@ impl Era {
     }
 }
 
-/// Whether the revision and the transport have roots, whatever the client offers.
+/// Whether the revision and the transport support roots, whatever the client offers.
 fn has_roots(context: &RequestContext<RoleServer>) -> bool {
     Era::of(context) == Era::Handshake && !is_http(context)
 }
@@ -221,7 +221,7 @@ fn way(
         return None;
     }
     match era {
-        // Earlier revisions have no result that asks for input.
+        // Earlier revisions have no results that ask for input.
         Era::Stateless if context.meta.protocol_version()?.has_initialize() => None,
         Era::Stateless => Some(AskChannel::Result { responses, state }),
         Era::Handshake if is_http(context) => None,
@@ -229,7 +229,7 @@ fn way(
     }
 }
 
-/// Over HTTP the server keeps no session, so it has nobody to send a request to.
+/// Over HTTP the server keeps no session, so it cannot send requests to the client.
 fn is_http(context: &RequestContext<RoleServer>) -> bool {
     context.extensions.get::<axum::http::request::Parts>().is_some()
 }
@@ -353,7 +353,7 @@ impl ServerHandler for Server {
         self.roots.forget().await;
     }
 
-    // The SDK answers the lists that it knows with empty ones. A method that is not offered says so.
+    // The SDK answers known list methods with empty lists. A method that is not offered must say so.
 
     async fn list_resources(
         &self,
@@ -388,8 +388,8 @@ impl ServerHandler for Server {
         Ok(self.blocking(&context, move |execution| resources::read(execution, &request.uri)).await??.into())
     }
 
-    /// The SDK hands over what it could not read as a method that it knows; a method of ours that comes here
-    /// has the wrong parameters, and "method not found" would be wrong.
+    /// The SDK passes on here what it could not parse as a known method; one of our methods that arrives here has
+    /// invalid parameters, and "method not found" would be wrong.
     async fn on_custom_request(
         &self,
         request: CustomRequest,

@@ -1,5 +1,4 @@
-//! MCP of both eras over standard input and output (G74); ends when the client closes its side, whichever
-//! side that is.
+//! MCP of both eras over standard input and output (G74); ends when the client closes either of them.
 
 use std::io;
 use std::sync::Arc;
@@ -18,20 +17,20 @@ pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
     serve_until(Server::new(Arc::clone(&execution)), || execution.ending())
 }
 
-/// The same for any handler; the fixtures of the conformance suite are served by it, too.
+/// Like `serve`, for any handler; the conformance fixtures use it, too.
 pub fn serve_handler(handler: impl ServerHandler + Clone) -> io::Result<()> {
     serve_until(handler, || {})
 }
 
-/// Serves, then says that it is over before calls that are under way are waited for.
+/// Serves, then calls `ending` before it waits for running calls.
 fn serve_until(handler: impl ServerHandler + Clone, ending: impl FnOnce()) -> io::Result<()> {
-    // The runtime is dropped after it: a call that is under way finishes before the process ends.
+    // The runtime is dropped afterwards: a running call finishes before the process ends.
     runtime::without_sockets()?.block_on(async {
         let lines = Lines::start(io::stdin(), io::stdout())?;
         let served = serve_lines(handler, &lines).await;
         ending();
         served?;
-        // Answers that were not written are lost calls, unless the client left by itself.
+        // Unwritten answers are lost calls, unless the client disconnected.
         lines.write_failure().map_or(Ok(()), Err)
     })
 }
@@ -44,7 +43,7 @@ async fn serve_lines(handler: impl ServerHandler + Clone, lines: &Lines) -> io::
                 tracing::debug!(%error, "not an opening message; waiting for one");
             }
             Err(error) => {
-                // A client that leaves before the first request is not a failure of ours.
+                // A client that disconnects before its first request is no failure of ours.
                 tracing::debug!(%error, "the client left before its first request");
                 return Ok(());
             }
@@ -52,7 +51,7 @@ async fn serve_lines(handler: impl ServerHandler + Clone, lines: &Lines) -> io::
     }
 }
 
-/// The SDK gives up at a stray notification or a failed handshake; the next message may be a good one.
+/// The SDK gives up after a stray notification or a failed handshake, but the next message may be valid.
 fn may_still_open(error: &ServerInitializeError) -> bool {
     matches!(
         error,

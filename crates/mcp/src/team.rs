@@ -1,7 +1,7 @@
 //! The HTTP server of a team: members with tokens, on any address (G115).
 //!
-//! Order of checks: does the request name this server and come from no foreign page, whose token does it carry, have they
-//! asked for too much; then as on loopback. What a member may do, the engine decides.
+//! Order of checks: whether the request names this server and comes from no foreign page, whose token it carries,
+//! whether that member exceeded a limit; then as on loopback. The engine decides what a member may do.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,32 +22,33 @@ use workrail_model::loopback::ListenerNames;
 use workrail_model::team::Caller;
 
 use crate::call::Execution;
+use crate::connections::{self, Encryption};
 use crate::http::{ENDING_WAIT, Ending, mcp_route, told_to_end, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
 use crate::metrics::{Metrics, Refused, StoreNumbers};
 use crate::quota::Quotas;
+use crate::runtime;
 use crate::server::Server;
 use crate::tls::Tls;
-use crate::{connections, runtime};
 
 /// How long a probe waits for the store.
 const READY_WAIT: Duration = Duration::from_secs(5);
 
-/// Why a request is not let in.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLetIn {
-    /// No good token. The answer does not say what is wrong with it.
+    /// No valid token. The answer does not say what is wrong with it.
     Stranger,
-    /// The store cannot be asked now.
+    /// The store is unavailable.
     Unavailable,
 }
 
-/// Who the members are. Asked for every request, on a thread that may wait.
+/// Looks up the members. Called for every request, on a thread that may block.
 pub trait Members: Send + Sync + 'static {
     fn caller(&self, token: &str) -> Result<Caller, NotLetIn>;
-    /// Whether the store answers.
+    /// Whether the store responds.
     fn is_ready(&self) -> bool;
-    /// What the store counts. Looks at memory only.
+    /// The store's counters. Reads only memory.
     fn numbers(&self) -> StoreNumbers;
 }
 
@@ -59,8 +60,8 @@ struct Door {
     quotas: Quotas,
 }
 
-/// What agents and monitoring use: `/mcp`, `/metrics`, `/healthz` and `/readyz`. Approvals in the chat are off: whoever
-/// holds an agent's token could give them.
+/// The routes for agents and monitoring: `/mcp`, `/metrics`, `/healthz` and `/readyz`. Approvals in the chat are off,
+/// because anyone with an agent's token could give them.
 pub fn routes(
     execution: Arc<dyn Execution>,
     names: ListenerNames,
@@ -68,7 +69,7 @@ pub fn routes(
     metrics: Arc<Metrics>,
 ) -> Router {
     let server = Server::new(execution).without_chat_approvals();
-    // The SDK checks again what we checked, without knowing usual ports; `let_in` has compared whole origins and hands none on.
+    // The SDK repeats our check without default ports; `let_in` has compared whole origins and passes none on.
     let has_port =
         |origin: &&String| origin.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let origins = names.origins.iter().filter(has_port).cloned().collect();
@@ -81,7 +82,7 @@ pub fn routes(
     let door =
         Door { names: Arc::new(names), members: Arc::clone(&members), metrics, quotas: Quotas::default() };
     let for_members = agents.route("/metrics", numbers).layer(from_fn_with_state(door, let_in));
-    // A balancer asks by address, and learns nothing but whether we answer.
+    // A load balancer probes by address, and learns only whether the server answers.
     let probes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(members)));
@@ -118,7 +119,7 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
         door.metrics.refused(Refused::Quota);
         return answer_to(Refused::Quota);
     };
-    // Nothing behind this needs the token, so nothing behind it can log it.
+    // Nothing after this needs the token, so nothing after this can log it.
     request.headers_mut().remove(header::AUTHORIZATION);
     request.headers_mut().remove(header::ORIGIN);
     request.extensions_mut().insert(caller);
@@ -147,7 +148,7 @@ impl Door {
     }
 }
 
-/// The answer to a request that is not let in.
+/// The answer to a refused request.
 fn answer_to(refused: Refused) -> Response {
     match refused {
         Refused::Host => {
@@ -172,11 +173,12 @@ fn answer_to(refused: Refused) -> Response {
     }
 }
 
-/// Serves until the process gets a signal to end, and what is under way is answered; over TLS where it is given. `listening` gets the address once
-/// requests are accepted.
+/// Serves until the process receives a termination signal and running requests are answered; over TLS if given.
+/// `listening` gets the address once requests are accepted.
 pub fn serve(
     address: SocketAddr,
     tls: Option<Tls>,
+    metrics: Arc<Metrics>,
     routes: impl FnOnce(SocketAddr, Ending) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
@@ -192,7 +194,8 @@ pub fn serve(
         let until = async move {
             let _ = ended.changed().await;
         };
-        tokio::join!(connections::serve(listener, tls.map(Arc::new), routes, until), async {
+        let encryption = tls.map(|tls| Encryption::new(tls, metrics));
+        tokio::join!(connections::serve(listener, encryption, routes, until), async {
             signal.await;
             drop(end);
         });

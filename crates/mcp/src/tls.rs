@@ -1,7 +1,7 @@
-//! TLS of a team's server: the certificate that it shows, taken from its files again when they change (G116).
+//! TLS of a team's server: the certificate it presents, reloaded from its files when they change (G116).
 //!
-//! The files are looked at when a connection is accepted, so that a renewed certificate needs no restart. Files that
-//! cannot be used, such as a certificate whose key is not written yet, leave the certificate that was shown so far.
+//! The files are checked when a connection is accepted, so that a renewed certificate needs no restart. If they are
+//! unusable, such as a certificate whose key is not written yet, the previous certificate stays in use.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What two PEM files hold: the server's certificate with those that lead to its authority, and its key.
+/// The contents of two PEM files: the server's certificate with its chain, and its key.
 pub struct Pem {
     pub certificates: Vec<u8>,
     pub key: Vec<u8>,
@@ -23,14 +23,14 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// Where the certificate and its key are.
+/// The certificate and key files.
 pub trait CertificateFiles: Send + Sync + 'static {
-    /// Differs when the files do; `None` while they cannot be looked at.
+    /// Changes when the files do; `None` while they cannot be checked.
     fn stamp(&self) -> Option<Vec<u64>>;
     fn read(&self) -> Result<Pem, String>;
 }
 
-/// What connections are encrypted with.
+/// The TLS configuration of connections.
 pub struct Tls {
     files: Box<dyn CertificateFiles>,
     loaded: Mutex<Loaded>,
@@ -38,7 +38,7 @@ pub struct Tls {
 
 #[derive(Clone)]
 struct Loaded {
-    /// Of the files that were tried last, whether they could be used or not.
+    /// The stamp of the files that were tried last, whether usable or not.
     stamp: Option<Vec<u64>>,
     config: Arc<ServerConfig>,
 }
@@ -50,15 +50,15 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Refuses files that cannot be used.
+    /// Fails if the files are unusable.
     pub fn load(files: Box<dyn CertificateFiles>) -> Result<Self, String> {
-        // Looked at first: files that change while they are read are read again.
+        // Taken first: files that change while they are read are read again.
         let stamp = files.stamp();
         let config = config(&files.read()?)?;
         Ok(Self { files, loaded: Mutex::new(Loaded { stamp, config }) })
     }
 
-    /// What the next connection is encrypted with. Looks at files, so it is asked on a thread that may wait.
+    /// The configuration for the next connection. Checks files, so it must be called on a thread that may block.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         let stamp = self.files.stamp();
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,11 +81,11 @@ fn config(pem: &Pem) -> Result<Arc<ServerConfig>, String> {
         .collect::<Result<_, _>>()
         .map_err(|error| format!("the certificate file is not valid PEM: {error}"))?;
     if certificates.is_empty() {
-        return Err("the certificate file holds no certificate".to_owned());
+        return Err("the certificate file contains no certificate".to_owned());
     }
-    // What is wrong with a key is not repeated: the message may quote it.
+    // The error of a key is not repeated: its message may quote the key.
     let key = PrivateKeyDer::from_pem_slice(&pem.key)
-        .map_err(|_| "the key file holds no unencrypted private key in PEM".to_owned())?;
+        .map_err(|_| "the key file contains no unencrypted private key in PEM".to_owned())?;
     let versions = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions();
     let mut config = versions

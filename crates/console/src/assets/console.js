@@ -25,7 +25,7 @@ async function importBundle(field) {
   } catch {
     say("The console did not answer. Is it still running?");
   }
-  // The same file can be chosen again.
+  // So that the same file can be chosen again.
   field.value = "";
 }
 
@@ -41,7 +41,7 @@ document.addEventListener("change", (event) => {
   if (field.matches("[data-import]")) importBundle(field);
 });
 
-// What was done is said once, not again when the page is loaded again or bookmarked.
+// The result of an action is shown once, not again when the page is reloaded or bookmarked.
 const address = new URL(location.href);
 if (address.searchParams.has("done")) {
   address.searchParams.delete("done");

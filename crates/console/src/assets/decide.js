@@ -1,6 +1,6 @@
 // @ts-check
-// Nothing changes under the pointer of somebody who decides: a part with a decision is not replaced while it is used,
-// and what has just changed cannot be sent for a moment.
+// Nothing changes under the pointer of a user who is deciding: a part with a decision is not replaced while it is in
+// use, and a form that has just changed cannot be sent for a moment.
 
 /** How long a part that has just changed takes no click, in milliseconds. */
 const SETTLES = 800;

@@ -1,6 +1,6 @@
 // @ts-check
-// The editor of a workflow's file: checks while somebody types, keeps line numbers beside the text, inserts builtins.
-// What is wrong and how it looks is decided by the server; the plain form does the same without this.
+// The editor of a workflow's file: checks while the user types, keeps line numbers next to the text, inserts
+// builtins. The server decides what is wrong and how it looks; the plain form does the same without this script.
 
 import { prepare } from "./prepare.js";
 
@@ -100,7 +100,7 @@ function goTo(line) {
 
 if (form && text) {
   text.addEventListener("input", () => {
-    // What was shown is about another text now.
+    // The review shown was of another text.
     document.querySelector("[data-review]")?.remove();
     soon();
   });
@@ -121,11 +121,11 @@ if (form && text) {
     isSent = true;
     sessionStorage.setItem(PLACE, JSON.stringify([location.pathname, text.selectionStart, text.scrollTop]));
   });
-  // What was typed is lost when the page is left; the browser asks in its own words.
+  // Leaving the page loses the text; the browser asks in its own words.
   window.addEventListener("beforeunload", (event) => {
     if (!isSent && text.value !== text.defaultValue) event.preventDefault();
   });
-  // A button loads the page again: the cursor stays where it was.
+  // A button reloads the page: the cursor stays where it was.
   const [page, start, top] = JSON.parse(sessionStorage.getItem(PLACE) ?? "[]");
   sessionStorage.removeItem(PLACE);
   if (page === location.pathname) {

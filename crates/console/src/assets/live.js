@@ -161,7 +161,7 @@ export function listen() {
   });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", connect);
-  // The form needs a connection of its own. A dialog is closed without one, and a page that stays connects again.
+  // The form needs its own connection. Closing a dialog needs none, and a page that stays connects again.
   document.addEventListener("submit", (event) => {
     const form = /** @type {HTMLFormElement} */ (event.target);
     if (event.defaultPrevented || form.method === "dialog") return;

@@ -57,7 +57,7 @@ function drag(start) {
   };
   const end = () => {
     document.removeEventListener("pointermove", move);
-    // What was dragged was not clicked.
+    // A drag is not a click.
     if (moved) box.addEventListener("click", (event) => event.preventDefault(), { capture: true, once: true });
     setTimeout(() => box.classList.remove("dragged"));
   };

@@ -1,6 +1,6 @@
 // @ts-check
-// Passkeys: a form with `data-passkey` is sent only once an authenticator has signed exactly what it says. The challenge
-// comes from the console; everything is judged there.
+// Passkeys: a form with `data-passkey` is sent only once an authenticator has signed exactly what it says. The
+// challenge comes from the console, which also verifies everything.
 
 /** @param {ArrayBuffer} bytes */
 const encode = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
@@ -52,7 +52,7 @@ const described = (ids) => (ids ?? []).map((id) => ({ type: "public-key", id: de
 /** Has an enrolled key sign the form. @param {HTMLFormElement} form */
 async function sign(form) {
   const asked = await ask(form, new URL(form.action).pathname);
-  // The first key of all: there is none that could agree.
+  // The first key: there is no other key to confirm it.
   if (!asked.challenge) return;
   if (!asked.credentials?.length) throw new Error("No passkey is enrolled. Enrol one under Settings, Passkeys.");
   say(form, "Confirm with your passkey…");
@@ -84,7 +84,7 @@ async function make(form) {
       challenge: decode(asked.challenge ?? ""),
       rp: { id: asked.party, name: "WorkRail" },
       user: { id: crypto.getRandomValues(new Uint8Array(16)), name, displayName: name },
-      // ES256, which every authenticator has.
+      // ES256, which every authenticator supports.
       pubKeyCredParams: [{ type: "public-key", alg: -7 }],
       excludeCredentials: described(asked.credentials),
       authenticatorSelection: { userVerification: "required", residentKey: "preferred" },
@@ -122,7 +122,7 @@ document.addEventListener("submit", async (event) => {
   }
   if (form.dataset.busy) return;
   form.dataset.busy = "yes";
-  // What is sent by script lacks the button that was pressed.
+  // Submitting by script omits the button that was pressed.
   const pressed = /** @type {HTMLButtonElement | null} */ (event.submitter);
   if (pressed?.name) put(form, pressed.name, pressed.value);
   try {

@@ -1,5 +1,5 @@
 // @ts-check
-// What new content of a page needs: relative times, buttons that only work with script, boxes that scroll.
+// Prepares new content of a page: relative times, buttons that only work with script, boxes that scroll.
 
 /** Seconds in the units that a person reads. */
 const UNITS = /** @type {const} */ ([["day", 86400], ["hour", 3600], ["minute", 60]]);
@@ -15,7 +15,7 @@ export function showAge(time) {
 
 /** Prepares what is new in the page. @param {ParentNode} root */
 export function prepare(root) {
-  // What scrolls must be reachable by keyboard.
+  // Scrollable boxes must be reachable by keyboard.
   for (const box of root.querySelectorAll('pre, .scroll, table')) {
     if (box instanceof HTMLElement && (box.scrollHeight > box.clientHeight + 1 || box.scrollWidth > box.clientWidth + 1)) {
       box.tabIndex = 0;

@@ -1,4 +1,4 @@
-//! What a run needs, in full, with the action right there.
+//! What a run needs, in full, with the action next to it.
 
 use maud::{Markup, html};
 use workrail_engine::html::Links;
@@ -19,10 +19,10 @@ use crate::forms::ANSWER_PREFIX;
 use crate::state::Console;
 use crate::target::{SettingsPage, run_address};
 
-/// What is shown of the notes, of each artifact and of each context value; the end says when there is more.
+/// How much is shown of the notes, of each artifact and of each context value; the end says if there is more.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
-/// What is decided nowhere else is shown in full, however long it is.
+/// A submission that can only be decided here is shown in full, however long it is.
 fn shown_bytes_max(waiting: &Waiting) -> usize {
     match waiting.proof {
         AskedProof::Any => SHOWN_BYTES_MAX,
@@ -46,16 +46,16 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
         }
         (submitted(console, run, waiting))
         @if let Some(who) = console.member().filter(|_| !console.may(Act::Decide)) {
-            p.quiet { "Your role (" (who.role.as_str()) ") does not decide. It waits for an approver or an admin." }
+            p.quiet { "Your role (" (who.role.as_str()) ") cannot decide. This waits for an approver or an admin." }
         } @else if asks_approval {
             @if waiting.proof == AskedProof::PasskeyToEnrol { (enrol_first(console)) }
             @else if waiting.proof == AskedProof::Passkey && signing(console).is_none() { (no_own_key(console)) }
             @else if let Some(reason) = refused_origin(console) {
-                p.warn { "It is not decided on here: " (ticked(&reason)) }
+                p.warn { "You cannot decide here: " (ticked(&reason)) }
             } @else if is_shown_whole(waiting) { (decision(console, run, waiting, from)) }
             @else {
                 p.warn {
-                    "What was submitted is too long to be shown here in full, so it is not decided on here. At a terminal: "
+                    "What was submitted is too long to be shown here in full. Decide at a terminal: "
                     code { "workrail approve " (waiting.label) }
                 }
             }
@@ -65,12 +65,12 @@ fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Marku
     }
 }
 
-/// Why nothing is decided here. A passkey proves a person, whichever process started the console.
+/// Why nothing can be decided here. A passkey proves the user, whichever process started the console.
 fn refused_origin(console: &Console) -> Option<String> {
     console.environment.decision_origin().err().filter(|_| signing(console).is_none())
 }
 
-/// Whether the page shows all that a decision is about (G95).
+/// Whether the page shows everything that a decision is about (G95).
 pub(crate) fn is_shown_whole(waiting: &Waiting) -> bool {
     let artifacts = waiting.artifacts.iter().map(|own| format!("{own:#}").len());
     let context = waiting.context.values().map(|own| own.to_string().len());
@@ -103,7 +103,7 @@ fn submitted(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
     }
 }
 
-/// Tables where the contract has rows; the submitted JSON is there as well, because rows can be merged in a table.
+/// Tables if the contract has rows; also the submitted JSON, because a table can merge rows.
 fn artifacts(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
     if waiting.artifacts.is_empty() {
         return html! {};
@@ -184,13 +184,13 @@ fn decision(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Mar
     }
 }
 
-/// Marks forms that a passkey signs: all of them, once one is enrolled.
+/// Marks forms that need a passkey's signature: all of them, once a passkey is enrolled.
 pub(super) fn signing(console: &Console) -> Option<&'static str> {
     let keys = console.use_cases.passkeys().ok().and_then(Result::ok);
     keys.is_some_and(|keys| keys.has_any_of(console.passkey_owner())).then_some("sign")
 }
 
-/// What is said where only a passkey counts and there is none.
+/// The message if only a passkey counts and none is enrolled.
 fn enrol_first(console: &Console) -> Markup {
     html! {
         p.warn {
@@ -201,7 +201,7 @@ fn enrol_first(console: &Console) -> Markup {
     }
 }
 
-/// What is said where only a passkey counts and who looks has none, or none is believed.
+/// The message if only a passkey counts and the visitor has none, or none is trusted.
 fn no_own_key(console: &Console) -> Markup {
     match console.use_cases.passkeys() {
         Ok(Ok(_)) => enrol_first(console),
@@ -209,7 +209,7 @@ fn no_own_key(console: &Console) -> Markup {
     }
 }
 
-/// What is said where only a passkey counts and the log of them cannot be believed.
+/// The message if only a passkey counts and the passkey log cannot be trusted.
 fn no_keys_believed() -> Markup {
     html! {
         p.warn {
@@ -236,7 +236,7 @@ fn questions(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Ma
     }
 }
 
-/// The field that takes an answer: what the step declares is chosen, a secret is not shown.
+/// The field for an answer: declared values are offered as a choice, and a secret is not shown.
 fn answer_field(question: &Question, field: &str) -> Markup {
     let name = format!("{ANSWER_PREFIX}{}", question.key);
     let choice = |options: Vec<&str>| {
@@ -276,7 +276,7 @@ fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
             }
         }
         p {
-            "The agent has been told. If its chat is gone, give a new one "
+            "The agent has this message. If its chat is gone, give a new one "
             a href={ (run_address(run)) "#continue" } { "the call that continues this run" }
             ". If nobody will finish it, " a href={ (run_address(run)) "#close-reason" } { "close the run" } "."
         }

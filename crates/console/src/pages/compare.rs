@@ -16,7 +16,7 @@ use crate::state::Console;
 use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
 use crate::use_cases::Answer;
 
-/// Runs that are offered; others are compared at a terminal.
+/// How many runs are offered; others can be compared at a terminal.
 const RUNS_OFFERED: usize = 100;
 
 pub(super) fn page(console: &Console, asked: &ComparePage) -> Answer<Page> {
@@ -119,7 +119,7 @@ fn step(step: &StepComparison, found: &ComparedRuns) -> Markup {
     }
 }
 
-/// Lines of two texts: what a line belongs to is said by a sign and a word as well as by colour.
+/// Lines of two texts: a sign and a word show which text a line belongs to, as well as its colour.
 pub(super) fn lines(lines: &[DiffLine], label: &str, (a, b): (&'static str, &'static str)) -> Markup {
     let line = |class: &'static str, sign: &'static str, name: &'static str, text: &str| {
         html! { tr class=(class) { td.sign { span.hidden { (name) } span aria-hidden="true" { (sign) } } td { (clean(text)) } } }
@@ -237,7 +237,7 @@ fn branches(run: &RunReport) -> Markup {
     }
 }
 
-/// The current branch with each other one, by the points where they end now: letters may change as work goes on.
+/// Links that compare the current branch with each other one, by end points: letters may change later.
 pub(super) fn branch_links(run: &RunReport) -> Vec<(String, String)> {
     let others = run.branches.iter().filter(|branch| !branch.preferred);
     let linked = others.filter_map(|branch| {
@@ -252,7 +252,7 @@ pub(super) fn branch_links(run: &RunReport) -> Vec<(String, String)> {
     linked.collect()
 }
 
-/// The last attempt at a point with each one before it.
+/// Links that compare the last attempt at a point with each earlier one.
 pub(super) fn attempt_links(run: RunId, node: &workrail_engine::report::NodeReport) -> Vec<(String, String)> {
     let last = u32::try_from(node.attempts.len()).unwrap_or(u32::MAX);
     let linked = (1..last).map(|number| {

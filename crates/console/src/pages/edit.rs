@@ -1,4 +1,4 @@
-//! The editor of a workflow's file: the text, what the compiler says about it, its plan and prompts, and what to insert.
+//! The editor of a workflow's file: the text, compiler messages, its plan and prompts, and what to insert.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::edit::{EditAction, EditResult, Editor, Hindrance, Review};
 use crate::state::Console;
 use crate::target::{Target, WorkflowPage};
 
-/// The form's id: its button to save is beside what would be saved.
+/// The form's id: its save button is next to the review, outside the form.
 const FORM: &str = "editor-form";
-/// Of a line with a problem; a file may be one long line.
+/// How much of a line with a problem is shown; a file may be one long line.
 const EXCERPT_CHARS_MAX: usize = 160;
-/// A file of so many lines is no longer edited by its line numbers.
+/// Line numbers are of no use in a longer file.
 const NUMBERED_LINES_MAX: usize = 20_000;
 
 pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
@@ -36,7 +36,7 @@ pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
     Page { title: format!("Edit {}", editor.file.about.reference), parts }
 }
 
-/// What changes while the user types: the line numbers, and what the compiler says.
+/// The parts that change while the user types: line numbers and compiler messages.
 pub(crate) fn fragments(editor: &Editor) -> Markup {
     html! {
         (numbers(editor))
@@ -72,7 +72,7 @@ fn form(console: &Console, editor: &Editor) -> Markup {
                 a href=(address) { "Load it again" } " (what you typed is lost), or compare your text with it and save over it."
             }
         }
-        // Leads to what the button gave, which is below the text on a narrow screen.
+        // Scrolls to the button's result, which is below the text on a narrow screen.
         form id=(FORM) data-editor={ (address) "/check" } method="post" action={ (address) "#outcome" } {
             (token(console.form_token()))
             input type="hidden" name="seen" value=(editor.seen);
@@ -101,7 +101,7 @@ fn form(console: &Console, editor: &Editor) -> Markup {
     }
 }
 
-/// For browsers without script, where nobody knows the cursor.
+/// For browsers without script, where the cursor position is unknown.
 fn step_choice(editor: &Editor, compiled: &CompiledText) -> Markup {
     html! {
         label { "Prompt of " select name="step" {
@@ -112,11 +112,11 @@ fn step_choice(editor: &Editor, compiled: &CompiledText) -> Markup {
     }
 }
 
-/// The numbers of the lines; a line with a problem says so by a sign as well as by colour.
+/// The line numbers; a line with a problem has a sign as well as a colour.
 fn numbers(editor: &Editor) -> Markup {
     let count = editor.text.lines().count().max(1) + usize::from(editor.text.ends_with('\n'));
     let mut worst: BTreeMap<usize, &Diagnostic> = BTreeMap::new();
-    // They come with errors first.
+    // Errors come first.
     for own in &editor.checked.diagnostics.problems {
         worst.entry(own.line).or_insert(own);
     }
@@ -183,8 +183,8 @@ fn tally(errors: usize, others: usize) -> String {
     }
 }
 
-/// The plan and the prompt at the cursor. While the user types, most texts have errors: the script then keeps what the
-/// last text without any gave.
+/// The plan and the prompt at the cursor. While the user types, most texts have errors: the script then keeps the
+/// result of the last text without errors.
 fn plan(editor: &Editor) -> Markup {
     html! {
         @if let Some(compiled) = &editor.checked.compiled {
@@ -215,7 +215,7 @@ fn problem(own: &Diagnostic, text: &str) -> Markup {
     }
 }
 
-/// What surrounds a column, counted from 1: a file may be one long line.
+/// The text around a column, counted from 1: a file may be one long line.
 fn excerpt(line: &str, column: usize) -> String {
     let start = column.saturating_sub(1 + EXCERPT_CHARS_MAX / 2);
     let is_short = line.chars().nth(EXCERPT_CHARS_MAX).is_none();
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_line_the_part_with_the_problem_is_shown() {
+    fn of_a_long_line_only_the_part_with_the_problem_is_shown() {
         assert_eq!(excerpt("{ \"id\": 1 }", 3), "{ \"id\": 1 }");
         let line = format!("{}\u{e9}here{}", "a".repeat(1000), "b".repeat(1000));
         for column in [1, 80, 1001, 2005, 9999] {

@@ -1,4 +1,4 @@
-//! Pages for what did not work: what is wrong, why, and what to do next.
+//! Error pages: what is wrong, why, and what to do next.
 
 use maud::{Markup, html};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
@@ -10,7 +10,7 @@ use crate::forms::ANSWER_PREFIX;
 use crate::guard::{Refusal, Theme};
 use crate::target::Query;
 
-/// What the engine refused.
+/// An error of the engine.
 pub(crate) fn failed(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>) -> Markup {
     failure(error, back, viewer, &html! {})
 }
@@ -29,7 +29,7 @@ fn failure(error: &ErrorEnvelope, back: Option<&str>, viewer: Viewer<'_>, more: 
     document(title, Frame::default(), viewer, &body)
 }
 
-/// What the engine refused, with what was typed into the form: a page that is loaded again does not have it.
+/// An error of the engine, with the contents of the form, which a reloaded page would not have.
 pub(crate) fn failed_form(error: &ErrorEnvelope, back: &str, form: &Query, viewer: Viewer<'_>) -> Markup {
     let typed: Vec<(&str, &str)> = form
         .iter()
@@ -46,7 +46,7 @@ pub(crate) fn failed_form(error: &ErrorEnvelope, back: &str, form: &Query, viewe
     failure(error, Some(back), viewer, &more)
 }
 
-/// A request that is not answered; it gets nothing that only the user may see.
+/// A refused request; the page shows nothing that only the user may see.
 pub(crate) fn refused(title: &str, reason: &str, address: Option<&str>) -> Markup {
     let body = html! {
         p { (ticked(reason)) }
@@ -63,7 +63,7 @@ pub(crate) fn refusal_title(refusal: Refusal) -> &'static str {
     }
 }
 
-/// The page that gives the cookie. It leads on by itself: after a redirect from elsewhere, a browser would not send
+/// The page that sets the cookie. It forwards by itself: after a redirect from another site, a browser would not send
 /// a strict cookie yet.
 pub(crate) fn opened() -> Markup {
     html! {

@@ -9,13 +9,13 @@ use super::{Page, Part, ticked};
 use crate::guard::Theme;
 use crate::target::{Done, Tab, Target};
 
-/// What a page needs to know about who looks at it.
+/// What a page needs to know about its viewer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'a> {
     pub(crate) theme: Theme,
     pub(crate) form_token: &'a str,
     pub(crate) done: Option<Done>,
-    /// Who is logged in; `None` where nobody needs to be.
+    /// The logged-in member; `None` if no login is needed.
     pub(crate) member: Option<&'a Principal>,
 }
 
@@ -45,12 +45,12 @@ pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup 
     document(&page.title, frame, viewer, &body)
 }
 
-/// A part as it is on the page and in a live update.
+/// A part, as on the page and in a live update.
 pub(crate) fn section(part: &Part) -> Markup {
     html! { section id=(part.id) data-part data-seen=(seen(part)) { (part.body) } }
 }
 
-/// Tells one rendering of a part from another.
+/// Identifies one rendering of a part.
 pub(crate) fn seen(part: &Part) -> String {
     Sha256::of_parts(&[part.id.as_bytes(), part.body.0.as_bytes()]).hex()[..16].to_owned()
 }
@@ -59,7 +59,7 @@ pub(crate) fn seen(part: &Part) -> String {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Frame<'a> {
     tab: Option<Tab>,
-    /// Absent on pages that are not for the user, or that nothing leads back to.
+    /// Absent on pages that are not for the user, or that should not be returned to.
     address: Option<&'a str>,
     is_live: bool,
 }
@@ -75,7 +75,7 @@ fn head(title: &str) -> Markup {
     }
 }
 
-/// A page for those who are not known yet: nothing leads anywhere.
+/// A page for visitors who are not logged in: without links.
 pub(super) fn bare(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -132,7 +132,7 @@ fn tools(viewer: Viewer<'_>, address: &str) -> Markup {
         form.theme method="post" action="/theme" {
             (token(viewer.form_token))
             input type="hidden" name="back" value=(address);
-            // A button for the next theme: a list that is sent when something is chosen surprises keyboards.
+            // A button for the next theme: a list that submits on selection surprises keyboard users.
             button type="submit" name="theme" value=(viewer.theme.next().as_str()) {
                 "Theme: " (viewer.theme.as_str())
             }

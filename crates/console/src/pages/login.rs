@@ -6,7 +6,7 @@ use super::layout::bare;
 use super::ticked;
 use crate::guard::LOGIN_PATH;
 
-/// Asks for a token. `back` is the page that was asked for; `said` is why it is asked again.
+/// Asks for a token. `back` is the requested page; `said` is why the token is asked for again.
 pub(crate) fn login(back: Option<&str>, said: Option<&str>) -> Markup {
     let body = html! {
         @if let Some(said) = said { p.warn role="alert" { (said) } }

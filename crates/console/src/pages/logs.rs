@@ -1,4 +1,4 @@
-//! Running servers and the calls they answered. A log holds no content (G83).
+//! Running servers and the calls they answered. A log contains no content (G83).
 
 use maud::{Markup, html};
 use workrail_engine::html::toned_outcome;

@@ -1,6 +1,7 @@
 //! The pages: each is a title and parts, and a part is what a live update replaces.
 
 mod attention;
+mod checks;
 mod compare;
 mod edit;
 mod failure;
@@ -41,7 +42,7 @@ pub(crate) struct Page {
     pub(crate) parts: Vec<Part>,
 }
 
-/// A piece of a page with a name of its own.
+/// A named piece of a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) id: &'static str,
@@ -54,7 +55,7 @@ impl Part {
     }
 }
 
-/// What an open page shows when what it was about no longer exists.
+/// Shown on an open page whose subject no longer exists.
 pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
     let body = html! {
         div.banner { strong { "Not found." } " " (ticked(&error.message)) }
@@ -63,7 +64,7 @@ pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
     Page { title: "Not found".to_owned(), parts: vec![Part::new("gone", body)] }
 }
 
-/// Renders a page from the store as it is now.
+/// Renders a page from the current state of the store.
 pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
     match target {
         Target::Now(filters) => now::page(console, filters),
@@ -73,7 +74,7 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
         Target::Search { words } => search::page(console, words),
         Target::Workflows(page) => workflows::list(console, page),
         Target::Workflow(page) => workflows::detail(console, page),
-        // Files belong to the machine: the members of a team do not get them.
+        // Files belong to the machine, and members of a team have no access to them.
         Target::Edit(key) => {
             console.administration()?;
             Ok(edit::page(console, &crate::edit::opened(console, *key)?))
@@ -83,12 +84,12 @@ pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
     }
 }
 
-/// A time; the script shows it as how long ago it was.
+/// A time; the script shows it relative to now.
 fn time(at: &Timestamp) -> Markup {
     html! { time datetime=(at.as_str()) { (shown_time(at)) } }
 }
 
-/// A text of ours in which names are between backticks.
+/// One of our own texts, with names in backticks.
 fn ticked(text: &str) -> Markup {
     html! {
         @for (place, part) in clean(text).split('`').enumerate() {
@@ -102,7 +103,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
-/// A table that scrolls by itself on narrow screens.
+/// A table that scrolls separately on narrow screens.
 fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<Markup>>) -> Markup {
     html! {
         div.scroll {
@@ -124,7 +125,7 @@ fn copyable(text: &str) -> Markup {
     }
 }
 
-/// A call as an agent is given it.
+/// A call in the form in which agents receive it.
 fn call_text(call: &NextCall) -> String {
     let arguments = serde_json::to_string_pretty(&call.arguments).unwrap_or_default();
     format!("{} {arguments}", call.tool)

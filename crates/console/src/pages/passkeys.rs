@@ -40,8 +40,8 @@ fn shown(console: &Console, keys: &Passkeys) -> Markup {
         } @else { p.quiet { "Passkeys are for those who decide: approvers and admins." } }
         (ended(keys))
         p.meta {
-            (ticked("All passkeys lost? `workrail store passkeys reset` at a terminal ends them. That stays in the log and in \
-                     every later decision."))
+            (ticked("All passkeys lost? Run `workrail store passkeys reset` at a terminal to revoke them. The reset \
+                     stays in the log and in every later decision."))
         }
     }
 }
@@ -88,7 +88,7 @@ fn enrol(console: &Console, keys: &Passkeys) -> Markup {
             @if keys.has_any_of(console.passkey_owner()) {
                 "Your browser asks twice: for the new passkey, and for one that is enrolled, which agrees to it."
             } @else {
-                "The first passkey is trusted because nobody else is there to ask. "
+                "The first passkey is trusted because no other passkey can confirm it. "
                 @if console.is_of_team() { "Enrol it before the team begins to rely on approvals." }
                 @else { "Enrol it before you let an agent use this machine." }
             }

@@ -11,7 +11,7 @@ const RADIUS: usize = 7;
 const TEXT_WIDTH: usize = 600;
 const TITLE_CHARS_MAX: usize = 60;
 
-/// The drawing; every step leads to its entry below. Shapes have end tags, as in every SVG inside HTML.
+/// The drawing; every step links to its entry below. Shapes have end tags, as SVG inside HTML requires.
 pub(super) fn draw(plan: &[PlanEntry]) -> Markup {
     // `3.1.2` is two loops deep.
     let depth = |entry: &PlanEntry| entry.number.matches('.').count();

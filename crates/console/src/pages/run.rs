@@ -1,4 +1,4 @@
-//! One run: what it needs, its path, and the point that is looked at with everything recorded there.
+//! One run: what it needs, its path, and the selected point with everything recorded there.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     let links = links(&view.report, own, asked);
     let chosen = asked.node.or(own.tip);
     let shown = own.nodes.iter().find(|node| Some(node.node_id) == chosen);
-    // A damaged session has no step that waits.
+    // A damaged session has no waiting step.
     let attention = match view.report.health.is_healthy() {
         true => console.use_cases.attention(session, asked.run),
         false => Ok(None),
@@ -71,7 +71,7 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
 fn is_complete(run: &RunReport) -> bool {
     match run.status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => true,
-        // A closed run is opened again by the next step.
+        // The next step reopens a closed run.
         Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => false,
     }
 }
@@ -91,7 +91,7 @@ fn links(report: &Report, run: &RunReport, asked: &RunPage) -> Links {
     let points = run.nodes.iter().map(|node| (node.point.clone(), point_address(asked, node.node_id)));
     let mut runs: BTreeMap<RunId, String> =
         report.runs.iter().map(|own| (own.run_id, run_address(own.run_id))).collect();
-    // A run alone does not list the one that it was started in.
+    // The report of a single run does not list its parent.
     runs.extend(run.parent.iter().map(|parent| (parent.run_id, run_address(parent.run_id))));
     Links { points: points.collect(), runs }
 }
@@ -123,7 +123,7 @@ fn head(
     }
 }
 
-/// What the agent wrote last: what a finished run came to, and what an open one did before its current step.
+/// What the agent wrote last: the result of a finished run, or what an open one did before its current step.
 fn latest(run: &RunReport, continuation: Option<&RunContinuation>) -> Markup {
     let recap = continuation.and_then(|continuation| continuation.recap.as_ref());
     html! {
@@ -163,7 +163,7 @@ fn path(run: &RunReport, asked: &RunPage, chosen: Option<NodeId>) -> Markup {
     }
 }
 
-/// Everything about one point. What the page shows above, where it is decided on, is not repeated here.
+/// Everything about one point, except what the page already shows above, next to the decision.
 fn point(
     console: &Console,
     session: SessionId,
@@ -182,7 +182,7 @@ fn point(
         h2 { "Point " (node.point) }
         @match text {
             Ok(Some(text)) => {
-                // Where nothing was submitted yet, it is what the agent works on.
+                // If nothing was submitted yet, the agent is working on it.
                 details data-key={ "prompt-" (node.node_id) } open[node.attempts.is_empty()] {
                     summary { "Prompt as the agent gets it" }
                     pre { (clean(&text)) }
@@ -201,7 +201,7 @@ fn point(
 }
 
 fn tables(run: &RunReport, links: &Links) -> Markup {
-    // Those of the whole run are those of the point where they were never changed.
+    // The run's preferences repeat those of the point, unless they were changed.
     let is_told = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
     html! {
         @for section in run.sections(Times::UTC).into_iter().filter(is_told) {
@@ -229,7 +229,7 @@ fn going_on(continuation: &RunContinuation) -> Markup {
     }
 }
 
-/// For a run that nobody will finish.
+/// For a run that will not be finished.
 fn close(console: &Console, asked: &RunPage) -> Markup {
     if !console.may(Act::Decide) {
         return html! {};

@@ -1,4 +1,4 @@
-//! What was recorded in all sessions and holds some words.
+//! Searches what was recorded in all sessions.
 
 use maud::{Markup, html};
 use workrail_engine::sessions::{Hit, NoteSearch};
@@ -25,7 +25,7 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
     if !words.is_empty() {
         let found = match console.use_cases.search(words, HITS_MAX) {
             Ok(found) => hits(&found),
-            // The words are at fault: the user gets them back, to be changed.
+            // The words are invalid: the user gets them back to correct them.
             Err(error) if error.code == ErrorCode::ValidationError => refused(&error),
             Err(error) => return Err(error),
         };
@@ -72,7 +72,7 @@ fn hit(hit: &Hit) -> Markup {
     }
 }
 
-/// An excerpt is a piece of Markdown that begins and ends anywhere, so its marks are left out and not rendered.
+/// An excerpt is a piece of Markdown cut at any position, so its marks are removed rather than rendered.
 fn without_marks(excerpt: &str) -> String {
     let marks = |c: char| matches!(c, '*' | '`' | '|' | '#' | '>' | '_' | '…');
     let words = excerpt.split_whitespace().map(|word| word.trim_matches(marks));
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_excerpt_is_read_without_the_marks_of_markdown() {
+    fn an_excerpt_is_shown_without_markdown_marks() {
         let excerpt =
             "…## Plan 1. Raise the **retry budget** | region | |---|---| | eu-1 | `deploy --revert` a - b…";
         assert_eq!(

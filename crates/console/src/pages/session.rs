@@ -1,4 +1,4 @@
-//! One session: its runs on one timeline, its notes, and what can be taken along.
+//! One session: its runs on one timeline, its notes, and its downloads.
 
 use maud::{Markup, html};
 use workrail_engine::html::{Links, badges, banner, facts};
@@ -57,13 +57,13 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
     Ok(Page { title: title(report), parts })
 }
 
-/// What the session is about: its first goal.
+/// The title of the session: its first goal.
 fn title(report: &Report) -> String {
     let goal = report.runs.iter().find_map(|run| run.goal.as_deref());
     goal.map_or_else(|| format!("Session {}", report.session_id), |goal| format!("Session: {goal}"))
 }
 
-/// How far each run goes on its own, what was asked for, and asking for less.
+/// Each run's autonomy, pending requests, and a form to ask for less.
 fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -> Markup {
     let said = |own: Preferences| format!("{}, {}", own.autonomy.as_str(), own.risk_policy.as_str());
     let row = |own: &RunPreferences| {
@@ -104,7 +104,7 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
     }
 }
 
-/// Keeping and deleting, as the command line has them.
+/// Keeping and deleting, as on the command line.
 pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
     let session = seen.session_id;
     let (action, name) = if seen.is_kept { ("unkeep", "Stop keeping") } else { ("keep", "Keep") };
@@ -119,7 +119,7 @@ pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
             button type="submit" { (name) }
         }
         @if !seen.is_kept && console.may(Act::Administer) {
-            // What can be undone is held by one process; servers of a team answer for each other.
+            // One process holds an undoable deletion, but any server of a team may answer.
             @if !console.is_of_team() { form method="post" action={ "/session/" (session) "/delete" } {
                 (token(console.form_token()))
                 button type="submit" { "Delete" }
@@ -141,11 +141,11 @@ pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
     }
 }
 
-/// A session of which nothing can be trusted is named with its damage; any other failure stays one.
+/// A session that cannot be trusted at all is shown with its damage; any other failure stays an error.
 fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> Answer<Page> {
     let list = console.sessions()?;
     let Some(row) = list.damaged.iter().find(|row| row.session_id == session) else {
-        // A session that is gone is said as the command line says it.
+        // A missing session is reported as on the command line.
         return Err(console.use_cases.find(&session.to_string()).err().unwrap_or(error));
     };
     let what = match row.health {
@@ -165,7 +165,7 @@ fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) 
         p { (what) }
         @if repairs {
             (copyable(&format!("workrail store repair {session} --dry-run")))
-            p { (ticked("Without `--dry-run` it repairs, after it has backed up the session.")) }
+            p { (ticked("Without `--dry-run` it backs up the session, then repairs it.")) }
         }
     };
     let mut parts = vec![Part::new("session", body)];

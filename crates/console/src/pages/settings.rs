@@ -1,4 +1,4 @@
-//! The settings: values, sources, clean-up, keys, clients and health. Forms lead to what the command line has.
+//! The settings: values, sources, clean-up, keys, clients and health. Forms use the same code as the command line.
 
 use maud::{Markup, html};
 use workrail_engine::upkeep::CleanupReport;
@@ -10,8 +10,8 @@ use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::layout::token;
-use super::passkeys;
 use super::{Page, Part, counted, table, ticked, time};
+use super::{checks, passkeys};
 use crate::administration::{Administration, ClientInfo, ClientState, Finding, Level, SourceInfo};
 use crate::changes::PLANNED;
 use crate::state::Console;
@@ -19,7 +19,7 @@ use crate::target::SettingsPage;
 use crate::use_cases::{Answer, refusal};
 
 pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
-    // The first page of those that a team has.
+    // The first of the pages that a team has.
     let is_first = which == SettingsPage::Values && console.is_of_team();
     let which = if is_first { SettingsPage::Passkeys } else { which };
     if !offered(console).any(|own| own == which) {
@@ -31,6 +31,10 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
         SettingsPage::CleanUp => clean_up(console)?,
         SettingsPage::Keys => keys(console)?,
         SettingsPage::Passkeys => passkeys::body(console)?,
+        SettingsPage::Checks => {
+            let found = console.administration()?.checks();
+            told(found, |found| checks::body(console, &found))
+        }
         SettingsPage::Clients => told(console.administration()?.clients(), |found| clients(&found)),
         SettingsPage::Health => health(console, &console.administration()?.health()),
     };
@@ -38,25 +42,27 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
     Ok(Page { title: "Settings".to_owned(), parts })
 }
 
-/// The pages for who looks: what concerns the machine is not for the visitors of a team, what concerns the store is for its
-/// admins.
+/// The pages for this visitor: pages about the machine are hidden from a team's visitors, and pages about the store
+/// are for its admins.
 fn offered(console: &Console) -> impl Iterator<Item = SettingsPage> {
     let (of_team, is_admin) = (console.is_of_team(), console.may(Act::Administer));
     SettingsPage::ALL.into_iter().filter(move |own| match own {
         SettingsPage::Passkeys => true,
         SettingsPage::CleanUp | SettingsPage::Keys => is_admin,
-        SettingsPage::Values | SettingsPage::Sources | SettingsPage::Clients | SettingsPage::Health => {
-            !of_team
-        }
+        SettingsPage::Values
+        | SettingsPage::Checks
+        | SettingsPage::Sources
+        | SettingsPage::Clients
+        | SettingsPage::Health => !of_team,
     })
 }
 
-/// Why a page is not there.
+/// Why a page is not available.
 fn not_offered(console: &Console) -> Box<ErrorEnvelope> {
     let told = console.administration().map(drop).err();
     let admins = "This page is for admins.";
     told.unwrap_or_else(|| {
-        refusal(ErrorCode::StoreAccessDenied, admins, "Ask somebody with the role `admin`.")
+        refusal(ErrorCode::StoreAccessDenied, admins, "Ask someone with the role `admin`.")
     })
 }
 
@@ -128,7 +134,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
     }
 }
 
-/// Marks the form of a setting that only a passkey weakens.
+/// Marks the form of a setting that only a passkey may weaken.
 fn signs(console: &Console, key: Key, settings: &Settings) -> Option<&'static str> {
     let asks_anywhere = settings.required_proof() == RequiredProof::Passkey
         || !settings.list(Key::ApprovalsRequireIn).is_empty();
@@ -138,7 +144,7 @@ fn signs(console: &Console, key: Key, settings: &Settings) -> Option<&'static st
     (protects && has_keys()).then_some("sign")
 }
 
-/// The field that takes a new value; nothing for what has a page of its own.
+/// The field for a new value; `None` for settings with their own page.
 fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
     let text = value.map(ToString::to_string).unwrap_or_default();
     let choice = |options: &[&str]| {
@@ -186,7 +192,7 @@ fn applies(applies: Applies) -> &'static str {
     }
 }
 
-/// What running servers still use, beside what is wanted.
+/// What running servers still use, compared with the file.
 fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     let value =
         |own: &Option<Value>| own.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
@@ -199,7 +205,7 @@ fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
             html! {
                 @match own.restart {
                     Some(trigger) => { "restart the client: it changes " (trigger.what()) }
-                    None => "taken over by itself",
+                    None => "applied automatically",
                 }
             },
         ]
@@ -226,7 +232,7 @@ fn sources(console: &Console, found: &[SourceInfo]) -> Markup {
     html! {
         p.quiet { "Lowest precedence first. This console uses a new source at once, agents after a restart of their client." }
         @if is_overridden {
-            p.warn { "An environment variable sets the folders here. A folder that is added is used where the variable is not set." }
+            p.warn { "An environment variable sets the folders here. An added folder is used only where the variable is not set." }
         }
         @for own in found { (source(console, own)) }
         h2 { "Add a source" }
@@ -263,7 +269,7 @@ fn source(console: &Console, own: &SourceInfo) -> Markup {
     }
 }
 
-/// A usual place that nobody made is neither good nor bad.
+/// A default location that does not exist is neither good nor bad.
 fn state_class(own: &SourceInfo) -> &'static str {
     match (own.is_well, own.files) {
         (true, 0) => "quiet",
@@ -369,7 +375,7 @@ fn planned_removal(planned: &CleanupReport) -> Markup {
     }
 }
 
-/// Listed one by one; more are counted.
+/// How many are listed; the rest are counted.
 const SESSIONS_MAX: usize = 100;
 
 fn bytes_shown(bytes: u64) -> String {
@@ -397,8 +403,8 @@ fn keys(console: &Console) -> Answer<Markup> {
                     Some(vec![html! { (name) }, html! { code { (key?.fingerprint) } }, html! { (used) }])
                 })))
                 p {
-                    "A new key signs from then on; tokens of the current key stay valid until the next rotation, those of \
-                     the previous key end."
+                    "The new key signs from then on. Tokens of the current key stay valid until the next rotation; \
+                     those of the previous key stop working."
                 }
                 form.filters method="post" action="/settings/keys/rotate" {
                     (token(console.form_token()))

@@ -1,5 +1,5 @@
-//! The runs of a session on one timeline with an axis: a lane for each, inner runs below the one that they were started
-//! in and inside its bar.
+//! The runs of a session on one timeline with an axis: one lane each, with inner runs below their parent and inside
+//! its bar.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ const WIDTH: i64 = 1000;
 const LANE: i64 = 28;
 const AXIS: i64 = 26;
 const NAME_WIDTH: i64 = 300;
-/// A run of an instant is still seen.
+/// The minimum width, so that a momentary run is still visible.
 const BAR_MIN: i64 = 6;
 const INDENT: i64 = 14;
-/// More are listed and not drawn.
+/// More runs are listed but not drawn.
 const RUNS_MAX: usize = 200;
-/// Marks on the axis at most.
+/// The maximum number of marks on the axis.
 const TICKS_MAX: i64 = 6;
-/// Distances between marks that people read easily, in milliseconds.
+/// Readable distances between marks, in milliseconds.
 const STEPS_MS: [i64; 21] = [
     10,
     50,
@@ -56,7 +56,7 @@ struct Lane<'a> {
     to: i64,
 }
 
-/// Nothing for a single run, whose times are among its facts.
+/// Empty for a single run, whose times are among its facts.
 pub(super) fn timeline(runs: &[RunReport]) -> Markup {
     if runs.len() < 2 {
         return html! {};
@@ -103,7 +103,7 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
     }
 }
 
-/// Colours alone do not say it.
+/// The status in words, because colour alone is not enough.
 fn status(run: &RunReport) -> &'static str {
     match run.status {
         _ if run.is_damaged => "damaged",
@@ -113,7 +113,7 @@ fn status(run: &RunReport) -> &'static str {
     }
 }
 
-/// The smallest readable distance that gives few marks.
+/// The smallest readable distance that keeps the number of marks low.
 fn step(span: i64) -> i64 {
     let fits = |step: &&i64| span / **step < TICKS_MAX;
     STEPS_MS.iter().find(fits).copied().unwrap_or(span)
@@ -140,7 +140,7 @@ fn class(run: &RunReport) -> &'static str {
     }
 }
 
-/// Every run with a time once, each below its parent. A run lasts at least as long as what was started in it: its own
+/// Every run with a time once, each below its parent. A run lasts at least as long as the runs started in it: its own
 /// last event may be older.
 fn lanes(runs: &[RunReport]) -> Vec<Lane<'_>> {
     let known: BTreeMap<RunId, &RunReport> = runs.iter().map(|run| (run.run_id, run)).collect();
@@ -164,7 +164,7 @@ fn lanes(runs: &[RunReport]) -> Vec<Lane<'_>> {
             lanes.push(Lane { run, depth, from, to });
         }
     }
-    // Inner runs follow their parent, so the last ones hand their end up first.
+    // Inner runs follow their parent, so going backwards passes their end times up.
     for at in (1..lanes.len()).rev() {
         let (to, own) = (lanes[at].to, parent(lanes[at].run));
         if let Some(above) = lanes[..at].iter_mut().rev().find(|above| Some(above.run.run_id) == own) {

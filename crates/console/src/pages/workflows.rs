@@ -1,5 +1,5 @@
-//! What can be started here, by source and tag; and one workflow: its plan as a graph, its file beside what it compiles to
-//! and what runs are pinned to, and where each line of its prompts comes from.
+//! The available workflows, by source and tag; and one workflow: its plan as a graph, its file next to the compiled
+//! and the pinned versions, and the origin of each line of its prompts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,7 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
         }
     };
     let mut parts = vec![Part::new("search", search)];
-    // What is broken comes first: its author is looking for it.
+    // Broken files come first: their author is looking for them.
     if !unusable.is_empty() && asked.words.is_empty() && asked.tag.is_empty() {
         let is_editable = !console.is_of_team();
         let files = if is_editable { console.use_cases.workflow_files() } else { Vec::new() };
@@ -109,7 +109,7 @@ fn stale(staleness: Option<Staleness>) -> Option<&'static str> {
 }
 
 fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
-    // Two folders may have a file of the same name; then it is not clear which one is meant.
+    // Two folders may have a file of the same name, which makes it ambiguous.
     let editable = |own: &UnusableFile| {
         let is_meant =
             |file: &&FileInSource| file.reference == own.file && file.source_kind == own.source_kind;
@@ -203,7 +203,7 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
     }
 }
 
-/// The same name in a namespace that is free to use.
+/// The same name in a namespace that the user may use.
 fn suggested(id: &WorkflowId) -> String {
     let name = id.as_str().rsplit('.').next().unwrap_or_default();
     format!("my.{name}")
@@ -246,7 +246,7 @@ fn prompts(entry: &PlanEntry, preview: &StepPreview) -> Markup {
     }
 }
 
-/// The file, what it compiles to, and what runs are pinned to, side by side.
+/// The file, the compiled workflow, and the version that runs are pinned to, side by side.
 fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> Answer<Markup> {
     let chosen = asked.pinned.or(versions.pinned.first().map(|own| own.hash));
     let pinned = chosen.map(|hash| console.use_cases.pinned(hash)).transpose()?;
@@ -282,7 +282,7 @@ fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<Workfl
     let link = |own: &PinnedVersion| {
         let page = WorkflowPage { pinned: Some(own.hash), ..asked.clone() };
         let short = own.hash.digest().hex();
-        let now = if own.hash == versions.hash { ", the one of now" } else { "" };
+        let now = if own.hash == versions.hash { ", the current one" } else { "" };
         let text = format!("{} ({}{now})", &short[..12], counted(own.runs as u64, "run", "runs"));
         html! { a href={ (Target::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
     };
@@ -294,7 +294,7 @@ fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<Workfl
     }
 }
 
-/// Everything that the hash of the compiled workflow depends on beside the file itself.
+/// Everything besides the file that the hash of the compiled workflow depends on.
 fn hash_inputs(versions: &WorkflowVersions) -> Markup {
     let own = &versions.compiled;
     let features = own.features.iter().map(|feature| {

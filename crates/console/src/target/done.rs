@@ -1,6 +1,6 @@
-//! What a form did, as the page after it says.
+//! What a form did, as reported on the next page.
 
-/// What a form did, as the page after it says.
+/// What a form did, as reported on the next page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Approved,
@@ -24,11 +24,13 @@ pub(crate) enum Done {
     Preferred,
     Enrolled,
     KeyRemoved,
+    Trusted,
+    Revoked,
     Saved,
 }
 
 impl Done {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Approved,
         Self::Rejected,
         Self::Answered,
@@ -49,6 +51,8 @@ impl Done {
         Self::Preferred,
         Self::Enrolled,
         Self::KeyRemoved,
+        Self::Trusted,
+        Self::Revoked,
         Self::Saved,
     ];
 
@@ -74,6 +78,8 @@ impl Done {
             Self::Preferred => "preferred",
             Self::Enrolled => "enrolled",
             Self::KeyRemoved => "key-removed",
+            Self::Trusted => "trusted",
+            Self::Revoked => "revoked",
             Self::Saved => "saved",
         }
     }
@@ -101,11 +107,15 @@ impl Done {
             }
             Self::Fetched => "Fetched.",
             Self::CleanedUp => "Cleaned up. Below is what would be removed now.",
-            Self::Rotated => "Rotated. Running servers take over the new key by themselves.",
+            Self::Rotated => "Rotated. Running servers pick up the new key by themselves.",
             Self::Copied => "Copied to your own folder for workflows.",
             Self::Preferred => "Saved. The next completed step applies it.",
             Self::Enrolled => "Enrolled. Decisions can be signed with this passkey from now on.",
             Self::KeyRemoved => "Removed. What it signed before stays proven.",
+            Self::Trusted => {
+                "Trusted. WorkRail runs these checks when an agent submits a step that names them."
+            }
+            Self::Revoked => "No longer trusted. The check is not run until you trust it again.",
             Self::Saved => {
                 "Saved. Runs that are started from now on use it; started runs keep what they are pinned to."
             }

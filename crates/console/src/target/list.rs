@@ -45,7 +45,7 @@ impl StatusFilter {
     pub(crate) fn of(stage: Stage) -> Self {
         match stage {
             Stage::WaitsForPerson | Stage::Unreadable => Self::NeedsMe,
-            // The agent corrects it, mostly within seconds.
+            // The agent corrects it, usually within seconds.
             Stage::Blocked => Self::Blocked,
             Stage::InProgress => Self::Running,
             Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => Self::Finished,
@@ -53,12 +53,12 @@ impl StatusFilter {
     }
 }
 
-/// Which workspace runs belong to. Paths are not recorded, so a workspace is known by a digest.
+/// Which workspace runs belong to. Paths are not recorded, so a digest identifies a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkspaceFilter {
-    /// The one that the console was started in.
+    /// The workspace that the console was started in.
     Here,
-    /// One without a repository, or from before it was recorded.
+    /// A workspace without a repository, or from before it was recorded.
     Unknown,
     Other(Sha256),
 }

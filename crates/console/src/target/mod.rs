@@ -1,4 +1,4 @@
-//! Addresses of the console: parsed once into closed types, so that nothing of a request names a file (G94).
+//! Addresses of the console: parsed once into closed types, so that no part of a request names a file (G94).
 
 mod done;
 mod list;
@@ -43,7 +43,7 @@ pub(crate) struct CatalogPage {
     pub(crate) tag: String,
 }
 
-/// A workflow, and the version of it that is compared with the one of now.
+/// A workflow, and the version to compare with the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkflowPage {
     pub(crate) id: WorkflowId,
@@ -82,7 +82,7 @@ impl Tab {
 }
 
 impl Target {
-    /// The page at a path; `None` where there is none.
+    /// The page at a path; `None` if there is none.
     pub(crate) fn parse(path: &str, query: &Query) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         Some(match parts.as_slice() {
@@ -132,7 +132,7 @@ impl Target {
         }
     }
 
-    /// The page after a form, which says what was done.
+    /// The page after a form, with a message about what was done.
     pub(crate) fn address_after(&self, done: Done) -> String {
         let address = self.address();
         let sign = if address.contains('?') { '&' } else { '?' };
@@ -150,8 +150,8 @@ impl Target {
         }
     }
 
-    /// After how many looks the page is rendered again although the store's mark is the same: settings, workflow files,
-    /// logs and marks of sessions are not part of that mark.
+    /// After how many polls the page is rendered again although the store's mark is unchanged: the mark does not
+    /// cover settings, workflow files, logs and marks of sessions.
     pub(crate) fn looks_between(&self) -> Option<u64> {
         match self {
             Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),
@@ -160,24 +160,28 @@ impl Target {
         }
     }
 
-    /// Whether the page follows the store. What looks at every file is made when it is asked for, and only then.
+    /// Whether the page updates live. Pages that read every file are rendered only on request.
     pub(crate) fn is_live(&self) -> bool {
         match self {
             Self::Now(_) | Self::Session(_) | Self::Run(_) | Self::Compare(_) | Self::Logs => true,
             // It reads every session.
             Self::Search { .. } => false,
-            // Nothing is changed while the user types.
+            // Must not change while the user types.
             Self::Edit(_) => false,
             Self::Settings(SettingsPage::Values | SettingsPage::Keys | SettingsPage::Passkeys) => true,
             Self::Workflows(_) | Self::Workflow(_) => true,
             Self::Settings(
-                SettingsPage::Sources | SettingsPage::CleanUp | SettingsPage::Clients | SettingsPage::Health,
+                SettingsPage::Sources
+                | SettingsPage::CleanUp
+                | SettingsPage::Clients
+                | SettingsPage::Health
+                | SettingsPage::Checks,
             ) => false,
         }
     }
 }
 
-/// The key of a workflow file, as addresses have it.
+/// The key of a workflow file, as used in addresses.
 pub(crate) fn file_key(text: &str) -> Option<Sha256> {
     Sha256::parse(&format!("sha256:{text}")).ok()
 }
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_ours_is_no_page() {
+    fn an_unknown_address_is_not_a_page() {
         for other in [
             "/run",
             "/run/",
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_does_not_exist_filters_nothing() {
+    fn an_unknown_filter_filters_nothing() {
         let Some(Target::Now(filters)) = parse("/?status=everything&page=0") else { panic!("the home page") };
         assert_eq!(filters, Filters { page: 1, ..Filters::default() });
     }

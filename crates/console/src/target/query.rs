@@ -41,7 +41,7 @@ impl Query {
     }
 }
 
-/// The bytes that are meant; what separates fields stays where it is.
+/// The decoded bytes; separators of fields are left alone.
 fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
     let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_that_is_no_text_is_not_taken_for_one() {
+    fn a_form_that_is_not_text_is_refused() {
         let taken = |bytes: &[u8]| Query::parse_form(bytes).and_then(|own| own.get("a").map(str::to_owned));
         assert_eq!(taken(b"a=x+%C3%A9%").as_deref(), Some("x \u{e9}%"));
         for other in [&b"a=%FF"[..], b"a=%C3&b=%A9", b"a=\xff", b"a=%ED%A0%80"] {

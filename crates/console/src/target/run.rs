@@ -1,4 +1,4 @@
-//! Addresses of one run, and of what is compared with what.
+//! Addresses of one run, and of comparisons.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,10 +9,10 @@ use workrail_model::id::{NodeId, RunId};
 
 use super::query::{Query, with_query};
 
-/// Parts of a path that are open at once; more are opened with `all`.
+/// How many parts of a path may be open at once; `all` opens more.
 const OPEN_PARTS_MAX: usize = 100;
 
-/// What is compared; without `b`, what `a` can be compared with.
+/// The two sides of a comparison; without `b`, the page offers what `a` can be compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComparePage {
     pub(crate) a: ComparedRef,
@@ -55,7 +55,7 @@ impl fmt::Display for ComparedRef {
     }
 }
 
-/// A run, the point of it that is looked at, and what is open in its path.
+/// A run, its selected point, and the open parts of its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunPage {
     pub(crate) run: RunId,

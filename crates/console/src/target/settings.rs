@@ -7,13 +7,22 @@ pub(crate) enum SettingsPage {
     CleanUp,
     Keys,
     Passkeys,
+    Checks,
     Clients,
     Health,
 }
 
 impl SettingsPage {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Values, Self::Passkeys, Self::Sources, Self::CleanUp, Self::Keys, Self::Clients, Self::Health];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Values,
+        Self::Passkeys,
+        Self::Checks,
+        Self::Sources,
+        Self::CleanUp,
+        Self::Keys,
+        Self::Clients,
+        Self::Health,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -22,6 +31,7 @@ impl SettingsPage {
             Self::CleanUp => "Clean-up",
             Self::Keys => "Keys",
             Self::Passkeys => "Passkeys",
+            Self::Checks => "Checks",
             Self::Clients => "Clients",
             Self::Health => "Health",
         }
@@ -34,6 +44,7 @@ impl SettingsPage {
             Self::CleanUp => "/settings/cleanup",
             Self::Keys => "/settings/keys",
             Self::Passkeys => "/settings/passkeys",
+            Self::Checks => "/settings/checks",
             Self::Clients => "/settings/clients",
             Self::Health => "/settings/health",
         }

@@ -1,7 +1,7 @@
-//! What the MCP conformance suite wants a server to offer, served by our transports; never shipped.
+//! A server with everything that the MCP conformance suite tests, on our transports; never shipped.
 //!
-//! `fixtures.json` says what each tool, prompt and resource does; this file does it. The suite then judges
-//! the transports: framing, both eras, headers, sessions, streams.
+//! `fixtures.json` describes each tool, prompt and resource; this file implements them. The suite then tests the
+//! transports: framing, both eras, headers, sessions, streams.
 
 #![expect(clippy::disallowed_methods, clippy::print_stderr, reason = "a program of its own, for tests only")]
 #![expect(deprecated, reason = "the suite judges sampling and logging, which the SDK marks as deprecated")]
@@ -53,7 +53,7 @@ fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
-/// A result as the stateless revision wants it; the SDK takes the mark off for the handshake era.
+/// A result for the stateless revision; the SDK removes the mark for the handshake era.
 fn complete<T: DeserializeOwned>(mut result: Value) -> Result<T, ErrorData> {
     result["resultType"] = json!("complete");
     parsed(result)
@@ -70,7 +70,7 @@ impl Fixtures {
             .ok_or_else(|| ErrorData::invalid_params(format!("there is no `{name}` among the {kind}"), None))
     }
 
-    /// Puts values and arguments where a text says `$name`.
+    /// Replaces `$name` in a text with values and arguments.
     fn filled(&self, template: &Value, arguments: &Map<String, Value>) -> Value {
         match template {
             Value::String(text) => {
@@ -103,7 +103,7 @@ impl Fixtures {
         parsed(json!({ "name": name, "description": format!("Fixture {name}"), "inputSchema": schema }))
     }
 
-    /// What is still to be asked of the client, if anything.
+    /// What must still be asked of the client, if anything.
     fn asked(
         &self,
         fixture: &Value,
@@ -137,7 +137,7 @@ impl Fixtures {
         Ok(Some(InputRequiredResult::new(Some(requests), state)))
     }
 
-    /// Notifications before the answer.
+    /// Sends the notifications that precede the answer.
     async fn notify(&self, fixture: &Value, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
         let failed = |error: rmcp::ServiceError| ErrorData::internal_error(error.to_string(), None);
         // The stateless revision logs only for requests that ask for it.
@@ -156,14 +156,14 @@ impl Fixtures {
         Ok(())
     }
 
-    /// A question to the client in the middle of a call, as the handshake era has it.
+    /// Asks the client in the middle of a call, as in the handshake era.
     async fn ask(
         &self,
         fixture: &Value,
         arguments: &Map<String, Value>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        // Over HTTP nobody is there to be asked: every request represents itself, as in the server that is shipped.
+        // Over HTTP no client can be asked: every request is independent, as in the shipped server.
         if context.extensions.get::<axum::http::request::Parts>().is_some() {
             return Err(ErrorData::invalid_request("this client cannot be asked", None));
         }

@@ -72,14 +72,14 @@ fn has_words(row: &RunRow, filters: &Filters) -> bool {
     filters.words.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
-/// Whether a damaged session is among those that are looked for. What it was about is not known.
+/// Whether a damaged session matches the filters. What it was about is unknown.
 pub(super) fn is_meant(row: &DamagedRow, filters: &Filters) -> bool {
     let text = format!("{} {}", row.session_id, row.labels.join(" ")).to_lowercase();
     let is_narrowed = !filters.workflow.is_empty() || !filters.tag.is_empty() || filters.workspace.is_some();
     !is_narrowed && filters.words.to_lowercase().split_whitespace().all(|word| text.contains(word))
 }
 
-/// What a workspace is called: paths are not recorded.
+/// The name of a workspace: paths are not recorded.
 fn workspace_name(root: Sha256, choices: &Choices<'_>) -> String {
     match choices.own_workspace == Some(root) {
         true => "This workspace".to_owned(),

@@ -1,4 +1,4 @@
-//! The first page: what needs me and the action that moves it, then what runs, then what is done.
+//! The first page: what needs the user, with its action, then running work, then finished work.
 
 mod filters;
 mod rows;
@@ -21,10 +21,10 @@ use rows::{Nesting, card, count, damaged, session_form, table};
 const CARDS_MAX: usize = 20;
 /// Rows of a table on one page.
 const ROWS_MAX: usize = 100;
-/// Cards beside other lists.
+/// Cards shown together with other lists.
 const CARDS_BESIDE_MAX: usize = 5;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// Rows of a table beside others.
+/// Rows of a table shown together with others.
 const ROWS_BESIDE_MAX: usize = 15;
 
 pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
@@ -80,7 +80,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     let is_recent = |row: &&RunRow| {
         row.last_at.as_ref().and_then(Timestamp::epoch_ms).is_some_and(|at| now - at < DAY_MS)
     };
-    // A search looks at all of them.
+    // A search covers all of them.
     if filters.is_empty() {
         finished.retain(is_recent);
     }
@@ -147,7 +147,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     parts
 }
 
-/// The whole page in one line; each count leads to its list.
+/// The page in one line; each count links to its list.
 fn summary(counts: &[(&str, usize, &str, &str)]) -> Markup {
     let shown: Vec<_> = counts.iter().filter(|(_, count, ..)| *count > 0).collect();
     html! {
@@ -170,7 +170,7 @@ fn all_damaged(rows: &[DamagedRow], filters: &Filters) -> Markup {
     damaged(&shown, rows.len(), Some(pager(filters, page, pages)))
 }
 
-/// Leads to the other pages of a list.
+/// Links to the other pages of a list.
 fn pager(filters: &Filters, page: usize, pages: usize) -> Markup {
     let to = |page: usize| Filters { page, ..filters.clone() }.address();
     html! {
@@ -203,7 +203,7 @@ fn listed(
         fitting.iter().filter(|row| StatusFilter::of(row.stage) == status).copied().collect();
     match status {
         StatusFilter::Finished => rows.sort_by_key(|row| std::cmp::Reverse(row.activity)),
-        // The one that waits longest first, so that nothing moves above what is read.
+        // Longest waiting first, so that nothing new appears above the item being read.
         StatusFilter::NeedsMe => rows.sort_by_key(|row| row.activity),
         StatusFilter::Blocked | StatusFilter::Running | StatusFilter::Damaged => {}
     }
@@ -222,7 +222,7 @@ fn listed(
     Part::new("list", body)
 }
 
-/// The script sends the file; without it there is the command.
+/// The script sends the file; without script, the page shows the command.
 fn import(console: &Console) -> Markup {
     if !console.may(Act::Administer) {
         return html! {};

@@ -1,4 +1,4 @@
-//! The runs and sessions of the first page: cards with what they need, rows of tables, and what is done to a session.
+//! Runs and sessions on the first page: cards with what they need, table rows, and actions on sessions.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::super::time;
 use crate::state::Console;
 use crate::target::{ComparePage, ComparedRef, Filters, Target, run_address};
 
-/// The labels of runs, to say inside which one another was started.
+/// The labels of runs, to show in which run another one was started.
 pub(super) struct Nesting<'a>(BTreeMap<RunId, &'a str>);
 
 impl<'a> Nesting<'a> {
@@ -25,7 +25,7 @@ impl<'a> Nesting<'a> {
         Self(labels.collect())
     }
 
-    /// Where a run belongs, for a line of small text.
+    /// The parent of a run, as a line of small text.
     fn inside(&self, row: &RunRow) -> Markup {
         let parent = row.parent.and_then(|parent| Some((parent, self.0.get(&parent)?)));
         html! {
@@ -48,14 +48,14 @@ pub(super) fn session_form(console: &Console, session: SessionId, action: &str, 
     }
 }
 
-/// Keeping and deleting, as the command line has them: for a session in any state, and a kept one is not deleted.
+/// Keeping and deleting, as on the command line: for a session in any state; a kept one cannot be deleted.
 fn keep_or_delete(console: &Console, session: SessionId) -> Markup {
     html! {
         @if !console.may(Act::Decide) {}
         @else if console.use_cases.is_kept(session) { (session_form(console, session, "unkeep", "Stop keeping")) }
         @else {
             (session_form(console, session, "keep", "Keep"))
-            // What can be undone is held by one process; servers of a team answer for each other.
+            // One process holds an undoable deletion, but any server of a team may answer.
             @if !console.is_of_team() { (session_form(console, session, "delete", "Delete")) }
         }
     }
@@ -69,7 +69,7 @@ fn name(row: &RunRow) -> &str {
     row.label.as_deref().unwrap_or("notes")
 }
 
-/// A run that needs a person, with what it needs and the action.
+/// A run that needs the user, with what it needs and the action.
 pub(super) fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: &Nesting<'_>) -> Markup {
     let attention = row.run_id.map(|run| (run, console.use_cases.attention(row.session_id, run)));
     html! {
@@ -88,7 +88,7 @@ pub(super) fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: 
             @match &attention {
                 Some((run, Ok(Some(found)))) => (needs(console, *run, found, &filters.address())),
                 Some((_, Err(error))) => p.bad { (clean(&error.message)) },
-                // Unreadable, or it moved on while this page was made.
+                // Unreadable, or the run advanced while this page was being rendered.
                 Some((_, Ok(None))) | None => p { a href=(address(row)) { "Open the run" } },
             }
             details.more data-key={ "more-" (row.session_id) "-" (name(row)) } {
@@ -112,7 +112,7 @@ pub(super) fn table<'a>(
                 thead {
                     tr {
                         th { "Run" } th { "Goal" } th { "Status" }
-                        // What is finished is at no step.
+                        // A finished run is at no step.
                         @if has_places { th { "Step" } }
                         th { "Last" }
                         th { span.hidden { "Actions" } }

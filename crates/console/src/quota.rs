@@ -1,0 +1,158 @@
+//! How much of a team's console one member may use at once, so that nobody else is kept waiting (G125).
+//!
+//! Members are counted by access token, as for agents: a token in several browsers is one member. The user who started
+//! a console of their own is alone there and is not counted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use workrail_model::id::AccessTokenId;
+use workrail_model::team::Principal;
+
+/// A browser opens six connections to a server, so two browsers stay below it. Agents have the same limit.
+const REQUESTS_MAX: usize = 16;
+
+/// A quarter of all live pages. Only the visible tab of a window holds one.
+const PAGES_MAX: usize = 16;
+
+/// Counts what each member holds. Who holds nothing is not in the map.
+#[derive(Clone, Debug)]
+pub(crate) struct MemberQuota {
+    max: usize,
+    counts: Arc<Mutex<BTreeMap<AccessTokenId, usize>>>,
+}
+
+/// One of the things that a member may hold, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct MemberSlot {
+    quota: MemberQuota,
+    member: AccessTokenId,
+}
+
+impl MemberQuota {
+    /// Requests that are under way.
+    pub(crate) fn of_requests() -> Self {
+        Self { max: REQUESTS_MAX, counts: Arc::default() }
+    }
+
+    /// Pages that are kept up to date.
+    pub(crate) fn of_pages() -> Self {
+        Self { max: PAGES_MAX, counts: Arc::default() }
+    }
+
+    /// Counts one more; `None` when the member holds as many as they may.
+    pub(crate) fn take(&self, member: &Principal) -> Option<MemberSlot> {
+        let member = member.token_id;
+        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(member).or_default();
+        if *count >= self.max {
+            return None;
+        }
+        *count += 1;
+        Some(MemberSlot { quota: self.clone(), member })
+    }
+}
+
+impl Drop for MemberSlot {
+    fn drop(&mut self) {
+        let mut all = self.quota.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&self.member) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                all.remove(&self.member);
+            }
+        }
+    }
+}
+
+/// Why a request of somebody who was let in is not answered now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeded {
+    /// The member has as many requests under way as they may.
+    Requests,
+    /// As many pages of the member are live as may be.
+    Pages,
+    /// As many pages of everybody are live as may be.
+    AllPages,
+}
+
+impl IntoResponse for Exceeded {
+    /// A sentence and no page: scripts show it to people as it is.
+    fn into_response(self) -> Response {
+        let (status, reason) = match self {
+            Self::Requests => (
+                StatusCode::TOO_MANY_REQUESTS,
+                format!(
+                    "{REQUESTS_MAX} requests with your token are in progress, the most allowed at once. Nothing was \
+                     changed. Try again when one of them is answered.\n"
+                ),
+            ),
+            Self::Pages => (
+                StatusCode::TOO_MANY_REQUESTS,
+                format!(
+                    "{PAGES_MAX} pages opened with your token are live, the most allowed at once. Close one of them, \
+                     or reload this page to see what changed.\n"
+                ),
+            ),
+            Self::AllPages => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many pages are open. Close some of them, or reload this page to see what changed.\n"
+                    .to_owned(),
+            ),
+        };
+        (status, [(header::RETRY_AFTER, "1")], reason).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workrail_model::name::PrincipalName;
+    use workrail_model::team::Role;
+
+    use super::*;
+
+    fn member(n: u8) -> Principal {
+        Principal {
+            name: PrincipalName::parse("ada").unwrap(),
+            role: Role::Viewer,
+            token_id: AccessTokenId::from_bits([n; 10]),
+        }
+    }
+
+    #[test]
+    fn a_member_holds_so_many_and_others_their_own() {
+        for (quota, max) in [(MemberQuota::of_requests(), 16), (MemberQuota::of_pages(), 16)] {
+            let mut held: Vec<_> = (0..max).map(|_| quota.take(&member(1)).unwrap()).collect();
+            assert!(quota.take(&member(1)).is_none(), "above the limit");
+            assert!(quota.take(&member(2)).is_some(), "another token of the same name");
+            held.pop();
+            let last = quota.take(&member(1));
+            assert!(last.is_some(), "just below the limit, one that ended makes room");
+            assert!(quota.take(&member(1)).is_none(), "at the limit again");
+        }
+    }
+
+    #[test]
+    fn a_member_who_holds_nothing_is_forgotten() {
+        let quota = MemberQuota::of_pages();
+        let held: Vec<_> = (0..PAGES_MAX).map(|_| quota.take(&member(1)).unwrap()).collect();
+        // One that was refused gives nothing back.
+        drop(quota.take(&member(1)));
+        assert!(quota.take(&member(1)).is_none());
+        drop(held);
+        assert!(quota.counts.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_and_when() {
+        for (exceeded, status) in
+            [(Exceeded::Requests, 429), (Exceeded::Pages, 429), (Exceeded::AllPages, 503)]
+        {
+            let answer = exceeded.into_response();
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.headers()[header::RETRY_AFTER], "1");
+        }
+    }
+}
