@@ -1,6 +1,6 @@
-//! What compiling costs, against parsing the same JSON, and whether it grows with the number of steps.
+//! What compiling costs compared to parsing the same JSON, and whether it grows with the number of steps.
 //!
-//! A plain main: the two ratios are figures with targets, not a distribution to look at.
+//! A plain main: the two ratios are figures with targets, not a distribution to analyse.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -37,7 +37,7 @@ fn run(bytes: &[u8]) {
     black_box(compile(input).expect("the file compiles"));
 }
 
-/// The least of many rounds: noise only ever adds.
+/// The minimum of many rounds: noise only adds.
 fn fastest(mut work: impl FnMut()) -> Duration {
     let mut best = Duration::MAX;
     let until = Instant::now() + Duration::from_millis(1_500);
@@ -55,7 +55,7 @@ fn largest_corpus_file() -> Option<Vec<u8>> {
     files.filter(|bytes| bytes.first() == Some(&b'{')).max_by_key(Vec::len)
 }
 
-/// Steps of the kinds that files have: prompts, blocks, conditions, loops.
+/// Steps of the kinds found in real files: prompts, blocks, conditions, loops.
 fn generated(steps: u32) -> Vec<u8> {
     let steps: Vec<Value> = (0..steps)
         .map(|n| match n % 4 {

@@ -1,4 +1,4 @@
-//! What folding costs: against parsing the same events, and for one more event after many or few.
+//! What folding costs: compared to parsing the same events, and for one more event after many or few.
 //!
 //! Prints medians. Targets: folding is not slower than parsing (ratio at most 1), and one more event after
 //! 100,000 costs at most 1.2 times what it costs after 1,000.
@@ -17,7 +17,7 @@ use workrail_testkit::history::{History, Load};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
-/// One event takes less than the clock's grain: this many are timed together.
+/// One event takes less than the clock's resolution: this many are timed together.
 const NEXT: usize = 1_000;
 const REPETITIONS: usize = 15;
 
@@ -60,7 +60,7 @@ fn main() {
     println!("preferred tip after {MANY}: {tip:?}");
 }
 
-/// Alternates the two, so that a change of the machine's mood meets both.
+/// Alternates the two, so that fluctuations of the machine affect both.
 fn one_more(events: &[Event]) -> (Duration, Duration) {
     let (mut few, mut many) = (Vec::new(), Vec::new());
     for _ in 0..REPETITIONS {
@@ -94,7 +94,7 @@ fn ratio(one: Duration, other: Duration) -> f64 {
     one.as_secs_f64() / other.as_secs_f64()
 }
 
-/// One run as agents leave it: mostly straight on, with refusals, retries, checkpoints and forks.
+/// One run as agents leave it: mostly straight ahead, with refusals, retries, checkpoints and forks.
 fn history(length: usize) -> Vec<Event> {
     let mut history = History::new(3);
     let mut events = history.start().events;

@@ -1,8 +1,8 @@
 //! Feeds the loader, the conditions and the prompt renderer broken input for a while.
 //!
 //! Not a benchmark, but like one it runs by the clock and prints: `WORKRAIL_FUZZ_SECONDS`, 30 by default.
-//! Inputs are mutations of real shapes, from a seed that is printed; a panic or an input that takes longer
-//! than a second fails the run and is printed whole.
+//! Inputs are mutations of real files, from a seed that is printed; a panic, or an input that takes longer
+//! than a second, fails the run and is printed in full.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -20,7 +20,7 @@ use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
 use workrail_model::digest::Sha256;
 use workrail_model::event::Context;
 
-/// No input may take longer.
+/// The time limit for one input.
 const SLOWEST: Duration = Duration::from_secs(1);
 /// A run of a mutated workflow is followed this far.
 const STEPS_MAX: usize = 40;
@@ -151,7 +151,7 @@ fn value(random: &mut Random, depth: usize) -> Value {
     }
 }
 
-/// Loads, and when it compiles runs it: every step is rendered, every condition on the way evaluated.
+/// Loads the file and, if it compiles, runs it: every step is rendered, every condition on the way evaluated.
 fn exercise(bytes: &[u8], context: &Context) -> bool {
     let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, "fuzz.json") };
     let checked = check(input);
@@ -176,6 +176,7 @@ fn exercise(bytes: &[u8], context: &Context) -> bool {
                 reported: &artifacts,
                 context,
                 given: context,
+                known: &workrail_model::compiled::RequiredGrade::ALL,
             },
         );
         let strictness = interpret::Strictness::NeverStop;

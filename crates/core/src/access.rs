@@ -1,4 +1,4 @@
-//! What a role may do, and whether a token is good: the only table of rights (G113).
+//! What a role may do, and whether a token is valid: the only table of rights (G113).
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256 as Sha256Hash;
@@ -23,16 +23,16 @@ pub fn allowed(act: Act) -> impl Iterator<Item = Role> {
     Role::ALL.into_iter().filter(move |role| allows(*role, act))
 }
 
-/// Why a token lets nobody in. What a stranger is told is the same for all of them.
+/// Why a token is not accepted. An unauthenticated caller gets the same answer for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenRefusal {
-    /// No token of this store, or not its secret.
+    /// Not a token of this store, or with a wrong secret.
     Unknown,
     Expired,
     Revoked,
 }
 
-/// Whose token it is. `stored` is what the store has under the token's id.
+/// The principal of a token. `stored` is what the store has under the token's id.
 pub fn check(
     sent: &PresentedToken,
     stored: Option<&AccessToken>,
@@ -45,12 +45,12 @@ pub fn check(
     holds(stored, now)
 }
 
-/// Whether a token that is known to be genuine can still be used.
+/// Whether a token that is known to be genuine is still valid.
 pub fn holds(stored: &AccessToken, now: &Timestamp) -> Result<Principal, TokenRefusal> {
     if stored.revoked_at.is_some() {
         return Err(TokenRefusal::Revoked);
     }
-    // Both have one shape, which sorts as time does.
+    // Both have the same format, which sorts chronologically.
     if stored.expires_at <= *now {
         return Err(TokenRefusal::Expired);
     }
@@ -62,14 +62,14 @@ fn same<const N: usize>(a: &[u8; N], b: &[u8; N]) -> bool {
 }
 
 /// What a browser is given for a token, so that the token itself is in no cookie: `ID.SECONDS.MAC`. Every server with the
-/// keys of the store accepts it until it expires or the token does (G125).
+/// store's keys accepts it until it or the token expires (G125).
 pub fn login(keyring: &Keyring, token: AccessTokenId, until_epoch_s: u64) -> String {
     let said = format!("{token}.{until_epoch_s}");
     let mac = data_encoding::BASE64URL_NOPAD.encode(&seal(&keyring.current, "login", said.as_bytes()));
     format!("{said}.{mac}")
 }
 
-/// The token that a login was made for; `None` for anything that no key of this store made, or that is too old.
+/// The token that a login was made for; `None` if no key of this store made it, or if it is too old.
 pub fn logged_in(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<AccessTokenId> {
     let (said, mac) = text.rsplit_once('.')?;
     let mac: [u8; 32] = data_encoding::BASE64URL_NOPAD.decode(mac.as_bytes()).ok()?.try_into().ok()?;
@@ -79,29 +79,29 @@ pub fn logged_in(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<Acce
     AccessTokenId::parse(token).ok().filter(|_| now_epoch_s < until)
 }
 
-/// What the forms of a login carry: known to the pages that it was shown, and in no cookie.
+/// The token in the forms of a login: known to the pages shown to that login, and in no cookie.
 pub fn form_token(keyring: &Keyring, login: &str) -> [u8; 32] {
     seal(&keyring.current, "form", login.as_bytes())
 }
 
-/// How long somebody may take to find their key.
+/// How long a user may take to find their key.
 const NONCE_SECONDS: u64 = 600;
-/// How far the clocks of two servers may be apart.
+/// The allowed clock difference between two servers.
 const SKEW_SECONDS: u64 = 60;
 
-/// A number for one use of a passkey: random, with its time, and sealed, so that every server with the keys of the store
-/// knows it for its own. That it is used once, the passkey log sees to.
+/// A nonce for one use of a passkey: random, timestamped and sealed, so that every server with the store's keys
+/// recognises it. The passkey log ensures that it is used only once.
 pub fn nonce(keyring: &Keyring, random: [u8; 12], now_epoch_s: u64) -> [u8; 32] {
     let mut nonce = [0; 32];
     let (said, mac) = nonce.split_at_mut(16);
     said[..12].copy_from_slice(&random);
-    // Seconds that fit until the year 2106; a number from later is never good.
+    // The seconds fit until the year 2106; a later nonce is never valid.
     said[12..].copy_from_slice(&u32::try_from(now_epoch_s).unwrap_or_default().to_be_bytes());
     mac.copy_from_slice(&seal(&keyring.current, "nonce", said)[..16]);
     nonce
 }
 
-/// Whether a server of this store drew the number lately.
+/// Whether a server of this store drew the nonce recently.
 pub fn nonce_holds(keyring: &Keyring, nonce: &[u8], now_epoch_s: u64) -> bool {
     let Some((said, mac)) = nonce.split_first_chunk::<16>() else { return false };
     let Ok(mac) = <[u8; 16]>::try_from(mac) else { return false };
@@ -114,7 +114,7 @@ pub fn nonce_holds(keyring: &Keyring, nonce: &[u8], now_epoch_s: u64) -> bool {
 }
 
 fn seal(key: &SigningKey, purpose: &str, said: &[u8]) -> [u8; 32] {
-    // HMAC takes keys of any length, so that no length can be refused.
+    // HMAC accepts keys of any length.
     let mut mac = Hmac::<Sha256Hash>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
     mac.update(b"workrail/team/");
     mac.update(purpose.as_bytes());
@@ -132,7 +132,7 @@ mod tests {
 
     /// G113, G114
     #[test]
-    fn the_table_of_rights() {
+    fn each_role_has_exactly_its_rights() {
         let table = [
             (Role::Viewer, [true, false, false, false]),
             (Role::Agent, [true, true, false, false]),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_until_it_expires_or_is_revoked() {
+    fn a_token_is_valid_until_it_expires_or_is_revoked() {
         let (sent, stored) = made();
         let during = at("2026-01-31T23:59:59.999Z");
         assert_eq!(check(&sent, Some(&stored), &during).map(|own| own.role), Ok(Role::Agent));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_good_with_the_keys_that_made_it_until_its_time() {
+    fn a_login_is_valid_with_the_keys_that_made_it_until_it_expires() {
         let keys = |n| Keyring { current: SigningKey::new([n; 32]), previous: None };
         let token = AccessTokenId::from_bits([1; 10]);
         let login = login(&keys(1), token, 1000);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_good_on_every_server_for_some_minutes() {
+    fn a_nonce_is_valid_on_every_server_for_some_minutes() {
         let keys = |n| Keyring { current: SigningKey::new([n; 32]), previous: None };
         let drawn = nonce(&keys(1), [7; 12], 5000);
         assert!(nonce_holds(&keys(1), &drawn, 5000) && nonce_holds(&keys(1), &drawn, 5599));

@@ -1,8 +1,8 @@
-//! What an agent claims beside what is known: which reported results rest on more than its word (G104), and which are
-//! contradicted (G124).
+//! An agent's claims compared with what is known: which reported results rest on more than its word (G104), and which
+//! are contradicted (G124).
 //!
-//! Only what is certain is said. A command counts as the reported one if its line ends with it, because then its exit code is
-//! the line's; `cargo test | tail` says nothing about the tests.
+//! Only certain facts are reported. A command counts as the reported one if its line ends with it, because then the
+//! line's exit code is the command's; `cargo test | tail` says nothing about the tests.
 
 use serde_json::Value;
 use workrail_model::event::EvidenceRecorded;
@@ -14,23 +14,23 @@ use crate::{edits, evidence};
 const VERIFICATION: &str = "wr.verification_report";
 const HANDOFF: &str = "wr.coding_handoff";
 const HANDOFF_CONTRACT: &str = "wr.contracts.coding_handoff";
-/// As many files as a handoff can name.
+/// The number of files that a handoff can name.
 const NAMED_FILES_MAX: usize = 20;
 
-/// One thing that is known of a step.
+/// A known fact about a step.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownFact<'a> {
     evidence: &'a Evidence,
     /// The host whose hook saw it.
     host: Option<&'a str>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownFact<'a> {
     pub fn recorded(own: &'a EvidenceRecorded) -> Self {
         Self { evidence: &own.evidence, host: own.host.as_ref().map(|host| host.as_str()) }
     }
 
-    /// What a hook saw and the next advance records.
+    /// What a hook saw and the next advance will record.
     pub fn waiting(own: &'a HookObservation) -> Self {
         Self { evidence: own.evidence(), host: Some(own.host().as_str()) }
     }
@@ -58,7 +58,7 @@ impl<'a> TestClaim<'a> {
 /// What is known about one claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Support {
-    /// Nothing but the agent's word.
+    /// Only the agent's word.
     Nothing,
     Agrees(EvidenceGrade),
     Contradicts {
@@ -67,22 +67,33 @@ enum Support {
     },
 }
 
-/// A claim that is known to be wrong, or to rest on nothing where it would have been seen.
+/// A claim that is known to be wrong, or that has no support where it would have been seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// What tells it from others at the same step.
+    /// Distinguishes it from others at the same step.
     pub about: String,
     pub text: String,
 }
 
-/// How each of the checks in a report is known, in their order; empty for other artifacts.
-pub fn grades(artifact: &Value, known: &[Known<'_>]) -> Vec<String> {
-    let words = |check: &Value| match TestClaim::of(check).map(|claim| support(claim, known)) {
-        Some(Support::Agrees(grade)) => grade.as_str().to_owned(),
-        Some(Support::Contradicts { grade, fact }) => format!("contradicted ({}: {fact})", grade.as_str()),
-        Some(Support::Nothing) | None => EvidenceGrade::Claimed.as_str().to_owned(),
+/// How well each check in a report is known, in order; empty for other artifacts.
+pub fn grades(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<String> {
+    let silence = silence(known);
+    let words = |check: &Value| {
+        let claim = TestClaim::of(check);
+        match (claim.map(|claim| support(claim, known)), &silence) {
+            (Some(Support::Agrees(grade)), _) => grade.as_str().to_owned(),
+            (Some(Support::Contradicts { grade, fact }), _) => contradicted(grade, &fact),
+            (Some(Support::Nothing), Some(fact)) if claim.is_some_and(|claim| claim.says_passed()) => {
+                contradicted(EvidenceGrade::Observed, fact)
+            }
+            (Some(Support::Nothing) | None, _) => EvidenceGrade::Claimed.as_str().to_owned(),
+        }
     };
     reported(artifact).iter().map(words).collect()
+}
+
+fn contradicted(grade: EvidenceGrade, fact: &str) -> String {
+    format!("contradicted ({}: {fact})", grade.as_str())
 }
 
 /// Whether a step's output says which files changed in the run, so that it is worth looking.
@@ -90,11 +101,11 @@ pub fn names_changed_files(contract: &str) -> bool {
     contract == HANDOFF_CONTRACT
 }
 
-/// Where artifacts say something else than what is known. `changed` is every file that changed since the run began, where
-/// that was looked at.
+/// Where artifacts contradict what is known. `changed` is every file that changed since the run began, if that was
+/// determined.
 pub fn contradictions(
     artifacts: &[Value],
-    known: &[Known<'_>],
+    known: &[KnownFact<'_>],
     changed: Option<&[String]>,
 ) -> Vec<Contradiction> {
     let tests = artifacts.iter().flat_map(|artifact| tests(artifact, known));
@@ -109,7 +120,7 @@ fn reported(artifact: &Value) -> &[Value] {
     checks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn tests(artifact: &Value, known: &[Known<'_>]) -> Vec<Contradiction> {
+fn tests(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contradiction> {
     let claims: Vec<TestClaim<'_>> =
         reported(artifact).iter().filter_map(TestClaim::of).filter(TestClaim::says_passed).collect();
     let wrong = claims.iter().filter_map(|claim| match support(*claim, known) {
@@ -130,20 +141,20 @@ fn tests(artifact: &Value, known: &[Known<'_>]) -> Vec<Contradiction> {
     }
 }
 
-/// The last thing that is known about a claim; what the engine ran itself counts before what a hook saw.
-fn support(claim: TestClaim<'_>, known: &[Known<'_>]) -> Support {
+/// The latest fact about a claim; what the engine ran itself takes precedence over what a hook saw.
+fn support(claim: TestClaim<'_>, known: &[KnownFact<'_>]) -> Support {
     let checked = known.iter().rev().find_map(|own| checked(claim, own));
     let observed = || known.iter().rev().find_map(|own| observed(claim, own));
     let Some((grade, passed, fact)) = checked.or_else(observed) else { return Support::Nothing };
     match (claim.result, passed) {
         ("passed", true) | ("failed", false) => Support::Agrees(grade),
         ("passed", false) => Support::Contradicts { grade, fact },
-        // A check that is not counted as passed may still have run.
+        // A check that does not count as passed may still have run.
         (_, _) => Support::Nothing,
     }
 }
 
-fn checked(claim: TestClaim<'_>, known: &Known<'_>) -> Option<(EvidenceGrade, bool, String)> {
+fn checked(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade, bool, String)> {
     let Evidence::CheckRun(run) = known.evidence else { return None };
     let argv = run.argv.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(" ");
     let is_same = run.name.as_str() == claim.name || claim.command.is_some_and(|own| ends_with(own, &argv));
@@ -155,7 +166,7 @@ fn checked(claim: TestClaim<'_>, known: &Known<'_>) -> Option<(EvidenceGrade, bo
     is_same.then(|| (EvidenceGrade::Checked, passed, evidence::line(known.evidence)))
 }
 
-fn observed(claim: TestClaim<'_>, known: &Known<'_>) -> Option<(EvidenceGrade, bool, String)> {
+fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade, bool, String)> {
     let Evidence::CommandRun { command, exit_code: Some(code), .. } = known.evidence else { return None };
     if !claim.command.is_some_and(|own| ends_with(command.as_str(), own)) {
         return None;
@@ -164,7 +175,7 @@ fn observed(claim: TestClaim<'_>, known: &Known<'_>) -> Option<(EvidenceGrade, b
     Some((EvidenceGrade::Observed, *code == 0, fact))
 }
 
-/// Whether the exit code of a line is that of a command: the line ends with it, but for redirections.
+/// Whether a line's exit code is that of a command: the line ends with it, except for redirections.
 fn ends_with(line: &str, command: &str) -> bool {
     let mut line: Vec<&str> = line.split_whitespace().collect();
     while line.last().is_some_and(|word| is_redirection(word)) {
@@ -174,7 +185,7 @@ fn ends_with(line: &str, command: &str) -> bool {
     let Some(before) = line.len().checked_sub(command.len()).filter(|_| !command.is_empty()) else {
         return false;
     };
-    // What stands in front of it must be another command, not the rest of this one.
+    // What precedes it must be another command, not part of this one.
     let is_whole = before == 0 || ["&&", ";", "||", "|"].iter().any(|end| line[before - 1].ends_with(end));
     line[before..] == command[..] && (is_whole || is_environment(&line[..before]))
 }
@@ -185,14 +196,24 @@ fn is_redirection(word: &str) -> bool {
     word.contains('>') && digits.trim_start_matches(['>', '&']).len() < digits.len()
 }
 
-/// `NAME=value` in front of a command.
+/// `NAME=value` before a command.
 fn is_environment(words: &[&str]) -> bool {
     let start = words.iter().rposition(|word| ["&&", ";", "||"].iter().any(|end| word.ends_with(end)));
     words[start.map_or(0, |place| place + 1)..].iter().all(|word| word.contains('='))
 }
 
-/// Claims without any run that could stand behind them, in a chat whose commands would have been seen.
-fn nothing_ran(claims: usize, known: &[Known<'_>]) -> Option<Contradiction> {
+/// Claims without any run that could have shown them, in a chat whose commands would have been seen.
+fn nothing_ran(claims: usize, known: &[KnownFact<'_>]) -> Option<Contradiction> {
+    let fact = silence(known)?;
+    let checks = if claims == 1 { "1 check".to_owned() } else { format!("{claims} checks") };
+    Some(Contradiction {
+        about: "checks".to_owned(),
+        text: format!("Contradicted by what was observed: the report says that {checks} passed; {fact}."),
+    })
+}
+
+/// That nothing in this step can have passed: the chat is watched, and its hooks saw no command, or only commands that failed.
+fn silence(known: &[KnownFact<'_>]) -> Option<String> {
     let watched = known.iter().rev().find(|own| matches!(own.evidence, Evidence::ChatWatched))?;
     let ends = known.iter().filter_map(|own| match own.evidence {
         Evidence::CommandRun { exit_code, .. } => Some(exit_code.is_none_or(|code| code == 0)),
@@ -207,26 +228,19 @@ fn nothing_ran(claims: usize, known: &[Known<'_>]) -> Option<Contradiction> {
         | Evidence::ChatWatched => None,
     });
     let ends: Vec<bool> = ends.collect();
-    let checks = if claims == 1 { "1 check".to_owned() } else { format!("{claims} checks") };
     let seen = match ends.as_slice() {
         [] => "saw no command in this step",
         all if all.iter().all(|passed| !passed) => "saw only commands that failed in this step",
         _ => return None,
     };
-    Some(Contradiction {
-        about: "checks".to_owned(),
-        text: format!(
-            "Contradicted by what was observed: the report says that {checks} passed; {} {seen}.",
-            hooks(watched.host)
-        ),
-    })
+    Some(format!("{} {seen}", hooks(watched.host)))
 }
 
 fn hooks(host: Option<&str>) -> String {
     host.map_or_else(|| "a hook".to_owned(), |host| format!("the hooks of {host}"))
 }
 
-/// What a handoff says about changed files, beside the repository (G123).
+/// What a handoff says about changed files, compared with the repository (G123).
 fn changed_files(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
     let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == HANDOFF);
     let Some(named) = named.and_then(Value::as_array) else { return Vec::new() };
@@ -234,7 +248,7 @@ fn changed_files(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
     let is_named = |file: &&String| named.iter().any(|own| edits::covers(own, file));
     let unchanged = named.iter().filter(|own| !changed.iter().any(|file| edits::covers(own, file)));
     let unchanged = PathList::new(unchanged.copied());
-    // A list that is full may have left files out.
+    // A full list may have left files out.
     let unnamed =
         PathList::new(changed.iter().filter(|file| !is_named(file) && named.len() < NAMED_FILES_MAX));
     let said = [
@@ -258,7 +272,7 @@ fn changed_files(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
         .collect()
 }
 
-/// Agents add remarks behind a path: `src/a.rs (new)`, `src/a.rs: the flag`.
+/// Agents add remarks after a path: `src/a.rs (new)`, `src/a.rs: the flag`.
 fn path_of(named: &str) -> &str {
     let end = named.find([' ', ':', '(']).unwrap_or(named.len());
     named[..end].trim_matches('`')
@@ -281,8 +295,8 @@ mod tests {
         }
     }
 
-    fn known(evidence: &[Evidence]) -> Vec<Known<'_>> {
-        evidence.iter().map(|evidence| Known { evidence, host: Some("claude-code") }).collect()
+    fn known(evidence: &[Evidence]) -> Vec<KnownFact<'_>> {
+        evidence.iter().map(|evidence| KnownFact { evidence, host: Some("claude-code") }).collect()
     }
 
     fn report(command: Option<&str>, result: &str) -> Value {
@@ -337,6 +351,17 @@ mod tests {
         let seen = [Evidence::ChatWatched, ran("make", Some(2)), ran("make", None)];
         assert_eq!(contradictions(&claim, &known(&seen), None), [], "one may have passed");
         assert_eq!(contradictions(&[report(None, "skipped")], &known(&[Evidence::ChatWatched]), None), []);
+    }
+
+    #[test]
+    fn a_row_says_what_the_reply_says_about_silence() {
+        let watched = [Evidence::ChatWatched];
+        assert_eq!(
+            grades(&report(None, "passed"), &known(&watched)),
+            ["contradicted (observed: the hooks of claude-code saw no command in this step)"]
+        );
+        assert_eq!(grades(&report(None, "failed"), &known(&watched)), ["claimed"]);
+        assert_eq!(grades(&report(None, "passed"), &[]), ["claimed"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Evaluates conditions on context values, with the lenient equality that existing files rely on.
 //!
-//! Total: every expression on every context gives an answer; what says nothing is false as a whole.
+//! Total: every expression gives an answer on every context; one with a malformed part is false as a whole.
 //! The rules are those of JavaScript where files depend on them (G44).
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use workrail_model::canonical::value_to_canonical;
 use workrail_model::compiled::Expr;
 use workrail_model::event::Context;
 
-/// The values a condition or a prompt may read: the context, with loop variables laid over it.
+/// The values a condition or a prompt may read: the context, overlaid with loop variables.
 #[derive(Clone, Debug)]
 pub struct Scope<'a> {
     context: &'a Context,
@@ -22,7 +22,7 @@ pub struct Scope<'a> {
 #[derive(Clone, Debug)]
 enum Overlaid<'a> {
     Own(Value),
-    /// An item of the list under this context key; never copied, lists may be long.
+    /// An item of the list under this context key; never copied, because lists may be long.
     Item {
         value: &'a Value,
         context_key: &'a str,
@@ -36,7 +36,7 @@ impl<'a> Scope<'a> {
         Self { context, overlay: BTreeMap::new(), is_secret: |_| false }
     }
 
-    /// The same values, except those under keys that are secrets: prompts and titles withhold them.
+    /// The same values, except those under secret keys: prompts and titles withhold them.
     pub(crate) fn withholding(self, is_secret: fn(&str) -> bool) -> Self {
         Self { is_secret, ..self }
     }
@@ -45,7 +45,7 @@ impl<'a> Scope<'a> {
         self.overlay.insert(name, Overlaid::Own(value));
     }
 
-    /// Lays an item of a context list over the scope.
+    /// Overlays the scope with an item of a context list.
     pub(crate) fn set_item(&mut self, name: &'a str, value: Option<&'a Value>, context_key: &'a str) {
         self.overlay.insert(name, Overlaid::Item { value: value.unwrap_or(&NOTHING), context_key });
     }
@@ -79,7 +79,7 @@ pub fn holds(expr: &Expr, scope: &Scope<'_>) -> bool {
     eval(expr, scope).unwrap_or(false)
 }
 
-/// Reached a part that says nothing.
+/// A malformed part was reached.
 struct Malformed;
 
 fn eval(expr: &Expr, scope: &Scope<'_>) -> Result<bool, Malformed> {
@@ -134,7 +134,7 @@ fn is_truthy(value: Option<&Value>) -> bool {
     }
 }
 
-/// Missing and `null` are equal to each other and to nothing else; lists and objects equal nothing.
+/// Missing and `null` equal each other and nothing else; lists and objects equal nothing.
 fn lenient_equals(found: Option<&Value>, wanted: &Value) -> bool {
     let found = found.unwrap_or(&Value::Null);
     match (found, wanted) {
@@ -173,7 +173,7 @@ fn js_trim(text: &str) -> &str {
     })
 }
 
-/// JavaScript's `Number(text)`; `None` where it gives NaN.
+/// JavaScript's `Number(text)`; `None` for NaN.
 fn js_number(text: &str) -> Option<f64> {
     let text = js_trim(text);
     if text.is_empty() {
@@ -182,7 +182,7 @@ fn js_number(text: &str) -> Option<f64> {
     for (prefix, radix) in [("0x", 16), ("0b", 2), ("0o", 8)] {
         if let Some(digits) = text.strip_prefix(prefix).or_else(|| text.strip_prefix(&prefix.to_uppercase()))
         {
-            // `from_str_radix` would let a sign pass.
+            // `from_str_radix` would accept a sign.
             let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
             return u64::from_str_radix(digits, radix).ok().filter(|_| plain).map(|number| number as f64);
         }
@@ -196,7 +196,7 @@ fn js_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|_| decimal)
 }
 
-/// JavaScript's `String(value)`, with nothing for what is missing.
+/// JavaScript's `String(value)`, with an empty text for a missing value.
 pub(crate) fn js_string(value: Option<&Value>) -> Cow<'_, str> {
     match value {
         None | Some(Value::Null) => Cow::Borrowed(""),

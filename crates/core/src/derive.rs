@@ -1,7 +1,7 @@
-//! Derived ids: what a retry must find again is computed from what was asked, never drawn again.
+//! Derived ids: what a retry must find again is computed from the request, never drawn again.
 //!
 //! Each id is the beginning of a SHA-256 over a domain string and its inputs, so that replaying a call
-//! names the same nodes, outputs and attempts (G30), and the dedupe keys made of them make a repeated
+//! names the same nodes, outputs and attempts (G30), and the dedupe keys derived from them make a repeated
 //! append a no-op (G8). The domain strings and the order of inputs are part of the durable format:
 //! change neither.
 
@@ -41,18 +41,18 @@ fn digest(domain: &str, parts: &[&[u8]]) -> Sha256 {
     Sha256::of_parts(&all)
 }
 
-/// The wire spelling of a closed value: stable by the format's own rules, unlike a discriminant.
+/// The wire spelling of a closed value: stable by the format's rules, unlike a discriminant.
 fn spelled<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    // Closed sets and structs of them hold no numbers, which alone can lack a canonical form.
+    // Closed sets and structs of them contain no numbers, and only numbers can lack a canonical form.
     to_canonical(value).expect("closed sets have a canonical form")
 }
 
-/// The session that a start with this idempotency key makes.
+/// The session created by a start with this idempotency key.
 pub fn keyed_session_id(key: &str) -> SessionId {
     SessionId::from_bits(bits_80("workrail/session/keyed/1", &[key.as_bytes()]))
 }
 
-/// The run that a start with this idempotency key makes in a session.
+/// The run created in a session by a start with this idempotency key.
 pub fn keyed_run_id(session: SessionId, key: &str) -> RunId {
     RunId::from_bits(bits_80("workrail/run/keyed/1", &[&session.bits(), key.as_bytes()]))
 }
@@ -101,7 +101,7 @@ pub(crate) fn session_output_id(session: SessionId, channel: OutputChannel, dige
     OutputId::from_bits(bits_80("workrail/output/session/1", &parts))
 }
 
-/// `subject` tells gaps of one reason apart: the contract, context key, dependency or loop meant.
+/// `subject` distinguishes gaps with the same reason: the contract, context key, dependency or loop.
 pub(crate) fn gap_id(node: NodeId, attempt: AttemptId, reason: Reason, subject: &str) -> GapId {
     let reason = spelled(&reason);
     let rest: [&[u8]; 2] = [&reason, subject.as_bytes()];
@@ -112,7 +112,7 @@ pub(crate) fn context_id(node: NodeId, attempt: AttemptId) -> ContextId {
     ContextId::from_bits(of_attempt("workrail/context/1", node, attempt, &[]))
 }
 
-/// A person's answer at a node; the place in the log tells it apart from the one before.
+/// A person's answer at a node; the log position distinguishes it from the one before.
 pub(crate) fn answer_id(node: NodeId, next: EventIndex) -> ContextId {
     let rest: [&[u8]; 2] = [&node.bits(), &next.get().to_be_bytes()];
     ContextId::from_bits(bits_80("workrail/answer/1", &rest))
@@ -137,7 +137,7 @@ pub(crate) fn validation_id(
     ValidationId::from_bits(of_attempt("workrail/validation/1", node, attempt, &[contract.as_bytes()]))
 }
 
-/// The change that makes `effective` hold at `node`.
+/// The change that makes `effective` apply at `node`.
 pub(crate) fn change_id(node: NodeId, attempt: AttemptId, effective: Preferences) -> ChangeId {
     let effective = spelled(&effective);
     ChangeId::from_bits(of_attempt("workrail/preferences/1", node, attempt, &[&effective]))
@@ -148,7 +148,7 @@ pub(crate) fn cap_obs_id(node: NodeId, attempt: AttemptId, capability: Capabilit
     CapObsId::from_bits(of_attempt("workrail/capability/1", node, attempt, &[&capability]))
 }
 
-/// `summary` tells divergences of one reason apart.
+/// `summary` distinguishes divergences with the same reason.
 pub(crate) fn divergence_id(
     node: NodeId,
     attempt: AttemptId,
@@ -179,7 +179,7 @@ pub(crate) fn consequence_id(
     ConsequenceId::from_bits(of_attempt("workrail/consequence/1", node, attempt, &rest))
 }
 
-/// `earlier` counts the decisions on this step before, so that a person may change their mind.
+/// `earlier` counts the earlier decisions on this step, so that a person may change their mind.
 pub(crate) fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
     let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &earlier.to_be_bytes()];
     ApprovalId::from_bits(bits_80("workrail/approval/1", &rest))
@@ -192,47 +192,47 @@ pub(crate) fn evidence_id(
     seen_at: Option<&Timestamp>,
     evidence: &Evidence,
 ) -> EvidenceId {
-    // Evidence holds no number that lacks a canonical form.
+    // Evidence contains no number without a canonical form.
     let seen = to_canonical(&(seen_at, evidence)).expect("evidence is checked");
     let attempt = attempt.map_or([0xff; 8], |attempt| attempt.bits().to_be_bytes());
     let rest: [&[u8]; 3] = [&node.bits(), &attempt, &seen];
     EvidenceId::from_bits(bits_80("workrail/evidence/1", &rest))
 }
 
-/// What an imported session is called where its own id is in use; `number` counts the ids that are in use, too. A check
-/// before the import names the same one.
+/// The id of an imported session whose own id is taken; `number` skips derived ids that are taken, too. A check
+/// before the import yields the same one.
 pub fn imported_session(bundle: BundleId, number: u32) -> SessionId {
     SessionId::from_bits(bits_80("workrail/imported-session/1", &[&bundle.bits(), &number.to_be_bytes()]))
 }
 
-/// What a run of an imported session is called there.
+/// The id of a run in an imported session.
 pub fn imported_run(session: SessionId, run: RunId, number: u32) -> RunId {
     let parts: [&[u8]; 3] = [&session.bits(), &run.bits(), &number.to_be_bytes()];
     RunId::from_bits(bits_80("workrail/imported-run/1", &parts))
 }
 
-/// `earlier` counts the closings of this run before.
+/// `earlier` counts the earlier closings of this run.
 pub(crate) fn closure_id(run: RunId, earlier: u32) -> ClosureId {
     ClosureId::from_bits(bits_80("workrail/closure/1", &[&run.bits(), &earlier.to_be_bytes()]))
 }
 
-/// The attempt that the reply to an advance hands out for the child, so that a replay gives the same.
+/// The attempt for the child in the reply to an advance, the same in every replay.
 pub fn next_attempt(parent: AttemptId, child: NodeId) -> AttemptId {
     let parts: [&[u8]; 2] = [&parent.bits().to_be_bytes(), &child.bits()];
     AttemptId::from_bits(bits_45("workrail/attempt/next/1", &parts))
 }
 
-/// The attempt that a start hands out for the root.
+/// The attempt for the root in the reply to a start.
 pub fn root_attempt(root: NodeId) -> AttemptId {
     AttemptId::from_bits(bits_45("workrail/attempt/root/1", &[&root.bits()]))
 }
 
-/// The attempt that a blocked answer hands out for the same node.
+/// The attempt for retrying the same node in a blocked reply.
 pub fn retry_attempt(attempt: AttemptId) -> AttemptId {
     AttemptId::from_bits(bits_45("workrail/attempt/retry/1", &[&attempt.bits().to_be_bytes()]))
 }
 
-/// The attempt offered when an ack comes again with other input: it forks instead of losing work.
+/// The attempt offered when an ack comes again with different input: it forks instead of losing work.
 pub fn fork_attempt(attempt: AttemptId, request_digest: Sha256) -> AttemptId {
     let parts: [&[u8]; 2] = [&attempt.bits().to_be_bytes(), request_digest.as_bytes()];
     AttemptId::from_bits(bits_45("workrail/attempt/fork/1", &parts))
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_retries_never_comes_back() {
+    fn a_chain_of_retries_never_repeats_an_attempt() {
         let mut seen = BTreeSet::from([attempt()]);
         let mut current = attempt();
         for _ in 0..1000 {

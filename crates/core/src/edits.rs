@@ -23,8 +23,8 @@ pub struct DeclaredScope {
 }
 
 impl AllowedEdits {
-    /// What the rule of a step means with the context that holds there; `None` where it restricts nothing, because the
-    /// scope that it names is not declared.
+    /// A step's rule applied to the context at that point; `None` if it restricts nothing because the scope that it
+    /// names is not declared.
     pub fn of(rule: &EditRule, context: &Context) -> Option<Self> {
         let declared = match &rule.scope {
             None => None,
@@ -37,7 +37,7 @@ impl AllowedEdits {
         self.globs().next().is_none()
     }
 
-    /// Everything that may change, as it is shown.
+    /// Everything that may change, for display.
     pub fn globs(&self) -> impl Iterator<Item = &str> {
         let declared = self.declared.iter().flat_map(|scope| &scope.files);
         self.own.iter().chain(declared).map(String::as_str)
@@ -51,23 +51,23 @@ impl AllowedEdits {
     }
 }
 
-/// The texts of a list; `None` for anything else. What cannot be a path is left out.
+/// The texts of a list; `None` for anything else. Texts that cannot be a path are left out.
 fn declared_files(value: &Value) -> Option<Vec<String>> {
     let texts: Option<Vec<&str>> = value.as_array()?.iter().map(Value::as_str).collect();
     let is_path = |own: &&str| own.len() <= DECLARED_BYTES_MAX && !own.chars().any(char::is_control);
     Some(texts?.into_iter().filter(is_path).map(str::to_owned).collect())
 }
 
-/// As long as a glob of a step.
+/// The same limit as for a glob in a step.
 const DECLARED_BYTES_MAX: usize = 256;
 
-/// Whether a file is the one that an agent named, fits its glob, or is in the folder that it named, with or without a slash.
+/// Whether a file is the one an agent named, matches its glob, or is in the folder it named, with or without a slash.
 pub(crate) fn covers(named: &str, path: &str) -> bool {
     let named = named.trim().trim_end_matches('/');
     parts_of(path).is_some_and(|parts| fits(named, &parts) || fits(&format!("{named}/"), &parts))
 }
 
-/// The parts of a path; `None` for one that leaves the root, or is none.
+/// The parts of a path; `None` if it leaves the root or is empty.
 fn parts_of(path: &str) -> Option<Vec<&str>> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     (!parts.is_empty() && !parts.contains(&"..")).then_some(parts)
@@ -75,7 +75,7 @@ fn parts_of(path: &str) -> Option<Vec<&str>> {
 
 fn fits(glob: &str, path: &[&str]) -> bool {
     let glob = glob.strip_prefix("./").unwrap_or(glob);
-    // A folder stands for everything in it.
+    // A folder means everything in it.
     let whole = if glob.ends_with('/') { format!("{glob}**") } else { glob.to_owned() };
     let glob: Vec<&str> = whole.split('/').collect();
     parts_fit(&glob, path)
@@ -83,7 +83,7 @@ fn fits(glob: &str, path: &[&str]) -> bool {
 
 /// Row by row, so that no glob costs more than its length times that of the path.
 fn parts_fit(glob: &[&str], path: &[&str]) -> bool {
-    // `reached[n]`: the parts of the glob so far fit the first n parts of the path.
+    // `reached[n]`: the parts of the glob so far match the first n parts of the path.
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
     for part in glob {
@@ -175,7 +175,7 @@ mod tests {
     #[test_case("**", "any/thing", true)]
     #[test_case("**", "../outside", false)]
     #[test_case("./a.txt", "./a.txt", true)]
-    fn globs_fit(glob: &str, path: &str, expected: bool) {
+    fn globs_match_paths(glob: &str, path: &str, expected: bool) {
         assert_eq!(allows(&rule(&[glob]), path), expected);
     }
 
@@ -202,13 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_that_is_not_declared_restricts_nothing() {
+    fn an_undeclared_scope_restricts_nothing() {
         assert_eq!(scoped(Value::Null), None);
         assert_eq!(scoped(serde_json::json!([1])), None);
     }
 
     #[test]
-    fn a_hostile_glob_is_decided_at_once() {
+    fn a_hostile_glob_is_matched_quickly() {
         let glob = format!("{}b", "**/*a*a*a*a*a*a/".repeat(30));
         let path = format!("{}c", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/".repeat(60));
         assert!(!allows(&rule(&[&glob]), &path));

@@ -4,9 +4,9 @@ use workrail_model::evidence::{
     CheckResult, CheckRun, Evidence, NotRunReason, NotSeenReason, PathList, WorkspaceState,
 };
 
-/// Paths that a line names.
+/// How many paths a line names.
 const PATHS_IN_LINE: usize = 5;
-/// Digits that tell commits and trees apart.
+/// Enough digits to distinguish commits and trees.
 const SHORT: usize = 12;
 
 pub fn line(evidence: &Evidence) -> String {
@@ -46,7 +46,7 @@ fn workspace(state: &WorkspaceState) -> String {
     format!("{place}, tree {}; {changed}", &state.tree.hex()[..SHORT])
 }
 
-/// A check and what became of it.
+/// A check and its outcome.
 pub(crate) fn check(run: &CheckRun) -> String {
     let name = &run.name;
     match &run.outcome {

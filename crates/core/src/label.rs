@@ -2,7 +2,7 @@
 //!
 //! A label is derived from the run's id alone, so every process shows the same one and nothing stores
 //! it. It is a name, not a proof: several runs may share one, and only a token's signature decides
-//! (G34). Words differ from each other in at least two letters, so that a typing slip gives an unknown
+//! (G34). Words differ from each other in at least two letters, so that a typo gives an unknown
 //! word and never another run's.
 
 use std::fmt;
@@ -43,7 +43,7 @@ impl RunLabel {
         Self { adjective: digest.as_bytes()[0], animal: digest.as_bytes()[1] }
     }
 
-    /// Reads exactly what `Display` writes.
+    /// Parses exactly what `Display` writes.
     pub fn parse(text: &str) -> Result<Self, LabelError> {
         let (adjective, animal) = text.split_once('-').ok_or(LabelError)?;
         Ok(Self { adjective: position(&ADJECTIVES, adjective)?, animal: position(&ANIMALS, animal)? })
@@ -56,21 +56,22 @@ impl RunLabel {
     }
 }
 
-/// How a text that the user typed names a label, the closest first.
+/// How closely a text typed by the user matches a label, the closest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nearness {
     Exact,
-    /// The beginning of it, of both words, or of the second word.
+    /// A prefix of the label, of both words, or of the second word.
     Beginning,
-    /// One letter is wrong, missing, too many or swapped with the next.
+    /// One letter is wrong, missing, extra or swapped with the next.
     OneSlip,
 }
 
-/// Fewer letters say too little to be the beginning of a label.
+/// Shorter texts are too ambiguous to be a prefix of a label.
 const BEGINNING_MIN: usize = 2;
 
 impl RunLabel {
-    /// How `typed` names this label: in any case, with a space, an underscore or nothing special in place of the hyphen.
+    /// How `typed` matches this label: in any case, with a space, an underscore or nothing special in place of the
+    /// hyphen.
     pub fn nearness(self, typed: &str) -> Option<Nearness> {
         let typed = spelled(typed);
         let own = self.to_string();
@@ -94,7 +95,7 @@ impl RunLabel {
     }
 }
 
-/// A label as labels are spelled: in lowercase, with a hyphen where a space or an underscore was written.
+/// Normalises a label: lowercase, with a hyphen in place of a space or an underscore.
 pub fn spelled(text: &str) -> String {
     let words =
         text.split(|c: char| c.is_whitespace() || c == '_' || c == '-').filter(|word| !word.is_empty());
@@ -213,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
     use test_case::test_case;
 
-    /// Optimal string alignment: a swap of two neighbours counts as one slip too.
+    /// Optimal string alignment: swapping two neighbours counts as one typo, too.
     fn slips(a: &str, b: &str) -> usize {
         let (a, b) = (a.as_bytes(), b.as_bytes());
         let mut d = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -234,7 +235,7 @@ mod tests {
 
     #[test_case(&ADJECTIVES; "adjectives")]
     #[test_case(&ANIMALS; "animals")]
-    fn words_are_short_sorted_and_never_one_slip_apart(words: &[&str; 256]) {
+    fn words_are_short_sorted_and_never_one_typo_apart(words: &[&str; 256]) {
         assert!(words.is_sorted_by(|a, b| a < b), "sorted and distinct");
         for (position, word) in words.iter().enumerate() {
             assert!((3..=6).contains(&word.len()), "{word}");
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn all_labels_are_distinct_bounded_and_read_back() {
+    fn all_labels_are_distinct_bounded_and_parse_back() {
         let texts: std::collections::BTreeSet<String> = RunLabel::all()
             .map(|label| {
                 let text = label.to_string();

@@ -1,6 +1,6 @@
-//! What is decided: compile, interpret, decide, project, tokens, render.
+//! The pure core: compile, interpret, decide, project, tokens, render.
 //!
-//! Pure: no I/O, no clock, no randomness, no maps with random order. Ids and time come in as arguments,
+//! No I/O, no clock, no randomness, no maps with random order. Ids and time are arguments,
 //! so that equal inputs give equal decisions in every process.
 
 pub mod access;

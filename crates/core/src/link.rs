@@ -1,4 +1,4 @@
-//! References to a node that stay right for as long as the session exists: `workrail://session/ID/node/ID`.
+//! References to a node that stay valid for as long as the session exists: `workrail://session/ID/node/ID`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use workrail_model::id::{NodeId, SessionId};
 
 const SCHEME: &str = "workrail://session/";
 
-/// A text that is not a reference to a node.
+/// The text is not a reference to a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a reference to a node reads workrail://session/SESSION/node/NODE")]
 pub struct LinkError;
@@ -18,12 +18,12 @@ pub struct NodeLink {
 }
 
 impl NodeLink {
-    /// Whether a text is meant as a reference, right or wrong.
+    /// Whether a text is meant as a reference, valid or not.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with("workrail:")
     }
 
-    /// Reads exactly what `Display` writes.
+    /// Parses exactly what `Display` writes.
     pub fn parse(text: &str) -> Result<Self, LinkError> {
         let rest = text.strip_prefix(SCHEME).ok_or(LinkError)?;
         let (session, node) = rest.split_once("/node/").ok_or(LinkError)?;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_read_as_it_is_written_and_nothing_else_is() {
+    fn only_a_displayed_link_is_parsed() {
         let link = NodeLink { session: SessionId::from_bits([1; 10]), node: NodeId::from_bits([2; 10]) };
         assert_eq!(NodeLink::parse(&link.to_string()), Ok(link));
         for bad in ["", "workrail://session/", &format!("{link}x"), &link.to_string().to_uppercase()] {

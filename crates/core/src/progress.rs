@@ -1,5 +1,5 @@
-//! Where a run is, in the one numbering that replies, lists and reports use: steps are counted from 1 along the path
-//! to the step at hand, repetitions in loops included.
+//! Where a run is, in the one numbering used by replies, lists and reports: steps are counted from 1 along the path
+//! to the current step, including repetitions in loops.
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 use crate::condition::Scope;
 use crate::interpret::{condition_holds, step_scope};
 
-/// A loop whose end is not known counts as this many iterations of what is left.
+/// A loop whose end is unknown counts as this many iterations of what is left.
 const UNKNOWN_ITERATIONS: u64 = 1;
 
-/// Beyond this the number says nothing.
+/// Beyond this the number is meaningless.
 const ABOUT_LEFT_MAX: u64 = 10_000;
 
 /// The place of a pending step in its run. Its words are `5 · about 4 left · slice 2 of 3`.
@@ -38,7 +38,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `None` when nothing is pending.
+    /// `None` if nothing is pending.
     pub fn of(workflow: &CompiledWorkflow, state: &EngineState, context: &Context) -> Option<Self> {
         let pending = state.pending_step()?;
         let counted = Remaining { workflow, context, scope: step_scope(workflow, pending, context) };
@@ -77,7 +77,7 @@ pub(crate) fn loops(workflow: &CompiledWorkflow, pending: &PendingStep, context:
     places.collect()
 }
 
-/// How often a loop runs, where that does not depend on what happens in it.
+/// How often a loop runs, if that does not depend on what happens in it.
 fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
     let wanted = match &owner.control {
         LoopControl::While { .. } | LoopControl::Until { .. } => return None,
@@ -92,7 +92,7 @@ fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
     Some(wanted.min(u64::from(owner.max_iterations)))
 }
 
-/// Counts the steps that are still to come.
+/// Counts the remaining steps.
 struct Remaining<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
@@ -118,7 +118,7 @@ impl Remaining<'_> {
         left.saturating_add(self.behind(items, is_here))
     }
 
-    /// What follows the item at hand in its list.
+    /// What follows the current item in its list.
     fn behind(&self, items: &[PlanItem], is_here: impl Fn(&PlanItem) -> bool) -> u64 {
         items.iter().position(is_here).map_or(0, |here| self.sum(&items[here + 1..]))
     }
@@ -145,7 +145,7 @@ impl Remaining<'_> {
         self.workflow.step(step).is_some_and(|step| self.may_hold(step.run_condition.as_ref()))
     }
 
-    /// Whether a condition holds now, or is about something that nobody has set yet.
+    /// Whether a condition holds now, or depends on something not yet set.
     fn may_hold(&self, condition: Option<&ConditionId>) -> bool {
         let Some(condition) = condition else { return true };
         condition_holds(self.workflow, condition, &self.scope)

@@ -1,6 +1,6 @@
-//! The one table from a reason to what happens: blocked, disclosed as a gap, or stopped (G61).
+//! The one table from a reason to its effect: blocked, disclosed as a gap, or stopped (G61).
 //!
-//! Autonomy changes control flow, never meaning: what blocks a guided run is a critical gap of a run
+//! Autonomy changes control flow, never meaning: what blocks a guided run is a critical gap in a run
 //! that never stops. The risk policy is not an input of the table at all; it only moves the threshold at
 //! which an advisory is also shown as a warning.
 
@@ -10,18 +10,18 @@ use workrail_model::gap::Severity;
 use workrail_model::preferences::{Autonomy, Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, CapabilityMissing, ContractViolation, Reason, Unexpected};
 
-/// What a reason brings about in a mode.
+/// The effect of a reason in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     /// The advance is refused and recorded as blocked.
     Block { code: BlockerCode },
     /// The fact is disclosed durably and the advance continues.
     Gap { severity: Severity },
-    /// Both: nothing may continue from here in any mode, and the fact is disclosed where it can be.
+    /// Both: nothing may continue from here in any mode, and the fact is disclosed if possible.
     FailFast { code: BlockerCode, severity: Severity },
 }
 
-/// A disposition seen from the advance.
+/// A disposition from the point of view of the advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdvanceEffect {
     Block,
@@ -62,12 +62,12 @@ pub(crate) fn disposition(reason: Reason, autonomy: Autonomy) -> Disposition {
     }
 }
 
-/// Who can say later that a gap is closed.
+/// Who can later declare a gap closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapCloser {
-    /// The agent, by a record that links to the gap (G41).
+    /// The agent, with a record that links to the gap (G41).
     Agent,
-    /// What was missing was the user's to give: the agent's word does not replace it (G63).
+    /// What was missing was the user's to give: the agent cannot replace it (G63).
     NotTheAgent,
 }
 
@@ -81,11 +81,11 @@ pub(crate) fn gap_closer(reason: Reason) -> GapCloser {
     }
 }
 
-/// How often never-stop asks the agent again for what it can supply itself, before it records the gap.
+/// How often never-stop asks the agent again for what it can supply itself before recording the gap.
 pub(crate) const TRIES_BEFORE_GAP: usize = 2;
 
-/// What an advance that meets this reason does, after so many refusals of the same step in a row. No mode waits for a
-/// person under never-stop; the agent's own slips are given back to it a little longer (decision 46).
+/// The effect of this reason on an advance after this many consecutive refusals of the same step. Never-stop waits
+/// for no person, but gives the agent a few tries to correct its own mistakes (decision 46).
 pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> AdvanceEffect {
     match disposition(reason, autonomy).outcome() {
         AdvanceEffect::RecordGap(Severity::Critical) if refused < tries(reason) => AdvanceEffect::Block,
@@ -93,10 +93,11 @@ pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> 
     }
 }
 
-/// How often the agent is asked for what it can supply by itself.
+/// How often the agent is asked for what it can supply itself.
 fn tries(reason: Reason) -> usize {
     match reason {
-        // A judgement that stays the same after a second look is no slip: asking on would ask for a kinder one.
+        // A judgement that stays the same after a second look is not a mistake: asking again would ask for a kinder
+        // one.
         Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired) => 1,
         Reason::ContractViolation(
             ContractViolation::MissingRequiredOutput
@@ -147,7 +148,7 @@ fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
 }
 
 /// A broken invariant or a damaged log: whatever came next would not be true. A loop at its limit is
-/// neither: the log is sound, and the workflow's author asked for the stop (`onLimit: "block"`).
+/// neither: the log is intact, and the workflow's author asked for the stop (`onLimit: "block"`).
 fn endangers_correctness(reason: Reason) -> bool {
     match reason {
         Reason::Unexpected(Unexpected::InvariantViolation | Unexpected::StorageCorruptionDetected) => true,
@@ -159,7 +160,7 @@ fn endangers_correctness(reason: Reason) -> bool {
     }
 }
 
-/// The severity of an advisory's gap; never critical, so that it never blocks nor taints a run.
+/// The severity of an advisory's gap; never critical, so that it never blocks a run or counts against it.
 pub(crate) fn advisory_severity(advisory: Advisory) -> Severity {
     match advisory {
         Advisory::PreferencesAboveRecommendation
@@ -185,7 +186,7 @@ pub(crate) fn warns(policy: RiskPolicy, advisory: Advisory) -> bool {
     policy <= boldest_still_warned
 }
 
-/// The recommendations of a workflow that a run goes beyond, in automation or boldness. Disclosed, never refused.
+/// The workflow's recommendations that a run exceeds, in automation or boldness. Disclosed, never refused.
 pub(crate) fn exceeded(
     effective: Preferences,
     recommended: RecommendedPreferences,
@@ -211,7 +212,7 @@ mod tests {
     const RISK_POLICIES: [RiskPolicy; 3] =
         [RiskPolicy::Conservative, RiskPolicy::Balanced, RiskPolicy::Aggressive];
 
-    /// Every reason there is.
+    /// All reasons.
     const REASONS: [Reason; 27] = [
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserSecretOrToken),
         Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserAccountAccess),
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_hold_every_value_in_order() {
+    fn the_lists_contain_every_value_in_order() {
         assert!(AUTONOMIES.is_sorted_by(|a, b| a < b));
         for autonomy in AUTONOMIES {
             match autonomy {

@@ -1,4 +1,4 @@
-//! Content computed again from recorded facts, for content that was damaged (G27). The caller compares digests:
+//! Recomputes damaged content from recorded facts (G27). The caller compares digests:
 //! a wrong candidate is dropped, never stored.
 
 use serde_json::Value;
@@ -17,16 +17,16 @@ pub struct LostSnapshot<'a> {
     pub node: NodeId,
     pub workflow_hash: WorkflowHash,
     pub workflow: &'a CompiledWorkflow,
-    /// The state at the node's parent; none for a root.
+    /// The state at the node's parent; `None` for a root.
     pub parent: Option<&'a EngineState>,
     /// The artifacts with which the parent was completed.
     pub artifacts: &'a [Value],
 }
 
-/// Snapshots that the node may have had, canonical. Its digest says which one it had.
+/// Canonical bytes of snapshots that the node may have had. Its digest says which one it had.
 pub fn snapshots(lost: &LostSnapshot<'_>) -> Vec<Vec<u8>> {
     let Ok(context) = lost.facts.context_at(lost.node) else { return Vec::new() };
-    // How strict the walk was follows from preferences that may have changed since.
+    // How strict the walk was depends on preferences that may have changed since.
     let selections = [Strictness::Blocking, Strictness::NeverStop].map(|strictness| match lost.parent {
         None => interpret::start_in(strictness, lost.workflow, &context),
         Some(state) => interpret::advance_in(strictness, lost.workflow, state, &context, lost.artifacts),

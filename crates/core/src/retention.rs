@@ -1,7 +1,7 @@
-//! Which sessions are old enough to go: the one place where a clock decides something (G6, G25).
+//! Which sessions are old enough to be removed: the one place where a clock decides something (G6, G25).
 //!
-//! Whatever speaks for a session keeps it: a mark, an unfinished run, a time that is missing or makes no sense,
-//! a clock that is before what the store has already seen.
+//! A session is kept if anything speaks for it: a mark, an unfinished run, a time that is missing or makes no sense,
+//! a clock that is behind what the store has already seen.
 
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
@@ -15,33 +15,33 @@ pub struct SessionFacts<'a> {
     pub is_kept: bool,
 }
 
-/// Why a session stays.
+/// Why a session is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stays {
+pub enum KeepReason {
     Kept,
     Unfinished,
     Young,
-    /// None of its events says when it was.
+    /// None of its events has a time.
     Timeless,
-    /// The clock is before the newest event of the store: it cannot tell how old anything is.
+    /// The clock is behind the newest event in the store: it cannot tell how old anything is.
     ClockBehind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionDecision {
-    Stays(Stays),
+    KeepReason(KeepReason),
     Expired { age_ms: u64 },
 }
 
-/// What time it is, as far as the store can believe the clock.
+/// The current time, if the store can trust the clock.
 #[derive(Clone, Debug)]
 pub struct Now {
-    /// `None` when the clock cannot be right.
+    /// `None` if the clock cannot be right.
     ms: Option<i64>,
 }
 
 impl Now {
-    /// `newest_of_store` is the newest time of any event of any session.
+    /// `newest_of_store` is the newest time of any event in any session.
     pub fn new(clock: &Timestamp, newest_of_store: Option<&Timestamp>) -> Self {
         let newest_ms = newest_of_store.and_then(Timestamp::epoch_ms);
         let ms = clock.epoch_ms().filter(|now| newest_ms.is_none_or(|newest| newest <= *now));
@@ -55,20 +55,20 @@ impl Now {
 
 pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> RetentionDecision {
     if session.is_kept {
-        return RetentionDecision::Stays(Stays::Kept);
+        return RetentionDecision::KeepReason(KeepReason::Kept);
     }
     if session.unfinished_runs > 0 {
-        return RetentionDecision::Stays(Stays::Unfinished);
+        return RetentionDecision::KeepReason(KeepReason::Unfinished);
     }
     let Some(newest) = session.newest_at.and_then(Timestamp::epoch_ms) else {
-        return RetentionDecision::Stays(Stays::Timeless);
+        return RetentionDecision::KeepReason(KeepReason::Timeless);
     };
-    // Not negative: a believed clock is at or behind every event.
+    // Not negative: a trusted clock is not behind any event.
     let age_ms = now.ms.and_then(|now| u64::try_from(now - newest).ok());
     match age_ms {
-        None => RetentionDecision::Stays(Stays::ClockBehind),
+        None => RetentionDecision::KeepReason(KeepReason::ClockBehind),
         Some(age_ms) if age_ms >= ttl.ms() => RetentionDecision::Expired { age_ms },
-        Some(_) => RetentionDecision::Stays(Stays::Young),
+        Some(_) => RetentionDecision::KeepReason(KeepReason::Young),
     }
 }
 
@@ -92,31 +92,31 @@ mod tests {
         let stays = |facts: &SessionFacts<'_>, clock: &Now| judge(facts, ttl, clock);
         assert_eq!(
             stays(&SessionFacts { is_kept: true, ..facts.clone() }, &clock),
-            RetentionDecision::Stays(Stays::Kept)
+            RetentionDecision::KeepReason(KeepReason::Kept)
         );
         assert_eq!(
             stays(&SessionFacts { unfinished_runs: 1, ..facts.clone() }, &clock),
-            RetentionDecision::Stays(Stays::Unfinished)
+            RetentionDecision::KeepReason(KeepReason::Unfinished)
         );
         assert_eq!(
             stays(&SessionFacts { newest_at: None, ..facts.clone() }, &clock),
-            RetentionDecision::Stays(Stays::Timeless)
+            RetentionDecision::KeepReason(KeepReason::Timeless)
         );
         let nonsense = at("2026-99-99T00:00:00.000Z");
         assert_eq!(
             stays(&SessionFacts { newest_at: Some(&nonsense), ..facts.clone() }, &clock),
-            RetentionDecision::Stays(Stays::Timeless)
+            RetentionDecision::KeepReason(KeepReason::Timeless)
         );
         let a_millisecond_less = Now::new(&at("2026-03-31T23:59:59.999Z"), Some(&old));
-        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::Stays(Stays::Young));
-        // One event of another session is ahead of the clock, and nothing at all goes.
+        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::KeepReason(KeepReason::Young));
+        // One event in another session is ahead of the clock, so nothing at all is removed.
         let behind = Now::new(&now, Some(&at("2026-04-01T00:00:00.001Z")));
         assert!(!behind.is_believed());
-        assert_eq!(stays(&facts, &behind), RetentionDecision::Stays(Stays::ClockBehind));
+        assert_eq!(stays(&facts, &behind), RetentionDecision::KeepReason(KeepReason::ClockBehind));
     }
 
     #[test]
-    fn no_span_at_all_takes_what_is_finished_at_once() {
+    fn a_zero_ttl_removes_finished_sessions_at_once() {
         let now = at("2026-01-01T00:00:00.000Z");
         let facts = SessionFacts { newest_at: Some(&now), unfinished_runs: 0, is_kept: false };
         let verdict = judge(&facts, Ttl::parse("0d").unwrap(), &Now::new(&now, Some(&now)));

@@ -1,6 +1,6 @@
-//! Which context keys decide where a run goes: read by conditions and loops, or declared by steps (G46).
+//! Which context keys decide a run's path: read by conditions and loops, or declared by steps (G46).
 //!
-//! A file that declares nothing still has such keys. An agent that is not told about them passes over steps
+//! A file that declares nothing still has such keys. An agent that is not told about them skips steps
 //! without knowing it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,11 +23,11 @@ pub(crate) struct Reads {
     /// What it is compared with, in the order of the file.
     pub(crate) values: Vec<Value>,
     pub(crate) kind: ReadKind,
-    /// Of a list: the members of its items that texts inside the loop show.
+    /// For a list: the members of its items that texts inside the loop show.
     pub(crate) members: Vec<String>,
 }
 
-/// What kind of value makes sense, as far as the readers tell. A later one says more.
+/// What kind of value makes sense, as far as its readers show. A later variant is more specific.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ReadKind {
     #[default]
@@ -175,7 +175,7 @@ pub(crate) fn keys_of(expr: &Expr) -> BTreeSet<&str> {
     reads.into_keys().collect()
 }
 
-/// Keys that conditions after this step read, that have no value yet and that no step declares.
+/// Keys that later conditions read, that have no value yet and that no step declares.
 pub(crate) fn open_keys<'a>(
     workflow: &'a CompiledWorkflow,
     pending: &PendingStep,
@@ -206,20 +206,20 @@ pub(crate) fn open_keys<'a>(
     open
 }
 
-/// Whether the key holds a user's answer: then it is not the agent's to set.
+/// Whether the key holds a user's answer: then the agent must not set it.
 fn is_asked_of_user(workflow: &CompiledWorkflow, key: &str) -> bool {
     let dependencies = workflow.steps.iter().flat_map(|step| &step.user_dependencies);
     dependencies.filter_map(|own| own.context_key.as_ref()).any(|own| own.as_str() == key)
 }
 
-/// Whether a condition is known not to hold: everything that it reads is set.
+/// Whether a condition is known not to hold: everything it reads is set.
 fn is_ruled_out(workflow: &CompiledWorkflow, condition: Option<&ConditionId>, context: &Context) -> bool {
     let test = condition.and_then(|id| workflow.condition(id)).map(|own| &own.test);
     let Some(ConditionTest::Context { expr }) = test else { return false };
     !possible(expr, &Scope::new(context)).holds
 }
 
-/// Which answers a condition can have, whatever the keys that are not set yet become.
+/// Which results a condition can have, whatever values the unset keys get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Possible {
     holds: bool,
@@ -277,7 +277,7 @@ pub(crate) fn reads_only(test: &ConditionTest, keys: &BTreeSet<&str>) -> bool {
     reads.keys().all(|key| keys.contains(key))
 }
 
-/// Later steps that wait for an approval, unless it is known already that they are passed over.
+/// Later steps that wait for an approval, unless they are already known to be skipped.
 pub(crate) fn gates_ahead<'a>(
     workflow: &'a CompiledWorkflow,
     pending: &PendingStep,
@@ -297,8 +297,8 @@ pub(crate) fn gates_ahead<'a>(
     ahead.filter(move |step| is_gate(step) && may_run(step))
 }
 
-/// The ids of the steps and loops that the run may still come to: what follows in the plan, and everything in a
-/// loop around the step, which may come again.
+/// The ids of the steps and loops that the run may still reach: what follows in the plan, and everything in a
+/// loop around the step, which may repeat.
 fn after<'a>(
     workflow: &'a CompiledWorkflow,
     pending: &PendingStep,
@@ -330,7 +330,7 @@ fn after<'a>(
     (steps, loops)
 }
 
-/// Steps and loops of the plan that were passed over because a key that decides about them was never set. Asked when
+/// Steps and loops of the plan that were skipped because a deciding key was never set. Asked when
 /// a run is complete. A condition that fails whatever an absent key becomes was decided without it.
 pub(crate) fn never_decided<'a>(
     workflow: &'a CompiledWorkflow,
@@ -365,7 +365,7 @@ fn run_condition<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option
     workflow.loop_of(loop_id).and_then(|owner| owner.run_condition.as_ref())
 }
 
-/// Whether a value is one that the key takes. Case and surrounding space do not count, as in conditions.
+/// Whether the key accepts a value. Case and surrounding space do not count, as in conditions.
 pub(crate) fn allows(accepts: &AcceptedValues, value: &Value) -> bool {
     match (accepts, value) {
         (AcceptedValues::OneOf { values }, Value::String(text)) => {

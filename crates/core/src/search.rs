@@ -1,5 +1,5 @@
-//! How text becomes words that can be compared: one normaliser for every search, so that what one tool
-//! finds another does not miss (G39).
+//! Splits text into comparable words: one normaliser for every search, so that all tools
+//! find the same (G39).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ pub(crate) fn tokens(text: &str) -> BTreeSet<String> {
     split(&normalised(text)).map(str::to_owned).collect()
 }
 
-/// The words of a text in their order.
+/// The words of a text in order.
 pub(crate) fn sequence(text: &str) -> Vec<String> {
     split(&normalised(text)).map(str::to_owned).collect()
 }
@@ -22,18 +22,18 @@ fn split(normalised: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The words of a text as resuming compares them: the parts of `retry-budget` and `max_retries` are words of their own,
-/// and the usual endings of English words are cut, so that `renamed` is `rename` and `timeouts` is `timeout`.
+/// The words of a text as compared when resuming: the parts of `retry-budget` and `max_retries` are separate words,
+/// and common English endings are cut off, so that `renamed` is `rename` and `timeouts` is `timeout`.
 pub(crate) fn stems(text: &str) -> BTreeSet<String> {
     stems_of(&tokens(text))
 }
 
-/// The same of words that are known already.
+/// The same for words that are already split.
 pub(crate) fn stems_of(tokens: &BTreeSet<String>) -> BTreeSet<String> {
     tokens.iter().flat_map(|token| parts(token)).map(stem).collect()
 }
 
-/// Every word of a text, once, with its stems, in their order.
+/// Every word of a text, once, with its stems, in order.
 pub(crate) fn words_with_stems(text: &str) -> Vec<(String, Vec<String>)> {
     let mut seen = BTreeSet::new();
     sequence(text).into_iter().filter(|word| seen.insert(word.clone())).filter_map(with_stems).collect()
@@ -44,8 +44,8 @@ fn with_stems(word: String) -> Option<(String, Vec<String>)> {
     (!stems.is_empty()).then_some((word, stems))
 }
 
-/// The words of a query that say what is meant, as the caller wrote them, each with its stems, in their order. Filler
-/// words do not count, unless there is nothing else.
+/// The significant words of a query as the caller wrote them, each with its stems, in order. Filler
+/// words do not count unless there is nothing else.
 pub(crate) fn query_words(text: &str) -> Vec<(String, Vec<String>)> {
     let mut seen = BTreeSet::new();
     let mut all = sequence(text);
@@ -61,7 +61,7 @@ fn parts(token: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A word without its ending. Rough on purpose: it only has to map the forms of one word to the same text, and a rare
-/// collision ranks a run too high at worst.
+/// collision at worst ranks a run too high.
 fn stem(word: &str) -> String {
     const SHORTEST: usize = 3;
     if word.bytes().any(|byte| byte.is_ascii_digit()) {
@@ -98,7 +98,7 @@ enum Ending {
     Other,
 }
 
-/// Words that say nothing about the work: small words of English and what people say when they want to go on. Sorted.
+/// Words that say nothing about the work: common English words and phrases for continuing. Sorted.
 #[rustfmt::skip]
 const FILLERS: [&str; 103] = [
     "a", "about", "again", "am", "an", "and", "any", "are", "as", "at", "back", "be", "been", "but", "by", "can",
@@ -115,10 +115,10 @@ fn normalised(text: &str) -> String {
     text.nfkc().flat_map(char::to_lowercase).collect()
 }
 
-/// Whether every word of the query is, or begins, a word of the text. A query without words matches all.
+/// Whether every word of the query is a prefix of a word of the text. A query without words matches everything.
 pub(crate) fn matches(text: &BTreeSet<String>, query: &BTreeSet<String>) -> bool {
     query.iter().all(|wanted| {
-        // The first word that is not before it is the only one that can start with it.
+        // The first word that does not sort before it is the only one that can start with it.
         text.range::<str, _>((std::ops::Bound::Included(wanted.as_str()), std::ops::Bound::Unbounded))
             .next()
             .is_some_and(|found| found.starts_with(wanted.as_str()))

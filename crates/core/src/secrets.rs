@@ -2,19 +2,19 @@
 
 use workrail_model::config::SECRET_KEYS;
 
-/// Whether the value under a key is never shown. Reports and lists use the list as it is built in; an export takes
+/// Whether the value under a key is never shown. Reports and lists use the built-in list; an export uses
 /// the patterns of its own setting, whose default is the same list.
 pub fn is_secret(key: &str) -> bool {
     let key = folded(key);
     SECRET_KEYS.iter().any(|pattern| fits(pattern, &key))
 }
 
-/// A key or pattern as it is compared: `API_Key`, `api-key` and `apiKey` are the same.
+/// A key or pattern, normalised for comparison: `API_Key`, `api-key` and `apiKey` are the same.
 pub(crate) fn folded(key: &str) -> String {
     key.chars().filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a pattern fits all of a text. Each `*` takes as little as it can; the last one takes the rest.
+/// Whether a pattern matches the whole text. Each `*` takes as little as possible; the last one takes the rest.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_patterns_are_written_as_they_are_compared() {
+    fn the_built_in_patterns_are_normalised() {
         for pattern in SECRET_KEYS {
             assert_eq!(pattern, folded(pattern));
         }

@@ -1,7 +1,7 @@
-//! What a step asks for, as values to fill in: the fields and choices are real, the answers are placeholders (G47).
+//! What a step requires, as templates to fill in: the fields and choices are real, the answers are placeholders (G47).
 //!
-//! An example with real values would be the easy answer. A placeholder that is sent back is refused (G55), so that
-//! nothing here passes as it is.
+//! An example with real values would be the easy answer. A placeholder that is sent back is refused (G55), so
+//! nothing here is accepted unchanged.
 
 use serde_json::{Map, Value, json};
 use workrail_model::compiled::{
@@ -13,10 +13,10 @@ use workrail_model::placeholder::{self, A_NUMBER, AN_ITEM, TRUE_OR_FALSE, YOUR_T
 use crate::interpret::{capability_name, definitions};
 use crate::routing::{ReadKind, Reads};
 
-/// Schemas nest; beyond this a field is a text to fill in.
+/// Schemas nest; beyond this depth a field is a text to fill in.
 const DEPTH_MAX: usize = 6;
 
-/// The artifacts that a step must deliver, in the order in which they are checked.
+/// The artifacts that a step requires, in the order in which they are checked.
 pub(crate) fn artifacts(workflow: &CompiledWorkflow, step: &CompiledStep) -> Vec<Value> {
     let contract = step.output.as_ref().filter(|output| output.presence == Requiredness::Required);
     let contract = contract.and_then(|output| workflow.contract(&output.contract_ref));
@@ -44,14 +44,14 @@ pub(crate) fn artifact(step: &CompiledStep, contract: &CompiledContract) -> Valu
     value
 }
 
-/// The same with the optional fields that were sent, so that a correction shows their shapes too.
+/// The same with the optional fields that were sent, so that a correction shows their shapes, too.
 pub(crate) fn artifact_like(step: &CompiledStep, contract: &CompiledContract, sent: Option<&Value>) -> Value {
     let mut value = artifact(step, contract);
     add_sent(&mut value, &contract.schema, &sent.into_iter().collect::<Vec<_>>(), DEPTH_MAX);
     value
 }
 
-/// Adds to a shape the fields that any of these values has, also inside its lists and objects.
+/// Adds to a template the fields that any of these values has, including those in its lists and objects.
 fn add_sent(shape: &mut Value, schema: &Value, sent: &[&Value], depth: usize) {
     let Some(inner) = depth.checked_sub(1) else { return };
     match shape {
@@ -153,7 +153,7 @@ pub(crate) fn of_schema(schema: &Value) -> Value {
     at_depth(schema, DEPTH_MAX)
 }
 
-/// The same in fewer bytes: the call beside it shows the limits.
+/// The same in fewer bytes: the call shows the limits.
 pub(crate) fn without_limits(shape: &Value) -> Value {
     match shape {
         Value::String(text) => Value::from(placeholder::without_limits(text)),
@@ -204,17 +204,17 @@ fn object(schema: &Value, depth: usize) -> Value {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     let mut names: Vec<&str> = required.filter_map(Value::as_str).collect();
     if names.is_empty() {
-        // Nothing is required: all that it may have is shown, since `{}` would say that anything fits.
+        // Nothing is required: all optional fields are shown, since `{}` would suggest that anything is accepted.
         names.extend(schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()));
     }
-    // `kind` says which artifact it is, so it comes first where the order is kept.
+    // `kind` identifies the artifact, so it comes first if the order is kept.
     let members = names.into_iter().filter_map(|name| {
         let field = schema.get("properties")?.get(name)?;
         Some((name.to_owned(), at_depth(field, depth - 1)))
     });
     let members: Map<String, Value> = members.collect();
     match schema.get("additionalProperties").filter(|extra| members.is_empty() && extra.is_object()) {
-        // Any keys with one kind of value, as the dimensions of an assessment.
+        // Any keys with one kind of value, as for the dimensions of an assessment.
         Some(extra) => json!({ "<name>": at_depth(extra, depth - 1) }),
         None => Value::Object(members),
     }

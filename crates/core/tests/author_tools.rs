@@ -1,4 +1,4 @@
-//! The tools for authors never change what a file means (G101): layout, spellings, differences.
+//! The authoring tools never change what a file means (G101): layout, spellings, differences.
 
 #![expect(
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ fn layout_keeps_hash_and_comments_and_is_stable_on_every_bundled_file() {
         let once = formatted(&text).unwrap();
         assert_eq!(formatted(&once).unwrap(), once, "{name}");
         assert_eq!(hash(&once), hash(&text), "{name}");
-        // The worst layout there is: everything on one line.
+        // The worst possible layout: everything on one line.
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         let squeezed = formatted(&value.to_string()).unwrap();
         assert_eq!(hash(&squeezed), hash(&text), "{name}");
@@ -146,7 +146,7 @@ const LAST_TOKENS: [&str; 4] = ["}", ",", "]", "}"];
 
 proptest! {
     #[test]
-    fn layout_never_changes_the_hash_loses_a_comment_or_moves_twice(fillers in prop::collection::vec(filler(), 46)) {
+    fn layout_keeps_hash_and_comments_and_is_stable_on_random_files(fillers in prop::collection::vec(filler(), 46)) {
         let tokens = TOKENS.iter().chain(&LAST_TOKENS);
         let mut text = fillers[0].clone();
         for (token, filler) in tokens.zip(&fillers[1..]) {
@@ -162,7 +162,7 @@ proptest! {
 }
 
 #[test]
-fn todays_files_need_no_migration() {
+fn current_files_need_no_migration() {
     for (name, text) in bundled() {
         let done = migrated(&text, &Renames::new()).unwrap();
         assert_eq!(done.text, text, "{name}");
@@ -207,12 +207,12 @@ fn a_difference_is_told_step_by_step_in_words() {
 }
 
 #[test]
-fn what_runs_the_same_does_not_differ() {
+fn workflows_that_run_the_same_do_not_differ() {
     let found = compared(BEFORE, &formatted(BEFORE).unwrap());
     assert!(found.is_same && found.workflow.is_empty() && found.steps.is_empty(), "{found:?}");
 }
 
-/// A difference in the hash is always explained: no field escapes the comparison.
+/// A difference in the hash is always explained: the comparison misses no field.
 #[test]
 fn every_pair_of_bundled_workflows_differs_in_words() {
     let all = bundled();

@@ -1,6 +1,6 @@
-//! Files with one mistake each, and what an author reads about them: what is wrong, where, why, and what to do (G45).
+//! Files with one mistake each, and what their author reads: what is wrong, where, why, and what to do (G45).
 //!
-//! Each file of `fixtures/broken` is named after its mistake and has a snapshot beside it.
+//! Each file in `fixtures/broken` is named after its mistake and has a snapshot.
 
 #![expect(
     clippy::unwrap_used,
@@ -67,14 +67,14 @@ fn every_mistake_is_explained() {
 }
 
 #[test]
-fn no_mistake_is_silent_and_none_is_lost_in_a_crowd() {
+fn every_mistake_is_reported_even_among_many() {
     for path in files() {
         let count = checked(&path).diagnostics.problems.len();
         assert!((1..=3).contains(&count), "{}: {count} problems", path.display());
     }
 }
 
-/// An editor that knows only the schema finds the misspelt names of builtins too.
+/// An editor that knows only the schema also finds misspelled names of builtins.
 #[test]
 fn the_schema_rejects_unknown_builtins() {
     let schema = workrail_core::compile::workflow_schema();

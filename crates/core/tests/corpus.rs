@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, Origin, compile as compile_workflow};
 use workrail_model::compiled::{CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl};
 
-/// The files are not part of the project; where they are absent there is nothing to prove.
+/// The files are not part of the project; without them there is nothing to test.
 fn corpus() -> Option<Vec<PathBuf>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     if !root.is_dir() {
@@ -43,7 +43,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// What a file's loops and conditions need beyond what the compiled form tells.
+/// What a file's loops and conditions need besides what the compiled form shows.
 fn fixture(file: &str) -> Value {
     match file {
         "simple-polling.json" => json!({ "status": "pending", "attempts": 0 }),

@@ -315,7 +315,7 @@ fn cases() -> Vec<(Code, Vec<u8>)> {
 }
 
 #[test]
-fn the_plain_workflow_has_no_problem() {
+fn a_correct_workflow_has_no_problem() {
     let checked = checked(good().to_string().as_bytes());
     assert!(checked.diagnostics.is_empty(), "{}", checked.diagnostics);
     assert!(checked.workflow.is_some());

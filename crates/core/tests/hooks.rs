@@ -1,7 +1,7 @@
-//! Every host's hooks by snapshot: what an event of the host means to us, and what the host is told.
+//! Every host's hooks by snapshot: what each event means to us, and what the host is told.
 //!
-//! The shapes of Claude Code, Codex and Gemini CLI are recorded from the programs. Those of Copilot CLI, VS Code and Cursor follow
-//! their documentation. Those of opencode are what our own plugin sends.
+//! The formats of Claude Code, Codex and Gemini CLI are recorded from the programs. Those of Copilot CLI, VS Code and
+//! Cursor follow their documentation. Those of opencode are what our own plugin sends.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ fn shapes(host: HostName) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn what_every_event_of_every_host_means() {
+fn every_event_of_every_host_is_understood() {
     for host in HostName::ALL {
         let mut shown = String::new();
         for (event, input) in shapes(host) {
@@ -42,7 +42,7 @@ fn what_every_event_of_every_host_means() {
 }
 
 #[test]
-fn what_every_host_is_told() {
+fn every_host_gets_its_own_reply_format() {
     let replies = [
         ("silent", HookReply::Silent),
         ("hold", HookReply::Hold { reason: "a step is pending".to_owned() }),
@@ -79,7 +79,7 @@ fn every_event_that_is_installed_has_a_shape() {
     }
 }
 
-/// Cursor and VS Code run the entries of Claude's settings as well; only their own entries are answered.
+/// Cursor and VS Code also run the entries in Claude's settings; only their own entries are answered.
 #[test]
 fn entries_of_claude_code_are_silent_in_other_hosts() {
     for host in [HostName::Cursor, HostName::Vscode, HostName::Copilot] {
@@ -91,7 +91,7 @@ fn entries_of_claude_code_are_silent_in_other_hosts() {
 }
 
 #[test]
-fn input_that_is_nothing_of_a_host_is_no_event() {
+fn input_in_no_hosts_format_is_no_event() {
     for host in HostName::ALL {
         for event in events(host) {
             for input in [Value::Null, Value::from(3), serde_json::json!([]), serde_json::json!({})] {
@@ -171,9 +171,9 @@ fn commands_for_people_are_refused_however_they_are_written() {
     }
 }
 
-/// Written down so that the guide stays true: these are not seen.
+/// Recorded so that the guide stays true: these are not detected.
 #[test]
-fn commands_that_are_hidden_from_a_reader_are_not_seen() {
+fn hidden_commands_are_not_detected() {
     let unseen = [
         "python3 -c 'import os; os.system(\"workrail approve amber-falcon\")'",
         "ln -s $(which workrail) x; ./x approve amber-falcon",
@@ -186,7 +186,7 @@ fn commands_that_are_hidden_from_a_reader_are_not_seen() {
 }
 
 #[test]
-fn lines_of_any_shape_are_read_to_an_end() {
+fn any_line_is_parsed_to_its_end() {
     let deep = "$(".repeat(10_000);
     let quotes = "\"`'$(<<<".repeat(5_000);
     let wrapped = "sudo ".repeat(20_000);

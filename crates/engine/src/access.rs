@@ -1,4 +1,4 @@
-//! Who may do what: every use case that changes something asks here first, and every record names who caused it (G113,
+//! Who may do what: every use case that changes something asks here first, and every record names its actor (G113,
 //! G114).
 
 use workrail_core::access::{self, TokenRefusal};
@@ -18,21 +18,21 @@ use crate::{Engine, Store, error};
 /// How long a browser stays logged in.
 const LOGIN_SECONDS: u64 = 12 * 60 * 60;
 
-/// A token that was made; its secret is nowhere else.
+/// A newly made token; its secret is stored nowhere else.
 #[derive(Debug)]
 pub struct MadeToken {
     pub token: AccessToken,
     pub presented: PresentedToken,
 }
 
-/// Why a token or a login lets nobody in.
+/// Why a token or a login is not accepted.
 #[derive(Clone, Debug)]
 pub enum AccessRefusal {
-    /// It is no token, or none of this store, or not its secret.
+    /// Not a token, not one of this store, or with a wrong secret.
     Unknown,
     Expired,
     Revoked,
-    /// The store cannot be asked.
+    /// The store cannot be read.
     Store(Box<ErrorEnvelope>),
 }
 
@@ -47,8 +47,8 @@ impl From<TokenRefusal> for AccessRefusal {
 }
 
 impl<S: Store> Engine<S> {
-    /// Whether the caller may do this. The user who runs the program may do everything: the operating system and the
-    /// database decide what that is.
+    /// Whether the caller may do this. The user who runs the program may do everything that the operating system and
+    /// the database allow.
     pub fn may(&self, act: Act) -> bool {
         self.caller.role().is_none_or(|role| access::allows(role, act))
     }
@@ -63,7 +63,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Makes a token for a member of the team. The store keeps a digest of it.
+    /// Makes a token for a member of the team. The store keeps only its digest.
     pub fn make_access_token(
         &self,
         name: PrincipalName,
@@ -101,7 +101,7 @@ impl<S: Store> Engine<S> {
         self.store.access_tokens().map_err(error::keyring)
     }
 
-    /// Ends a token; every server refuses it with its next request.
+    /// Revokes a token; every server refuses it from the next request on.
     pub fn revoke_access_token(&self, id: AccessTokenId) -> Result<(), Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let now = self.environment.clock.now();
@@ -116,7 +116,7 @@ impl<S: Store> Engine<S> {
         self.store.peek().is_ok()
     }
 
-    /// Whose token this is.
+    /// The caller whose token this is.
     pub fn authenticate(&self, text: &str) -> Result<Caller, AccessRefusal> {
         let sent = PresentedToken::parse(text).ok_or(AccessRefusal::Unknown)?;
         let stored = self.stored_token(sent.id)?;
@@ -128,7 +128,7 @@ impl<S: Store> Engine<S> {
         self.store.access_token(id).map_err(|cause| AccessRefusal::Store(error::keyring(cause)))
     }
 
-    /// What a browser carries instead of a token, for some hours. Every server with the keys of this store knows it.
+    /// Returns what a browser carries instead of a token, valid for some hours on every server with this store's keys.
     pub fn log_in(&self, text: &str) -> Result<String, AccessRefusal> {
         let Caller::Member { principal, .. } = self.authenticate(text)? else {
             return Err(AccessRefusal::Unknown);
@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
         Ok(access::login(&keyring, principal.token_id, self.now_epoch_s() + LOGIN_SECONDS))
     }
 
-    /// Who is logged in, and the token of their forms.
+    /// Who is logged in, and the token for their forms.
     pub fn logged_in(&self, login: &str) -> Result<(Caller, HttpSecret), AccessRefusal> {
         self.signer.refresh(FirstKeys::Look).map_err(AccessRefusal::Store)?;
         let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;

@@ -1,4 +1,4 @@
-//! `continue_workflow` with an ack: under the lock, decided once, recorded once, replayed forever.
+//! `continue_workflow` with an ack: decided once under the lock, recorded once, replayed forever.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
 use crate::{Answer, Engine, Store, error, token};
 
-/// What one call with an ack brings along.
+/// What one call with an ack contains.
 struct AckCall<'a> {
     ack: VerifiedToken,
     bookmark: Option<VerifiedToken>,
@@ -50,11 +50,13 @@ struct AckCall<'a> {
     sources: SourceDigests,
 }
 
-/// What one look at the session under its lock leads to.
+/// The result of one turn at the session under its lock.
 enum Turn {
     Answered(Box<Reply>),
     /// Nothing was decided: the step has checks, which run without the lock.
     ChecksFirst(Box<CheckDemand>),
+    /// Nothing was decided: the attempt seemed to be recorded, so the repository was not looked at.
+    LookFirst,
 }
 
 impl<S: Store> Engine<S> {
@@ -76,29 +78,43 @@ impl<S: Store> Engine<S> {
         let context = Context::new(request.context.clone()).map_err(|cause| error::context(&cause))?;
         let sent = Submission { output: request.output.clone(), context };
         let session = ack.session();
-        // Before the lock: other calls do not wait while files are looked at.
+        // Before taking the lock: other calls should not wait while files are read.
         let folder = self.folder_of(session, workspace.as_ref());
         let observed = folder.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
-        let tree =
-            folder.as_ref().map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
+        let look =
+            || folder.as_ref().map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
+        // A repeated call gets the recorded answer; the repository is not looked at a second time (G104).
+        let mut tree = if folder.is_some() && self.is_recorded(&ack) { None } else { Some(look()) };
         let sources = self.catalog.sources(folder.as_ref());
-        let call = AckCall { ack, bookmark, echo, sent, folder, observed, sources };
+        let call = AckCall { ack, bookmark, echo, sent, folder: folder.clone(), observed, sources };
         let mut checked = None;
         let mut was_recorded = false;
         loop {
-            match self.hold(session, |held| self.attempt(held, &call, &tree, checked.as_deref()))? {
+            match self.hold(session, |held| self.attempt(held, &call, tree.as_ref(), checked.as_deref()))? {
                 Turn::Answered(reply) => return Ok(*reply),
-                // Not under the lock: others work on the session meanwhile, and the attempt is looked at anew after it.
+                Turn::LookFirst => tree = Some(look()),
+                // Without the lock, so that others can work on the session meanwhile; the attempt is examined again
+                // afterwards.
                 Turn::ChecksFirst(demand) => {
                     if was_recorded {
-                        // It is not recorded after all: another state of the session was restored since.
+                        // Not recorded after all: another state of the session has been restored since.
                         self.attempt_checks.forget(demand.key);
                     }
-                    checked = self.checked_step(&demand, &tree)?;
+                    checked = self.checked_step(&demand, tree.as_ref().unwrap_or(&TreeLook::NoRepository))?;
                     was_recorded = checked.is_none();
                 }
             }
         }
+    }
+
+    /// Whether the ack's attempt is recorded, as far as can be seen without the lock.
+    fn is_recorded(&self, ack: &VerifiedToken) -> bool {
+        let recorded = self.reading().look(ack.session(), |facts| {
+            let resolved = token::resolve(facts, ack).map_err(|cause| error::token(&cause))?;
+            let (at, attempt) = token::target(&resolved)?;
+            Ok(facts.advance(at.node, attempt).is_some())
+        });
+        recorded.unwrap_or(false)
     }
 
     /// Decides and records the attempt under the lock, unless its checks have to run first.
@@ -106,14 +122,14 @@ impl<S: Store> Engine<S> {
         &self,
         held: &mut Held<'_, S::Locked<'_>>,
         call: &AckCall<'_>,
-        tree: &TreeLook,
+        tree: Option<&TreeLook>,
         checked: Option<&CheckedStep>,
     ) -> Result<Turn, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let AckCall { ack, bookmark, echo, sent, folder, observed, sources } = call;
         let session = ack.session();
         let (at, attempt) = self.checked(held.state(), ack, bookmark.as_ref(), *echo)?;
-        // A replay mints nothing and decides nothing.
+        // A replay draws no ids and decides nothing.
         let open = match AttemptState::find(held.state(), at.node, attempt, sent) {
             Ok(AttemptState::Open(open)) => open,
             Ok(AttemptState::Recorded { record, input_differs }) => {
@@ -122,6 +138,7 @@ impl<S: Store> Engine<S> {
             }
             Err(cause) => return Err(error::decide(&cause.into())),
         };
+        let Some(tree) = tree else { return Ok(Turn::LookFirst) };
         let facts = held.state();
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
         let content = self.content();
@@ -185,11 +202,11 @@ impl<S: Store> Engine<S> {
             self.contents.keep_snapshot(reference, Arc::new(snapshot));
         }
         if observed_here > 0 {
-            // What stays behind is recognised by the next advance, which does not record it again.
+            // What is not removed here is recognised by the next advance, which does not record it again.
             let _ = self.store.forget_observations(session, at.run, observed_here);
         }
         if wish.is_some() {
-            // Applied: what stays behind after a crash here equals what holds and changes nothing.
+            // Already applied: a leftover after a crash here equals what is in effect and changes nothing.
             let _ = self.store.forget_wish(session, at.run);
         }
         let facts = held.state();
@@ -202,7 +219,7 @@ impl<S: Store> Engine<S> {
         Ok(Turn::Answered(Box::new(reply)))
     }
 
-    /// What the refused attempt before this one left. What cannot be read is not kept: then it is asked for again.
+    /// What the refused attempt before this one submitted. If it cannot be read, the agent is asked for it again.
     pub(crate) fn kept(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
         match kept::retried(facts, node, attempt) {
             None => StepOutput::default(),
@@ -210,7 +227,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// The notes and artifacts that an attempt left.
+    /// The notes and artifacts that an attempt submitted.
     pub(crate) fn delivered_by(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
         let mut kept = StepOutput::default();
         for output in facts.outputs(node).iter().filter(|output| output.attempt == Some(attempt)) {
@@ -229,7 +246,7 @@ impl<S: Store> Engine<S> {
         kept
     }
 
-    /// The node and attempt of the ack, when everything the caller said agrees on them (G34, G35).
+    /// The node and attempt of the ack, if everything the caller said agrees with them (G34, G35).
     fn checked(
         &self,
         facts: &SessionState,
@@ -270,7 +287,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// A stored reply, signed again. Without it, the error holds the call that shows where the run is.
+    /// A stored reply, signed again. If it is missing, the error contains the call that shows where the run is.
     pub(crate) fn recorded_reply(
         &self,
         facts: &SessionState,
@@ -284,7 +301,7 @@ impl<S: Store> Engine<S> {
         sign_stored(value, tokens, self.signer.bookmarks(facts))
     }
 
-    /// The tokens that an outcome leads to: the child's, or the retry of a blocked attempt.
+    /// The tokens that an outcome leads to: the child's, or those for retrying a blocked attempt.
     fn outcome_tokens(
         &self,
         facts: &SessionState,
@@ -301,7 +318,7 @@ impl<S: Store> Engine<S> {
         Ok(self.signer.tokens(facts.session_id(), at, Attempts::both(attempt, true)))
     }
 
-    /// The same ack came with another payload: the record is kept, and the reply says how to record both (G31).
+    /// The same ack came with another payload: the record is unchanged, and the reply says how to record both (G31).
     fn with_fork(
         &self,
         facts: &SessionState,
@@ -331,7 +348,7 @@ impl<S: Store> Engine<S> {
     }
 }
 
-/// Whether the pending step hands over a list of changed files.
+/// Whether the pending step delivers a list of changed files.
 fn says_what_changed(workflow: &CompiledWorkflow, snapshot: &ExecutionSnapshot) -> bool {
     let step = snapshot.state().pending_step().and_then(|pending| workflow.step(&pending.step_id));
     let output = step.and_then(|step| step.output.as_ref());

@@ -1,4 +1,4 @@
-//! What a person decides about a step that waits for them; no argument of an agent's tool leads here (G63).
+//! What a person decides about a step that waits for them; agents have no tool argument for this (G63).
 
 use serde_json::{Map, Value, json};
 use workrail_core::decide::approve::{AnswerChannel, Approve, GiveAnswer, answer, approve, recorded_reason};
@@ -25,7 +25,7 @@ use workrail_model::team::Act;
 use crate::cards::Named;
 use crate::{Engine, Store, error};
 
-/// A step that waits for a person, with what they decide about.
+/// A step that waits for a person, and what they decide on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
     pub session: SessionId,
@@ -35,18 +35,18 @@ pub struct Waiting {
     pub goal: Option<String>,
     pub step: StepId,
     pub title: String,
-    /// What the agent submitted: a decision is about exactly this.
+    /// Digest of what the agent submitted: a decision is about exactly this.
     pub submitted: Sha256,
     pub notes: Option<String>,
     pub artifacts: Vec<Value>,
     /// The context values that the agent sent with it.
     pub context: Map<String, Value>,
-    /// Whether an approval is asked for. Otherwise there are only questions.
+    /// Whether an approval is asked for. If not, there are only questions.
     pub asks_approval: bool,
     pub questions: Vec<Question>,
-    /// How a decision must be given to count.
+    /// The proof that a decision needs in order to count.
     pub proof: AskedProof,
-    /// The decision that this one takes the place of.
+    /// The decision that this one replaces.
     pub earlier: Option<EarlierDecision>,
 }
 
@@ -55,14 +55,14 @@ pub struct Waiting {
 pub struct Question {
     pub key: ContextKey,
     pub description: String,
-    /// Which values the step takes, where it declares that.
+    /// Which values the step accepts, if it declares that.
     pub accepts: Option<AcceptedValues>,
     /// Whether the answer is a password, a key or another secret. Such a question is never asked through a program.
     pub is_secret: bool,
 }
 
-/// An answer as people type it: `true`, `false`, numbers and JSON are read as such, everything else as text. A number
-/// that would come out in other digits is text, so that an account number is never rounded (G3).
+/// An answer as a person types it: `true`, `false`, numbers and JSON are parsed, everything else is text. A number
+/// whose digits would change is text, so that an account number is never rounded (G3).
 pub fn typed_answer(text: &str) -> Value {
     match strict_json::parse(text.as_bytes()) {
         Ok(Value::Number(number)) if number.to_string() != text.trim() => Value::from(text),
@@ -71,7 +71,7 @@ pub fn typed_answer(text: &str) -> Value {
     }
 }
 
-/// The answers as the step takes them; one that it does not take is refused before it is recorded.
+/// The answers as the step accepts them; an unacceptable one is refused before it is recorded.
 pub(crate) fn taken(questions: &[Question], values: Context) -> Result<Context, Box<ErrorEnvelope>> {
     let mut taken = values.as_map().clone();
     for question in questions {
@@ -101,7 +101,7 @@ pub struct EarlierDecision {
 /// How a decision was given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Given<'a> {
-    /// By something that an agent with a shell can do, too.
+    /// In a way that an agent with a shell could use, too.
     Unproven(ApprovalOrigin),
     Passkey {
         signed: &'a SignedChallenge,
@@ -110,7 +110,7 @@ pub(crate) enum Given<'a> {
 }
 
 impl Waiting {
-    /// What a passkey signs about this; the reason as it is recorded.
+    /// The statement that a passkey signs; with the reason as it is recorded.
     pub(crate) fn statement<'a>(
         &'a self,
         run: RunId,
@@ -121,9 +121,9 @@ impl Waiting {
         Statement::Decision { run, node: self.node, step: &self.step, submitted, decision, reason }
     }
 
-    /// A digest of everything that a person is shown: a form carries it, so that what is decided is what was shown.
+    /// A digest of everything shown to a person: forms carry it, so that what is decided is what was shown.
     pub fn fingerprint(&self) -> Sha256 {
-        // Every member is named, so that a new one is not forgotten.
+        // Destructured, so that a new member cannot be forgotten.
         let Self {
             session,
             node,
@@ -153,9 +153,9 @@ impl Waiting {
 /// What an answer is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AnswerTo<'a> {
-    /// The questions that are open now: a person who types their keys means these.
+    /// The questions that are open now, which is what a person means who types their keys.
     WhateverWaits,
-    /// The questions that a form showed, and no others.
+    /// Only the questions that a form showed.
     Shown { seen: &'a Waiting, through: AnswerChannel },
     /// The same, in the console, signed by a passkey.
     Signed { seen: &'a Waiting, signed: &'a SignedChallenge },
@@ -189,7 +189,7 @@ impl<S: Store> Engine<S> {
             let last = facts.latest_advance(node.node_id).filter(|last| last.asks_a_person())?;
             Some((last, last.submitted?, node))
         });
-        // Where nothing was submitted there is nothing to decide about.
+        // If nothing was submitted, there is nothing to decide on.
         let (last, submitted, node) = refused
             .max_by_key(|(last, ..)| last.event_index)
             .ok_or_else(|| error::nothing_to_approve(label))?;
@@ -198,7 +198,7 @@ impl<S: Store> Engine<S> {
         let pending = snapshot.state().pending_step().ok_or_else(|| error::nothing_to_approve(label))?;
         let step = workflow.step(&pending.step_id).ok_or_else(|| error::nothing_to_approve(label))?;
         let delivered = self.delivered_by(facts, node.node_id, last.attempt);
-        // An answer that the step does not take is no answer: the person can give another one.
+        // An answer that the step does not accept does not count: the person can give another one.
         let unanswered = |key: &ContextKey, accepts: Option<&AcceptedValues>| {
             let value = context.get(key.as_str()).filter(|value| !value.is_null());
             value.is_none_or(|value| accepts.is_some_and(|accepts| accepted(value, accepts).is_none()))
@@ -238,7 +238,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Refuses a decision by label where only a passkey counts, before anybody is asked for it.
+    /// Refuses a decision by label where only a passkey counts, before the person is asked for it.
     pub fn check_label_counts(&self, waiting: &Waiting) -> Result<(), Box<ErrorEnvelope>> {
         match waiting.proof {
             AskedProof::Any => Ok(()),
@@ -248,7 +248,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Records the decision on what the person was shown.
+    /// Records a decision on what the person was shown.
     pub fn approve(
         &self,
         label: &str,
@@ -261,7 +261,7 @@ impl<S: Store> Engine<S> {
         self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), given)
     }
 
-    /// Records the decision that a passkey signed, about exactly what the person was shown (G97).
+    /// Records a decision signed by a passkey, about exactly what the person was shown (G97).
     pub fn approve_with_passkey(
         &self,
         run: RunId,
@@ -290,7 +290,7 @@ impl<S: Store> Engine<S> {
         }
         let recorded = self.hold(place.session, |held| {
             let facts = held.state();
-            // Asked again under the lock: what the person saw must be what waits.
+            // Checked again under the lock: what the person saw must be what waits.
             if self.waiting_in(facts, place, label)? != *seen {
                 return Err(error::changed_since_shown(label));
             }
@@ -318,13 +318,13 @@ impl<S: Store> Engine<S> {
         recorded.map_err(|refused| error::locked_for_command(place.session, refused))
     }
 
-    /// Records a person's answers to questions of the step that waits.
+    /// Records a person's answers to the questions of the waiting step.
     pub fn give_answer(&self, label: &str, values: Context) -> Result<Waiting, Box<ErrorEnvelope>> {
         let place = self.run_by_label(label)?;
         self.answer_in(place, &RunLabel::of(place.run).to_string(), AnswerTo::WhateverWaits, values)
     }
 
-    /// Records answers that were given in the console to the questions that its page showed.
+    /// Records answers given in the console to the questions on its page.
     pub fn answer_in_console(
         &self,
         run: RunId,

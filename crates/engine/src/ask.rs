@@ -1,7 +1,8 @@
 //! What a blocked call waits for, so that an edge can ask the user through the agent's program (G63).
 //!
-//! Nothing is held while the user is asked: what they were shown is compared again, under the lock, when their answer is
-//! recorded. Such an answer is recorded as one from the chat, since hooks of that program can give it, too.
+//! No lock is held while the user is asked: when their answer is recorded, what they were shown is compared again
+//! under the lock. Such an answer is recorded as coming from the chat, since hooks of that program could give it,
+//! too.
 
 use workrail_core::decide::approve::AnswerChannel;
 use workrail_core::interpret::AskedProof;
@@ -18,7 +19,7 @@ use workrail_model::id::{AttemptId, NodeId, SessionId};
 use crate::approve::{AnswerTo, Given, RunRef, Waiting};
 use crate::{Engine, Store, error};
 
-/// An attempt that was refused for nothing but what the user alone can give.
+/// An attempt that was refused only for lack of what the user must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskedUser {
     session: SessionId,
@@ -27,12 +28,12 @@ pub struct AskedUser {
 }
 
 impl AskedUser {
-    /// Nothing where the agent has to send something else as well: that would not be what the user was asked about.
+    /// `None` if the agent has to send something else as well: the user would not be asked about the final submission.
     pub(crate) fn of(session: SessionId, at: NodeFacts, record: &AdvanceRecord) -> Option<Self> {
         let AdvanceOutcome::Blocked { blockers } = &record.outcome else { return None };
         let blockers = blockers.blockers();
         let is_for_user = |blocker: &Blocker| blocker.code == BlockerCode::UserOnlyDependency;
-        // A key that the step declares and asks the user for is missing twice; one answer gives both.
+        // A key that the step declares and also asks the user for is missing twice; one answer fills both.
         let is_asked = |missing: &Blocker| {
             missing.code == BlockerCode::MissingContextKey
                 && blockers.iter().any(|own| is_for_user(own) && own.pointer == missing.pointer)
@@ -55,7 +56,7 @@ impl AskedUser {
 }
 
 impl<S: Store> Engine<S> {
-    /// What there is to ask the user about this attempt; nothing when it is not the newest one, or was decided on already.
+    /// What to ask the user about this attempt; `None` if it is not the newest one or was already decided on.
     pub fn open_for_user(&self, asked: &AskedUser) -> Result<Option<Waiting>, Box<ErrorEnvelope>> {
         self.reading().look(asked.session, |facts| {
             let is_newest =
@@ -65,13 +66,13 @@ impl<S: Store> Engine<S> {
             }
             let waiting = self.waiting_in(facts, asked.run(), &asked.label())?;
             let is_decided = waiting.earlier.as_ref().is_some_and(|earlier| earlier.is_for_this);
-            // What only a passkey can decide is not asked for in the chat (G97).
+            // A decision that only a passkey can make is not asked for in the chat (G97).
             let is_askable = !waiting.asks_approval || waiting.proof == AskedProof::Any;
             Ok(Some(waiting).filter(|waiting| waiting.node == asked.node() && !is_decided && is_askable))
         })
     }
 
-    /// Records what came through the agent's program, about exactly what it was asked to show.
+    /// Records what came through the agent's program, about exactly what the program was asked to show.
     pub fn record_from_chat(
         &self,
         asked: &AskedUser,
@@ -89,7 +90,7 @@ impl<S: Store> Engine<S> {
             UserReply::Approved => (ApprovalDecision::Approved, None),
             UserReply::Rejected { reason } => (ApprovalDecision::Rejected, reason.as_deref()),
         };
-        // Which process answered is not known, and the channel already says that it proves nothing.
+        // The answering process is unknown, and the channel already says that this proves nothing.
         let origin =
             ApprovalOrigin { channel: ApprovalChannel::Chat, descends_from_server: Descent::Unknown };
         self.approve_in(run, &label, seen, decided, Given::Unproven(origin))

@@ -1,9 +1,9 @@
-//! A summary of every session of the store, kept up to date by reading what was appended since (G23).
+//! A summary of every session in the store, kept up to date by reading what was appended since (G23).
 //!
-//! From summaries come the ranking of `resume_session`, the list of sessions, and the way back from a label that is
-//! all that is left of a token. A new process takes them from the store's index, reads only sessions that changed
-//! since they were indexed, and adds these to it. A session that cannot be read is that session's own problem: it is
-//! counted with its health, and nothing else waits for it (G20).
+//! Summaries are the source for the ranking of `resume_session`, the list of sessions, and finding a run by label when
+//! the rest of its token is lost. A new process takes them from the store's index, reads only sessions that changed
+//! since they were indexed, and adds these to it. A session that cannot be read affects no other: it is counted with
+//! its health (G20).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ use crate::gate::Reading;
 use crate::salvage::unreadable;
 use crate::selection::{about_label, about_run};
 
-/// Records that are added to the index together: a process that is killed while it builds one loses little.
+/// Records added to the index together: a process killed while building it loses little.
 pub(crate) const RECORDS_PER_WRITE: usize = 256;
 
 #[derive(Debug, Default)]
@@ -39,14 +39,14 @@ pub(crate) struct SessionSummaries {
     sessions: BTreeMap<SessionId, Summarised>,
     /// Damaged and unreadable sessions with their health: counted, never offered (G20).
     pub unhealthy: BTreeMap<SessionId, SessionHealth>,
-    /// Whether the index was read; once is enough for a process.
+    /// Whether the index has been read; once per process is enough.
     has_index: bool,
 }
 
 /// A healthy session.
 #[derive(Debug)]
 struct Summarised {
-    /// Absent when the log could not be looked at, or was written while it was read: then it is read again.
+    /// Absent if the log could not be checked or was written while it was read: then it is read again.
     stamp: Option<LogStamp>,
     cursor: Cursor,
     summary: SessionSummary,
@@ -66,23 +66,22 @@ impl SessionSummaries {
     }
 }
 
-/// Which runs a label names.
+/// Which runs have a label.
 #[derive(Clone, Debug)]
 pub(crate) enum Named {
     Nobody,
     One(Box<(SessionId, RunPlace)>),
-    /// Two words name 65,536 runs at most, so several can share them.
+    /// There are only 65,536 labels of two words, so several runs can share one.
     Several(usize),
 }
 
 impl<'a> Reading<'a> {
-    /// All summaries as the store is now.
+    /// All summaries, up to date with the store.
     pub(crate) fn cards(&self) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
         self.cards_at(StampDepth::Manifest, &mut |_, _| {})
     }
 
-    /// The same, with a look of this depth at each session; `heard` receives how many of those that have to be read
-    /// are done.
+    /// The same, with stamps of this depth; `heard` receives how many of the sessions that must be read are done.
     pub(crate) fn cards_at(
         &self,
         depth: StampDepth,
@@ -114,8 +113,8 @@ impl<'a> Reading<'a> {
         Ok(known)
     }
 
-    /// Reads those of the sessions again of which a segment changed since they were summarised; whether one of them is
-    /// damaged, which is a summary less.
+    /// Reads again those of the sessions with a segment that changed since they were summarised; returns whether one
+    /// of them is damaged and so has lost its summary.
     pub(crate) fn drop_damaged(&self, known: &mut SessionSummaries, sessions: &[SessionId]) -> bool {
         let before = known.sessions.len();
         for (session, now) in sessions.iter().zip(self.sessions.stamps(sessions)) {
@@ -127,9 +126,9 @@ impl<'a> Reading<'a> {
         known.sessions.len() < before
     }
 
-    /// Reads a session that may have changed; returns what the index should hold of it from now on.
+    /// Reads a session that may have changed; returns its new index record.
     pub(crate) fn refresh(&self, known: &mut SessionSummaries, session: SessionId) -> Option<IndexRecord> {
-        // Looked at before it is read: whatever is written in between shows in the next stamp.
+        // Stamped before reading: anything written in between shows in the next stamp.
         let stamp = self.sessions.stamp(session);
         let segments = |stamp: Option<LogStamp>| stamp.map(|stamp| stamp.segments);
         if let Some(before) = known.sessions.get_mut(&session)
@@ -159,7 +158,7 @@ impl<'a> Reading<'a> {
         record
     }
 
-    /// A healthy session, folded; `None` for one without a committed event.
+    /// A healthy session, folded; `None` if it has no committed event.
     fn whole(&self, session: SessionId) -> Result<Option<(SessionState, Cursor)>, SessionHealth> {
         if let Some(folded) = self.cached(session)
             && let Ok(slice) = self.sessions.read(session, Some(&folded.cursor))
@@ -179,7 +178,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Where a run is, by its id; `None` when no healthy session has it.
+    /// The position of a run, by its id; `None` if no healthy session has it.
     pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, RunPlace)>, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_run(run), &mut |_, _| {})?;
         let found = known.runs().find_map(|card| {
@@ -189,7 +188,7 @@ impl<'a> Reading<'a> {
         Ok(found)
     }
 
-    /// The runs of this store that go by a label.
+    /// The runs in this store with a label.
     pub(crate) fn named(&self, label: RunLabel) -> Result<Named, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_label(label), &mut |_, _| {})?;
         let mut fitting = known.runs().filter(|card| card.label() == Some(label));
@@ -203,7 +202,7 @@ impl<'a> Reading<'a> {
 }
 
 impl SessionSummaries {
-    /// Moves over what was read of a session; false when nothing was.
+    /// Moves what was read of a session into this; false if nothing was.
     pub(crate) fn take_from(&mut self, read: &mut Self, session: SessionId) -> bool {
         if let Some(summarised) = read.sessions.remove(&session) {
             self.sessions.insert(session, summarised);
@@ -215,7 +214,7 @@ impl SessionSummaries {
         true
     }
 
-    /// Takes over what other processes have summarised. What does not decode is read instead.
+    /// Takes over other processes' summaries. Sessions whose record does not decode are read instead.
     pub(crate) fn take_index(&mut self, records: Vec<IndexRecord>) {
         for IndexRecord { session, stamp, cursor, summary, keys: _ } in records {
             if let Some(summary) = SessionSummary::from_bytes(session, &summary) {
@@ -226,7 +225,7 @@ impl SessionSummaries {
     }
 }
 
-/// What the index holds of a session.
+/// The index record of a session.
 pub(crate) fn record(
     session: SessionId,
     stamp: LogStamp,
@@ -243,7 +242,7 @@ pub(crate) fn record(
     })
 }
 
-/// What a token for the tip of a run needs.
+/// What a token for the run's tip needs.
 pub(crate) fn tip_of(place: &RunPlace) -> NodeFacts {
     NodeFacts {
         node: place.tip,

@@ -1,4 +1,4 @@
-//! `checkpoint_workflow`: work saved beside the step, once per token (G38).
+//! `checkpoint_workflow`: saves work in progress on a step, once per token (G38).
 
 use serde_json::Value;
 use workrail_core::decide::checkpoint::{
@@ -122,7 +122,7 @@ impl<S: Store> Engine<S> {
         Ok(reply)
     }
 
-    /// Notes on a session without a run: the same words twice are one note.
+    /// Notes on a session without a run: repeating the same words records one note.
     fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow) -> Answer {
         let reading = self.reading();
         let refused = |cause| reading.refused(cause, request.echo());

@@ -1,7 +1,8 @@
-//! The checks of a step, run before its attempt is decided and outside of the session's lock (G120).
+//! The checks of a step, run before its attempt is decided and outside the session's lock (G120).
 //!
-//! An attempt's checks run once in a process, however often the same ack is sent meanwhile: a call that finds them running
-//! waits for them, and one that finds them finished and not recorded yet takes the result. After a restart they run again.
+//! An attempt's checks run once per process, however often the same ack is sent meanwhile: a call that finds them
+//! running waits for them, and one that finds them finished but not recorded takes the result. After a restart they
+//! run again.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -21,7 +22,7 @@ use workrail_ports::workspace::WorkspacePath;
 use crate::catalog::Filter;
 use crate::{Engine, Store, error};
 
-/// The checks that a workflow names, and what a run of it is pinned to.
+/// The checks that a workflow names, and the hash that a run of it is pinned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowChecks {
     pub workflow_id: WorkflowId,
@@ -40,7 +41,7 @@ impl WorkflowChecks {
     }
 }
 
-/// Receives how far a call is, in words.
+/// Receives progress messages of a call.
 pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Whether this engine runs checks at all.
@@ -50,28 +51,28 @@ pub(crate) enum ChecksHere {
     NotRun,
 }
 
-/// Clients that wait this long for a sign of life still wait.
+/// Clients that time out without progress wait longer than this.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// So many attempts are remembered; those that are recorded are forgotten at once.
+/// How many attempts are remembered; recorded ones are forgotten at once.
 const REMEMBERED_MAX: usize = 64;
 
 /// The attempt whose checks run.
 pub(crate) type AttemptKey = (SessionId, NodeId, AttemptId);
 
-/// What an attempt wants run.
+/// The checks that an attempt needs.
 #[derive(Debug)]
 pub(crate) struct CheckDemand {
     pub(crate) key: AttemptKey,
     pub(crate) workflow: WorkflowHash,
     pub(crate) checks: Vec<CheckRequest>,
-    /// What passed in the attempts that this one retries.
+    /// Checks that passed in the attempts that this one retries.
     pub(crate) passed: Vec<CheckRun>,
-    /// Where they run; none where the call is about no workspace, or about another one than the run.
+    /// Where they run; `None` if the call is about no workspace, or about a different one than the run.
     pub(crate) folder: Option<WorkspacePath>,
 }
 
-/// What the checks of an attempt gave.
+/// The results of an attempt's checks.
 #[derive(Debug)]
 pub(crate) struct CheckedStep {
     pub(crate) checks: Vec<CheckAtHand>,
@@ -82,7 +83,7 @@ pub(crate) struct CheckedStep {
 }
 
 impl CheckedStep {
-    /// Whether it still says something about the repository as it is now.
+    /// Whether the results still apply to the repository as it is now.
     fn fits(&self, tree: Option<Sha256>) -> bool {
         tree.is_some() && (tree == self.before || tree == fingerprint(&self.tree))
     }
@@ -105,9 +106,9 @@ enum SlotState {
     #[default]
     Running,
     Finished(Arc<CheckedStep>),
-    /// Whoever ran them is gone, without a result.
+    /// The runner is gone without a result.
     Abandoned,
-    /// The attempt is recorded: its reply answers, also those who looked at it before.
+    /// The attempt is recorded: its reply answers every caller, including those still waiting.
     Recorded,
 }
 
@@ -121,7 +122,7 @@ impl Slot {
         self.changed.notify_all();
     }
 
-    /// Waits a while for the end; `None` while they run.
+    /// Waits up to `at_most` for the end; `None` while they run.
     fn wait(&self, at_most: Duration) -> Option<SlotState> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let running = |state: &mut SlotState| matches!(state, SlotState::Running);
@@ -134,7 +135,7 @@ impl Slot {
     }
 }
 
-/// Whoever runs the checks of an attempt. Dropped without a result, it lets others run them.
+/// The call that runs an attempt's checks. Dropped without a result, it lets another call run them.
 struct Runner<'a> {
     slot: &'a Slot,
     has_result: bool,
@@ -185,7 +186,7 @@ impl AttemptChecks {
         Claim::Run(slot)
     }
 
-    /// What is known of the attempt's checks no longer holds.
+    /// Discards what is known of the attempt's checks because it no longer holds.
     pub(crate) fn forget(&self, key: AttemptKey) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|(own, _)| *own != key);
     }
@@ -208,8 +209,8 @@ fn fingerprint(look: &TreeLook) -> Option<Sha256> {
 }
 
 impl<S: Store> Engine<S> {
-    /// Runs the checks of an attempt, waits for those that run, or takes what they gave; none where the attempt was recorded
-    /// meanwhile.
+    /// Runs the checks of an attempt, waits for those that are running, or takes their results; `None` if the attempt
+    /// was recorded meanwhile.
     pub(crate) fn checked_step(
         &self,
         demand: &CheckDemand,
@@ -225,7 +226,7 @@ impl<S: Store> Engine<S> {
                     runner.finish(Arc::clone(&step));
                     return Ok(Some(step));
                 }
-                // Where the other call ended without a result, this one runs them.
+                // If the other call ended without a result, this one runs them.
                 Claim::Join(slot) => {
                     if let Some(step) = self.joined(&slot) {
                         return Ok(Some(step));
@@ -329,7 +330,7 @@ impl<S: Store> Engine<S> {
         Ok(WorkflowChecks::of(&pinned.compiled, pinned.hash))
     }
 
-    /// Ends the checks that run: the server is ending, and nobody would hear of them.
+    /// Ends running checks: the server is shutting down, and nothing would receive the results.
     pub fn end_checks(&self) {
         if let Some(runner) = &self.environment.checks {
             runner.end();
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_taken_while_the_repository_is_as_before_or_after_the_checks() {
+    fn a_result_applies_while_the_repository_is_as_before_or_after_the_checks() {
         let checked = AttemptChecks::default();
         let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
         slot.set(SlotState::Finished(step(&tree("a"), tree("b"))));

@@ -1,4 +1,4 @@
-//! Closing a run that nobody will finish; no argument of an agent's tool leads here (G65).
+//! Closing a run that will not be finished; agents have no tool argument for this (G65).
 
 use workrail_core::decide::close::{Close, close};
 use workrail_core::label::RunLabel;
@@ -17,13 +17,13 @@ pub struct ClosedRun {
     pub session: SessionId,
     pub run: RunId,
     pub label: String,
-    /// As it is recorded.
+    /// As recorded.
     pub reason: String,
 }
 
 impl<S: Store> Engine<S> {
-    /// Records that a person closed the run. It is no longer among the runs that need a person or are running, and may
-    /// be cleaned up like a finished one; the next record of the run reopens it.
+    /// Records that a person closed the run. It no longer counts as running or as needing a person, and may be
+    /// cleaned up like a finished one; the run's next record reopens it.
     pub fn close_run(
         &self,
         session: SessionId,
@@ -45,7 +45,7 @@ impl<S: Store> Engine<S> {
             }
             let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
             let at_tip = tip.and_then(|tip| self.content().state_at(tip));
-            // A run whose content cannot be read can be closed as well: nobody will finish it.
+            // A run whose content cannot be read can be closed as well: it cannot be finished.
             let status = at_tip.and_then(|at_tip| facts.run_status(run, at_tip.is_complete()));
             match status {
                 Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => {

@@ -1,4 +1,4 @@
-//! Two branches, attempts or runs side by side, for the command line and the console: nothing is written (G36).
+//! Compares two branches, attempts or runs side by side, for the command line and the console: writes nothing (G36).
 
 use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
 use workrail_core::link::NodeLink;
@@ -18,7 +18,7 @@ pub use workrail_core::compare::{
 };
 pub use workrail_core::compare::{Comparison as ComparedRuns, RunPart as ComparedPart, Side as ComparedSide};
 
-/// A part of a run of this store.
+/// A part of a run in this store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartOfRun {
     pub session: SessionId,
@@ -27,8 +27,8 @@ pub struct PartOfRun {
 }
 
 impl<S: Store> Engine<S> {
-    /// The part that `text` names: a run with an optional part behind it (`amber-falcon@b`), or a reference to a point. A
-    /// part without a run (`@b`) belongs to `beside`.
+    /// The part that `text` names: a run with an optional part after it (`amber-falcon@b`), or a reference to a
+    /// point. A part without a run (`@b`) belongs to `beside`.
     pub fn find_part(
         &self,
         text: &str,
@@ -54,7 +54,7 @@ impl<S: Store> Engine<S> {
         Ok(PartOfRun { session: link.session, run: node.run_id, part })
     }
 
-    /// Compares two parts. Of a damaged session, what comes before the damage is compared.
+    /// Compares two parts. For a damaged session, compares what comes before the damage.
     pub fn compare(
         &self,
         a: &PartOfRun,
@@ -75,7 +75,7 @@ impl Reading<'_> {
         // Without keys there is no call to continue; `keys_problem` says why.
         let _ = self.signer.refresh(FirstKeys::Look);
         let read_a = self.salvage(a.session)?.or_refuse()?;
-        // One read for both, so that a record that arrives in between is in neither.
+        // One read for both, so that a record arriving in between is in neither.
         let other = (a.session != b.session).then(|| self.salvage(b.session)?.or_refuse()).transpose()?;
         let read_b = other.as_ref().unwrap_or(&read_a);
         let signed_a = self.signatures(&read_a.state, &read_a.events);

@@ -1,6 +1,6 @@
-//! What a process remembers of content it has read: pinned workflows and recent snapshots.
+//! A process's cache of content it has read: pinned workflows and recent snapshots.
 //!
-//! Content never changes under its name, so a remembered value is as good as a read one (G17), and an
+//! Content never changes under its name, so a cached value is as good as a read one (G17), and an
 //! advance does not parse the same workflow again.
 
 use std::num::NonZeroUsize;
@@ -17,7 +17,6 @@ use workrail_ports::content::ContentStore;
 
 use crate::error;
 
-// A constant: zero would not compile.
 const WORKFLOWS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
 const SNAPSHOTS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 
@@ -36,7 +35,7 @@ impl Default for Contents {
     }
 }
 
-/// Content through the memory of the process.
+/// Content read through the process's cache.
 #[derive(Clone, Copy)]
 pub(crate) struct Content<'a> {
     pub store: &'a dyn ContentStore,

@@ -1,4 +1,4 @@
-//! How often this process recorded something, and how often it was in the way of others: for a server's metrics. Never truth.
+//! How many appends this process made, and how many conflicted: for a server's metrics, never the source of truth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ pub(crate) struct Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendCounts {
     pub appends: u64,
-    /// Writes that another writer was in the way of. Their callers were told to try again.
+    /// Writes that conflicted with another writer. Their callers were told to try again.
     pub conflicts: u64,
 }
 
@@ -23,7 +23,7 @@ impl Counts {
         self.appends.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts what another writer caused; other failures are no conflict.
+    /// Counts failures caused by another writer; other failures are not conflicts.
     pub(crate) fn failed(&self, error: &StoreError) {
         match error {
             StoreError::Locked { .. } | StoreError::Stale { .. } | StoreError::Busy => {

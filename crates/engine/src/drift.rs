@@ -1,7 +1,7 @@
 //! Whether the file of a run's workflow has changed since the run was started.
 //!
-//! Compared are digests of the source, never compiled workflows: a new compiler is no change (G21). A file that is gone
-//! is no change either: the run does not need it.
+//! Digests of the source are compared, never compiled workflows: a new compiler is not a change (G21). A missing file
+//! is not a change either: the run does not need it.
 
 use workrail_core::project::{RunState, SessionState};
 use workrail_core::report::Report;
@@ -13,7 +13,7 @@ use workrail_ports::workspace::WorkspacePath;
 use crate::catalog::SourceDigests;
 use crate::gate::Reading;
 
-/// Said wherever such a run is looked at.
+/// Shown wherever such a run is looked at.
 pub(crate) const SOURCE_CHANGED: &str = "The workflow's file has changed since this run was started. The run keeps the \
                                          version it was started with.";
 
@@ -21,19 +21,19 @@ fn changed() -> Warning {
     Warning { code: WarningCode::PinnedWorkflowDiffers, message: SOURCE_CHANGED.to_owned() }
 }
 
-/// The same from files that were looked at before the session was locked.
+/// The same, using sources that were surveyed before the session was locked.
 pub(crate) fn drift_from(run: &RunState, sources: &SourceDigests) -> Option<Warning> {
     let now = sources.digest(&run.workflow_id)?;
     run.source_digest.filter(|then| *then != now).map(|_| changed())
 }
 
 impl Reading<'_> {
-    /// The warning that the file of a run's workflow has changed, if it has.
+    /// A warning if the file of a run's workflow has changed.
     pub(crate) fn drift_warning(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> Option<Warning> {
         self.has_drifted(run, workspace).then(changed)
     }
 
-    /// Whether the reply that led to this node told of the change: the reply to an advance does not repeat it.
+    /// Whether the reply that led to this node mentioned the change: the reply to an advance does not repeat it.
     pub(crate) fn drift_was_told(&self, facts: &SessionState, node: NodeId) -> bool {
         let told = || {
             let at = facts.node(node)?;
@@ -45,14 +45,14 @@ impl Reading<'_> {
         told().unwrap_or(false)
     }
 
-    /// Whether the file that the workflow's id means now is another than the one that the run was started from. A run of
-    /// which that is not recorded is not known to differ.
+    /// Whether the workflow's id now refers to a different file than the one the run was started from. False if the
+    /// run did not record its file.
     pub(crate) fn has_drifted(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> bool {
         let now = || self.catalog.source_digest(&run.workflow_id, workspace);
         run.source_digest.is_some_and(|then| now().is_some_and(|now| now != then))
     }
 
-    /// A remark for every reported run whose file has changed.
+    /// Adds a remark for every reported run whose file has changed.
     pub(crate) fn remark_drift(&self, report: &mut Report, facts: &SessionState) {
         let workspace = self.environment.workspace.as_ref();
         for run in &report.runs {

@@ -1,7 +1,7 @@
-//! Editing a workflow's file: found by an opaque key, checked as it is typed. Nothing is written here (G36).
+//! Editing a workflow's file: found by an opaque key, checked as it is typed. Writes nothing (G36).
 //!
-//! A key is a digest of where a source found the file. It is looked up among the files that the sources have now, so no text
-//! of a request can name another file (G100).
+//! A key is a digest of where a source found the file. It is looked up among the sources' current files, so no text
+//! in a request can name another file (G100).
 
 use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check, step_at};
 use workrail_core::discover::{plan, prompt_lines};
@@ -23,7 +23,7 @@ pub use workrail_core::compare::text_lines;
 pub use workrail_core::compile::{Code, Diagnostic, Diagnostics, Severity};
 pub use workrail_core::trial::TrialReport;
 
-/// A workflow file of a source, usable or not.
+/// A workflow file in a source, usable or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInSource {
     pub key: Sha256,
@@ -39,18 +39,18 @@ pub struct WorkflowFile {
     pub about: FileInSource,
     pub text: String,
     pub digest: Sha256,
-    /// What it claims; absent in a file that cannot be parsed.
+    /// The id it claims; absent in a file that cannot be parsed.
     pub workflow_id: Option<WorkflowId>,
 }
 
-/// What the compiler says about a text.
+/// What the compiler reports about a text.
 #[derive(Clone, Debug)]
 pub struct CheckedText {
     pub diagnostics: Diagnostics,
     pub workflow_id: Option<WorkflowId>,
-    /// Absent when there are errors.
+    /// Absent if there are errors.
     pub compiled: Option<CompiledText>,
-    /// The id of the step at the asked place.
+    /// The id of the step at the given position.
     pub step: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl CheckedText {
     }
 }
 
-/// Names a file of a source, also after another source was added or removed.
+/// Identifies a file of a source; stable when other sources are added or removed.
 pub fn file_key(file: &Candidate) -> Sha256 {
     Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.place.as_bytes()])
 }
@@ -82,12 +82,12 @@ fn described(file: &Candidate) -> FileInSource {
 }
 
 impl<S: Store> Engine<S> {
-    /// Every file that a source has, usable or not.
+    /// Every file in a source, usable or not.
     pub fn workflow_files(&self) -> Vec<FileInSource> {
         self.catalog.files(self.environment.workspace.as_ref()).iter().map(described).collect()
     }
 
-    /// The file that a workflow id means now.
+    /// The file that a workflow id refers to now.
     pub fn file_of_workflow(&self, id: &WorkflowId) -> Result<FileInSource, Box<ErrorEnvelope>> {
         self.catalog.file_of(id, self.environment.workspace.as_ref()).map(|file| described(&file))
     }
@@ -102,7 +102,8 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Compiles a text as if the file had it, with the workspace's bindings. `place` is where the cursor is, in bytes.
+    /// Compiles a text as if it were the file's, with the workspace's bindings. `place` is the cursor position in
+    /// bytes.
     pub fn check_workflow(
         &self,
         about: &FileInSource,

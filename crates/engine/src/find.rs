@@ -1,7 +1,7 @@
-//! From what a person types to the session or run that is meant: an id, the beginning of one, or a label.
+//! Resolves what a person types to a session or run: an id, the beginning of one, or a label.
 //!
-//! A label forgives: its beginning, one wrong letter, a space for the hyphen and capitals name the run, as long as they
-//! name only one. What cannot be undone is never done to a run that was only nearly named.
+//! Labels are forgiving: a prefix, one wrong letter, a space for the hyphen or capitals are accepted if they match
+//! only one run. An operation that cannot be undone requires the exact name.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::cards::SessionSummaries;
 use crate::selection::about_label;
 use crate::{Engine, Store, error};
 
-/// A session of this store, and one of its runs when that is what was named.
+/// A session in this store, and one of its runs if a run was named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionOrRun {
     pub session: SessionId,
@@ -23,7 +23,7 @@ pub struct SessionOrRun {
 /// How exactly something must be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// A label that is nearly right will do.
+    /// An almost correct label is enough.
     Forgiving,
     /// For what cannot be undone: the whole label, an id or its beginning.
     Exact,
@@ -33,33 +33,33 @@ pub enum Naming {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRun {
     pub found: SessionOrRun,
-    /// The label that was meant, where it was typed differently.
+    /// The label that was meant, if it was typed differently.
     pub read_as: Option<String>,
 }
 
-/// A label in an agent's call: in lowercase, with a hyphen where a space was written. The same text may be an id, in which
-/// an underscore counts.
+/// Normalises a label in an agent's call: lowercase, with a hyphen instead of a space. Underscores are kept, because
+/// the text may be an id.
 pub(crate) fn spelled_label(text: &str) -> String {
     text.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join("-")
 }
 
-/// Runs by how nearly a text names them.
+/// Runs by how closely a text matches them.
 type Near = BTreeMap<Nearness, Vec<SessionOrRun>>;
 
 impl<S: Store> Engine<S> {
-    /// The one session or run that `text` names. Of a damaged session, the runs of its sound beginning have
-    /// names, too: what repairs, reports or saves it is called with them.
+    /// The one session or run that `text` names. Runs in the intact part of a damaged session can be named, too: it is
+    /// repaired, reported or saved by those names.
     pub fn find(&self, text: &str) -> Result<SessionOrRun, Box<ErrorEnvelope>> {
         self.find_named(text, Naming::Forgiving).map(|named| named.found)
     }
 
-    /// The same, with what was made of the text.
+    /// The same, with how the text was read.
     pub fn find_named(&self, text: &str, naming: Naming) -> Result<NamedRun, Box<ErrorEnvelope>> {
         let wanted = text.trim().to_ascii_lowercase();
         if wanted.starts_with(SessionId::PREFIX) {
             return one_of(text, self.sessions_beginning(&wanted)?);
         }
-        // A whole id of a healthy session needs no look at the damaged ones.
+        // A full id of a healthy session needs no look at the damaged ones.
         if let Ok(run) = wanted.parse::<RunId>()
             && let Some((session, _)) = self.reading().placed(run)?
         {
@@ -71,7 +71,7 @@ impl<S: Store> Engine<S> {
             return one_of(text, runs.into_values().flatten().collect());
         }
         let near = |run: RunId| RunLabel::of(run).nearness(text);
-        // A label that is right is looked up; only for one that is nearly right are all compared.
+        // An exact label is looked up; only an inexact one is compared with all.
         if let Ok(label) = RunLabel::parse(&spelled_label(text)) {
             let known = self.reading().cards_about(&about_label(label), &mut |_, _| {})?;
             if let Some(runs) = self.runs_among(&known, near).remove(&Nearness::Exact) {
@@ -95,7 +95,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// The run that is meant: the one that is named, or the only one of the session that is named.
+    /// The run that is meant: the named one, or the only one of the named session.
     pub fn find_run(&self, text: &str) -> Result<(SessionId, RunId, NamedRun), Box<ErrorEnvelope>> {
         let named = self.find_named(text, Naming::Forgiving)?;
         let session = named.found.session;
@@ -110,7 +110,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Damaged sessions of which no run can be named.
+    /// The number of damaged sessions whose runs cannot be named.
     fn unreadable_sessions(&self) -> Result<usize, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let names_a_run = |session: &SessionId| {
@@ -121,7 +121,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn sessions_beginning(&self, prefix: &str) -> Result<Vec<SessionOrRun>, Box<ErrorEnvelope>> {
-        // A whole id of a session that can be read needs no look at the others.
+        // A full id of a readable session needs no look at the others.
         if let Ok(session) = prefix.parse::<SessionId>()
             && self.store.read(session, None).is_ok_and(|slice| !slice.events.is_empty())
         {
@@ -140,7 +140,7 @@ impl<S: Store> Engine<S> {
     fn runs_among(&self, known: &SessionSummaries, near: impl Fn(RunId) -> Option<Nearness>) -> Near {
         let reading = self.reading();
         let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
-        // Whatever cannot be read at all has no runs that could be meant.
+        // A session that cannot be read at all has no runs to match.
         let salvaged = known.unhealthy.keys().filter_map(|session| reading.salvage(*session).ok());
         let damaged = salvaged.flat_map(|salvaged| {
             let session = salvaged.state.session_id();
@@ -168,7 +168,7 @@ fn one_of(text: &str, candidates: Vec<SessionOrRun>) -> Result<NamedRun, Box<Err
     }
 }
 
-/// What the candidates are called: their labels, and their ids where a label does not tell them apart.
+/// The candidates' labels, with ids where a label is ambiguous.
 fn labels(runs: &[SessionOrRun]) -> Vec<String> {
     let label = |own: &SessionOrRun| own.run.map(|run| RunLabel::of(run).to_string());
     let named = runs.iter().map(|own| match (label(own), own.run) {

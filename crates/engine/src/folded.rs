@@ -1,7 +1,7 @@
-//! What a process remembers of each session: the folded events, and how far they go (G23).
+//! A process's cache of folded sessions, and how far each reaches (G23).
 //!
-//! A call reads only what was appended since, so that its cost follows the work asked and not the
-//! history stored.
+//! A call reads only what was appended since, so its cost follows the work requested and not the
+//! stored history.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +15,7 @@ use workrail_model::manifest::Cursor;
 use workrail_ports::cache::CachedProjection;
 use workrail_ports::session_store::SessionSlice;
 
-/// Sessions kept folded at once; beyond it the longest unused one is forgotten and read again.
-// A constant: zero would not compile.
+/// Sessions kept folded at once; beyond this the least recently used one is dropped and read again.
 const SESSIONS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 
 #[derive(Debug)]
@@ -35,18 +34,18 @@ impl Default for FoldedSessions {
 pub(crate) struct Folded {
     pub state: SessionState,
     pub cursor: Cursor,
-    /// The length of the log at which the state was last put into the cache.
+    /// The length of the log when the state was last cached.
     cached_events: u64,
-    /// The state has outgrown the cache. What was saved before still spares the most of the fold.
+    /// The state no longer fits the cache. An earlier saved state still avoids most of the fold.
     too_large: bool,
 }
 
 /// Shorter sessions are folded faster than a cached state is read.
 const CACHED_EVENTS_MIN: u64 = 512;
-/// The cache is written again when this share of the log is not in it: the cost of writing stays a constant part of
-/// the cost of appending, and what a new process folds a constant part of the log.
+/// The cache is rewritten when this share of the log is not in it: writing stays a constant fraction of the cost of
+/// appending, and what a new process must fold a constant fraction of the log.
 const UNCACHED_PART_MAX: u64 = 128;
-/// So few events are folded faster than a state is written.
+/// Fewer events than this are folded faster than a state is written.
 const UNCACHED_EVENTS_MIN: u64 = 128;
 /// What a cache can hold besides its header.
 const STATE_BYTES_MAX: u64 = CACHE_BYTES_MAX - 4096;
@@ -61,7 +60,7 @@ impl Folded {
         }
     }
 
-    /// A state from the cache, when it is one of this session.
+    /// A state from the cache, if it belongs to this session.
     pub(crate) fn from_cache(session: SessionId, cached: &CachedProjection) -> Option<Self> {
         let state: SessionState = serde_json::from_slice(&cached.state).ok()?;
         let cached_events = state.next_event_index().get();
@@ -70,7 +69,7 @@ impl Folded {
         fits.then_some(Self { state, cursor: cached.cursor, cached_events, too_large: false })
     }
 
-    /// The state to be cached, when the cache is far behind.
+    /// The state to be cached, if the cache is far behind.
     pub(crate) fn due_for_cache(&mut self) -> Option<CachedProjection> {
         let events = self.state.next_event_index().get();
         let step = UNCACHED_EVENTS_MIN.max(events / UNCACHED_PART_MAX);
@@ -92,12 +91,12 @@ impl Folded {
         *self = Self::new(self.state.session_id());
     }
 
-    /// What to ask the store for.
+    /// The cursor from which to read.
     pub(crate) fn since(&self) -> Option<&Cursor> {
         (self.cursor != Cursor::start()).then_some(&self.cursor)
     }
 
-    /// Takes in what the store gave; a log that does not continue is folded again.
+    /// Folds what the store returned; a log that does not continue is folded from the start.
     pub(crate) fn take(&mut self, slice: &SessionSlice) -> Result<(), FoldError> {
         if !slice.continues {
             *self = Self::new(self.state.session_id());
@@ -105,7 +104,7 @@ impl Folded {
         self.extend(&slice.events, slice.cursor)
     }
 
-    /// Folds events that follow; on an error everything is forgotten, so that nothing half-folded stays.
+    /// Folds the following events; on an error everything is dropped, so that no half-folded state remains.
     pub(crate) fn extend(&mut self, events: &[Event], cursor: Cursor) -> Result<(), FoldError> {
         for event in events {
             if let Err(error) = self.state.apply(event) {
@@ -119,14 +118,14 @@ impl Folded {
 }
 
 impl FoldedSessions {
-    /// The session's entry; empty when it was not kept.
+    /// The session's entry; empty if it was not cached.
     pub(crate) fn entry(&self, session: SessionId) -> Arc<Mutex<Folded>> {
         let mut kept = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(kept.get_or_insert(session, || Arc::new(Mutex::new(Folded::new(session)))))
     }
 }
 
-/// Locks an entry. A panic while it was held may have left it half-folded, so it starts over then.
+/// Locks an entry. A panic while it was held may have left it half-folded; then it starts over.
 pub(crate) fn locked(entry: &Mutex<Folded>) -> MutexGuard<'_, Folded> {
     entry.lock().unwrap_or_else(|poisoned| {
         let mut guard = poisoned.into_inner();

@@ -1,4 +1,4 @@
-//! The two ways to a session: looking at it, and holding it to append (G15, G20, G36).
+//! The two ways to access a session: looking at it, and holding it to append (G15, G20, G36).
 //!
 //! `look` gives a closure the folded state and no way to write. `hold` lends the locked session of a
 //! healthy log to one closure; the lock ends with it.
@@ -22,7 +22,7 @@ use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
 use crate::{Engine, Environment, Store, error};
 
-/// Appenders index sessions up to this length with every append. A summary of a longer one takes the words of
+/// Appenders index sessions up to this length with every append. Summarising a longer one processes the words of
 /// hundreds of notes, which an advance should not wait for: the next reader indexes it.
 const INDEXED_EVENTS_MAX: u64 = 96;
 
@@ -44,7 +44,7 @@ pub(crate) struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Reads what is new and shows the session; only a healthy one.
+    /// Reads what is new and passes a healthy session to the closure.
     pub(crate) fn look<T>(
         &self,
         session: SessionId,
@@ -67,7 +67,7 @@ impl Reading<'_> {
         answer
     }
 
-    /// Refuses an answer from a cache of which a part could not be read, and drops that cache. Damage never gets this
+    /// Refuses an answer from a cache that was only partly readable, and drops that cache. Damage never gets this
     /// far, since a cache has a digest.
     fn check_readable(&self, folded: &mut Folded) -> Result<(), Box<ErrorEnvelope>> {
         if folded.state.is_readable() {
@@ -78,7 +78,7 @@ impl Reading<'_> {
         Err(error::internal("the saved state of the session could not be read; it was dropped"))
     }
 
-    /// The folded state that an appender left of a long session (G18). It holds only while the log still has the
+    /// The folded state that an appender saved for a long session (G18). It is valid only while the log still has the
     /// group at its cursor, which the next read checks.
     pub(crate) fn cached(&self, session: SessionId) -> Option<Folded> {
         Folded::from_cache(session, &self.projections.get(session, project::VERSION)?)
@@ -115,8 +115,8 @@ impl<S: Store> Engine<S> {
         answer.map_err(|cause| error::naming_runs(cause, &folded.state))
     }
 
-    /// Saves what the next process would have to work out again. Under the session's lock, so that nothing newer is
-    /// overwritten; what cannot be saved costs time only (G18).
+    /// Saves what the next process would have to recompute. Under the session's lock, so that nothing newer is
+    /// overwritten; a failure only costs time (G18).
     fn save(&self, folded: &mut Folded) {
         let session = folded.state.session_id();
         if folded.state.next_event_index().get() <= INDEXED_EVENTS_MAX
@@ -139,7 +139,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// The same for a session whose id the caller derived, which another process may have made first.
+    /// The same for a session whose id the caller derived, which another process may have created first.
     pub(crate) fn create_once(
         &self,
         session: SessionId,
@@ -151,7 +151,7 @@ impl<S: Store> Engine<S> {
         };
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
-        // The id may have been in use before: what was folded then is not this session.
+        // The id may have been in use before: what was folded then is another session.
         folded.forget();
         Held { session: &mut held, folded: &mut folded, counts: &self.counts }.append(plan)?;
         self.save(&mut folded);
@@ -159,7 +159,7 @@ impl<S: Store> Engine<S> {
     }
 }
 
-/// Whether a session was made, or was there before.
+/// Whether a session was created, or already existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Creation {
     Made,
@@ -182,7 +182,7 @@ impl<L: LockedSession> Held<'_, L> {
     /// Makes the plan durable, then folds it.
     pub(crate) fn append(&mut self, plan: AppendPlan) -> Result<(), Box<ErrorEnvelope>> {
         let session = self.session.session_id();
-        // What was decided on a part of the state is not recorded; `hold` drops the state.
+        // A decision based on a partial state is not recorded; `hold` drops the state.
         if !self.folded.state.is_readable() {
             return Err(error::internal("the saved state of the session could not be read"));
         }

@@ -1,4 +1,4 @@
-//! How the sessions of the store are, none left out (G20).
+//! The health of all sessions in the store, none left out (G20).
 
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
@@ -21,8 +21,8 @@ pub struct StoreHealth {
 }
 
 impl<S: Store> Engine<S> {
-    /// Reads every session of which a file was written since it was indexed; `progress` hears how many of those are
-    /// done. What no file system reports, a bit that the medium lost, is for `verify` to find.
+    /// Reads every session with a file written since it was indexed; `progress` receives how many of those are
+    /// done. Damage that no file system reports, such as bit rot, is found by `verify`.
     pub fn health(&self, mut progress: impl FnMut(usize, usize)) -> Result<StoreHealth, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let known = reading.cards_at(StampDepth::Segments, &mut |done, total| {

@@ -1,11 +1,11 @@
-//! `workrail hook`: what the host of an agent is answered, from what hooks remember of the chat and from the log (G108).
+//! `workrail hook`: answers an agent's host, from what hooks remember of the chat and from the log (G108).
 //!
-//! Nothing of a session is written here, and no lock is taken. What was seen is left for the next advance to record (G110).
+//! Writes nothing to a session and takes no lock. Observations are left for the next advance to record (G110).
 
 use workrail_core::edits::AllowedEdits;
 use workrail_core::hook::{
-    self, ChatStart, Happening, Hold, HookEvent, HookReply, PendingFor, PendingWork, RunPosition, ToolUse,
-    TurnEnd, Waiting,
+    self, ChatStart, Hold, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, RunPosition,
+    ToolUse, TurnEnd, Waiting,
 };
 use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::title_without_secrets;
@@ -24,62 +24,64 @@ use crate::request::ContinueWorkflow;
 use crate::token::{FirstKeys, node_facts, resolve};
 use crate::{Engine, Store, error};
 
-/// What hosts take as context without cutting it: the smallest limit is about 2,500 tokens.
+/// What hosts accept as context without truncating it: the smallest limit is about 2,500 tokens.
 const CONTEXT_BYTES_MAX: usize = 9_000;
 const GOAL_BYTES_MAX: usize = 200;
-/// How many chats of a folder are looked at for work that was left there.
+/// How many of a folder's chats are checked for unfinished work.
 const CHATS_LOOKED_AT_MAX: usize = 8;
 
 /// A run that a chat works on, as a hook sees it.
 struct ChatRun {
     position: RunPosition,
-    /// Absent where no step is pending.
+    /// Absent if no step is pending.
     work: Option<PendingWork>,
-    /// Which files the pending step allows to be edited, where it says so.
+    /// Which files the pending step allows to be edited, if it declares that.
     edits: Option<AllowedEdits>,
     state_token: String,
 }
 
-/// The run that the event is about: the agent's own, else the one of its chat.
+/// The run that the event is about: the agent's own, else its chat's.
 fn worked_on(event: &HookEvent, chats: &dyn ChatDirectory) -> Option<ChatRecord> {
     chats.chat(event.key()).or_else(|| chats.chat(event.chat_key()))
 }
 
 impl<S: Store> Engine<S> {
-    /// Answers one event of a host. What cannot be read is an error, which a hook answers with silence.
+    /// Answers one event of a host. Unreadable state is an error, to which a hook responds with silence.
     pub fn hook(
         &self,
         event: &HookEvent,
         chats: &dyn ChatDirectory,
     ) -> Result<HookReply, Box<ErrorEnvelope>> {
         match &event.what {
-            Happening::ToolEnds { tool: ToolUse::Own(tool), result } => {
+            HookEventKind::ToolEnds { tool: ToolUse::Own(tool), result } => {
                 self.bind(event, *tool, &result.text, chats)?;
                 Ok(HookReply::Silent)
             }
-            Happening::ChatBegins(start) => self.chat_begins(event, *start, chats),
-            Happening::TurnBegins => match self.recall(event, chats)? {
+            HookEventKind::ChatBegins(start) => self.chat_begins(event, *start, chats),
+            HookEventKind::TurnBegins => match self.recall(event, chats)? {
                 HookReply::Silent if hook::hosts::forgets_silently(event.host) => self.reminded(event, chats),
                 reply @ (HookReply::Silent
                 | HookReply::Hold { .. }
                 | HookReply::Context { .. }
                 | HookReply::Deny { .. }) => Ok(reply),
             },
-            Happening::HistoryShrinks => {
+            HookEventKind::HistoryShrinks => {
                 if let Some(record) = chats.chat(event.key()) {
                     let record = ChatRecord { memory: ChatMemory::Lost, ..record };
                     chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
                 }
                 Ok(HookReply::Silent)
             }
-            Happening::TurnEnds(end) => self.turn_ends(event, *end, chats),
-            Happening::ToolStarts(ToolUse::Edit { paths }) => self.edit_starts(event, paths, chats),
-            Happening::ToolEnds { .. } | Happening::ToolStarts(_) | Happening::SubagentStarts { .. } => {
+            HookEventKind::TurnEnds(end) => self.turn_ends(event, *end, chats),
+            HookEventKind::ToolStarts(ToolUse::Edit { paths }) => self.edit_starts(event, paths, chats),
+            HookEventKind::ToolEnds { .. }
+            | HookEventKind::ToolStarts(_)
+            | HookEventKind::SubagentStarts { .. } => {
                 if let (Some(record), Some(evidence)) = (worked_on(event, chats), hook::observed(&event.what))
                 {
                     self.leave(event, &record, evidence);
                 }
-                let is_result = matches!(event.what, Happening::ToolEnds { .. });
+                let is_result = matches!(event.what, HookEventKind::ToolEnds { .. });
                 match is_result && hook::hosts::takes_context_after_tools(event.host) {
                     true => self.recall(event, chats),
                     false => Ok(HookReply::Silent),
@@ -88,7 +90,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Remembers the run whose step a tool has just handed out. Only a token that this store signed names one.
+    /// Remembers the run whose step a tool has just returned. Only a token signed by this store names one.
     fn bind(
         &self,
         event: &HookEvent,
@@ -116,7 +118,7 @@ impl<S: Store> Engine<S> {
             held: known.and_then(|known| known.held),
             memory: ChatMemory::Whole,
         };
-        // From here on silence means that nothing was run.
+        // From here on, no observation means that nothing was run.
         self.leave(event, &record, Evidence::ChatWatched);
         chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))
     }
@@ -133,18 +135,18 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Gives the step back to a chat whose history was shortened since, once.
+    /// Shows the step again, once, to a chat whose history was compacted since.
     fn recall(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> Result<HookReply, Box<ErrorEnvelope>> {
         let lost = chats.chat(event.key()).filter(|record| record.memory == ChatMemory::Lost);
         let Some(record) = lost else { return Ok(HookReply::Silent) };
         let reply = self.given_back(event, &record)?;
         let record = ChatRecord { memory: ChatMemory::Whole, ..record };
-        // Where that cannot be recorded, nothing is said: it would be said in every turn.
+        // If that cannot be recorded, say nothing: otherwise it would be repeated in every turn.
         chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
         Ok(reply)
     }
 
-    /// In a sentence, which run the chat works on; not where that has just been the reason of a hold.
+    /// One sentence saying which run the chat works on; omitted if it was just given as the reason for a hold.
     fn reminded(
         &self,
         event: &HookEvent,
@@ -170,7 +172,7 @@ impl<S: Store> Engine<S> {
         Ok(HookReply::Context { text: fitting.unwrap_or_else(|| hook::given_back(&work, None)) })
     }
 
-    /// What another chat left unfinished in this folder. It is only mentioned: this chat may be about something else.
+    /// What another chat left unfinished in this folder. Only mentioned, since this chat may be about something else.
     fn left_here(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> HookReply {
         let Some(workspace) = &event.workspace else { return HookReply::Silent };
         let records = chats.chats().into_iter().filter(|record| record.workspace.as_ref() == Some(workspace));
@@ -198,7 +200,7 @@ impl<S: Store> Engine<S> {
         Ok(HookReply::Deny { reason })
     }
 
-    /// Leaves what was seen for the next advance; what cannot be left is lost.
+    /// Leaves an observation for the next advance; if that fails, it is lost.
     fn leave(&self, event: &HookEvent, record: &ChatRecord, evidence: Evidence) {
         let host = BoundedText::clip(event.host.as_str());
         if let Ok(seen) = HookObservation::new(self.environment.clock.now(), host, evidence) {

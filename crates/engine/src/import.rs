@@ -1,4 +1,4 @@
-//! Import: a bundle is checked whole, then becomes a session of its own; it is never merged (G80).
+//! Import: a bundle is checked as a whole, then becomes its own session; it is never merged (G80).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
@@ -20,14 +20,14 @@ use crate::export::RunSummary;
 use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
-/// What is to be done with the bundle.
+/// What to do with the bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportMode {
-    /// Under its own id when that is free here, under a new one otherwise.
+    /// Keep its id if that is free here, otherwise use a new one.
     KeepIdIfFree,
-    /// Under a new id in any case.
+    /// Always use a new id.
     AsNew,
-    /// Checked and nothing more.
+    /// Only check it.
     CheckOnly,
 }
 
@@ -39,25 +39,25 @@ pub struct Imported {
     pub session: SessionId,
     /// Its id in the bundle.
     pub original: SessionId,
-    /// Each with its id here.
+    /// Each with its new id.
     pub runs: Vec<RunSummary>,
-    /// The runs that got another id, by the one they had.
+    /// The runs that got a new id, by their old one.
     pub renamed_runs: BTreeMap<RunId, RunId>,
     pub events: u64,
     pub contents: u64,
     pub salvage: Option<Salvage>,
     pub redaction: Option<Redaction>,
-    /// Whether the activity numbers were too large for this store and were counted again.
+    /// Whether the activity numbers were too large for this store and were renumbered.
     pub renumbered: bool,
-    /// Members of the bundle that this version does not know; they were left out.
+    /// Members of the bundle that this version does not know; they were dropped.
     pub unknown_members: Vec<String>,
 }
 
-/// How often a run's id is drawn so that its label is not taken; a shared label is allowed, not wanted.
+/// How often a run's id is redrawn to avoid a label in use; a shared label is allowed but not wanted.
 const LABEL_DRAWS_MAX: u32 = 16;
 
 impl<S: Store> Engine<S> {
-    /// Checks a bundle and takes its session in. Nothing is written unless all of it holds.
+    /// Checks a bundle and imports its session. Writes nothing unless all of it is valid.
     pub fn import<R: Read + Seek>(
         &self,
         source: &mut R,
@@ -69,20 +69,20 @@ impl<S: Store> Engine<S> {
         let checked = check(source, surveyed).map_err(refused)?;
         let identity = self.identity(&checked, mode)?;
         if mode != ImportMode::CheckOnly {
-            // A new store gets its keys before its first session. An import itself needs none.
+            // A new store gets its keys before its first session. The import itself needs none.
             let _ = self.signer.refresh(FirstKeys::Make);
             self.take_in(source, &checked, &identity)?;
         }
         Ok(summary(checked, identity))
     }
 
-    /// What the session is called here.
+    /// The session's id here.
     fn identity(&self, checked: &Checked, mode: ImportMode) -> Result<Identity, Box<ErrorEnvelope>> {
         let original = checked.survey.session;
         let taken = self.store.is_taken(original).map_err(error::store)?;
         let mut session = original;
         if taken || mode == ImportMode::AsNew {
-            // Derived, so that a check names what the import will make.
+            // Derived, so that a check names the same id as the import.
             let mut number = 0;
             session = derive::imported_session(checked.survey.bundle, number);
             while self.store.is_taken(session).map_err(error::store)? {
@@ -101,11 +101,11 @@ impl<S: Store> Engine<S> {
             bundle_id: checked.survey.bundle,
             salvaged: salvaged.then_some(true),
         };
-        // The runs of a damaged session are not known: where the session is here, so are they.
+        // The runs of a damaged session are unknown: if the session is here, so are its runs.
         Ok(Identity { session, runs: self.renamed_runs(checked, session, taken)?, from, activities })
     }
 
-    /// New ids for all runs of the bundle, when one of them is in use here.
+    /// New ids for all runs of the bundle, if one of them is in use here.
     fn renamed_runs(
         &self,
         checked: &Checked,
@@ -140,7 +140,7 @@ impl<S: Store> Engine<S> {
             DeliveryError::Bundle(cause) => error::bundle(&cause),
             DeliveryError::Sink(cause) => not_stored(cause),
         })?;
-        // First the counter: what is written after the import must have higher numbers than its events.
+        // The counter first: anything written after the import must have higher numbers than its events.
         if let Some(newest) = Activity::new(identity.newest_activity(checked)) {
             self.store.raise_activity(newest).map_err(not_stored)?;
         }

@@ -1,4 +1,4 @@
-//! `inspect_workflow`: one workflow before it is started. Reads the catalog and nothing else (G36).
+//! `inspect_workflow`: one workflow before it is started. Reads only the catalog (G36).
 
 use workrail_core::discover::{Inspected, inspect};
 use workrail_model::compiled::ReferenceDeclaration;
@@ -12,7 +12,7 @@ use crate::request::InspectWorkflow;
 use crate::{Engine, Store, error, references};
 
 impl<S: Store> Engine<S> {
-    /// What a workflow is and needs; its whole plan in mode `preview`.
+    /// What a workflow does and needs; its whole plan in mode `preview`.
     pub fn inspect_workflow(
         &self,
         request: InspectWorkflow,
@@ -36,7 +36,7 @@ impl<S: Store> Engine<S> {
         Ok(inspect(input, request.mode))
     }
 
-    /// Every file that claims the id of a workflow, the one that has it first.
+    /// Every file that claims a workflow's id, the owner first.
     pub fn claimants(
         &self,
         id: &WorkflowId,

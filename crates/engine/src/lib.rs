@@ -1,6 +1,6 @@
-//! What is done: one file per use case over pure decisions and ports.
+//! The use cases: one file each, combining pure decisions with ports.
 //!
-//! The engine loads, asks the core, appends, answers. It names no file, no clock and no protocol.
+//! The engine loads, asks the core, appends, answers. It knows no file, no clock and no protocol.
 
 mod access;
 mod advance;
@@ -99,7 +99,7 @@ use token::{FirstKeys, Signer};
 pub use workrail_core::reply::answered::UserReply;
 use workspace::Workspaces;
 
-/// Everything the engine keeps things in.
+/// All storage that the engine needs.
 pub trait Store:
     SessionStore
     + ContentStore
@@ -141,28 +141,28 @@ pub trait ManagedStore: Store + Upkeep {}
 
 impl<S: Store + Upkeep> ManagedStore for S {}
 
-/// What is around the engine.
+/// The engine's environment.
 pub struct Environment {
     pub clock: Box<dyn Clock>,
     pub entropy: Box<dyn Entropy>,
     pub workflows: Arc<dyn WorkflowSource>,
     pub observer: Box<dyn WorkspaceObserver>,
-    /// Runs the checks of steps; none where nothing may be run.
+    /// Runs the checks of steps; `None` if nothing may be run.
     pub checks: Option<Arc<dyn CheckRunner>>,
     /// The workspace of calls that name none.
     pub workspace: Option<WorkspacePath>,
-    /// What holds for runs whose caller chooses no mode.
+    /// Preferences of runs whose caller chooses no mode.
     pub default_preferences: Arc<dyn DefaultPreferences>,
-    /// What decisions need to count.
+    /// The proof that decisions need in order to count.
     pub approvals: Arc<dyn ApprovalSettings>,
     /// Which token encoding agents see; both are always accepted.
     pub token_encoding: TokenEncoding,
-    /// Which tools agents can call; replies name no others.
+    /// Which tools agents can call; replies name only these.
     pub tools: ToolSet,
     pub producer: Producer,
 }
 
-/// What this program says about itself in what it exports.
+/// How this program identifies itself in exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Producer {
     pub app_version: String,
@@ -179,20 +179,20 @@ impl std::fmt::Debug for Environment {
 /// An edge's result; boxed because errors carry everything a caller needs to fix the call.
 pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
 
-/// Is told how far a long use case has come: done, and of how many.
+/// Progress of a long use case: done, and total.
 type ProgressSink<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// The use cases over one store, on behalf of one caller.
 pub struct Engine<S: Store> {
     shared: Arc<Shared<S>>,
-    /// Whose rights hold, and whom records name.
+    /// Whose rights apply, and whom records name.
     caller: Caller,
     checks_here: ChecksHere,
-    /// Where long work says how far it is.
+    /// Receives progress messages of long work.
     progress: Option<Progress>,
 }
 
-/// What the engines of all callers have in common.
+/// What the engines of all callers share.
 pub struct Shared<S: Store> {
     store: Arc<S>,
     environment: Environment,
@@ -236,7 +236,7 @@ impl<S: Store> std::fmt::Debug for Engine<S> {
 }
 
 impl<S: Store> Engine<S> {
-    /// Acts for the user who runs this program. Touches nothing: the signing keys are read by the first call that needs
+    /// Acts for the user who runs this program. Opens nothing: the signing keys are read by the first call that needs
     /// them.
     pub fn new(store: Arc<S>, environment: Environment) -> Self {
         let keys = Arc::clone(&store) as Arc<dyn KeyringStore>;
@@ -270,7 +270,7 @@ impl<S: Store> Engine<S> {
         Self { checks_here: ChecksHere::NotRun, ..self }
     }
 
-    /// The same, saying how far long work is.
+    /// The same, with progress messages.
     pub fn reporting_to(&self, progress: Progress) -> Self {
         Self { progress: Some(progress), ..self.clone() }
     }
@@ -308,7 +308,7 @@ impl<S: Store> Engine<S> {
             return Err(self.reading().leading_back(error::too_many_tokens(), request.echo(), None));
         }
         if let Some(text) = request.continue_token.take() {
-            // Another name for whichever one token the caller has; its own prefix says which.
+            // An alias for whichever token the caller has; its prefix says which.
             match text.starts_with(TokenKind::State.prefix()) {
                 true => request.state_token = Some(text),
                 false => request.ack_token = Some(text),
@@ -327,7 +327,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Saves work beside the pending step without completing it.
+    /// Saves work on the pending step without completing it.
     pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
         self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::DoNotMake)?;
@@ -346,21 +346,21 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// The same for people, whose question is answered without keys as well: then no candidate has a next call,
+    /// The same for people, who get an answer even without keys: then no candidate has a next call,
     /// and `keys_problem` says why.
     pub fn find_runs(&self, request: ResumeSession) -> Result<ResumeBody, Box<ErrorEnvelope>> {
-        // What is wrong with the keys is asked for by `keys_problem`.
+        // `keys_problem` reports what is wrong with the keys.
         let _ = self.signer.refresh(FirstKeys::Look);
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         self.reading().resume(&request, workspace.as_ref()).map(|(found, _)| found)
     }
 
-    /// Why no token can be signed or checked now; `None` when the keys are usable or the store is new.
+    /// Why no token can be signed or checked now; `None` if the keys are usable or the store is new.
     pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
         self.signer.refresh(FirstKeys::Look).err()
     }
 
-    /// Everything a read-only use case gets; no way to append is among it (G36).
+    /// Everything a read-only use case gets; this includes no way to append (G36).
     fn reading(&self) -> Reading<'_> {
         Reading {
             sessions: &*self.store,

@@ -1,4 +1,4 @@
-//! `list_workflows`: what can be started in a workspace. Reads the catalog and nothing else (G36).
+//! `list_workflows`: what can be started in a workspace. Reads only the catalog (G36).
 
 use workrail_core::discover::Filter;
 use workrail_model::discovery::{ListedWorkflow, UnusableFile, WorkflowList};
@@ -7,7 +7,7 @@ use workrail_model::error::ErrorEnvelope;
 use crate::request::ListWorkflows;
 use crate::{Engine, Store, error};
 
-/// A search is a few words.
+/// A search consists of a few words.
 const QUERY_BYTES_MAX: usize = 1_000;
 const TAGS_MAX: usize = 20;
 

@@ -1,4 +1,4 @@
-//! Asks the ports for what decisions cannot make up: random ids, the time, the activity number.
+//! Gets from the ports what decisions cannot make themselves: random ids, the time, the activity number.
 
 use workrail_core::decide::Minting;
 use workrail_model::error::ErrorEnvelope;
@@ -14,7 +14,7 @@ pub(crate) fn random<const N: usize>(entropy: &dyn Entropy) -> Result<[u8; N], B
     Ok(bytes)
 }
 
-/// An attempt that no record leads to, for a step that is shown again.
+/// A new attempt with no record, for a step that is shown again.
 pub(crate) fn fresh_attempt(entropy: &dyn Entropy) -> Result<AttemptId, Box<ErrorEnvelope>> {
     random(entropy).map(|bytes| AttemptId::from_bits(u64::from_be_bytes(bytes)))
 }
@@ -28,7 +28,7 @@ impl<S: Store> Engine<S> {
         random(&*self.environment.entropy).map(RunId::from_bits)
     }
 
-    /// What a plan is made with. No plan is made for a caller who may not do this (G113).
+    /// What a plan is built with. A caller who may not do this gets no plan (G113).
     pub(crate) fn minting(&self, act: Act) -> Result<Minting, Box<ErrorEnvelope>> {
         self.permit(act)?;
         Ok(Minting {

@@ -1,4 +1,4 @@
-//! Passkeys: enrolling, removing and using them. The log of the store is read and checked again every time (G97, G98).
+//! Passkeys: enrolling, removing and using them. The store's log is read and checked anew every time (G97, G98).
 
 use workrail_core::access;
 use workrail_core::decide::approve::recorded_reason;
@@ -32,10 +32,10 @@ use crate::{Engine, Store, error};
 pub use workrail_core::interpret::AskedProof;
 pub use workrail_core::passkey::{Ended, Enrolment, LogDamage, NewKey, Passkeys, Trust, fingerprint};
 
-/// How often a change is tried again that another process was faster with.
+/// How often a change is retried after another process made one first.
 const APPEND_TRIES: usize = 3;
 
-/// The console that asks for a passkey, and the number that it drew for this one time.
+/// The console that asks for a passkey, and the nonce it drew for this use.
 #[derive(Clone, Copy, Debug)]
 pub struct Asking<'a> {
     /// `http://localhost:PORT`, or the address of a team's server.
@@ -43,7 +43,7 @@ pub struct Asking<'a> {
     pub nonce: &'a Nonce,
 }
 
-/// What a browser is asked to have signed.
+/// What a browser is asked to get signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     pub challenge: Sha256,
@@ -58,7 +58,7 @@ pub struct Registration<'a> {
     pub client_data_json: &'a [u8],
 }
 
-/// A key that is to be enrolled.
+/// A key to be enrolled.
 #[derive(Clone, Debug)]
 pub struct KeyToEnrol {
     pub name: KeyName,
@@ -66,18 +66,18 @@ pub struct KeyToEnrol {
     pub replaces: Option<CredentialId>,
 }
 
-/// What is decided with a passkey about a run that waits.
+/// What is decided with a passkey about a waiting run.
 #[derive(Clone, Copy, Debug)]
 pub enum SignedAct<'a> {
     Decide { decision: ApprovalDecision, reason: Option<&'a str> },
     Answer { values: &'a Context },
 }
 
-/// The keys that a decision on one step is judged by.
+/// The keys with which a decision on one step is checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ApprovalKeys {
     required: RequiredProof,
-    /// `None` where the log is damaged.
+    /// `None` if the log is damaged.
     keys: Option<Passkeys>,
 }
 
@@ -92,7 +92,7 @@ impl ApprovalKeys {
 }
 
 impl<S: Store> Engine<S> {
-    /// Whose passkeys the caller uses: a member's are their own, under whichever token of that name.
+    /// Whose passkeys the caller uses: a member has their own, whichever token of that name they use.
     pub fn passkey_owner(&self) -> Option<&PrincipalName> {
         match self.caller() {
             Caller::Owner(_) => None,
@@ -100,7 +100,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// A number for one use of a passkey, which every server of this store accepts for some minutes.
+    /// A nonce for one use of a passkey, accepted by every server of this store for some minutes.
     pub fn draw_nonce(&self) -> Result<Nonce, Box<ErrorEnvelope>> {
         self.signer.refresh(FirstKeys::Make)?;
         let keyring =
@@ -110,7 +110,7 @@ impl<S: Store> Engine<S> {
         nonce.map_err(|problem| error::internal(&problem.to_string()))
     }
 
-    /// Whether a server of this store drew the number lately. That nothing is signed with it twice, the log sees to.
+    /// Whether a server of this store drew the nonce recently. The log ensures that it is not used twice.
     pub fn drew_nonce(&self, nonce: &Nonce) -> Result<bool, Box<ErrorEnvelope>> {
         self.signer.refresh(FirstKeys::Look)?;
         let keyring = self.signer.keyring();
@@ -127,7 +127,7 @@ impl<S: Store> Engine<S> {
         self.passkeys()?.map_err(|damage| error::passkey_log_damaged(&damage))
     }
 
-    /// What a decision at this node is judged by. The log is read only where a decision is asked for.
+    /// How a decision at this node is checked. The log is read only if a decision is asked for.
     pub(crate) fn approval_keys(
         &self,
         facts: &SessionState,
@@ -148,7 +148,7 @@ impl<S: Store> Engine<S> {
         Ok(ApprovalKeys { required, keys: self.passkeys().ok().and_then(Result::ok) })
     }
 
-    /// What the settings ask for in this session.
+    /// What the settings require in this session.
     fn required_proof(&self, facts: &SessionState) -> RequiredProof {
         match self.is_in_passkey_folder(facts) {
             true => RequiredProof::Passkey,
@@ -156,8 +156,8 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Whether the session was ever worked on in a repository for which the settings ask for passkeys. A later call from
-    /// another folder changes nothing, and neither does taking the repository's `.git` away.
+    /// Whether the session was ever worked on in a repository for which the settings require passkeys. A later call
+    /// from another folder changes nothing, and neither does removing the repository's `.git`.
     fn is_in_passkey_folder(&self, facts: &SessionState) -> bool {
         let own = facts.repositories();
         if own.is_empty() {
@@ -170,7 +170,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// The challenge for something about the step of a run that waits.
+    /// The challenge for an act on a run's waiting step.
     pub fn challenge_for_run(
         &self,
         run: RunId,
@@ -203,12 +203,12 @@ impl<S: Store> Engine<S> {
         Ok(Challenge { challenge: statement.challenge(asking.origin, asking.nonce), credentials })
     }
 
-    /// The challenge that a new key is made for. It is good for this enrolment only.
+    /// The challenge for creating a new key, valid for this enrolment only.
     pub fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256 {
         Sha256::of_parts(&[b"workrail/passkey-new/1", asking.origin.as_bytes(), asking.nonce.bytes()])
     }
 
-    /// The key in what a browser returned for that challenge.
+    /// The key in a browser's response to that challenge.
     pub fn new_key(
         &self,
         registration: Registration<'_>,
@@ -220,7 +220,7 @@ impl<S: Store> Engine<S> {
             .map_err(|problem| error::key_not_enrolled(&problem.to_string()))
     }
 
-    /// The challenge with which an enrolled key agrees to another one; `None` where there is none to ask.
+    /// The challenge with which an enrolled key agrees to another one; `None` if no key is enrolled.
     pub fn challenge_to_enrol(
         &self,
         wanted: &KeyToEnrol,
@@ -230,7 +230,7 @@ impl<S: Store> Engine<S> {
         Ok(Some(challenge).filter(|challenge| !challenge.credentials.is_empty()))
     }
 
-    /// Enrols a key. Where one is enrolled already, it must have agreed.
+    /// Enrols a key. If one is already enrolled, it must have agreed.
     pub fn enrol(
         &self,
         wanted: &KeyToEnrol,
@@ -284,9 +284,9 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Ends all keys without any of them. That stays in the log, and in every later decision.
+    /// Removes all keys without the agreement of any. That stays in the log, and in every later decision.
     ///
-    /// A damaged log is set aside: what is sound in it stays, so that decisions of its keys can still be checked.
+    /// A damaged log is moved aside: its intact part is kept, so that decisions by its keys can still be checked.
     pub fn reset_passkeys(&self) -> Result<(), Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let stored = self.store.passkey_log().map_err(error::passkey_log)?;
@@ -300,13 +300,13 @@ impl<S: Store> Engine<S> {
         self.store.replace_passkeys(&stored, sound_bytes, &line).map_err(error::passkey_log)
     }
 
-    /// Whether new runs, in any folder, may get a higher autonomy only with a passkey.
+    /// Whether raising the autonomy of new runs, in any folder, requires a passkey.
     pub fn raising_new_runs_needs_passkey(&self) -> bool {
         let approvals = &self.environment.approvals;
         approvals.required_proof() == RequiredProof::Passkey || !approvals.passkey_folders().is_empty()
     }
 
-    /// Whether letting a run go further on its own counts only with a passkey, as approving in it does (G63).
+    /// Whether raising a run's autonomy requires a passkey, as approving in it does (G63).
     pub fn raising_needs_passkey(&self, session: SessionId, run: RunId) -> Result<bool, Box<ErrorEnvelope>> {
         self.reading().look(session, |facts| {
             let rule = ApprovalKeys { required: self.required_proof(facts), keys: None };
@@ -324,7 +324,7 @@ impl<S: Store> Engine<S> {
         self.challenge(&Statement::Preferences { session, changes }, asking)
     }
 
-    /// Lets the open runs of a session go further on their own, as a passkey signed. Its use is in the passkey log.
+    /// Raises the autonomy of a session's open runs, as signed by a passkey. The use is recorded in the passkey log.
     pub fn prefer_with_passkey(
         &self,
         session: SessionId,
@@ -336,7 +336,7 @@ impl<S: Store> Engine<S> {
         self.wish(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
     }
 
-    /// The challenge for a setting that lets agents go further.
+    /// The challenge for a setting that gives agents more autonomy.
     pub fn challenge_for_setting(
         &self,
         key: &str,
@@ -354,6 +354,24 @@ impl<S: Store> Engine<S> {
         signed: &SignedChallenge,
     ) -> Result<(), Box<ErrorEnvelope>> {
         self.record_use(&Statement::Setting { key, value }, signed).map(drop)
+    }
+
+    /// The challenge for trusting the commands that a digest names (G121).
+    pub fn challenge_for_trust(
+        &self,
+        commands: Sha256,
+        asking: Asking<'_>,
+    ) -> Result<Challenge, Box<ErrorEnvelope>> {
+        self.challenge(&Statement::Trust { commands }, asking)
+    }
+
+    /// Records that a passkey agreed to exactly these commands.
+    pub fn agree_to_trust(
+        &self,
+        commands: Sha256,
+        signed: &SignedChallenge,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        self.record_use(&Statement::Trust { commands }, signed).map(drop)
     }
 
     /// Judges an assertion about a run, records its use, and returns what the event keeps of it.
@@ -382,7 +400,7 @@ impl<S: Store> Engine<S> {
         key.ok_or_else(|| error::internal("an assertion that was accepted has a key"))
     }
 
-    /// Appends what follows from the keys as they are; where another process was faster, it is decided again.
+    /// Appends the change derived from the current keys; if another process was first, it is derived again.
     fn append_change(
         &self,
         mut change: impl FnMut(&Passkeys) -> Result<PasskeyChange, Box<ErrorEnvelope>>,
@@ -418,7 +436,7 @@ impl KeyToEnrol {
 }
 
 impl Reading<'_> {
-    /// What the passkey signatures of a session are worth. The log is read only where there is one.
+    /// The validity of a session's passkey signatures. The log is read only if there are any.
     pub(crate) fn signatures(&self, facts: &SessionState, events: &[Event]) -> Signatures {
         if !events.iter().any(is_signed) {
             return Signatures::default();

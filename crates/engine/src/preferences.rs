@@ -1,4 +1,4 @@
-//! How far the runs of a session may go: what holds, what a person asked for, and asking for it (G60, G64).
+//! How far the runs of a session may go: what is in effect, what a person asked for, and asking for it (G60, G64).
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
@@ -22,13 +22,13 @@ pub struct RunPreferences {
     pub label: String,
     pub workflow_id: WorkflowId,
     pub status: Option<RunStatus>,
-    /// What holds at the node where the run continues.
+    /// In effect at the node where the run continues.
     pub applied: Preferences,
     pub applied_at: NodeId,
-    /// What the next completed step applies.
+    /// Applied by the next completed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Preferences>,
-    /// Why what was asked for the next step is not known.
+    /// Why the requested preferences are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_problem: Option<&'static str>,
 }
@@ -71,7 +71,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// The open runs whose autonomy the changes would raise above what holds or is asked for already.
+    /// The open runs whose autonomy the changes would raise above what is in effect or already requested.
     pub fn raised_by(
         &self,
         found: SessionOrRun,
@@ -86,7 +86,7 @@ impl<S: Store> Engine<S> {
         Ok(runs)
     }
 
-    /// Asks for changes on top of what holds or is asked for already. Runs that are complete are left alone.
+    /// Requests changes on top of what is in effect or already requested. Complete runs are left alone.
     pub fn ask_preferences(
         &self,
         found: SessionOrRun,
@@ -95,7 +95,7 @@ impl<S: Store> Engine<S> {
         self.wish(found, changes, None)
     }
 
-    /// The same, with what a passkey signed of it.
+    /// The same, with a passkey's signature.
     pub(crate) fn wish(
         &self,
         found: SessionOrRun,
@@ -110,7 +110,7 @@ impl<S: Store> Engine<S> {
             }
             let now = run.pending.unwrap_or(run.applied);
             let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
-            // Kept also when it is what holds at the tip: the next completed step may be another one.
+            // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
             let wished = WishedPreferences { preferences: wish, proof: proof.cloned() };
             let kept = self.store.wish_preferences(run.session_id, run.run_id, wished);
             kept.map_err(|cause| error::io(&cause))?;
@@ -123,7 +123,7 @@ impl<S: Store> Engine<S> {
 fn is_open(status: Option<RunStatus>) -> bool {
     match status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => false,
-        // A closed run can be reopened, and then the change holds.
+        // A closed run can be reopened, and then the change applies.
         Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => true,
     }
 }

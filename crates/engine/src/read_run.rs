@@ -1,4 +1,4 @@
-//! `read_run`: the agent's memory. It looks at one run's record and can change nothing (G36, G56).
+//! `read_run`: the agent's memory. Reads one run's record and can change nothing (G36, G56).
 
 use serde_json::Value;
 use workrail_core::label::RunLabel;
@@ -29,7 +29,7 @@ enum Subject {
     Session(SessionId),
 }
 
-/// A run, and the point of it when a token named that.
+/// A run, and a point in it if a token named one.
 struct NamedRun {
     session: SessionId,
     run: RunId,
@@ -37,7 +37,7 @@ struct NamedRun {
 }
 
 impl<S: Store> Engine<S> {
-    /// Reads the record of a run: an overview, one step, the context, or what holds some words.
+    /// Reads the record of a run: an overview, one step, the context, or what contains some words.
     pub fn read_run(&self, request: &ReadRun) -> Answer {
         self.signer.refresh(FirstKeys::Look)?;
         Reply::plain(&self.reading().read_run(request)?)
@@ -178,7 +178,7 @@ fn of_session(facts: &SessionState) -> Subject {
     }
 }
 
-/// The page that was asked for, with the call for the next one; and whether it is the last.
+/// The requested page, with the call for the next one; and whether it is the last.
 fn one_page(name: &str, request: &ReadRun, text: &str) -> (ReadRunBody, bool) {
     let asked = usize::try_from(request.page.unwrap_or(1)).unwrap_or(usize::MAX);
     let page = read_run::page(text, asked);

@@ -1,4 +1,4 @@
-//! The documents that a workflow points at: where they are, for the agent that is to read them.
+//! The documents that a workflow refers to: where they are, for the agent that reads them.
 
 use workrail_model::compiled::{CompiledWorkflow, ReferenceDeclaration, ResolveFrom};
 use workrail_model::reply::ReferenceInfo;
@@ -7,7 +7,7 @@ use workrail_ports::workspace::WorkspacePath;
 
 use crate::gate::Reading;
 
-/// The path to show for a declared document; `None` when it is not there.
+/// The path to show for a declared document; `None` if it does not exist.
 pub(crate) fn found(
     workflows: &dyn WorkflowSource,
     declaration: &ReferenceDeclaration,
@@ -17,7 +17,7 @@ pub(crate) fn found(
     match (workflows.locate(declaration, source, workspace), declaration.resolve_from) {
         (Located::Missing, _) => None,
         (Located::Found { relative, .. }, ResolveFrom::Workspace) => Some(relative),
-        // The agent does not know where a package is: only the whole path helps.
+        // The agent does not know where a package is: only the absolute path helps.
         (Located::Found { absolute, .. }, ResolveFrom::Package) => Some(absolute),
     }
 }

@@ -25,7 +25,7 @@ use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
 use crate::{Answer, error, next_call, reply, token};
 
-/// The other runs that a reply looks at; for more it says "and more".
+/// How many other runs a reply shows; for more it says "and more".
 const OTHER_RUNS_MAX: usize = 12;
 
 impl Reading<'_> {
@@ -42,7 +42,7 @@ impl Reading<'_> {
             let resolved = token::resolve(facts, &verified).map_err(|cause| refused(cause.into()))?;
             let at = *resolved.at().ok_or_else(|| error::internal("a state token names a node"))?;
             self.check_echo(facts, at, request.echo())?;
-            // Only now: the call that is offered instead has to work.
+            // Only checked now: the call offered instead has to work.
             if !request.output.is_empty() || !request.context.is_empty() {
                 return Err(error::output_without_ack(state_token, request));
             }
@@ -64,8 +64,8 @@ impl Reading<'_> {
                 beside: self.beside(facts, at, &workflow, &context, workspace),
             })
             .map_err(|cause| error::step_text(&cause))?;
-            // A fresh attempt: two chats that resume one node fork instead of one losing its work. A refused attempt is
-            // tried again instead, because what it sent is kept for its retry (G47).
+            // A fresh attempt: two chats that resume one node fork, so neither loses its work. A refused attempt is
+            // retried instead, because what it sent is kept for its retry (G47).
             let attempt = match facts.latest_advance(at.node) {
                 Some(last) if matches!(last.outcome, AdvanceOutcome::Blocked { .. }) => {
                     derive::retry_attempt(last.attempt)
@@ -77,7 +77,7 @@ impl Reading<'_> {
         })
     }
 
-    /// What an agent that lost the chat needs beside the step.
+    /// What an agent that lost the chat needs besides the step.
     fn beside(
         &self,
         facts: &SessionState,
@@ -87,7 +87,7 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> StepExtras {
         let told = Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
-        // The file may be gone or broken by now: the run does not need it.
+        // The file may be missing or broken by now: the run does not need it.
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
         let state = facts.node(at.node).and_then(|node| self.content.state_at(node));
         let complete = state.as_ref().is_some_and(EngineState::is_complete);
@@ -117,7 +117,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What holds for the run as a whole and is worth a word whenever it is picked up again.
+    /// Warnings about the run as a whole, repeated whenever it is picked up again.
     fn standing_warnings(
         &self,
         facts: &SessionState,
@@ -125,7 +125,7 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        // Only told here: looking fails for no wish.
+        // Only reported here: an unreadable wish must not make looking fail.
         let wish = self
             .wishes
             .wished_preferences(facts.session_id(), at.run)

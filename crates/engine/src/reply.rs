@@ -13,7 +13,7 @@ use workrail_model::reply::{
 use crate::ask::AskedUser;
 use crate::error;
 
-/// A reply as an edge sends it: the stored bytes with tokens in place, never rendered again.
+/// A reply as an edge sends it: the stored bytes with tokens filled in, never rendered again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     parts: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer that is one text and its data.
+    /// An answer that consists of one text and its data.
     pub(crate) fn plain<T: Serialize>(body: &T) -> Result<Self, Box<ErrorEnvelope>> {
         let body = object(body)?;
         let text = body.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -36,7 +36,7 @@ impl Reply {
         &self.parts
     }
 
-    /// All of the reply as data; its `text` holds all parts.
+    /// The whole reply as data; its `text` contains all parts.
     pub fn into_structured(mut self) -> Value {
         self.body.insert("text".to_owned(), Value::from(self.parts.join("\n\n")));
         Value::Object(self.body)
@@ -52,7 +52,7 @@ impl Reply {
         self.run_label.as_deref()
     }
 
-    /// What the call is blocked on, where the user alone can give it.
+    /// What the call is blocked on, if only the user can give it.
     pub fn asks_user(&self) -> Option<&AskedUser> {
         self.asks_user.as_ref()
     }
@@ -62,8 +62,8 @@ impl Reply {
         self
     }
 
-    /// The reply once the user has said something meanwhile: their words, and the call that follows from them. One that
-    /// another version wrote in another form is sent as it is.
+    /// The reply after the user has answered meanwhile: their words, and the call that follows from them. A reply
+    /// that another version wrote in another form is sent unchanged.
     pub fn answered(self, said: &[UserReply]) -> Self {
         let first = self.parts.first().map_or("", String::as_str);
         let changed = ReplyBody::deserialize(&self.body)
@@ -76,7 +76,7 @@ impl Reply {
         }
     }
 
-    /// Adds a warning in front: what follows is not what the caller expects.
+    /// Adds a warning at the front: what follows is not what the caller expects.
     pub fn warn(&mut self, warning: &Warning) {
         if let Some(first) = self.parts.first_mut() {
             *first = format!("NOTE: {}\n\n{first}", warning.message);
@@ -105,7 +105,7 @@ impl Reply {
         }
     }
 
-    /// Offers tokens that the stored reply does not have; they replace its own.
+    /// Offers tokens that the stored reply does not have, replacing its own.
     pub(crate) fn offer(&mut self, tokens: &OfferedTokens) -> Result<(), Box<ErrorEnvelope>> {
         self.body.extend(object(tokens)?);
         Ok(())
@@ -132,7 +132,7 @@ struct LabelledRun {
     label: String,
 }
 
-/// Tokens for recording another payload, in the fields of a reply's body that they have there.
+/// Tokens for recording another payload, with the same field names as in a reply's body.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OfferedTokens {
@@ -150,7 +150,7 @@ pub(crate) struct Tokens {
     pub checkpoint: Option<String>,
 }
 
-/// Signs a rendered reply; `other` signs the bookmark of another node of the session.
+/// Signs a rendered reply; `other` signs the bookmark of another node in the session.
 pub(crate) fn sign(
     stored: &StoredReply,
     tokens: &Tokens,
@@ -160,7 +160,7 @@ pub(crate) fn sign(
     sign_stored(value, tokens, other)
 }
 
-/// Signs a stored reply, which stays the value it was, whatever version wrote it.
+/// Signs a stored reply without changing its value, whatever version wrote it.
 pub(crate) fn sign_stored(
     stored: Value,
     tokens: &Tokens,
@@ -173,7 +173,7 @@ pub(crate) fn sign_stored(
     match (members.remove("parts"), members.remove("body")) {
         (Some(Value::Array(parts)), Some(Value::Object(body))) => {
             let parts = parts.iter().map(|part| part.as_str().unwrap_or_default().to_owned()).collect();
-            // What another version wrote is returned as it is, also when the log cannot say what it was.
+            // A reply by another version is returned unchanged, even if the log cannot say what kind it was.
             let (kind, run_label) = RunReply::deserialize(&body)
                 .map_or((ReplyKind::Ok, None), |reply| (reply.kind, Some(reply.run.label)));
             Ok(Reply { parts, body, kind, run_label, asks_user: None })

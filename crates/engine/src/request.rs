@@ -1,6 +1,6 @@
-//! What agents send: one struct per tool, from which parsing, the served schema and the engine's request all come.
+//! What agents send: one struct per tool, the single source of parsing, the served schema and the engine's request.
 //!
-//! Shapes are parsed here; what they mean is checked by the use case. Comments on fields are served to agents.
+//! Only shapes are parsed here; the use case checks what they mean. Comments on fields are served to agents.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -205,8 +205,8 @@ pub enum Request {
     StartSession(StartSession),
 }
 
-/// What calling a tool is, for roles. Looking at a step again is reading; a tool is offered to those who can use all of
-/// it.
+/// The act that calling a tool amounts to, for roles. Looking at a step again is reading; a tool is offered to
+/// callers who can use all of it.
 pub fn act_of(tool: ToolName) -> Act {
     match tool {
         ToolName::ListWorkflows | ToolName::InspectWorkflow | ToolName::ResumeSession | ToolName::ReadRun => {
@@ -223,7 +223,7 @@ impl Request {
     /// What the caller must be allowed to do.
     pub(crate) fn act(&self) -> Act {
         match self {
-            // Without an ack it shows the pending step; completing it asks again.
+            // Without an ack it shows the pending step; completing one is checked again.
             Self::ContinueWorkflow(_) => Act::Read,
             Self::ListWorkflows(_)
             | Self::InspectWorkflow(_)
@@ -235,7 +235,7 @@ impl Request {
         }
     }
 
-    /// Leaves out the folder, which says nothing where the caller is on another machine.
+    /// Drops the folder, which means nothing if the caller is on another machine.
     pub fn forget_folder(&mut self) {
         match self {
             Self::ListWorkflows(own) => own.workspace_path = None,
@@ -261,12 +261,12 @@ impl Request {
     }
 }
 
-/// What a call says about the run and step it means, beside the token that is followed; checked against that (G35).
+/// What a call says about its run and step besides the token that is followed; checked against that token (G35).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Echo<'a> {
     pub(crate) run: Option<&'a str>,
     pub(crate) step_id: Option<&'a str>,
-    /// All tokens of the call; their readable parts say which run was meant when nothing else does.
+    /// All tokens of the call; their readable parts show which run was meant if nothing else does.
     pub(crate) tokens: [Option<&'a str>; 3],
 }
 

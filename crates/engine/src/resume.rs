@@ -31,17 +31,17 @@ use crate::selection::about_query;
 
 const CANDIDATES_MAX: usize = 5;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
-/// Five excerpts and what is around them stay under 9 KB of text (G73).
+/// Five excerpts and their surroundings stay under 9 KB of text (G73).
 const SNIPPET_SHOWN_BYTES_MAX: usize = 700;
 
-/// Whether the first candidate is the one that is meant, as far as that can be known.
+/// Whether the first candidate is certainly the one that is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clarity {
     Clear,
     Doubtful,
 }
 
-/// Clear is what matches better than all others, and does not just come before them by recency.
+/// Clear means that it matches better than all others, not just that it is more recent.
 fn clarity(ranked: &[Offered]) -> Clarity {
     let is_clear = match ranked {
         [] => false,
@@ -51,7 +51,7 @@ fn clarity(ranked: &[Offered]) -> Clarity {
     if is_clear { Clarity::Clear } else { Clarity::Doubtful }
 }
 
-/// A run that ranking chose.
+/// A run chosen by ranking.
 struct Offered {
     card: RunCard,
     why: Vec<MatchReason>,
@@ -79,7 +79,7 @@ impl Reading<'_> {
             let ranked = loop {
                 let ranked: Vec<Offered> =
                     rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(Offered::from).collect();
-                // Only what is offered is worth a look at its segments.
+                // Only offered sessions are worth checking their segments.
                 let offered: Vec<SessionId> = ranked.iter().map(|offered| offered.card.session).collect();
                 if !self.drop_damaged(&mut known, &offered) {
                     break ranked;
@@ -93,9 +93,9 @@ impl Reading<'_> {
             let is_named = offered.why.contains(&MatchReason::MatchedId);
             match self.candidate(offered, &query) {
                 Ok(candidate) => candidates.push(candidate),
-                // The caller means this one, so it is said what is wrong with it.
+                // The caller named this one, so report what is wrong with it.
                 Err(failed) if query.is_exact() && is_named => return Err(failed),
-                // What went bad since it was ranked is left out, as if it had been found so.
+                // A session damaged since it was ranked is left out, as if it had been found so.
                 Err(_) => unhealthy_sessions += 1,
             }
         }
@@ -112,7 +112,7 @@ impl Reading<'_> {
         ))
     }
 
-    /// Why nothing was found under an id or a label: the session is damaged, or there is none.
+    /// Why an id or a label matched nothing: the session is damaged, or there is none.
     fn not_offered(
         &self,
         query: &Query,
@@ -120,7 +120,7 @@ impl Reading<'_> {
     ) -> Result<Box<ErrorEnvelope>, Box<ErrorEnvelope>> {
         let unhealthy = self.cards_about(&about_query(query), &mut |_, _| {})?.unhealthy.clone();
         for (session, health) in &unhealthy {
-            // Only what comes before the damage may be named.
+            // Only runs before the damage can be named.
             let has_run = || match health {
                 SessionHealth::CorruptTail { .. } => self
                     .salvage(*session)
@@ -162,7 +162,7 @@ impl Reading<'_> {
         if nothing_said {
             query.recent = RecentRuns::Always;
         }
-        // Where the caller is speaks only when the caller does not: words are meant, a folder is not.
+        // The caller's folder counts only if the caller says nothing: words are deliberate, a folder is not.
         if let Some(workspace) = workspace.filter(|_| nothing_said) {
             for (key, value) in self.environment.observer.observe(workspace).values {
                 match (key, value) {
@@ -203,7 +203,7 @@ impl Reading<'_> {
                 open_tips: Vec::new(),
                 workflow_changed: false,
                 problem: None,
-                // Looks at the notes. What adds to them is shown there.
+                // Only reads the notes; the result shows how to add to them.
                 next_call: Some(NextCall::new(
                     ToolName::ReadRun,
                     [("run", Value::from(card.session.to_string()))],
@@ -212,7 +212,7 @@ impl Reading<'_> {
             match &card.at {
                 None => Ok(blank),
                 Some(place) => match self.run_candidate(facts, place, blank.clone()) {
-                    // Offered with the reason: a run whose content is damaged or cannot be read is not gone.
+                    // Offered with the reason: a run with damaged or unreadable content is not gone.
                     Err(error) if is_about_content(error.code) => Ok(Candidate {
                         workflow_id: Some(place.workflow_id.clone()),
                         problem: Some(format!("{} {}", error.message, error.suggestion)),
@@ -267,7 +267,7 @@ impl Reading<'_> {
         })
     }
 
-    /// An open end of another branch with its token in place; without a call where no token can be signed.
+    /// An open tip of another branch with its token filled in; without a call if no token can be signed.
     fn signed(&self, facts: &SessionState, tip: OpenTip) -> OpenTip {
         let has_keys = self.signer.has_keys();
         let sign = |call: NextCall| {
@@ -282,7 +282,7 @@ impl Reading<'_> {
         OpenTip { next_call: tip.next_call.filter(|_| has_keys && self.continues()).map(sign), ..tip }
     }
 
-    /// The call that shows the tip of a run; none where no token can be signed.
+    /// The call that shows the tip of a run; `None` if no token can be signed.
     fn tip_call(&self, facts: &SessionState, place: &RunPlace) -> Option<NextCall> {
         let token = || self.signer.state(facts.session_id(), tip_of(place));
         if !self.continues() {
@@ -294,7 +294,7 @@ impl Reading<'_> {
         self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(place.run)))
     }
 
-    /// Whether agents of this server can continue a run; without that they can read it.
+    /// Whether this server's agents can continue a run; otherwise they can only read it.
     pub(crate) fn continues(&self) -> bool {
         self.environment.tools.offers(ToolName::ContinueWorkflow)
     }
@@ -317,10 +317,9 @@ fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u6
     let how = format!("{verb} the one you mean with the call below it. That call changes nothing.");
     let one = "it with the call below. That call changes nothing.";
     let mut text = match candidates {
-        [] => "No run can be resumed in this data directory. Start one: list_workflows shows what there is."
-            .to_owned(),
+        [] => "No run can be resumed in this data directory. To start one, call list_workflows.".to_owned(),
         _ if has_words && nothing_fits => {
-            format!("Nothing recorded matches these words. The latest runs, of {searched}: {how}")
+            format!("Nothing recorded matches these words. Latest runs (of {searched}): {how}")
         }
         [only] if only.run_id.is_none() => format!("One session found. Read {one}"),
         [_] => format!("One run found. {verb} {one}"),
@@ -370,7 +369,7 @@ fn described(number: usize, candidate: &Candidate) -> String {
         text.push_str("\n   Recorded notes:");
         let before = text.len();
         for line in truncate_with_marker(snippet, SNIPPET_SHOWN_BYTES_MAX).lines() {
-            // The marks of the quotation count, too: many short lines are long.
+            // The quote marks count, too: many short lines add up.
             if text.len() - before + line.len() > SNIPPET_SHOWN_BYTES_MAX {
                 text.push_str("\n   > […]");
                 break;
@@ -384,7 +383,7 @@ fn described(number: usize, candidate: &Candidate) -> String {
             let tips = tips::text(&candidate.open_tips).unwrap_or_default();
             let _ = write!(text, "\n   {}", tips.replace('\n', "\n   "));
         }
-        // Five candidates with all their branches would not fit a reply.
+        // Five candidates with all their branches would not fit in a reply.
         (_, count) => {
             let _ = write!(text, "\n   Unfinished on other branches, too: {count}; read_run lists them.");
         }

@@ -1,5 +1,5 @@
-//! The step itself in the answer of `resume_session`, when it is clear which run is meant: one call from a few words back
-//! to work.
+//! Includes the step itself in the answer of `resume_session` when it is clear which run is meant: one call from a few
+//! words back to work.
 
 use std::fmt::Write as _;
 
@@ -13,12 +13,12 @@ use crate::gate::Reading;
 use crate::request::ContinueWorkflow;
 use crate::resume::not_offered;
 
-/// The whole answer stays as small as other replies (G73). A step that does not fit is one call away.
+/// Keeps the whole answer as small as other replies (G73). A step that does not fit is one call away.
 const TEXT_BYTES_MAX: usize = 9_000;
 const GOAL_BYTES_MAX: usize = 120;
 
 impl Reading<'_> {
-    /// The same answer with the first candidate's step in it. Where the step cannot be shown, the answer stays as it is.
+    /// The same answer with the first candidate's step in it. If the step cannot be shown, the answer is unchanged.
     pub(crate) fn with_step(&self, body: ResumeBody, workspace: Option<&WorkspacePath>) -> ResumeBody {
         let shown = self.continues().then(|| self.step_of(&body, workspace)).flatten();
         shown.map_or(body.clone(), |(text, step)| ResumeBody { text, step: Some(step), ..body })
@@ -54,7 +54,7 @@ impl Reading<'_> {
         let _ = write!(text, "\n\n{}", reply.parts().join("\n\n"));
         let mut step = reply.into_structured();
         let members = step.as_object_mut()?;
-        // The text is in the answer already.
+        // The text is already in the answer.
         members.remove("text");
         (text.len() <= TEXT_BYTES_MAX).then(|| (text, std::mem::take(members)))
     }

@@ -1,6 +1,6 @@
-//! Reading a session whatever its health: what is whole, and a label on what is not (G20).
+//! Reads a session whatever its health: the intact part, marked as incomplete if it is (G20).
 //!
-//! Nothing here leads to an advance: a caller gets a state of its own, and no lock.
+//! Nothing here leads to an advance: a caller gets its own copy of the state, and no lock.
 
 use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
@@ -23,7 +23,7 @@ pub(crate) struct Salvaged {
 }
 
 impl Salvaged {
-    /// Refuses a session of which nothing can be trusted.
+    /// Refuses a session that cannot be trusted at all.
     pub(crate) fn or_refuse(self) -> Result<Self, Box<ErrorEnvelope>> {
         match self.health {
             SessionHealth::Healthy | SessionHealth::CorruptTail { .. } => Ok(self),
@@ -40,7 +40,7 @@ impl Reading<'_> {
         self.salvage_slice(session).map(|(read, _)| read).map_err(error::store)
     }
 
-    /// The same, with how far the log goes.
+    /// The same, with the end of the log.
     pub(crate) fn salvage_slice(&self, session: SessionId) -> Result<(Salvaged, Cursor), StoreError> {
         let slice = self.sessions.read(session, None)?;
         let mut events = slice.events;
@@ -48,7 +48,7 @@ impl Reading<'_> {
         let mut state = SessionState::new(session);
         let mut folded = 0;
         for event in &events {
-            // Bytes that are whole can still contradict each other: that is damage from here on, too.
+            // Intact bytes can still contradict each other: that counts as damage from here on, too.
             if let Err(cause) = state.apply(event) {
                 let detail = cause.to_string();
                 let (valid_until, event_index) = (event.event_index, event.event_index.get());

@@ -1,4 +1,4 @@
-//! The summaries that a question is about. A store whose index can be asked gives these alone; of any other store all are
+//! The summaries that a query needs. A store whose index can be queried returns only these; for any other store all are
 //! read (G127).
 
 use std::ops::{Deref, DerefMut};
@@ -10,25 +10,25 @@ use workrail_core::resume::{Query, RecentRuns, terms};
 use workrail_core::summary::{self, stage_number};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
-use workrail_ports::cache::{Count, IfAbsent, IndexAnswer, IndexQuestion};
+use workrail_ports::cache::{Count, IfAbsent, IndexAnswer, IndexQuery};
 use workrail_ports::session_store::StampDepth;
 
 use crate::cards::{RECORDS_PER_WRITE, SessionSummaries};
 use crate::gate::Reading;
 
-/// Of each stage, beside what holds a word. Ranking shows five; some of the newest may turn out to be damaged.
+/// Per stage, in addition to those that contain a word. Ranking shows five; some of the newest may turn out damaged.
 const NEWEST_RANKED: usize = 24;
 /// More than a list shows, for the same reason.
 const NEWEST_SPARE: usize = 24;
 
-/// Summaries among which everything is that a question is about.
+/// Summaries that include everything a query needs.
 pub(crate) struct Selection<'a> {
-    known: Known<'a>,
+    known: SelectedSummaries<'a>,
 }
 
-enum Known<'a> {
+enum SelectedSummaries<'a> {
     All(MutexGuard<'a, SessionSummaries>),
-    /// Some of all, which the index counted.
+    /// A subset; the index counted the total.
     Found {
         found: Box<SessionSummaries>,
         sessions: u64,
@@ -37,19 +37,19 @@ enum Known<'a> {
 }
 
 impl Selection<'_> {
-    /// How many sessions the store has; 0 when nobody asked.
+    /// How many sessions the store has; 0 if the count was not requested.
     pub(crate) fn all_sessions(&self) -> u64 {
         match &self.known {
-            Known::All(all) => (all.healthy() + all.unhealthy.len()) as u64,
-            Known::Found { sessions, .. } => *sessions,
+            SelectedSummaries::All(all) => (all.healthy() + all.unhealthy.len()) as u64,
+            SelectedSummaries::Found { sessions, .. } => *sessions,
         }
     }
 
-    /// How many runs of healthy sessions it has; 0 when nobody asked.
+    /// How many runs its healthy sessions have; 0 if the count was not requested.
     pub(crate) fn all_runs(&self) -> u64 {
         match &self.known {
-            Known::All(all) => all.runs().count() as u64,
-            Known::Found { runs, .. } => *runs,
+            SelectedSummaries::All(all) => all.runs().count() as u64,
+            SelectedSummaries::Found { runs, .. } => *runs,
         }
     }
 }
@@ -59,8 +59,8 @@ impl Deref for Selection<'_> {
 
     fn deref(&self) -> &SessionSummaries {
         match &self.known {
-            Known::All(all) => all,
-            Known::Found { found, .. } => found,
+            SelectedSummaries::All(all) => all,
+            SelectedSummaries::Found { found, .. } => found,
         }
     }
 }
@@ -68,44 +68,44 @@ impl Deref for Selection<'_> {
 impl DerefMut for Selection<'_> {
     fn deref_mut(&mut self) -> &mut SessionSummaries {
         match &mut self.known {
-            Known::All(all) => all,
-            Known::Found { found, .. } => found,
+            SelectedSummaries::All(all) => all,
+            SelectedSummaries::Found { found, .. } => found,
         }
     }
 }
 
-/// What `resume_session` looks at.
-pub(crate) fn about_query(query: &Query) -> IndexQuestion {
+/// What `resume_session` needs.
+pub(crate) fn about_query(query: &Query) -> IndexQuery {
     // A run that was named is offered alone, or nothing is.
     let newest = match query.is_exact() && query.recent != RecentRuns::Always {
         true => Vec::new(),
         false => Stage::ALL.map(|stage| (stage_number(stage), NEWEST_RANKED)).to_vec(),
     };
-    IndexQuestion { sessions: query.sessions().collect(), terms: query.terms(), newest, count: Count::All }
+    IndexQuery { sessions: query.sessions().collect(), terms: query.terms(), newest, count: Count::All }
 }
 
-/// What a list is made of; `None` when any run may be in it.
-pub(crate) fn about_list(wanted: &Wanted) -> Option<IndexQuestion> {
+/// What a list needs; `None` if any run may be in it.
+pub(crate) fn about_list(wanted: &Wanted) -> Option<IndexQuery> {
     let newest = wanted.newest_of_stages()?;
     let newest =
         newest.into_iter().map(|(stage, count)| (stage_number(stage), count.saturating_add(NEWEST_SPARE)));
-    Some(IndexQuestion { newest: newest.collect(), count: Count::All, ..IndexQuestion::default() })
+    Some(IndexQuery { newest: newest.collect(), count: Count::All, ..IndexQuery::default() })
 }
 
-pub(crate) fn about_run(run: RunId) -> IndexQuestion {
-    IndexQuestion { terms: vec![terms::of_run(run)], ..IndexQuestion::default() }
+pub(crate) fn about_run(run: RunId) -> IndexQuery {
+    IndexQuery { terms: vec![terms::of_run(run)], ..IndexQuery::default() }
 }
 
-pub(crate) fn about_label(label: RunLabel) -> IndexQuestion {
-    IndexQuestion { terms: vec![terms::of_label(label)], ..IndexQuestion::default() }
+pub(crate) fn about_label(label: RunLabel) -> IndexQuery {
+    IndexQuery { terms: vec![terms::of_label(label)], ..IndexQuery::default() }
 }
 
 impl<'a> Reading<'a> {
-    /// Everything that a question is about, and maybe more; `heard` receives how many sessions of those that have to be
-    /// read are done.
+    /// Everything that a query needs, and maybe more; `heard` receives how many of the sessions that must be read
+    /// are done.
     pub(crate) fn cards_about(
         &self,
-        question: &IndexQuestion,
+        question: &IndexQuery,
         heard: &mut dyn FnMut(u64, u64),
     ) -> Result<Selection<'a>, Box<ErrorEnvelope>> {
         match self.found_in_index(question, heard) {
@@ -119,30 +119,30 @@ impl<'a> Reading<'a> {
         &self,
         heard: &mut dyn FnMut(u64, u64),
     ) -> Result<Selection<'a>, Box<ErrorEnvelope>> {
-        Ok(Selection { known: Known::All(self.cards_at(StampDepth::Manifest, heard)?) })
+        Ok(Selection { known: SelectedSummaries::All(self.cards_at(StampDepth::Manifest, heard)?) })
     }
 
     fn found_in_index(
         &self,
-        question: &IndexQuestion,
+        question: &IndexQuery,
         heard: &mut dyn FnMut(u64, u64),
     ) -> Option<Selection<'a>> {
-        let mut answer = self.index.ask_index(summary::VERSION, question)?;
+        let mut answer = self.index.query_index(summary::VERSION, question)?;
         let mut read = SessionSummaries::default();
         if !answer.unindexed.is_empty() {
             self.index_sessions(&mut read, &answer.unindexed, heard);
-            answer = self.index.ask_index(summary::VERSION, question)?;
+            answer = self.index.query_index(summary::VERSION, question)?;
         }
         let IndexAnswer { records, unindexed, sessions, runs } = answer;
         let mut found = SessionSummaries::default();
         found.take_index(records);
-        // Damaged, or written to again since: what was read of it a moment ago takes the place of what was indexed.
+        // Damaged, or written to since: what was just read of it replaces what was indexed.
         for session in unindexed {
             if !found.take_from(&mut read, session) {
                 self.refresh(&mut found, session);
             }
         }
-        Some(Selection { known: Known::Found { found: Box::new(found), sessions, runs } })
+        Some(Selection { known: SelectedSummaries::Found { found: Box::new(found), sessions, runs } })
     }
 
     fn index_sessions(

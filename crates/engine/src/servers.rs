@@ -1,4 +1,4 @@
-//! The servers that run over this store; for people, never truth.
+//! The servers running on this store; shown to people, never the source of truth.
 
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::server::{LoggedCall, ServerRecord};
@@ -6,7 +6,7 @@ use workrail_model::server::{LoggedCall, ServerRecord};
 use crate::{Engine, Store, error};
 
 impl<S: Store> Engine<S> {
-    /// Every server that runs now, and with which settings it started.
+    /// Every server running now, and the settings it started with.
     pub fn servers(&self) -> Result<Vec<ServerRecord>, Box<ErrorEnvelope>> {
         self.store.servers().map_err(|cause| error::io(&cause))
     }

@@ -32,7 +32,7 @@ use crate::request::{Echo, StartWorkflow};
 use crate::token::{Attempts, FirstKeys, Refused};
 use crate::{Answer, Engine, Reply, Store, error, reply, token};
 
-/// Everything that is settled before the session is touched.
+/// Everything settled before the session is touched.
 struct Prepared {
     run: RunId,
     workflow: Arc<CompiledWorkflow>,
@@ -41,20 +41,20 @@ struct Prepared {
     context: Context,
     mode: Option<Mode>,
     references: Vec<ReferenceInfo>,
-    /// What is to be said about the id that the caller used.
+    /// Notices about the id that the caller used.
     notices: Vec<Warning>,
     observed: Vec<ObservedFact>,
     tree: TreeLook,
 }
 
-/// Where the run is to live.
+/// The session that the run goes into.
 enum Home {
     New,
     Session(SessionId),
     Inside(workrail_core::token::VerifiedToken),
 }
 
-/// A start that may be repeated: what makes it the same start.
+/// A start that may be repeated: what identifies it as the same start.
 struct Keyed {
     key: String,
     request_digest: Sha256,
@@ -68,13 +68,13 @@ impl<S: Store> Engine<S> {
         self.signer.refresh(FirstKeys::Make)?;
         let keyed = keyed(&request)?;
         let home = self.home(&request)?;
-        // Asked first: a repeated start compiles, decides and writes nothing.
+        // Checked first: a repeated start compiles, decides and writes nothing.
         if let Some(keyed) = &keyed
             && let Some(reply) = self.recorded_start(&home, keyed)?
         {
             return Ok(reply);
         }
-        // One key at a time, so that none starts two runs in different sessions.
+        // One keyed start at a time, so that no key starts two runs in different sessions.
         let _one_at_a_time =
             keyed.as_ref().map(|_| self.keyed_starts.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(keyed) = &keyed {
@@ -103,7 +103,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Records the start; `None` when the key's run is there already.
+    /// Records the start; `None` if the key's run already exists.
     fn record_start(
         &self,
         home: &Home,
@@ -124,8 +124,8 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// A key that has started a run in another session starts no second one (G30). Two servers that are asked at the
-    /// same moment, with different parents, do not see each other's start.
+    /// Refuses a key that has started a run in another session (G30). Two servers asked at the same moment, with
+    /// different parents, do not see each other's start.
     fn refuse_key_of_another_session(&self, home: &Home, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
         let own = home.keyed_session(&keyed.key);
         let reading = self.reading();
@@ -169,7 +169,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Starts a session of its own; `None` when the key's session exists already.
+    /// Starts a new session; `None` if the key's session already exists.
     fn start_new(
         &self,
         prepared: &Prepared,
@@ -207,7 +207,7 @@ impl<S: Store> Engine<S> {
         recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))
     }
 
-    /// What was answered when this key was used before; refused when it was for another start (G30).
+    /// The reply given when this key was used before; refused if that was for a different start (G30).
     fn recorded_start(&self, home: &Home, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
         let session = home.keyed_session(&keyed.key);
         if self.store.stamp(session).is_none() {
@@ -240,7 +240,7 @@ impl<S: Store> Engine<S> {
             (None, None) => Ok(Home::New),
             (Some(_), Some(_)) => Err(error::two_homes()),
             (None, Some(text)) => {
-                // A label is at hand where a session token is not: the session of that run is meant.
+                // A caller may have a label but no session token: the session of that run is meant.
                 if let Ok(label) = RunLabel::parse(&text.trim().to_ascii_lowercase().replace(' ', "-")) {
                     return self.session_of(label);
                 }
@@ -267,7 +267,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// Starts a run in an existing session; `None` when the key's run is there already.
+    /// Starts a run in an existing session; `None` if the key's run already exists.
     fn start_in(
         &self,
         session: SessionId,
@@ -286,7 +286,7 @@ impl<S: Store> Engine<S> {
             held.append(started.plan)
         });
         match appended {
-            // A write that was complete but for its commit is rolled forward by the next lock (G13).
+            // A write that is complete except for its commit is rolled forward by the next lock (G13).
             Err(failed) if error::is_outcome_unknown(&failed) && self.has_run(session, prepared.run) => {
                 Ok(begun)
             }
@@ -298,7 +298,7 @@ impl<S: Store> Engine<S> {
         self.hold(session, |held| Ok(held.state().run(run).is_some())).unwrap_or(false)
     }
 
-    /// What holds for a run whose caller chooses no mode: that of the run it serves, else that of the session's newest
+    /// The preferences of a run whose caller chooses no mode: those of the run it serves, else of the session's newest
     /// run, else the default (G60).
     fn inherited(&self, facts: &SessionState, parent: Option<ParentLink>) -> Preferences {
         let newest = || facts.preferred_tip(facts.runs().last()?.run_id);
@@ -317,7 +317,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Started, Box<ErrorEnvelope>> {
         let (preferences, preference_source) = match prepared.mode {
             Some(mode) => (mode.preferences(), PreferenceSource::User),
-            // A run inside another is as free as the one it serves.
+            // A nested run has the autonomy of the run it serves.
             None => (self.inherited(facts, parent), PreferenceSource::System),
         };
         start(Start {
@@ -359,7 +359,7 @@ fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnv
 }
 
 impl Home {
-    /// The session in which a start with this key lives.
+    /// The session that a start with this key goes into.
     fn keyed_session(&self, key: &str) -> SessionId {
         match self {
             Self::New => derive::keyed_session_id(key),
@@ -369,9 +369,9 @@ impl Home {
     }
 }
 
-/// The caller's idempotency key, with the digest of everything else that was asked.
+/// The caller's idempotency key, with the digest of everything else in the request.
 fn keyed(request: &StartWorkflow) -> Result<Option<Keyed>, Box<ErrorEnvelope>> {
-    // An empty optional argument is an absent one.
+    // An empty optional argument counts as absent.
     let Some(key) = request.idempotency_key.clone().filter(|key| !key.is_empty()) else { return Ok(None) };
     if key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
         return Err(error::bad_idempotency_key(key.len(), IDEMPOTENCY_KEY_BYTES_MAX));
@@ -398,7 +398,7 @@ fn initial_context(request: &StartWorkflow) -> Result<Context, Box<ErrorEnvelope
 
 fn legacy_id(workflow: &CompiledWorkflow, better: &str) -> Warning {
     let message = format!(
-        "`{}` is an id of the old form without a namespace; it runs, and its author should rename it to `{better}`.",
+        "`{}` is an old id without a namespace. It still runs; its author should rename it to `{better}`.",
         workflow.workflow_id
     );
     Warning { code: WarningCode::LegacyWorkflowId, message }

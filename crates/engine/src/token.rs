@@ -17,7 +17,7 @@ use workrail_ports::session_store::{SessionReader, StoreError};
 use crate::error;
 use crate::reply::Tokens;
 
-/// The log as tokens see it.
+/// The log as seen by tokens.
 struct Nodes<'a>(&'a SessionState);
 
 impl Nodes<'_> {
@@ -60,11 +60,11 @@ pub(crate) fn target(resolved: &ResolvedToken) -> Result<(NodeFacts, AttemptId),
     }
 }
 
-/// Why a token is not taken where it was given.
+/// Why a token is refused for an argument.
 #[derive(Clone, Debug)]
 pub(crate) enum Refused {
     Token(TokenError),
-    /// Genuine, but of another kind than the argument takes.
+    /// Genuine, but of a different kind than the argument takes.
     Kind {
         found: Box<VerifiedToken>,
         wanted: TokenKind,
@@ -102,17 +102,17 @@ impl From<StoreError> for KeysError {
 pub(crate) enum FirstKeys {
     /// The call writes: a store without sessions gets its keys now.
     Make,
-    /// The call writes to a session that exists: its keys were made before it.
+    /// The call writes to an existing session: its keys were made before it.
     DoNotMake,
     /// The call only reads, so it takes no lock and leaves a new store as it is (G16). Its tokens may be signed with
-    /// keys that are not durable yet; a process that loses them asks again.
+    /// keys that are not durable yet; if those are lost, the agent asks again.
     Look,
 }
 
 #[derive(Clone)]
 struct KnownKeys {
     keyring: Arc<Keyring>,
-    /// Whether they are certain to outlive a power cut.
+    /// Whether they are certain to survive a power failure.
     durable: bool,
 }
 
@@ -122,7 +122,7 @@ struct KnownKeys {
 pub(crate) struct Signer {
     source: Arc<dyn KeyringStore>,
     sessions: Arc<dyn SessionReader>,
-    /// Absent until a call has read them. What a call has begun with, it ends with: keys that are lost meanwhile are
+    /// Absent until a call has read them. A call uses the same keys from start to end: keys lost meanwhile are
     /// noticed by the next call.
     known: RwLock<Option<KnownKeys>>,
     encoding: TokenEncoding,
@@ -156,18 +156,18 @@ impl Signer {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
     }
 
-    /// Takes over keys that the store has just made durable.
+    /// Adopts keys that the store has just made durable.
     pub(crate) fn adopt(&self, keyring: Keyring) {
         self.remember(keyring, true);
     }
 
-    /// Reads the keys as they are now, at the start of a call: another process may have rotated them, and a key
-    /// that is retired must neither sign nor be accepted. A keyring that is lost or unusable is an error; it is
+    /// Reads the current keys at the start of a call: another process may have rotated them, and a retired key
+    /// must neither sign nor be accepted. A lost or unusable keyring is an error; it is
     /// never replaced here.
     pub(crate) fn refresh(&self, first: FirstKeys) -> Result<(), Box<ErrorEnvelope>> {
         match self.read_keys(first) {
             Ok(()) => Ok(()),
-            // A disk that fails for a moment says nothing about the keys that are known.
+            // A temporary disk failure says nothing about the known keys.
             Err(KeysError::Keyring(KeyringError::Io(cause)))
                 if self.has_keys() && !cause.kind.is_verdict_on_file() =>
             {
@@ -181,7 +181,7 @@ impl Signer {
 
     fn read_keys(&self, first: FirstKeys) -> Result<(), KeysError> {
         let Some(found) = self.source.peek()? else {
-            // Keys are made before the first session. Where sessions are, the keys were lost.
+            // Keys are made before the first session. If there are sessions, the keys were lost.
             if !self.sessions.sessions()?.is_empty() {
                 return Err(KeysError::Lost);
             }
@@ -193,8 +193,8 @@ impl Signer {
         if self.known().is_some_and(|known| known.durable && *known.keyring == found) {
             return Ok(());
         }
-        // Keys that are new are made durable before a call that writes signs tokens with them. Where that fails, as on
-        // a read-only mount, they are used all the same, and the next call tries again.
+        // New keys are made durable before a call that writes signs tokens with them. If that fails, as on a read-only
+        // mount, they are used anyway, and the next call tries again.
         let durable = match first {
             FirstKeys::Make | FirstKeys::DoNotMake => self.source.load_or_create().ok(),
             FirstKeys::Look => None,
@@ -206,7 +206,7 @@ impl Signer {
         Ok(())
     }
 
-    /// Checks a token's shape and signature; the log is not touched yet. Without keys no token is genuine.
+    /// Checks a token's format and signature without touching the log. Without keys no token is genuine.
     pub(crate) fn verify_any(&self, text: &str) -> Result<VerifiedToken, TokenError> {
         let decoded = token::decode(text)?;
         match self.keyring() {
@@ -226,7 +226,7 @@ impl Signer {
         self.keyring().is_some()
     }
 
-    /// An empty text without keys; callers that continue without them ask `has_keys` first.
+    /// Returns an empty text without keys; callers that continue without them check `has_keys` first.
     fn mint(&self, target: &MintTarget) -> String {
         let keyring = self.keyring();
         keyring.map_or_else(String::new, |keyring| token::mint(target, self.encoding, &keyring.current))
@@ -260,7 +260,7 @@ impl Signer {
     }
 }
 
-/// Which rights a reply hands out.
+/// Which rights a reply grants.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts {
     pub ack: Option<AttemptId>,
@@ -268,7 +268,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Both rights under one attempt; a complete point can be noted but not completed again.
+    /// Both rights under one attempt; a complete point can take notes but cannot be completed again.
     pub(crate) fn both(attempt: AttemptId, is_pending: bool) -> Self {
         Self { ack: is_pending.then_some(attempt), checkpoint: Some(attempt) }
     }

@@ -1,4 +1,4 @@
-//! A workflow's file, what it compiles to, and what runs are pinned to; and a copy of it under another id.
+//! A workflow's file, its compiled form, and what runs are pinned to; and a copy of the file under another id.
 //!
 //! For people who look at a workflow. Reads the catalog and the store, and writes nothing (G36).
 
@@ -18,17 +18,17 @@ use crate::{Engine, Store, error};
 /// Everything about one workflow at this moment.
 #[derive(Clone, Debug)]
 pub struct WorkflowVersions {
-    /// The file as it is now.
+    /// The file's current text.
     pub source: String,
     pub source_digest: Sha256,
     pub compiled: Arc<CompiledWorkflow>,
     pub hash: WorkflowHash,
     pub steps: Vec<StepPreview>,
-    /// What runs of this store are pinned to, the most used first.
+    /// What runs in this store are pinned to, the most used first.
     pub pinned: Vec<PinnedVersion>,
 }
 
-/// A step's prompt: line by line with where it comes from, and as an agent would first read it.
+/// A step's prompt: line by line with its origin, and as an agent would first read it.
 #[derive(Clone, Debug)]
 pub struct StepPreview {
     pub step_id: String,
@@ -72,21 +72,21 @@ impl<S: Store> Engine<S> {
         self.content().workflow(hash)
     }
 
-    /// The file of a workflow under another id, to be written to a folder of the user's. Nothing is written here.
+    /// The file of a workflow under another id, to be written to one of the user's folders. Writes nothing.
     pub fn workflow_copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
         let source = self.catalog.source_text(id, self.environment.workspace.as_ref())?;
         workrail_core::discover::with_id(&source, copy).ok_or_else(|| error::workflow_copy(id, copy))
     }
 }
 
-/// What a run is pinned to, and what the workflow's id means now.
+/// What a run is pinned to, and what the workflow's id refers to now.
 #[derive(Clone, Debug)]
 pub struct PinnedRun {
     pub label: String,
     pub workflow_id: WorkflowId,
     pub hash: WorkflowHash,
     pub compiled: Arc<CompiledWorkflow>,
-    /// Absent when no usable file has the id.
+    /// Absent if no usable file has the id.
     pub now: Option<CurrentForm>,
 }
 
@@ -117,7 +117,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// The file that an id means, and what it compiles to.
+    /// The file that an id refers to, and its compiled form.
     pub fn current_form(&self, id: &WorkflowId) -> Result<CurrentForm, Box<ErrorEnvelope>> {
         let workspace = self.environment.workspace.as_ref();
         let entry = self.catalog.compiled(id, workspace)?;
@@ -131,7 +131,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// The workflow that runs of this store are pinned to by this hash or its beginning.
+    /// The workflow that runs in this store are pinned to, by this hash or its beginning.
     pub fn pinned_by_hash(
         &self,
         text: &str,

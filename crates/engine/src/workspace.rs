@@ -1,4 +1,4 @@
-//! Where the work happens: which folder a call is about, and what is seen there (decision 17).
+//! Where the work happens: which folder a call is about, and what is observed there (decision 17).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ use crate::{Engine, Store, error};
 /// What git compares a first commit with.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// So many sessions' folders are remembered; a forgotten one falls back to the server's own.
+/// How many sessions' folders are remembered; a forgotten one falls back to the server's own.
 const REMEMBERED_MAX: usize = 256;
 
-/// The folders that callers named when they started sessions. Never recorded: paths are this machine's.
+/// The folders that callers named when they started sessions. Never recorded: paths are specific to this machine.
 #[derive(Debug, Default)]
 pub(crate) struct Workspaces {
     by_session: Mutex<BTreeMap<SessionId, WorkspacePath>>,
@@ -36,7 +36,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// The same for calls that depend on what is in the folder: a misspelled one would silently offer nothing.
+    /// The same for calls that depend on the folder's content: a misspelled one would silently offer nothing.
     pub(crate) fn existing_workspace(
         &self,
         named: Option<&str>,
@@ -59,7 +59,7 @@ impl<S: Store> Engine<S> {
         known.insert(session, workspace);
     }
 
-    /// The repository now, and what changed in it since the step of a node began (G104).
+    /// The repository's current state, and what changed in it since a node's step began (G104).
     pub(crate) fn workspace_at_hand(
         &self,
         facts: &SessionState,
@@ -77,7 +77,7 @@ impl<S: Store> Engine<S> {
         WorkspaceAtHand { look: look.clone(), changed, changed_in_run: None }
     }
 
-    /// Every file that changed since the run began; `None` where that is not known.
+    /// Every file that changed since the run began; `None` if that is unknown.
     pub(crate) fn changed_in_run(
         &self,
         facts: &SessionState,
@@ -121,13 +121,13 @@ impl<S: Store> Engine<S> {
         known.get(&session).or(workspace).cloned()
     }
 
-    /// What names the repository of a folder; `None` outside of repositories.
+    /// Identifies the repository of a folder; `None` outside repositories.
     pub fn repository_of(&self, folder: &str) -> Result<Option<Sha256>, Box<ErrorEnvelope>> {
         let folder = self.existing_workspace(Some(folder))?;
         Ok(folder.and_then(|folder| self.repository_in(&folder)))
     }
 
-    /// What tells this process's own repository from others in lists; `None` outside of one.
+    /// Distinguishes this process's own repository from others in lists; `None` outside one.
     pub fn own_workspace(&self) -> Option<Sha256> {
         self.repository_in(self.environment.workspace.as_ref()?)
     }

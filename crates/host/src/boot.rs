@@ -1,10 +1,10 @@
-//! Names the running boot of this machine, so that unsynced counters are not trusted beyond it.
+//! Identifies the machine's current boot, so that unsynced counters are not trusted after a reboot.
 
 use workrail_ports::environment::Entropy;
 
 use crate::entropy::OsEntropy;
 
-/// The kernel's boot id; where there is none, a random name, which only costs a rebuild per start.
+/// The kernel's boot id; if there is none, a random name, which only costs a rebuild at each start.
 pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .map(|text| text.trim().to_owned())

@@ -1,5 +1,4 @@
-//! Reads a small file that another program wrote: never more than asked for, never through a link, never
-//! waiting.
+//! Reads small files written by other programs: bounded in size, following no links, never blocking.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -8,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use camino::Utf8Path;
 use rustix::fs::OFlags;
 
-/// So many bytes of a regular file, from an offset on; fewer are an error.
+/// Exactly `bytes` bytes of a regular file, starting at an offset; fewer are an error.
 pub(crate) fn read_part(path: &Utf8Path, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
     let (mut file, _) = open(path)?;
     file.seek(SeekFrom::Start(offset))?;
@@ -18,7 +17,7 @@ pub(crate) fn read_part(path: &Utf8Path, offset: u64, bytes: u64) -> io::Result<
 }
 
 fn open(path: &Utf8Path) -> io::Result<(File, u64)> {
-    // Not blocking: opening a pipe that took the file's place would wait for a writer for ever.
+    // Non-blocking: opening a pipe put in the file's place would otherwise wait for a writer forever.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -37,7 +36,7 @@ pub(crate) fn read(path: &Utf8Path, max: u64) -> io::Result<Vec<u8>> {
         return Err(too_large());
     }
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(max + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max { Err(too_large()) } else { Ok(bytes) }
 }

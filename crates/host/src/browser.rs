@@ -1,7 +1,7 @@
-//! The user's own browser, for two things: showing a page of ours, and printing one to PDF without network (G1).
+//! The user's own browser, used to show one of our pages or to print one to PDF without network (G1).
 //!
 //! Chromium or Chrome is found by its usual names and started directly, never through a shell, with a fresh
-//! profile in a temporary folder that is gone afterwards. It resolves no host name, and is ended when it takes
+//! profile in a temporary folder that is removed afterwards. It resolves no host names, and is killed when it takes
 //! too long.
 
 use std::io;
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use crate::env_vars;
 use crate::programs::is_program;
 
-/// Printing takes a second or two; a browser that hangs is not waited for.
+/// Printing takes a second or two; a browser that hangs is killed.
 const TIME_MAX: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,7 @@ const NAMES: [&str; 7] = [
     "brave-browser",
 ];
 
-/// Where installers put it when it is not on the path.
+/// Where installers put it if it is not on the path.
 const PLACES: [&str; 5] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -55,7 +55,7 @@ pub enum BrowserError {
     Io(#[from] io::Error),
 }
 
-/// The program that opens a file with whatever the user prefers for it.
+/// The program that opens a file with the user's preferred application.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// Shows a file in the user's browser and does not wait for it.
@@ -64,7 +64,7 @@ pub fn open(page: &Path) -> io::Result<()> {
     opener.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = opener.spawn()?;
     thread::Builder::new().name("browser".to_owned()).spawn(move || {
-        // Only so that no ended process is left behind.
+        // Reaps the process so that no zombie is left behind.
         let _ = child.wait();
     })?;
     Ok(())
@@ -77,7 +77,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// The one that the user names, else the first that is found.
+    /// The browser named by the user, else the first one found.
     pub fn find() -> Result<Self, BrowserError> {
         let path = std::env::var("PATH").unwrap_or_default();
         Self::choose(env_vars::BROWSER.get(), &path, &PLACES, &is_program)
@@ -97,7 +97,7 @@ impl Browser {
                 Err(BrowserError::NotAProgram { path: named })
             };
         }
-        // A relative entry would find what is in the folder that the user works in.
+        // A relative entry would find programs in the user's working folder.
         let folders = || path.split(':').map(Utf8Path::new).filter(|folder| folder.is_absolute());
         let on_path = NAMES.iter().flat_map(|name| folders().map(move |folder| folder.join(name)));
         let found = on_path.chain(places.iter().map(Utf8PathBuf::from)).find(|program| is_program(program));
@@ -139,13 +139,13 @@ impl Browser {
             ])
             .args(["--disable-extensions", "--disable-sync", "--disable-background-networking", "--no-pings"])
             .args(["--disable-component-update", "--disable-default-apps", "--disable-crash-reporter"])
-            // No name resolves, so that nothing can be asked of anyone.
+            // No host name resolves, so nothing can be requested from the network.
             .arg("--host-resolver-rules=MAP * ~NOTFOUND")
             .arg("--no-pdf-header-footer")
             .arg(format!("--user-data-dir={}", root.join("profile")))
             .arg(format!("--print-to-pdf={pdf}"));
         if geteuid().is_root() {
-            // Its sandbox refuses to start as root, as in most containers. The page is our own, without
+            // Chromium's sandbox refuses to start as root, which is usual in containers. The page is our own, without
             // scripts and without anything to load.
             command.arg("--no-sandbox");
         }
@@ -159,7 +159,7 @@ impl Browser {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Of its own, so that the helpers it starts end with it.
+            // A separate process group, so that its helper processes end with it.
             .process_group(0);
         command
     }
@@ -178,7 +178,7 @@ fn wait(child: &mut Child) -> io::Result<Ended> {
         }
         if since.elapsed() > TIME_MAX {
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-                // It may have ended in this moment.
+                // It may just have ended.
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_named_one_wins_then_the_path_then_the_usual_places() {
+    fn the_named_browser_wins_then_the_path_then_the_usual_places() {
         let all = ["/b/chromium", "/a/google-chrome", "/opt/google/chrome/chrome", "/mine"];
         assert_eq!(choose(Some("/mine"), "/a:/b", &all).unwrap().program(), "/mine");
         assert_eq!(choose(None, "/a:/b", &all).unwrap().program(), "/b/chromium");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_prints_nothing_is_said_so() {
+    fn a_program_that_prints_nothing_is_reported() {
         let browser = Browser { program: "/bin/true".into() };
         let error = browser.print("<p>").unwrap_err();
         assert!(error.to_string().contains("did not print the page (exit status: 0)"), "{error}");

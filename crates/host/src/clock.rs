@@ -11,12 +11,12 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // Years beyond 9999 or before 0 would not fit the shape; a broken clock shows the epoch.
+        // Years after 9999 or before 0 do not fit the format; a broken clock shows the epoch.
         shown(Instant::now()).unwrap_or_else(epoch)
     }
 }
 
-/// A time of the file system; `None` for one that does not fit the shape.
+/// A file system's timestamp; `None` if it does not fit the format.
 pub fn of_file(at: SystemTime) -> Option<Timestamp> {
     shown(Instant::try_from(at).ok()?)
 }
@@ -26,7 +26,6 @@ fn shown(at: Instant) -> Option<Timestamp> {
 }
 
 fn epoch() -> Timestamp {
-    // The literal has the shape that `parse` wants.
     Timestamp::parse("1970-01-01T00:00:00.000Z").expect("literal timestamp")
 }
 
@@ -35,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_gives_the_one_shape() {
+    fn the_clock_uses_the_one_timestamp_format() {
         assert!(SystemClock.now() > epoch());
     }
 }

@@ -11,7 +11,7 @@ pub enum DataDirError {
     NoHome,
 }
 
-/// What the settings say (their variable is `WORKRAIL_DATA_DIR`), else `XDG_DATA_HOME/workrail`, else
+/// The path in the settings (their variable is `WORKRAIL_DATA_DIR`), else `XDG_DATA_HOME/workrail`, else
 /// `~/.local/share/workrail`.
 pub fn data_dir(settings: &Settings) -> Result<Utf8PathBuf, DataDirError> {
     let xdg = std::env::var("XDG_DATA_HOME").ok();
@@ -27,7 +27,7 @@ fn choose(
     if let Some(path) = own {
         return Ok(Utf8PathBuf::from(path));
     }
-    // The XDG specification says that a relative value is to be ignored.
+    // The XDG specification says to ignore a relative value.
     if let Some(base) = xdg.map(Utf8PathBuf::from).filter(|path| path.is_absolute()) {
         return Ok(base.join("workrail"));
     }
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn then_xdg_then_home() {
+    fn without_a_setting_xdg_wins_over_home() {
         let home = Some(Utf8PathBuf::from("/h"));
         assert_eq!(choose(None, Some("/x".into()), home.clone()), Ok("/x/workrail".into()));
         assert_eq!(choose(None, Some("x".into()), home), Ok("/h/.local/share/workrail".into()));

@@ -162,7 +162,7 @@ pub const PAGER: EnvVar = EnvVar {
 /// Read by the library that writes colours.
 pub const NO_COLOR: EnvVar = EnvVar {
     name: "NO_COLOR",
-    what: "Any value but an empty one: output has no colours, unless `--color always` is given.",
+    what: "Any non-empty value: output has no colours, unless `--color always` is given.",
 };
 
 /// Read by the library that formats times.

@@ -1,10 +1,10 @@
-//! Folders that a user names on the command line: where they really are, and whether they hold anything.
+//! Folders that a user names on the command line: their real path, and whether they are empty.
 
 use std::io::ErrorKind;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// Whether a folder is missing or holds nothing. An error names what is in its place.
+/// Whether a folder is missing or empty. The error names what is in its place.
 pub fn is_empty_or_missing(path: &Utf8Path) -> std::io::Result<bool> {
     match std::fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),
@@ -17,7 +17,7 @@ pub fn is_folder(path: &Utf8Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-/// The path without links and dots, also where its last parts do not exist yet.
+/// The path with links and dots resolved, even if its last parts do not exist yet.
 pub fn resolved(path: &Utf8Path) -> std::io::Result<Utf8PathBuf> {
     let absolute = std::path::absolute(path)?;
     let absolute = Utf8PathBuf::from_path_buf(absolute)

@@ -1,4 +1,4 @@
-//! Who uses this machine: what records in a shared store say about a user without a token (G114).
+//! Who uses this machine: how records in a shared store name a user without a token (G114).
 
 use camino::Utf8Path;
 use workrail_model::name::PrincipalName;
@@ -13,7 +13,7 @@ pub fn local_user() -> Option<Actor> {
     let id = rustix::process::getuid().as_raw();
     let passwd = bounded::read(Utf8Path::new("/etc/passwd"), PASSWD_BYTES_MAX).unwrap_or_default();
     let name = name_in(&String::from_utf8_lossy(&passwd), id);
-    // A directory of users that is not in the file names nobody here.
+    // A user from a directory service is not in the file, so the name is unknown here.
     let name = name.or_else(|| PrincipalName::parse(&format!("uid-{id}")).ok())?;
     let machine = rustix::system::uname();
     let host = machine.nodename().to_str().ok().filter(|host| !host.is_empty()).map(ActorText::clip);

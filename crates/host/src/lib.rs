@@ -1,4 +1,4 @@
-//! What is around us: clock, randomness, the machine's boot, the workspace, and where workflows come from.
+//! The environment: clock, randomness, the machine's boot, the workspace, and where workflows come from.
 
 pub mod boot;
 mod bounded;

@@ -1,9 +1,9 @@
-//! Clock times in the zone of the person who reads them. Shown only; records are in UTC (G6).
+//! Clock times in the reader's time zone. For display only; records are in UTC (G6).
 
 use jiff::tz::TimeZone;
 use workrail_model::time::Timestamp;
 
-/// `2026-01-31 23:59` in the zone of this machine, or of `TZ`. A time that no calendar has is shown as it is recorded.
+/// `2026-01-31 23:59` in the zone of this machine, or of `TZ`. A time that does not exist is shown as recorded.
 pub fn local(at: &Timestamp) -> String {
     in_zone(at, TimeZone::system(), "%Y-%m-%d %H:%M")
 }
@@ -13,7 +13,7 @@ pub fn local_to_the_second(at: &Timestamp) -> String {
     in_zone(at, TimeZone::system(), "%Y-%m-%d %H:%M:%S")
 }
 
-/// `23:59:08`, for what happens now.
+/// `23:59:08`, for current events.
 pub fn local_clock(at: &Timestamp) -> String {
     in_zone(at, TimeZone::system(), "%H:%M:%S")
 }
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_does_not_exist_is_shown_as_recorded() {
+    fn a_nonexistent_day_is_shown_as_recorded() {
         let at = Timestamp::parse("2026-02-30T00:00:00.000Z").unwrap();
         assert_eq!(local(&at), "2026-02-30T00:00:00.000Z");
     }

@@ -1,15 +1,15 @@
-//! The machine as `workrail doctor` sees it: programs on the path, room on the disk, what kind of disk.
+//! The machine as `workrail doctor` sees it: programs on the path, free disk space, kind of disk.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// File systems over a network whose locks do not bind other machines, by their magic number.
+/// Network file systems whose locks do not bind other machines, by magic number.
 const NETWORK: [(u64, &str); 4] =
     [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x6573_5546, "FUSE")];
 
-/// Where a program would be found by name.
+/// Where a program is found by name.
 pub fn program(name: &str) -> Option<Utf8PathBuf> {
     let path = std::env::var("PATH").ok()?;
     let folders = std::env::split_paths(&path).filter_map(|folder| Utf8PathBuf::from_path_buf(folder).ok());
@@ -20,32 +20,32 @@ fn is_executable(file: &Utf8Path) -> bool {
     std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// The first line that a program prints about its version.
+/// The first line of a program's version output.
 pub fn version_of(program: &Utf8Path) -> Option<String> {
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.lines().next().map(str::to_owned).filter(|_| output.status.success())
 }
 
-/// A disk beneath a path.
+/// The disk that holds a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub free_bytes: u64,
-    /// Named when it is one over a network.
+    /// The name of the network file system, if it is one.
     pub network: Option<&'static str>,
 }
 
 pub fn volume(path: &Utf8Path) -> Option<Volume> {
     let room = rustix::fs::statvfs(path.as_std_path()).ok()?;
     let kind = rustix::fs::statfs(path.as_std_path()).ok()?;
-    // The field is signed on some machines; only its low bits name the kind.
+    // The field is signed on some machines; only its low bits identify the file system.
     #[expect(clippy::cast_sign_loss, reason = "compared bit by bit")]
     let magic = kind.f_type as u64 & 0xffff_ffff;
     let network = NETWORK.iter().find(|(number, _)| *number == magic).map(|(_, name)| *name);
     Some(Volume { free_bytes: room.f_bavail.saturating_mul(room.f_frsize), network })
 }
 
-/// Whether others than the owner may use a folder; `None` when it is not there.
+/// Whether users other than the owner may access a folder; `None` if it does not exist.
 pub fn others_may_access(path: &Utf8Path) -> Option<bool> {
     std::fs::metadata(path).ok().map(|found| found.permissions().mode() & 0o077 != 0)
 }

@@ -1,18 +1,18 @@
-//! A notification on the user's desktop, through the program that the desktop has for it.
+//! A notification on the user's desktop, shown by the desktop's own program.
 
 use std::process::{Command, Stdio};
 
 use crate::programs;
 
-/// What became of a notification.
+/// What happened to a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     OnDesktop,
-    /// Neither `notify-send` nor `osascript` is here, or it failed, as it does without a desktop.
+    /// There is no `notify-send` or `osascript`, or it failed, as it does without a desktop.
     Nowhere,
 }
 
-/// Shows a short text and waits until the desktop has taken it. Both texts are handed over as arguments, so that nothing
+/// Shows a short text and waits until the desktop has accepted it. Both texts are passed as arguments, so that nothing
 /// in them is read as a command.
 pub fn show(title: &str, text: &str) -> Delivery {
     let told = |mut command: Command| {

@@ -1,4 +1,4 @@
-//! A pager for long output: what is printed goes through it to the terminal.
+//! A pager for long output, between standard output and the terminal.
 
 use std::fs::File;
 use std::io;
@@ -10,17 +10,17 @@ use rustix::stdio::dup2_stdout;
 use crate::{env_vars, programs};
 
 const USUAL: &str = "less";
-/// Ends at once when everything fits one screen, shows colours, and leaves the text on the screen.
+/// Exit at once if everything fits on one screen, show colours, and leave the text on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// A running pager that has taken the place of standard output.
+/// A running pager that has replaced standard output.
 #[derive(Debug)]
 pub struct Pager {
     child: Child,
 }
 
 impl Pager {
-    /// Starts the user's pager and sends standard output to it. `None` where there is none, or where `PAGER` is `cat` or
+    /// Starts the user's pager and redirects standard output to it. `None` if there is none, or if `PAGER` is `cat` or
     /// empty: then output goes where it went before.
     pub fn start() -> Option<Self> {
         let named = std::env::var(env_vars::PAGER.name).unwrap_or_else(|_| USUAL.to_owned());
@@ -41,9 +41,9 @@ impl Pager {
         Some(Self { child })
     }
 
-    /// Tells the pager that nothing more comes, and waits until the reader has left it.
+    /// Closes the pager's input and waits until the user quits it.
     pub fn finish(mut self) -> io::Result<()> {
-        // The pager reads until nobody can write any more.
+        // The pager reads until every writer has closed the pipe.
         let nowhere = File::options().write(true).open("/dev/null")?;
         dup2_stdout(&nowhere)?;
         self.child.wait().map(drop)

@@ -1,4 +1,4 @@
-//! Waits for changes of files and folders that a command named.
+//! Waits for changes to files and folders named on the command line.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 
-/// An editor writes a file in several steps; one change is reported for all of them.
+/// An editor writes a file in several steps; they are reported as one change.
 const SETTLED: Duration = Duration::from_millis(30);
 
-/// Reports changes from the moment it is made, also those that nobody has waited for yet.
+/// Reports changes from its creation on, even those made before `wait` is called.
 #[derive(Debug)]
 pub struct PathWatch {
     _watcher: RecommendedWatcher,
@@ -20,7 +20,7 @@ pub struct PathWatch {
 }
 
 impl PathWatch {
-    /// A folder is watched with everything beneath it, a file through its folder: editors replace files.
+    /// A folder is watched with everything beneath it, a file through its parent folder, because editors replace files.
     pub fn new(paths: &[Utf8PathBuf]) -> Result<Self, String> {
         let (sender, changes) = channel();
         let files: BTreeSet<PathBuf> =
@@ -34,7 +34,7 @@ impl PathWatch {
                 files.contains(path) || beneath.iter().any(|folder| path.starts_with(folder))
             };
             if changes_content(event.kind) && event.paths.iter().any(is_named) {
-                // Nobody waits any more when the command ends.
+                // The receiver is gone when the command ends.
                 let _ = sender.send(());
             }
         };
@@ -68,7 +68,7 @@ impl PathWatch {
     }
 }
 
-/// The path as the system reports it; the name of a file that is gone for a moment is kept.
+/// The path as the system reports it; works even if the file is missing for a moment.
 fn whole(path: &Utf8Path) -> Option<PathBuf> {
     let full = std::path::absolute(path).ok()?;
     let folder = full.parent()?.canonicalize().ok()?;

@@ -1,4 +1,4 @@
-//! Processes of this machine: which ones started this one.
+//! Processes on this machine: which ones started this one.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use workrail_model::server::ProcessRef;
 
-/// Programs that take in orphans or start everything: being below one of them says nothing about who started us.
+/// Programs that adopt orphans or start everything: descending from one says nothing about who started us.
 const REAPERS: [&str; 10] = [
     "init",
     "systemd",
@@ -20,20 +20,21 @@ const REAPERS: [&str; 10] = [
     "containerd-shim",
 ];
 
-/// More generations than any shell has; a loop in what the kernel says ends here.
+/// More generations than any shell has; stops at a loop in what the kernel reports.
 const GENERATIONS_MAX: usize = 64;
 
 /// A process that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub id: ProcessRef,
-    /// Its name as the kernel has it, at most 15 bytes.
+    /// The kernel's name for it, at most 15 bytes.
     pub name: String,
     parent: u32,
 }
 
-/// Whether another process holds the far end of standard input: a pipe or a socket that is open. A terminal, a file and
-/// `/dev/null` end with nobody, and a pipe that is closed from the start, as cron has it, was not meant to last.
+/// Whether another process holds the other end of standard input: an open pipe or socket. A terminal, a file and
+/// `/dev/null` do not end with another process, and a pipe that is closed from the start, as under cron, was not
+/// meant to last.
 pub fn input_is_held() -> bool {
     let input = io::stdin();
     let kind = fstat(&input).map(|found| FileType::from_raw_mode(found.st_mode));
@@ -45,17 +46,17 @@ pub fn input_is_held() -> bool {
     poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::HUP)
 }
 
-/// The program that started this one; `None` where that cannot be found out, or where it is only a reaper.
+/// The program that started this one; `None` if unknown, or if it is only a reaper.
 pub fn parent() -> Option<Process> {
     process(std::os::unix::process::parent_id()).filter(|parent| !is_reaper(parent))
 }
 
-/// The processes above this one, nearest first, without reapers; `None` where they cannot be found out.
+/// The processes above this one, nearest first, without reapers; `None` if they cannot be determined.
 pub fn ancestors() -> Option<Vec<Process>> {
     let mut found = Vec::new();
     let mut next = std::os::unix::process::parent_id();
     while next != 0 && found.len() < GENERATIONS_MAX {
-        // A parent that has just ended leaves the rest unknown.
+        // If a parent has just ended, the rest is unknown.
         let above = process(next)?;
         next = above.parent;
         found.push(above);
@@ -64,7 +65,7 @@ pub fn ancestors() -> Option<Vec<Process>> {
     Some(found)
 }
 
-/// Whether this very process runs and can be seen from here; one of another container cannot.
+/// Whether this exact process is running and visible from here; one in another container is not.
 pub fn is_visible(wanted: ProcessRef) -> bool {
     process(wanted.process_id).is_some_and(|found| found.id == wanted)
 }
@@ -84,12 +85,12 @@ fn process(_: u32) -> Option<Process> {
     None
 }
 
-/// Reads a line of `/proc/ID/stat`: the name is in brackets and may hold brackets and spaces itself.
+/// Parses `/proc/ID/stat`: the name is in brackets and may itself contain brackets and spaces.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "read from /proc"))]
 fn parsed(process_id: u32, stat: &str) -> Option<Process> {
     let (before, after) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
-    // Behind the name: state, parent, and 17 more before the start.
+    // After the name: state, parent, and 17 more before the start time.
     let mut fields = after.split_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
     let started_ticks = fields.nth(17)?.parse().ok()?;

@@ -1,11 +1,11 @@
-//! Programs of this machine, found on the path of the user and started directly, never through a shell.
+//! Programs on this machine, found on the user's path and started directly, never through a shell.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// The first program of this name on the path. A relative entry of the path is passed over: it would find what is in the
-/// folder that the user works in.
+/// The first program of this name on the path. Relative entries of the path are skipped: they would find programs in
+/// the user's working folder.
 pub(crate) fn find(name: &str) -> Option<Utf8PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     let folders = path.split(':').map(Utf8Path::new).filter(|folder| folder.is_absolute());

@@ -1,5 +1,5 @@
-//! Asks a team's server whether it answers and knows a token, for `workrail doctor`. Nothing else here calls out, and only
-//! to an address that the user has put into a client's file.
+//! Asks a team's server whether it answers and accepts a token, for `workrail doctor`. Nothing else here makes outgoing
+//! connections, and this only to an address that the user has put into a client's file.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -12,21 +12,21 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 use workrail_model::public_url::{PublicUrl, Scheme};
 
-/// How long each step may take.
+/// Time limit for each step.
 const WAIT: Duration = Duration::from_secs(5);
-/// An answer is short; more is not read.
+/// Answers are short; anything beyond this is not read.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 
-/// What a server said.
+/// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemoteAnswer {
-    /// It answers; nothing was tried because no token is given.
+    /// It answers; no token was given, so none was tried.
     Answers,
-    /// It took the token, and has this version.
+    /// It accepted the token; this is its version.
     Accepted { version: String },
-    /// It did not take the token.
+    /// It did not accept the token.
     TokenRefused,
-    /// Something else is there, or answered otherwise.
+    /// Something else answered, or it gave an unexpected answer.
     Unexpected { status: u16 },
 }
 
@@ -40,7 +40,7 @@ pub fn server_of(address: &str) -> Option<PublicUrl> {
     address.strip_suffix("/mcp")?.parse().ok()
 }
 
-/// Asks the server. A token is sent encrypted, or to this machine.
+/// Asks the server. A token is sent only over TLS or to this machine.
 pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAnswer> {
     let Some(token) = token else {
         let (status, _) = exchange(server, "GET /healthz HTTP/1.1", "", "")?;
@@ -66,7 +66,7 @@ pub fn ask(server: &PublicUrl, token: Option<&str>) -> Result<RemoteAnswer, NoAn
     })
 }
 
-/// One request; the status and the body of its answer.
+/// Sends one request; returns the status and body of the answer.
 fn exchange(server: &PublicUrl, line: &str, headers: &str, body: &str) -> io::Result<(u16, String)> {
     let host = server.host();
     let request = format!(
@@ -103,7 +103,7 @@ fn connect(server: &PublicUrl) -> io::Result<TcpStream> {
 
 fn encryption(host: &str) -> io::Result<ClientConnection> {
     let mut roots = RootCertStore::empty();
-    // One unreadable certificate among many is the machine's own affair.
+    // One unreadable certificate among many does not matter here.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -118,7 +118,7 @@ fn answer(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
     match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes) {
-        // A server that closes without saying so has answered all the same.
+        // A server that closes the connection without a TLS close has still answered.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof || bytes.is_empty() => return Err(error),
         Ok(_) | Err(_) => {}
     }

@@ -1,5 +1,5 @@
-//! The secrets of a store in a database, its password and the key around its signing keys: from the environment or from a
-//! private file, and nowhere else.
+//! The secrets of a database store, namely its password and the key that encrypts its signing keys: read from the
+//! environment or from a private file, and nowhere else.
 
 use std::os::unix::fs::MetadataExt as _;
 
@@ -11,7 +11,7 @@ use crate::env_vars::{self, EnvVar};
 
 const BYTES_MAX: u64 = 4096;
 
-/// Why there is no password to be had where one was named. Never repeats what a file holds.
+/// Why a named password could not be obtained. Never repeats a file's content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StorePasswordError {
     #[error("the secret in the file `{path}` cannot be read: {detail}")]
@@ -24,13 +24,13 @@ pub enum StorePasswordError {
     NotAKey,
 }
 
-/// The password that the environment gives, else the one in a file: the file that the environment names, else the one
-/// that the address names. `None` where nobody gives one.
+/// The password in the environment, else in a file: the one that the environment names, else the one that the address
+/// names. `None` if no password is given.
 pub fn store_password(named_in_address: Option<&str>) -> Result<Option<String>, StorePasswordError> {
     choose(EnvVar::get, &PASSWORD, named_in_address)
 }
 
-/// The key around the signing keys in the database, by the same rules.
+/// The key that encrypts the signing keys in the database, by the same rules.
 pub fn store_key(named_in_address: Option<&str>) -> Result<Option<[u8; 32]>, StorePasswordError> {
     choose(EnvVar::get, &KEY, named_in_address)?.map(|text| key_of(&text)).transpose()
 }
@@ -41,7 +41,7 @@ fn key_of(text: &str) -> Result<[u8; 32], StorePasswordError> {
     decoded.and_then(|bytes| bytes.try_into().ok()).ok_or(StorePasswordError::NotAKey)
 }
 
-/// Where the environment gives a secret: itself, or the file that holds it.
+/// Where the environment gives a secret: directly, or in a file.
 struct Named {
     secret: EnvVar,
     file: EnvVar,

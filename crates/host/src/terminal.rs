@@ -1,4 +1,4 @@
-//! The terminal that a command writes to: how much room there is.
+//! The size of the terminal that a command writes to.
 
 use std::io::{IsTerminal as _, stdout};
 
@@ -6,17 +6,17 @@ use rustix::termios::tcgetwinsize;
 
 use crate::env_vars;
 
-/// Narrower than this, nothing can be laid out.
+/// Narrower terminals cannot be laid out.
 const COLUMNS_MIN: usize = 20;
 
-/// How many columns standard output has: what `COLUMNS` says, else what the terminal says. `None` for a file or a pipe,
-/// which take lines of any length.
+/// The width of standard output: `COLUMNS`, else the terminal's. `None` for a file or a pipe, which take lines of any
+/// length.
 pub fn columns() -> Option<usize> {
     let named = env_vars::COLUMNS.get().and_then(|text| text.parse::<usize>().ok()).filter(|own| *own > 0);
     named.or_else(|| size().map(|(columns, _)| columns)).map(|columns| columns.max(COLUMNS_MIN))
 }
 
-/// How many lines the terminal shows at once; `None` where standard output is no terminal.
+/// The terminal's height; `None` if standard output is not a terminal.
 pub fn rows() -> Option<usize> {
     size().map(|(_, rows)| rows)
 }
@@ -27,6 +27,6 @@ fn size() -> Option<(usize, usize)> {
         return None;
     }
     let size = tcgetwinsize(&stdout).ok()?;
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     (size.ws_col > 0 && size.ws_row > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }

@@ -9,7 +9,7 @@ use crate::bounded;
 
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why a file cannot be used. Never repeats what it holds.
+/// Why a file cannot be used. Never repeats its content.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsFileError {
     #[error("`{path}` cannot be read: {detail}")]
@@ -30,7 +30,7 @@ impl TlsFiles {
         read(&self.certificate)
     }
 
-    /// A key that only its owner reads; one of root may be readable by a group, as certificate programs make them.
+    /// A key that only its owner can read; one owned by root may be group-readable, as certificate programs make them.
     pub fn read_key(&self) -> Result<Vec<u8>, TlsFileError> {
         let facts = self.key.metadata().map_err(|error| unreadable(&self.key, &error))?;
         let forbidden = if facts.uid() == 0 { 0o037 } else { 0o077 };
@@ -40,7 +40,7 @@ impl TlsFiles {
         }
     }
 
-    /// Differs when either file was written or replaced.
+    /// Differs when either file has been written or replaced.
     pub fn stamp(&self) -> Option<Vec<u64>> {
         let of = |path: &Utf8Path| path.metadata().ok().map(|facts| stamp(&facts));
         Some([of(&self.certificate)?, of(&self.key)?].concat())
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_others_can_read_is_refused_and_a_change_is_seen() {
+    fn a_key_that_others_can_read_is_refused_and_a_change_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| Utf8PathBuf::from(folder.path().join(name).to_str().unwrap());
         let files = TlsFiles { certificate: path("cert.pem"), key: path("key.pem") };

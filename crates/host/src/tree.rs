@@ -1,6 +1,6 @@
-//! The working tree as git sees it: what differs from HEAD, and a mark of each such file (G104).
+//! The working tree as git sees it: what differs from HEAD, and a mark for each such file (G104).
 //!
-//! `git status` knows best what belongs to a repository, so it is asked. Nothing that the repository configures runs: no
+//! `git status` knows best what belongs to a repository, so it is used. Nothing that the repository configures runs: no
 //! hook, no file-system monitor, no filter, no external diff. It is stopped when it takes too long or prints too much.
 
 use std::collections::BTreeSet;
@@ -18,18 +18,18 @@ use workrail_model::text::BoundedText;
 
 use crate::bounded;
 
-/// A step takes minutes; more than this nobody wants to wait for at its end.
+/// A step takes minutes; nobody wants to wait longer than this at its end.
 const TIME_MAX: Duration = Duration::from_millis(2000);
-/// About 40,000 paths.
+/// Enough for about 40,000 paths.
 const PRINTED_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// More files than this differ from HEAD only where no step can be told from another.
+/// With more changed files than this, steps can no longer be told apart.
 const DIRTY_MAX: usize = 5000;
-/// A larger file is marked by size and time.
+/// Larger files are marked by size and time.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// All files together that are read; the rest is marked by size and time.
+/// Total size of the files that are read; the rest is marked by size and time.
 const ALL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Off, whatever the repository configures.
+/// Turned off regardless of what the repository configures.
 const SETTINGS: [&str; 6] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -39,7 +39,7 @@ const SETTINGS: [&str; 6] = [
     "diff.ignoreSubmodules=dirty",
 ];
 
-/// Looks at the repository whose root this is.
+/// Looks at the repository with this root.
 pub(crate) fn look(root: &Utf8Path, branch: Option<String>, head: Option<String>) -> TreeLook {
     let filters = match filters(root) {
         Ok(filters) => filters,
@@ -55,7 +55,7 @@ pub(crate) fn look(root: &Utf8Path, branch: Option<String>, head: Option<String>
     }
 }
 
-/// The files that differ between two commits; nothing where git cannot tell.
+/// The files that differ between two commits; `None` if git cannot tell.
 pub(crate) fn changed_between(root: &Utf8Path, from: &str, to: &str) -> Option<Vec<String>> {
     let is_commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if !is_commit(from) || !is_commit(to) {
@@ -67,11 +67,11 @@ pub(crate) fn changed_between(root: &Utf8Path, from: &str, to: &str) -> Option<V
     Some(records(&printed).map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
-/// The filters that some configuration names. Their programs would run on files that `status` compares.
+/// The filters named in any configuration. Their programs would run on files that `status` compares.
 fn filters(root: &Utf8Path) -> Result<Vec<String>, NotSeenReason> {
     let printed = match run(root, &[], &["config", "--null", "--name-only", "--get-regexp", r"^filter\..*"]) {
         Ok(printed) => printed,
-        // It ends so when there are none, too; a git that does not work fails again at once.
+        // Git also exits like this when there are none; a broken git fails again at the next command.
         Err(NotSeenReason::GitFailed) => return Ok(Vec::new()),
         Err(reason) => return Err(reason),
     };
@@ -96,11 +96,11 @@ fn dirty(root: &Utf8Path, printed: &[u8]) -> Option<DirtyFiles> {
     let mut files = DirtyFiles::new();
     let mut left = ALL_BYTES_MAX;
     for record in records(printed) {
-        // Two letters of state and a space.
+        // Two status letters and a space.
         let Some(path) = record.get(3..) else { continue };
         let path = String::from_utf8_lossy(path);
         let mark = mark(&root.join(path.trim_end_matches('/')), &mut left);
-        // A path that is too long to be recorded still makes another tree.
+        // A path that is too long to record must still change the tree's mark.
         let name = BoundedText::new(path.as_ref()).unwrap_or_else(|_| {
             BoundedText::clip(&format!("(long path) {}", Sha256::of(path.as_bytes()).hex()))
         });
@@ -148,7 +148,7 @@ fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, N
         command.args(["-c", setting]);
     }
     command.arg("--no-pager").args(arguments).current_dir(root);
-    // A group of its own: what git starts ends with it.
+    // A separate process group, so that whatever git starts ends with it.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(|_| NotSeenReason::GitFailed)?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -164,10 +164,10 @@ fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, N
     let printed = ended.recv_timeout(TIME_MAX);
     let is_over = matches!(&printed, Ok(printed) if printed.len() <= PRINTED_BYTES_MAX);
     if !is_over && let Some(group) = group {
-        // Not reaped yet, so the number is still this group's.
+        // Not reaped yet, so the id still belongs to this group.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    // It has closed its output or was killed: its end is near.
+    // It has closed its output or was killed, so it is about to end.
     let status = child.wait();
     let Ok(printed) = printed else {
         return Err(if since.elapsed() >= TIME_MAX {

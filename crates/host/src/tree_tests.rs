@@ -70,7 +70,7 @@ fn commits_are_compared_by_their_files() {
 }
 
 #[test]
-fn what_is_no_repository_for_git_is_not_seen() {
+fn a_folder_that_git_rejects_is_not_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8");
     assert_eq!(look(root, None, None), TreeLook::NotSeen(NotSeenReason::GitFailed));

@@ -1,4 +1,4 @@
-//! Replaces a file at once, so that no reader and no crash finds half of it.
+//! Replaces a file atomically, so that no reader and no crash finds half of it.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -6,32 +6,32 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// Writes the file, making its folder; it keeps its permissions, and a link keeps pointing where it does.
+/// Writes the file and creates its folder; permissions are kept, and a link keeps pointing to its target.
 pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
     write_like(path, text, path)
 }
 
-/// The same for what is not a text.
+/// The same for bytes.
 pub(crate) fn write_bytes(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     put(path, bytes, path)
 }
 
-/// The same, with the permissions of another file.
+/// The same with the permissions of another file.
 pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Result<()> {
     put(path, text.as_bytes(), like)
 }
 
-/// The same for a text with a secret in it: only its owner may read the file, whatever its permissions were.
+/// The same for a text that contains a secret: only the owner may read the file, whatever its permissions were.
 pub(crate) fn write_private(path: &Utf8Path, text: &str) -> io::Result<()> {
     replace(path, text.as_bytes(), None)
 }
 
-/// The same for a file of a project, which others read as well.
+/// The same for a project's file, which other users read as well.
 pub(crate) fn write_public(path: &Utf8Path, text: &str) -> io::Result<()> {
     replace(path, text.as_bytes(), Some(Permissions::from_mode(0o644)))
 }
 
-/// Replaces a file that exists, keeping its permissions. A link is not followed: whatever has the name is replaced. The
+/// Replaces an existing file, keeping its permissions. A link is not followed: whatever has the name is replaced. The
 /// change survives a crash.
 pub(crate) fn replace_in_place(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     let permissions = std::fs::symlink_metadata(path)?.permissions();
@@ -44,7 +44,7 @@ fn put(path: &Utf8Path, bytes: &[u8], like: &Utf8Path) -> io::Result<()> {
     replace(path, bytes, std::fs::metadata(like).ok().map(|metadata| metadata.permissions()))
 }
 
-/// A new file is its owner's alone unless other permissions are given.
+/// A new file is readable by its owner alone unless other permissions are given.
 fn replace(path: &Utf8Path, bytes: &[u8], permissions: Option<Permissions>) -> io::Result<()> {
     let path = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     let folder = folder_of(&path);

@@ -1,8 +1,8 @@
-//! What can be seen of a workspace: git branch, HEAD and the repository's root.
+//! What can be observed of a workspace: git branch, HEAD and the repository's root.
 //!
-//! For the anchors, the files of git are read directly: they are wanted everywhere and must take microseconds. What changed
-//! in the working tree is asked of git itself (`tree.rs`). Whatever is not as expected is
-//! left out; the anchors are a help for finding work again and never a reason to fail.
+//! Anchors are read directly from git's files: they are wanted everywhere and must take microseconds. For changes in
+//! the working tree git itself is run (`tree.rs`). Anything unexpected is left out; the anchors help to find work
+//! again and are never a reason to fail.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ use crate::{bounded, env_vars, tree};
 
 /// `HEAD`, a loose ref, `gitdir:` and `commondir` are a line each.
 const LINE_BYTES_MAX: u64 = 4096;
-/// About 100,000 refs; a repository with more goes without its HEAD.
+/// Enough for about 100,000 refs; a repository with more gets no HEAD.
 const PACKED_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// A path has no more parts than this in practice; the search upward ends.
+/// More parts than any path has in practice; bounds the search upward.
 const DEPTH_MAX: usize = 128;
 /// `ref: ` to a ref to a ref: git itself writes one level.
 const SYMBOLIC_MAX: usize = 4;
 
-/// The workspace of calls that name none: what the client says, else the process's own folder.
+/// The workspace of calls that name none: the one given by the client, else the process's working directory.
 pub fn default_workspace() -> Option<WorkspacePath> {
     let claimed = env_vars::PROJECT_DIR.get();
     let here = std::env::current_dir().ok().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
     choose(claimed.as_deref(), here.as_deref())
 }
 
-/// The process's own folder, where it is the workspace of calls that name none; nothing where the client says better.
+/// The process's working directory, where it is the workspace of calls that name none; `None` if the client gives one.
 pub fn process_folder() -> Option<WorkspacePath> {
     let used = default_workspace()?;
     let claimed = env_vars::PROJECT_DIR.get();
@@ -44,13 +44,13 @@ fn choose(claimed: Option<&str>, here: Option<&Utf8Path>) -> Option<WorkspacePat
     claimed.or_else(|| here.and_then(|path| WorkspacePath::parse(path.as_str()).ok()))
 }
 
-/// Whether there is such a folder.
+/// Whether the folder exists.
 pub fn is_folder(path: &str) -> bool {
     Utf8Path::new(path).is_dir()
 }
 
-/// A file as a path below the root of the workspace's repository, or of the workspace where there is none; `None` for a file
-/// elsewhere. The file need not exist. Links on the way to it are followed, as an editor would.
+/// A file as a path relative to the root of the workspace's repository, or to the workspace if there is none; `None`
+/// for a file elsewhere. The file need not exist. Links on the way to it are followed, as an editor would.
 pub fn path_in_repository(workspace: &str, path: &str) -> Option<String> {
     let workspace = Utf8Path::new(workspace).canonicalize_utf8().ok()?;
     let root = Repository::find(&workspace).map_or_else(|| workspace.clone(), |found| found.root);
@@ -60,7 +60,7 @@ pub fn path_in_repository(workspace: &str, path: &str) -> Option<String> {
     let (part, canonical) = existing?;
     let rest = whole.strip_prefix(part).ok()?;
     let mut found = canonical;
-    // What does not exist has no links, so that `..` is only a name.
+    // A path that does not exist contains no links, so `..` can be resolved by name.
     for name in rest.components() {
         match name {
             Utf8Component::ParentDir => {
@@ -73,14 +73,14 @@ pub fn path_in_repository(workspace: &str, path: &str) -> Option<String> {
     found.strip_prefix(&root).ok().map(|below| below.as_str().to_owned()).filter(|below| !below.is_empty())
 }
 
-/// The root of the workspace's repository without links, or of the workspace where there is none.
+/// The root of the workspace's repository with links resolved, or of the workspace if there is none.
 pub fn project_root(workspace: &str) -> Option<Utf8PathBuf> {
     let workspace = Utf8Path::new(workspace).canonicalize_utf8().ok().filter(|folder| folder.is_dir())?;
     Some(Repository::find(&workspace).map_or(workspace, |found| found.root))
 }
 
-/// Where the repository of a workspace keeps its refs and objects: below its root, or, for a worktree, where the entry of the
-/// worktree names it back. What a file in the workspace says alone is not believed: a check could write it.
+/// Where a workspace's repository keeps its refs and objects: below its root, or, for a worktree, where the
+/// worktree's entry refers back to it. A file in the workspace alone is not trusted: a check could write it.
 pub(crate) fn git_folder(workspace: &Utf8Path) -> Option<Utf8PathBuf> {
     let found = Repository::find(workspace)?;
     let own = found.own.canonicalize_utf8().ok()?;
@@ -120,7 +120,7 @@ impl WorkspaceObserver for GitObserver {
         let root = Sha256::of(repository.root.as_str().as_bytes());
         let mut values = BTreeMap::from([(ObservationKey::RepoRootHash, ObservationValue::Sha256(root))]);
         let (branch, head) = repository.head();
-        // A name over the limit is left out: cut, it would be another branch.
+        // A name over the limit is left out: truncated, it would be another branch.
         if let Some(name) = branch.and_then(|name| BoundedText::new(name).ok()) {
             values.insert(ObservationKey::GitBranch, ObservationValue::ShortString(name));
         }
@@ -133,7 +133,7 @@ impl WorkspaceObserver for GitObserver {
 
 #[derive(Clone, Debug)]
 struct Repository {
-    /// Canonical, so that one repository has one hash.
+    /// Canonical, so that a repository has only one hash.
     root: Utf8PathBuf,
     /// Where this worktree keeps its HEAD.
     own: Utf8PathBuf,
@@ -153,19 +153,19 @@ impl Repository {
         let own = if metadata.is_dir() {
             git
         } else if metadata.is_file() {
-            // A worktree or a submodule: one line says where its folder is.
+            // A worktree or a submodule: one line names its folder.
             let text = line(&git)?;
             root.join(text.strip_prefix("gitdir:")?.trim())
         } else {
             return None;
         };
-        // An empty folder of that name makes no repository.
+        // An empty folder of that name is not a repository.
         std::fs::symlink_metadata(own.join("HEAD")).ok()?;
         let common = line(&own.join("commondir")).map_or_else(|| own.clone(), |text| own.join(text));
         Some(Self { root: root.to_owned(), own, common })
     }
 
-    /// The branch and the commit, each when there is one: a detached HEAD has no branch, an unborn branch
+    /// The branch and the commit, if any: a detached HEAD has no branch, an unborn branch
     /// no commit.
     fn head(&self) -> (Option<String>, Option<String>) {
         let Some(head) = line(&self.own.join("HEAD")) else { return (None, None) };
@@ -197,14 +197,14 @@ impl Repository {
     }
 }
 
-/// The only line of a small file; nothing that could disturb a terminal or a log.
+/// The only line of a small file, without characters that could disturb a terminal or a log.
 fn line(path: &Utf8Path) -> Option<String> {
     let text = String::from_utf8(bounded::read(path, LINE_BYTES_MAX).ok()?).ok()?;
     let line = text.trim_end_matches(['\n', '\r', ' ']);
     (!line.is_empty() && !line.chars().any(char::is_control)).then(|| line.to_owned())
 }
 
-/// The ref that a symbolic one names, when the name is one that git would accept: it becomes a path.
+/// The target of a symbolic ref, if it is a name that git would accept: it becomes a path.
 fn symbolic(text: &str) -> Option<&str> {
     let name = text.strip_prefix("ref:")?.trim_start();
     let is_safe = |part: &str| {
@@ -217,7 +217,7 @@ fn symbolic(text: &str) -> Option<&str> {
     (name.starts_with("refs/") && name.split('/').all(is_safe)).then_some(name)
 }
 
-/// A SHA-1; the ids of SHA-256 repositories have no kind of their own and are left out.
+/// A SHA-1; SHA-256 ids are not supported and are left out.
 fn sha(text: &str) -> Option<String> {
     let is_sha = text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_sha.then(|| text.to_owned())

@@ -1,4 +1,4 @@
-//! Repositories in every state that git leaves them in, and some that it does not.
+//! Repositories in every state that git leaves them in, and in some that it does not.
 
 use std::fs;
 
@@ -97,7 +97,7 @@ fn a_worktree_has_its_own_head_and_root_and_shares_the_refs() {
 }
 
 #[test]
-fn what_is_no_repository_shows_nothing() {
+fn a_folder_that_is_not_a_repository_shows_nothing() {
     let scene = Scene::new();
     fs::create_dir_all(scene.root().join(".git")).unwrap();
     assert_eq!(scene.observe(""), (None, None, None));
@@ -160,7 +160,7 @@ fn links_pipes_and_refs_in_circles_do_not_hang() {
 }
 
 #[test]
-fn the_clients_folder_wins_when_it_is_there() {
+fn the_clients_folder_wins_if_it_exists() {
     let scene = Scene::new();
     let root = scene.root();
     let here = Utf8Path::new("/here");

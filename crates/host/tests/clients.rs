@@ -1,4 +1,4 @@
-//! Each client's own file: absent, empty, in use, commented, malformed. Recorded as they come out.
+//! Each client's own file: absent, empty, in use, commented, malformed. Results are recorded as snapshots.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -120,7 +120,8 @@ fn program(scope: Scope) -> &'static str {
     }
 }
 
-/// Installs, checks that a second time changes nothing, adds a line of the user's, removes, and shows both results.
+/// Installs, checks that doing so again changes nothing, adds a line as the user would, removes, and shows both
+/// results.
 fn through(client: Client, scope: Scope, text: Option<&str>) -> String {
     let machine = Machine::new();
     let file = machine.file(client, scope, text);
@@ -198,7 +199,7 @@ fn an_entry_of_the_users_own_keeps_what_they_added() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused_and_left_alone() {
+fn a_file_that_cannot_be_parsed_is_refused_and_left_alone() {
     let json = [
         "{ \"mcpServers\": ",
         "[]",
@@ -234,7 +235,7 @@ fn what_cannot_be_understood_is_refused_and_left_alone() {
 }
 
 #[test]
-fn permissions_links_line_ends_and_marks_stay() {
+fn permissions_links_line_endings_and_byte_order_marks_stay() {
     let machine = Machine::new();
     let file = machine.file(Client::ClaudeCode, Scope::User, Some("\u{feff}{\r\n  \"a\": 1\r\n}\r\n"));
     let real = Utf8Path::new(file.path.parent().unwrap().as_str()).join("real.json");
@@ -251,7 +252,7 @@ fn permissions_links_line_ends_and_marks_stay() {
 }
 
 #[test]
-fn what_another_program_wrote_in_the_meantime_is_not_lost() {
+fn changes_another_program_made_in_the_meantime_are_kept() {
     let machine = Machine::new();
     let file = machine.file(Client::ClaudeCode, Scope::User, Some("{}\n"));
     let planned = machine.installed(&file).unwrap();
@@ -260,7 +261,7 @@ fn what_another_program_wrote_in_the_meantime_is_not_lost() {
     assert_eq!(fs::read_to_string(&file.path).unwrap(), "{ \"new\": true }\n");
 }
 
-/// Sets a client up for HTTP, checks that a second time changes nothing, and goes back to starting a program.
+/// Sets a client up for HTTP, checks that doing so again changes nothing, and switches back to starting a program.
 fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
     let machine = Machine::new();
     let file = machine.file(client, scope, text);
@@ -289,7 +290,7 @@ fn every_client_that_speaks_http() {
     for client in Client::ALL.iter().copied() {
         for scope in Scope::ALL.iter().copied() {
             let Some(file) = server_file(client, scope, &bases) else { continue };
-            // Nor where nothing is known about naming a variable instead of the secret.
+            // Nor if it is not known how to name a variable instead of the secret.
             if let Err(refused) = machine.installed_http(&file) {
                 assert!(matches!(refused, ClientError::NoHttp { .. }), "{refused}");
                 assert!(scope == Scope::Project || !client.speaks_http(), "{refused}");
@@ -329,7 +330,7 @@ fn at_a_team() -> Setup {
     Setup { own_program: None, connection, opencode_plugin: str::to_owned }
 }
 
-/// No file gets a token: it names the variable, or the client is refused.
+/// No token is written to a file: the file names the variable, or the client is refused.
 #[test]
 fn every_client_of_a_teams_server() {
     let mut shown = String::new();

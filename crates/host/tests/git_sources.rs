@@ -1,4 +1,4 @@
-//! Git repositories as their owners and attackers leave them, over local bare repositories and the real git.
+//! Git repositories as owners and attackers leave them, using local bare repositories and the real git.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -174,7 +174,7 @@ fn the_last_commit_keeps_being_served_when_the_repository_is_gone() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_named_and_nothing_of_the_repository_acts() {
+fn special_files_are_reported_and_nothing_in_the_repository_runs() {
     let scene = Scene::new();
     let evidence = scene.path("evidence");
     scene
@@ -187,7 +187,7 @@ fn what_is_no_plain_file_is_named_and_nothing_of_the_repository_acts() {
     // A submodule, written as git would.
     scene.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{base},sub")]);
     scene.git(&["commit", "--quiet", "--message=submodule"]);
-    // Hooks and filters of the repository that is fetched from, each of which would leave a trace.
+    // Hooks and filters of the fetched repository, each of which would leave a trace.
     for hook in ["post-checkout", "reference-transaction", "post-merge"] {
         let path = scene.path("repo/.git/hooks").join(hook);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -205,7 +205,7 @@ fn what_is_no_plain_file_is_named_and_nothing_of_the_repository_acts() {
 }
 
 #[test]
-fn many_files_are_read_up_to_the_bound() {
+fn many_files_are_read_up_to_the_limit() {
     let scene = Scene::new();
     let mut stream = Vec::from(
         &b"commit refs/heads/main\ncommitter T <t@example.com> 1577836800 +0000\ndata 4\nmany\n"[..],
@@ -308,7 +308,7 @@ fn lost_contents_and_a_broken_record_are_fetched_again() {
 }
 
 #[test]
-fn contents_that_no_commit_has_any_more_are_taken_away() {
+fn contents_that_no_commit_needs_are_removed() {
     let scene = Scene::new();
     let sources = scene.sources(scene.source());
     for round in 0..4 {

@@ -1,4 +1,4 @@
-//! Plugins as their makers leave them.
+//! Plugins as their authors leave them.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -65,7 +65,7 @@ fn the_files_that_the_manifest_names_are_found_and_no_others() {
 }
 
 #[test]
-fn what_is_missing_outside_linked_or_no_workflow_is_named() {
+fn files_that_are_missing_outside_linked_or_not_workflows_are_reported() {
     let scene = Scene::new(
         r#"{"manifestVersion":1,"name":"acme","workflows":
             ["gone.json","../secret.json","/etc/passwd","link.json","linked/x.json","readme.md","good.json"]}"#,
@@ -82,7 +82,7 @@ fn what_is_missing_outside_linked_or_no_workflow_is_named() {
         ["../secret.json", "/etc/passwd", "gone.json", "link.json", "linked/x.json", "readme.md"],
         "{said:?}"
     );
-    assert_eq!(said[2].1, "the manifest names it, and it is not there");
+    assert_eq!(said[2].1, "the manifest names it, but it does not exist");
 }
 
 #[test_case(r#"{"manifestVersion":1,"name":"acme","workflows":[],"extra":1}"#, "unknown field"; "an unknown member")]
@@ -91,7 +91,7 @@ fn what_is_missing_outside_linked_or_no_workflow_is_named() {
 #[test_case(r#"{"manifestVersion":1,"name":"../x","workflows":[]}"#, "`name`"; "a name that is a path")]
 #[test_case(r#"{"manifestVersion":1,"name":"acme","workflows":"a.json"}"#, "sequence"; "no list")]
 #[test_case("{", "EOF"; "cut off")]
-fn a_manifest_that_cannot_be_used_is_said(manifest: &str, part: &str) {
+fn an_unusable_manifest_is_reported(manifest: &str, part: &str) {
     let scene = Scene::new(manifest);
     let said = scene.problems();
     assert_eq!(said.len(), 1);
@@ -101,7 +101,7 @@ fn a_manifest_that_cannot_be_used_is_said(manifest: &str, part: &str) {
 }
 
 #[test]
-fn a_manifest_that_is_a_link_or_absent_is_said() {
+fn a_linked_or_absent_manifest_is_reported() {
     let scene = Scene::new("{}");
     fs::rename(scene.path("plugin/workrail-plugin.json"), scene.path("real.json")).unwrap();
     assert_eq!(scene.problems().len(), 1);
@@ -112,7 +112,7 @@ fn a_manifest_that_is_a_link_or_absent_is_said() {
 }
 
 #[test]
-fn folders_that_lead_nowhere_have_a_state_of_their_own() {
+fn folders_that_cannot_be_reached_have_their_own_state() {
     let folder = tempfile::tempdir().unwrap();
     let path = |below: &str| Utf8Path::from_path(folder.path()).unwrap().join(below);
     symlink(path("circle"), path("circle")).unwrap();

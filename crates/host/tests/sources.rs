@@ -1,4 +1,4 @@
-//! Folders as users and attackers leave them: what is found, what is said, and that nothing hangs.
+//! Folders as users and attackers leave them: what is found, what is reported, and that nothing hangs.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -113,7 +113,7 @@ fn bundled_files_can_be_read() {
 }
 
 #[test]
-fn links_are_named_and_never_followed() {
+fn links_are_reported_and_never_followed() {
     let scene = Scene::new();
     scene.write("outside/secret.json", "{}").write("custom/good.json", "{}");
     symlink(scene.path("outside/secret.json"), scene.path("custom/file.json")).unwrap();
@@ -160,7 +160,7 @@ fn a_file_that_two_folders_hold_is_found_once() {
 }
 
 #[test]
-fn a_workspace_that_is_not_there_is_said() {
+fn a_missing_workspace_is_reported() {
     let scene = Scene::new();
     let absent = WorkspacePath::parse(scene.path("absent").as_str()).unwrap();
     let survey = scene.sources().survey(Some(&absent));
@@ -168,7 +168,7 @@ fn a_workspace_that_is_not_there_is_said() {
 }
 
 #[test]
-fn odd_entries_are_named_or_searched() {
+fn unusual_entries_are_reported_or_searched() {
     let scene = Scene::new();
     scene.write("custom/x.json/inner.json", "{}");
     let large = fs::File::create(scene.path("custom/large.json")).unwrap();
@@ -188,7 +188,7 @@ fn odd_entries_are_named_or_searched() {
 }
 
 #[test]
-fn a_file_that_grew_or_lost_its_rights_is_an_error_of_its_own() {
+fn a_file_that_grew_or_became_unreadable_has_its_own_error() {
     let scene = Scene::new();
     scene.write("custom/a.json", "{}");
     let survey = scene.survey();
@@ -201,7 +201,7 @@ fn a_file_that_grew_or_lost_its_rights_is_an_error_of_its_own() {
 }
 
 #[test]
-fn too_many_files_and_too_deep_folders_end_the_search_and_say_so() {
+fn too_many_files_or_too_deep_folders_end_the_search_and_are_reported() {
     let scene = Scene::new();
     let deep: String = std::iter::repeat_n("d/", 20).collect();
     scene.write(&format!("home/.workrail/workflows/{deep}x.json"), "{}");

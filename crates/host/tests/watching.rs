@@ -1,4 +1,4 @@
-//! What a watching process notices: every change that was made before the call, and nothing when nothing changed.
+//! What a watching process notices: every change made before the call, and none if nothing changed.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -77,7 +77,7 @@ const CHANGES: [Change; 13] = [
     }),
 ];
 
-/// After each change the marked survey is out of date, and a new one shows what walking shows.
+/// After each change the marked survey is out of date, and a new one shows the same as walking.
 fn every_change_is_noticed(sources: &Sources, scene: &Scene) {
     let workspace = scene.workspace();
     let mut marked = sources.survey(Some(&workspace));
@@ -99,7 +99,7 @@ fn every_change_made_before_a_call_is_seen_by_it() {
 }
 
 #[test]
-fn where_folders_cannot_be_watched_they_are_walked() {
+fn folders_that_cannot_be_watched_are_walked() {
     let scene = Scene::new();
     let sources = scene.sources().watched_up_to(0);
     assert_eq!(sources.survey(None).mark, None);

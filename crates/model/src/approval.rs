@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_answers_are_written_and_read_back() {
+    fn the_three_descents_round_trip() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
         struct Record {
             #[serde(default, skip_serializing_if = "Descent::is_unknown")]

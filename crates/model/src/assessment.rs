@@ -1,4 +1,4 @@
-//! Assessments as recorded: a named judgement on levels, with what was normalised (G42).
+//! Assessments as recorded: a named judgement on levels, and which spellings were normalised (G42).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

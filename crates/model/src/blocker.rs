@@ -27,7 +27,7 @@ closed_set! {
         RequiredCapabilityUnavailable,
         RequiredCapabilityUnknown,
         ScopeExceeded,
-        // In the locked set, as the reason that it belongs to is; nothing reports it (see `Unexpected`).
+        // Part of the locked set, like the reason it belongs to; nothing reports it (see `Unexpected`).
         StorageCorruptionDetected,
         UserOnlyDependency,
     }
@@ -69,7 +69,7 @@ pub struct Blocker {
     pub suggested_fix: Option<BoundedText<BLOCKER_FIX_BYTES_MAX>>,
 }
 
-/// A list of blockers that breaks the report's rules.
+/// Why a list of blockers breaks the report's rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReportError {
     #[error("a blocker report must hold at least one blocker")]
@@ -88,7 +88,7 @@ pub struct BlockerReport {
 }
 
 impl BlockerReport {
-    /// Sorts and keeps the first ten; `None` when there is nothing to report.
+    /// Sorts and keeps the first ten; `None` if there is nothing to report.
     pub fn new(mut blockers: Vec<Blocker>) -> Option<Self> {
         blockers.sort();
         blockers.dedup();

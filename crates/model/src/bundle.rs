@@ -1,7 +1,7 @@
-//! The bundle: one JSON document that holds all of a session, to be taken elsewhere and continued with (G80).
+//! The bundle: one JSON document with a whole session, so that work can continue elsewhere (G80).
 //!
 //! Only the parts have types here. A bundle can be larger than memory, so it is written and read part by
-//! part; [`Bundle`] says how they stand together and is what the schema is made from.
+//! part; [`Bundle`] says how they fit together and is the source of the schema.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -125,7 +125,7 @@ pub struct IntegrityEntry {
     pub bytes: u64,
 }
 
-/// What an entry says about its part.
+/// What an entry attests about its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attested {
     pub sha256: Sha256,
@@ -143,7 +143,7 @@ pub enum BlobText {
 }
 
 impl BlobText {
-    /// Text, unless the bytes are none or are mostly what JSON must escape.
+    /// Text, unless the bytes are not text or mostly characters that JSON must escape.
     pub fn of(bytes: &[u8]) -> Self {
         let escaped = bytes.iter().filter(|byte| **byte < 0x20 && !b"\n\t\r".contains(byte)).count();
         match std::str::from_utf8(bytes) {
@@ -152,7 +152,7 @@ impl BlobText {
         }
     }
 
-    /// The bytes; `None` when the base64 is not the one that encodes them.
+    /// The bytes; `None` if the base64 is not the canonical encoding.
     pub fn into_bytes(self) -> Option<Vec<u8>> {
         match self {
             Self::Utf8(text) => Some(text.into_bytes()),
@@ -161,7 +161,7 @@ impl BlobText {
     }
 }
 
-/// A part of a bundle that has an integrity entry of its own.
+/// A part of a bundle with its own integrity entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     SchemaVersion,
@@ -200,10 +200,10 @@ impl Section {
         }
     }
 
-    /// Reads the path of an integrity entry; every path is the section's one spelling.
+    /// Parses the path of an integrity entry; every section has exactly one spelling.
     pub fn parse(path: &str) -> Option<Self> {
         let Some(inner) = path.strip_prefix("session/") else {
-            // These two are no parts: one holds the parts, the other the entries themselves.
+            // These two are not parts: one contains the parts, the other the entries themselves.
             let is_member = path != "session" && path != "integrity" && !path.contains('/');
             return is_member.then(|| Self::of_member(path));
         };
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_section_is_found_again_under_its_path() {
+    fn every_section_round_trips_through_its_path() {
         let digest = Sha256::of(b"x");
         let sections = [
             Section::SchemaVersion,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn path_tricks_are_no_sections() {
+    fn path_tricks_are_not_sections() {
         let bad = [
             "session",
             "integrity",

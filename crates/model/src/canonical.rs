@@ -1,7 +1,7 @@
 //! RFC 8785 canonical JSON: the one byte form that is hashed, signed and compared (G3).
 //!
 //! Written by hand because no crate both refuses what must be refused (integers that a double cannot
-//! hold) and is fast; `serde_json_canonicalizer` is the oracle in the property tests.
+//! represent) and is fast; `serde_json_canonicalizer` is the oracle in the property tests.
 
 use std::cmp::Ordering;
 
@@ -11,12 +11,12 @@ use serde_json::{Number, Value};
 use crate::digest::Sha256;
 use crate::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX};
 
-/// A value that has no canonical form.
+/// Why a value has no canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     #[error("integer {number} does not fit a JSON number exactly (limit 2^53-1)")]
     UnsafeInteger { number: String },
-    /// Nothing is written that `strict_json` would refuse to read.
+    /// Nothing is written that `strict_json` would refuse to parse.
     #[error("nested deeper than {JSON_DEPTH_MAX} levels")]
     TooDeep,
     #[error("value cannot be written as JSON: {detail}")]
@@ -99,7 +99,7 @@ fn write_number(number: &Number, out: &mut Vec<u8>) -> Result<(), CanonicalError
         }
         out.extend_from_slice(integer.to_string().as_bytes());
     } else {
-        // Neither u64 nor i64 leaves only a finite double: serde_json cannot hold any other.
+        // A number that is neither u64 nor i64 must be a finite double: serde_json has no other.
         let double = number.as_f64().ok_or_else(unsafe_integer)?;
         if is_unsafe_integer(double) {
             return Err(unsafe_integer());
@@ -109,7 +109,7 @@ fn write_number(number: &Number, out: &mut Vec<u8>) -> Result<(), CanonicalError
     Ok(())
 }
 
-/// Whether a double is spelled as an integer that is not read again: below 1e21 there is no exponent to tell
+/// Whether a double is spelled as an integer that could not be read back: below 1e21 it has no exponent to distinguish
 /// it from a literal that was rounded.
 pub fn is_unsafe_integer(double: f64) -> bool {
     double.fract() == 0.0 && double.abs() > SAFE_INTEGER_MAX as f64 && double.abs() < 1e21

@@ -113,7 +113,7 @@ impl Provenance {
         }
     }
 
-    /// The grade that the kind earns. A use may be of either: it is strong only where more than the agent's word
+    /// Whether the kind justifies the grade. A use may have either: it is strong only if more than the agent's word
     /// shows it.
     fn earns(&self, grade: EnforcementGrade) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Which run a chat in an agent's host works on: a help for hooks, never truth (G108).
+//! Which run a chat in an agent's host works on: used by hooks, never the source of truth (G108).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,14 +23,14 @@ closed_set! {
     }
 }
 
-/// A chat, or one agent in it, under a name that says nothing about either.
+/// Identifies a chat, or one agent in it, without revealing anything about either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChatKey(Sha256);
 
 impl ChatKey {
     /// `agent` is absent for the one that the user talks to.
     pub fn of(host: HostName, chat: &str, agent: Option<&str>) -> Self {
-        // JSON keeps the three apart whatever is in them.
+        // JSON keeps the three apart, whatever they contain.
         let parts = serde_json::json!([host, chat, agent]);
         Self(Sha256::of(parts.to_string().as_bytes()))
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::{ChatKey, HostName};
 
     #[test]
-    fn chats_agents_and_hosts_have_keys_of_their_own() {
+    fn chats_agents_and_hosts_have_distinct_keys() {
         let mut keys = vec![
             ChatKey::of(HostName::ClaudeCode, "a", None),
             ChatKey::of(HostName::ClaudeCode, "a", Some("")),

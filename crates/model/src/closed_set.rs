@@ -1,4 +1,4 @@
-//! Closed sets of words: every value, its spelling, and the value of a spelling, over what strum derives.
+//! Closed sets of words: all values, their spelling, and parsing it, based on strum's derives.
 //!
 //! Nothing lists the variants a second time, and a test below compares serde's and strum's spelling of every value.
 
@@ -6,7 +6,7 @@
 macro_rules! all_values {
     ($($name:ident),+ $(,)?) => {$(
         impl $name {
-            /// Every value, in the order of declaration.
+            /// All values, in the order of declaration.
             pub const ALL: [Self; <Self as strum::EnumCount>::COUNT] =
                 match <Self as strum::VariantArray>::VARIANTS.first_chunk() {
                     Some(all) => *all,
@@ -17,8 +17,8 @@ macro_rules! all_values {
     )+};
 }
 
-/// A closed set of words: the enum with what every such set derives, `ALL`, `as_str` and `parse`. The first word says how
-/// its values are spelled on the wire and on disk.
+/// A closed set of words: the enum with what every such set derives, `ALL`, `as_str` and `parse`. The first argument is
+/// the case in which its values are spelled on the wire and on disk.
 macro_rules! closed_set {
     ($case:tt, $(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $value:ident),+ $(,)? }) => {
         $(#[$about])*
@@ -36,12 +36,12 @@ macro_rules! closed_set {
         $crate::closed_set::all_values!($name);
 
         impl $name {
-            /// As it is spelled on the wire and on disk.
+            /// The spelling on the wire and on disk.
             pub const fn as_str(self) -> &'static str {
                 self.into_str()
             }
 
-            /// Reads exactly what `as_str` writes.
+            /// Parses exactly what `as_str` writes.
             pub fn parse(text: &str) -> Option<Self> {
                 text.parse().ok()
             }

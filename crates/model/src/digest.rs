@@ -36,7 +36,7 @@ impl Sha256 {
         Self::from_hex(hex)
     }
 
-    /// From 64 lowercase hexadecimal digits, the form of file names.
+    /// From 64 lowercase hexadecimal digits, the form used in file names.
     pub fn from_hex(hex: &str) -> Result<Self, DigestError> {
         let mut bytes = [0; 32];
         if hex.len() != 64 || data_encoding::HEXLOWER.decode_mut(hex.as_bytes(), &mut bytes).is_err() {
@@ -49,7 +49,7 @@ impl Sha256 {
         data_encoding::HEXLOWER.encode(&self.0)
     }
 
-    /// From the bytes that `as_bytes` gave.
+    /// From the result of `as_bytes`.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -59,7 +59,7 @@ impl Sha256 {
     }
 }
 
-/// A digest in the making, for bytes that come in pieces.
+/// An incremental digest, for bytes that arrive in pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Sha256Stream {
     hasher: sha2::Sha256,
@@ -72,7 +72,7 @@ impl Sha256Stream {
         self.bytes += bytes.len() as u64;
     }
 
-    /// The digest of everything so far, and how many bytes that were.
+    /// The digest of everything so far, and its length in bytes.
     pub fn finish(self) -> (Sha256, u64) {
         (Sha256(self.hasher.finalize().into()), self.bytes)
     }

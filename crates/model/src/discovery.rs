@@ -1,7 +1,7 @@
 //! What can be run: the answers of `list_workflows` and `inspect_workflow`, and the order of sources (G90).
 //!
 //! `text` says in words what the members say as data (G72). The schemas stay
-//! flat, without unions and references, because some clients drop a whole server otherwise.
+//! flat, without unions and references, because some clients otherwise reject a whole server.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,16 +15,16 @@ use crate::name::WorkflowId;
 use crate::preferences::{Autonomy, RiskPolicy};
 use crate::reply::NextCall;
 
-/// The text of a listing or an inspection, all of it; some clients cut the middle beyond 10 KB.
+/// Limit for the whole text of a listing or an inspection; some clients cut the middle beyond 10 KB.
 pub const DISCOVERY_TEXT_BYTES_MAX: usize = 9_000;
-/// A line that helps to choose; the whole description is one `inspect_workflow` away.
+/// One line to choose by; the full description is one `inspect_workflow` away.
 pub const LISTED_DESCRIPTION_BYTES_MAX: usize = 160;
-/// More broken files than this are one broken folder.
+/// More broken files than this mean a broken folder.
 pub const LISTED_PROBLEMS_MAX: usize = 50;
-/// The first errors of a file; `workrail workflow validate` shows all.
+/// How many of a file's errors are listed; `workrail workflow validate` shows all.
 pub const LISTED_ERRORS_MAX: usize = 3;
 pub const LISTED_ERROR_BYTES_MAX: usize = 400;
-/// Enough to see what there is when an id was misspelled.
+/// Enough to see what exists when an id was misspelled.
 pub const KNOWN_IDS_MAX: usize = 20;
 
 /// Where a file is among the sources. Later ones win, except that nothing shadows the bundled `wr.*`.
@@ -42,7 +42,7 @@ pub enum Precedence {
 }
 
 impl Precedence {
-    /// The closed set that is recorded knows no custom folders and no git of its own.
+    /// The closed set in the log has no separate values for custom folders and git.
     pub fn source_kind(self) -> WorkflowSourceKind {
         match self {
             Self::Bundled => WorkflowSourceKind::Bundled,
@@ -53,7 +53,7 @@ impl Precedence {
         }
     }
 
-    /// What people and agents read: the word by which such a source is registered.
+    /// The word that people and agents read, and by which such a source is registered.
     pub fn word(self) -> &'static str {
         match self {
             Self::Bundled => "bundled",
@@ -65,7 +65,7 @@ impl Precedence {
         }
     }
 
-    /// Whether files of such a source are the user's to change.
+    /// Whether the user may change files of such a source.
     pub fn is_editable(self) -> bool {
         match self {
             Self::User | Self::Custom | Self::Project => true,
@@ -118,7 +118,7 @@ pub struct ListedWorkflow {
     pub staleness: Option<Staleness>,
 }
 
-/// The version of the authoring rules that files are checked against now.
+/// The current version of the authoring rules that files are checked against.
 pub const AUTHORING_SPEC_VERSION: u32 = 3;
 
 /// Whether a file was written for the rules of today, by the stamp that its author left in it: `none` with

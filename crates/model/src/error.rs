@@ -68,7 +68,7 @@ codes! {
     BundleMissingPinnedWorkflow = "BUNDLE_MISSING_PINNED_WORKFLOW",
     /// The events of the bundle are not one valid history.
     BundleEventOrderInvalid = "BUNDLE_EVENT_ORDER_INVALID",
-    /// The manifest of the bundle does not follow from its events.
+    /// The manifest of the bundle does not match its events.
     BundleManifestOrderInvalid = "BUNDLE_MANIFEST_ORDER_INVALID",
     /// Another process is writing to the session that a person wants to change.
     SessionLocked = "SESSION_LOCKED",

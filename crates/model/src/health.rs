@@ -1,4 +1,4 @@
-//! How much of a session's log can be trusted, and why not more (G20).
+//! How much of a session's log can be trusted, and what limits it (G20).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use crate::event::EventIndex;
 pub enum CorruptionReason {
     #[error("manifest record {manifest_index} is not readable: {detail}")]
     ManifestRecord { manifest_index: u64, detail: String },
-    #[error("manifest record {manifest_index} does not follow from segment `{segment}`")]
+    #[error("manifest record {manifest_index} does not match segment `{segment}`")]
     ManifestMismatch { manifest_index: u64, segment: String },
     #[error("the manifest ends with bytes that are neither a record nor an interrupted write")]
     ManifestTail { offset: u64 },

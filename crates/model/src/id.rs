@@ -1,7 +1,7 @@
-//! Ids: a prefix that says what is named, and lowercase Crockford base32 that a chat cannot confuse.
+//! Ids: a prefix for the kind, and lowercase Crockford base32, which is hard to misread in a chat.
 //!
-//! One macro makes every id, so that none can be built from an unchecked string and none can stand
-//! where another is meant (G2). Ids are ASCII, fixed in length and `Copy`.
+//! One macro makes every id, so that none can be built from an unchecked string and none can be used
+//! in place of another (G2). Ids are ASCII, fixed in length and `Copy`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,17 +16,17 @@ pub(crate) const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /// The base32 encoding of all ids and short tokens.
 pub fn base32() -> &'static data_encoding::Encoding {
-    // Built once: reading a long session takes tens of thousands of ids.
+    // Built once: reading a long session parses tens of thousands of ids.
     static BASE32: LazyLock<data_encoding::Encoding> = LazyLock::new(|| {
         let mut spec = data_encoding::Specification::new();
         spec.symbols.push_str(ALPHABET);
-        // The alphabet is 32 distinct ASCII symbols, which is all that `encoding` can object to.
+        // The alphabet is 32 distinct ASCII symbols, which is all that `encoding` checks.
         spec.encoding().expect("32 distinct symbols")
     });
     &BASE32
 }
 
-/// A string that is not the id it should be.
+/// Why a string is not the expected id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error("must start with `{prefix}`")]
@@ -37,7 +37,7 @@ pub enum IdError {
     Character { character: char },
 }
 
-/// Whether the alphabet has the character; logs are full of ids, so it is not searched.
+/// Whether the alphabet has the character; a match, because logs are full of ids.
 fn is_symbol(c: char) -> bool {
     matches!(c, '0'..='9' | 'a'..='h' | 'j' | 'k' | 'm' | 'n' | 'p'..='t' | 'v'..='z')
 }
@@ -214,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_prefix_says_what_is_named() {
+    fn the_prefix_says_what_kind_of_id_it_is() {
         assert_eq!(RunId::parse("sess_0123456789abcdef"), Err(IdError::Prefix { prefix: "run_" }));
     }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn path_tricks_are_no_ids() {
+    fn path_tricks_are_not_ids() {
         assert!(SessionId::parse("sess_../../../etc/pa").is_err());
     }
 

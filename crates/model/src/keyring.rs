@@ -1,4 +1,4 @@
-//! Signing keys: one current, at most one previous, wiped from memory when dropped (G33). And the secret of the
+//! Signing keys: one current, at most one previous, wiped from memory when dropped (G33). Also the secret of the
 //! HTTP transport (G75).
 
 use std::fmt;
@@ -21,7 +21,7 @@ impl SigningKey {
         &self.0
     }
 
-    /// Tells keys apart without showing them: the beginning of a digest, which leads back to no key.
+    /// Distinguishes keys without revealing them: the beginning of a one-way digest.
     pub fn fingerprint(&self) -> String {
         Sha256::of_parts(&[b"workrail/key-fingerprint", &self.0]).hex()[..16].to_owned()
     }
@@ -33,7 +33,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The keys that are accepted, in the order they are tried.
+/// The accepted keys, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyring {
     pub current: SigningKey,
@@ -41,7 +41,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// The current key becomes the previous one; the former previous key stops being accepted.
+    /// The current key becomes the previous one; the old previous key is no longer accepted.
     pub fn rotated(self, fresh: SigningKey) -> Self {
         Self { current: fresh, previous: Some(self.current) }
     }
@@ -51,7 +51,7 @@ impl Keyring {
     }
 }
 
-/// What a client of the HTTP transport sends to show that it belongs to this user: 32 random bytes in base64url.
+/// What a client of the HTTP transport sends to prove that it belongs to this user: 32 random bytes in base64url.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct HttpSecret(String);
 
@@ -62,7 +62,7 @@ impl HttpSecret {
         Self(text)
     }
 
-    /// The secret as it was written; `None` for anything that is not 32 bytes in base64url.
+    /// Parses the secret; `None` for anything that is not 32 bytes in base64url.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         bytes.try_into().ok().map(Self::new)
@@ -73,7 +73,7 @@ impl HttpSecret {
         &self.0
     }
 
-    /// Compares without stopping at the first difference, so that the time taken tells nothing about the secret.
+    /// Constant-time comparison, so that the time taken reveals nothing about the secret.
     pub fn is(&self, sent: &str) -> bool {
         let (own, sent) = (self.0.as_bytes(), sent.as_bytes());
         let differences = own.iter().zip(sent).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b)));

@@ -1,7 +1,7 @@
-//! What is said and stored: ids, closed sets, events, manifest, snapshots, and the one canonical form.
+//! The data model: ids, closed sets, events, manifest, snapshots, and the one canonical form.
 //!
-//! Pure data: no I/O, no clock, no randomness, no maps with random order. Every value that reaches a
-//! type of this crate has been checked; an illegal state has no type.
+//! Pure data: no I/O, no clock, no randomness, no maps with random order. Every value of a type in this
+//! crate has been checked; illegal states cannot be represented.
 
 pub mod approval;
 pub mod assessment;

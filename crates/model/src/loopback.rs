@@ -1,17 +1,17 @@
-//! Listening on loopback: which addresses only this machine reaches, and which names a listener goes by (G75).
+//! Listening on loopback: which addresses are reachable only from this machine, and which names a listener has (G75).
 //!
 //! A web page can point a name of its own at a loopback port (DNS rebinding), and can make a browser send requests to
 //! it. It can forge neither the `Host` nor the `Origin` that the browser sends with them, so both are compared with the
-//! names here. The agents' server and the console use the same ones.
+//! names here. The agents' server and the console use the same names.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// An address that only this machine reaches.
+/// An address that is reachable only from this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopbackAddress(SocketAddr);
 
-/// Text that is not a loopback address.
+/// The text is not a loopback address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotLoopback(String);
 
@@ -45,7 +45,7 @@ impl FromStr for LoopbackAddress {
 }
 
 impl LoopbackAddress {
-    /// The address of a port on 127.0.0.1; port 0 takes a free one.
+    /// The address of a port on 127.0.0.1; port 0 picks a free one.
     pub fn of_port(port: u16) -> Self {
         Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
@@ -88,7 +88,7 @@ impl ListenerNames {
         Self { origins, ..self }
     }
 
-    /// Compares whole values: parsing them first is where such checks have been outwitted.
+    /// Compares whole values: parsing them first is how such checks have been bypassed.
     pub fn has_host(&self, host: &str) -> bool {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
@@ -98,17 +98,17 @@ impl ListenerNames {
     }
 }
 
-/// A header that a request may have once.
+/// A header that may occur once in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentHeader<'a> {
     Absent,
     Once(&'a str),
-    /// Repeated, or not text: which of the values was meant cannot be known, so none of them is.
+    /// Repeated, or not text: it is unknown which value was meant, so none is used.
     Unusable,
 }
 
 impl<'a> SentHeader<'a> {
-    /// From every value that was sent under the name; `None` stands for a value that is not text.
+    /// From every value sent under the name; `None` represents a value that is not text.
     pub fn of(mut values: impl Iterator<Item = Option<&'a str>>) -> Self {
         match (values.next(), values.next()) {
             (None, _) => Self::Absent,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_addresses_are_addresses() {
+    fn only_loopback_addresses_are_accepted() {
         for good in ["127.0.0.1:0", "127.1.2.3:80", "[::1]:4000", "localhost:4000"] {
             assert!(good.parse::<LoopbackAddress>().is_ok(), "{good}");
         }

@@ -1,8 +1,8 @@
 //! The control stream: which segments are committed, and what they pin.
 //!
-//! One append plan is one segment, and one segment is one group of manifest lines, computed here and
-//! nowhere else (G11). A reader recomputes the group from the segment and compares bytes, so that no
-//! field of the manifest can be wrong without being seen.
+//! One append plan is one segment, and one segment is one group of manifest lines, computed only
+//! here (G11). A reader recomputes the group from the segment and compares bytes, so that no
+//! field of the manifest can be wrong without being noticed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,7 +77,7 @@ pub enum ManifestRecord {
     },
 }
 
-/// A manifest line that is not read.
+/// Why a manifest line cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     #[error("not JSON: {0}")]
@@ -92,16 +92,16 @@ pub enum ManifestError {
     NotCanonical,
 }
 
-/// The kinds of records that version 1 has.
+/// The kinds of records in version 1.
 const KINDS: [&str; 3] = ["segment_closed", "snapshot_pinned", "blob_pinned"];
 
 impl ManifestRecord {
-    /// The canonical bytes, without a line end.
+    /// The canonical bytes, without a line break.
     pub fn to_canonical(&self) -> Result<Vec<u8>, CanonicalError> {
         to_canonical(self)
     }
 
-    /// Reads one line; it must be the canonical bytes of its own value.
+    /// Parses one line; it must be the canonical bytes of its own value.
     pub fn parse(line: &[u8]) -> Result<Self, ManifestError> {
         let value = strict_json::parse(line)?;
         match value.get("v").and_then(serde_json::Value::as_u64) {
@@ -112,7 +112,7 @@ impl ManifestRecord {
                 return Err(ManifestError::Field { field: "v".to_owned(), problem });
             }
         }
-        // A new kind counts as a new version (G5): what it commits or pins is not ours to guess.
+        // A new kind counts as a new version (G5): it is unknown what it commits or pins.
         if let Some(kind) = value.get("kind").and_then(serde_json::Value::as_str)
             && !KINDS.contains(&kind)
         {
@@ -134,7 +134,7 @@ pub fn segment_rel_path(first: EventIndex, last: EventIndex) -> String {
     format!("events/{:08}-{:08}.jsonl", first.get(), last.get())
 }
 
-/// The bytes of a segment: each event's canonical bytes and a line end.
+/// The bytes of a segment: each event's canonical bytes and a line break.
 pub fn segment_bytes(events: &[Event]) -> Result<Vec<u8>, CanonicalError> {
     let mut bytes = Vec::with_capacity(events.len() * 512);
     for event in events {
@@ -145,7 +145,7 @@ pub fn segment_bytes(events: &[Event]) -> Result<Vec<u8>, CanonicalError> {
 }
 
 /// The records that commit a segment: its closing, then one snapshot pin per node, then the blob
-/// pins, each in event order (G12). Empty for no events.
+/// pins, each in event order (G12). Empty if there are no events.
 pub fn commit_group(first_index: ManifestIndex, events: &[Event], segment: &[u8]) -> Vec<ManifestRecord> {
     let (Some(first), Some(last)) = (events.first(), events.last()) else { return Vec::new() };
     let session_id = first.session_id;
@@ -186,7 +186,7 @@ pub fn commit_group(first_index: ManifestIndex, events: &[Event], segment: &[u8]
     group
 }
 
-/// The bytes of a group as they are appended to the manifest, in one write.
+/// The bytes of a group, appended to the manifest in one write.
 pub fn group_bytes(group: &[ManifestRecord]) -> Result<Vec<u8>, CanonicalError> {
     let mut bytes = Vec::with_capacity(group.len() * 320);
     for record in group {
@@ -196,7 +196,7 @@ pub fn group_bytes(group: &[ManifestRecord]) -> Result<Vec<u8>, CanonicalError> 
     Ok(bytes)
 }
 
-/// How far a reader has got: what it needs to read only what was appended since.
+/// How far a reader has got: what it needs in order to read only what was appended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cursor {
@@ -210,7 +210,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Before anything was appended.
+    /// The cursor before anything was appended.
     pub fn start() -> Self {
         Self {
             next_event_index: EventIndex::ZERO,

@@ -1,7 +1,7 @@
 //! Names that authors choose: workflow, step, loop and condition ids, context and contract names.
 //!
 //! They are checked on raw ASCII before anything else sees them, so that `StepInstanceKey` needs no
-//! escaping and no look-alike character can pass (G2).
+//! escaping and no look-alike character is accepted (G2).
 
 use std::borrow::Cow;
 use std::fmt;

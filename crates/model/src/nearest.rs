@@ -1,4 +1,4 @@
-//! "Did you mean": the known word that a misspelled one is closest to.
+//! "Did you mean": the known word closest to a misspelled one.
 
 /// A longer word is not a misspelling, and comparing it would be slow.
 const WORD_BYTES_MAX: usize = 100;
@@ -19,7 +19,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate)
 }
 
-/// Whether one text becomes the other by one slip: a letter more, a letter less, a wrong one, or two swapped.
+/// Whether one text becomes the other by one typo: an extra letter, a missing one, a wrong one, or two swapped.
 pub fn is_one_slip(typed: &str, meant: &str) -> bool {
     strsim::osa_distance(typed, meant) == 1
 }

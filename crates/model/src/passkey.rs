@@ -1,7 +1,7 @@
-//! Passkeys: the keys that a person enrolled, and what a decision keeps of the one that signed it (G63, G97, G98).
+//! Passkeys: the keys that a person enrolled, and what a decision stores of the one that signed it (G63, G97, G98).
 //!
 //! Everything that a later check needs is part of the record: the signed bytes, the nonce, and the public key with the
-//! digest of its enrolment. So a record is checked offline, also in another store.
+//! digest of its enrolment. So a record can be checked offline, even in another store.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,15 +21,15 @@ use crate::text::BoundedText;
 use crate::time::Timestamp;
 
 /// The name that a browser ties passkeys to: the host of the console's origin, without its port, so the exact origin is
-/// checked as well. A console of one machine is at `http://localhost:PORT`, one of a team at `https://HOST`. `None` for
-/// everything that can be no console.
+/// checked as well. A console on one machine is at `http://localhost:PORT`, a team's at `https://HOST`. `None` for
+/// anything that cannot be a console.
 pub fn relying_party(origin: &str) -> Option<&str> {
     let url: PublicUrl = origin.parse().ok().filter(|url: &PublicUrl| url.to_string() == origin)?;
     let host = origin.split_once("://")?.1;
     let host = host.split_once(':').map_or(host, |(host, _)| host);
     let is_console = match url.scheme() {
         Scheme::Http => host == "localhost",
-        // Browsers have passkeys for names only.
+        // Browsers support passkeys only for names, not addresses.
         Scheme::Https => !host.starts_with('[') && host.parse::<Ipv4Addr>().is_err(),
     };
     is_console.then_some(host)
@@ -39,7 +39,7 @@ pub fn relying_party(origin: &str) -> Option<&str> {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Binary<const MAX: usize>(Vec<u8>);
 
-/// Text or bytes that are not such bytes.
+/// The text or bytes are invalid or too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to {max} bytes in base64url without padding")]
 pub struct BinaryError {
@@ -108,9 +108,9 @@ impl<const MAX: usize> JsonSchema for Binary<MAX> {
     }
 }
 
-/// What an authenticator calls a key. WebAuthn allows up to 1,023 bytes.
+/// The id that an authenticator gives a key. WebAuthn allows up to 1,023 bytes.
 pub type CredentialId = Binary<1023>;
-/// A point of P-256, uncompressed: 65 bytes.
+/// An uncompressed P-256 point: 65 bytes.
 pub type PublicKey = Binary<65>;
 /// Drawn by the console for one decision and accepted once.
 pub type Nonce = Binary<32>;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_read_back_and_bounded() {
+    fn bytes_round_trip_and_are_bounded() {
         let bytes = Binary::<4>::new([0xff, 0, 1]).unwrap();
         assert_eq!(serde_json::to_string(&bytes).unwrap(), "\"_wAB\"");
         assert_eq!(Binary::<4>::parse("_wAB"), Ok(bytes));

@@ -1,7 +1,7 @@
-//! The placeholders that replies, errors and suggested calls show where the caller's own words belong.
+//! The placeholders that replies, errors and suggested calls show in place of the caller's own words.
 //!
-//! An agent that sends one back has said nothing: it is never taken as notes, an artifact's text or a value of
-//! the context (G55). Every placeholder is made here, so that every one is recognised.
+//! An agent that sends one back has said nothing: it is never accepted as notes, an artifact's text or a context
+//! value (G55). Every placeholder is made here, so that all of them are recognised.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub const A_NUMBER: &str = "<a number>";
 pub const TRUE_OR_FALSE: &str = "<true or false, without quotes>";
 pub const AN_ITEM: &str = "<one item>";
 pub const USERS_ANSWER: &str = "<the user's answer>";
-/// In the call that reads a run, where it is not known which.
+/// In the call that reads a run, if it is unknown which one.
 pub const RUN_LABEL: &str = "<the run's label, from the user>";
 
 const FIXED: [&str; 12] = [
@@ -45,25 +45,25 @@ const WHOLE_NUMBER_START: &str = "<a whole number";
 const ONE_OF_START: &str = "<one of: ";
 const TEXT_LIKE_START: &str = "<text like ";
 const TEXT_OF_START: &str = "<your text, ";
-/// No longer printed; replies that were stored before still show them.
+/// No longer printed; stored replies may still contain them.
 const FORMER: [&str; 3] = ["<id>", "<how>", "<true or false>"];
 const LONG_TEXT_START: &str = "<your text of ";
 const LONG_TEXT_END: &str = " bytes>";
-/// A placeholder with all its decoration is not longer than this; what is longer is not looked at.
+/// A placeholder with all its decoration is not longer than this; longer texts are not checked.
 const DECORATED_BYTES_MAX: usize = 2048;
 
-/// Stands for a text of the caller's that is too long to be repeated.
+/// Represents a text by the caller that is too long to be repeated.
 pub fn long_text(bytes: usize) -> String {
     format!("{LONG_TEXT_START}{bytes}{LONG_TEXT_END}")
 }
 
-/// Stands for one of these values, so that none of them is the one at hand.
+/// Represents one of these values, so that none of them is the easy answer.
 pub fn one_of<T: AsRef<str>>(values: &[T]) -> String {
     let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
     format!("{ONE_OF_START}{}>", values.join(" | "))
 }
 
-/// Stands for a number without a fraction, within these limits.
+/// Represents an integer within these limits.
 pub fn whole_number(least: Option<i64>, most: Option<i64>) -> String {
     match (least, most) {
         (Some(least), Some(most)) => format!("{WHOLE_NUMBER_START} from {least} to {most}>"),
@@ -73,7 +73,7 @@ pub fn whole_number(least: Option<i64>, most: Option<i64>) -> String {
     }
 }
 
-/// Stands for a text of at least and at most so many characters; a single one goes without saying.
+/// Represents a text of at least and at most this many characters; a minimum of one goes without saying.
 pub fn text_of(least: Option<u64>, most: Option<u64>) -> String {
     match (least.filter(|least| *least > 1), most) {
         (None, None) => YOUR_TEXT.to_owned(),
@@ -94,7 +94,7 @@ pub fn without_limits(placeholder: &str) -> &str {
     }
 }
 
-/// Stands for a text of this pattern.
+/// Represents a text that matches this pattern.
 pub fn text_like(pattern: &str) -> String {
     format!("{TEXT_LIKE_START}{pattern}>")
 }
@@ -119,7 +119,7 @@ pub fn is_placeholder(text: &str) -> bool {
         || is_long_text() == Some(true)
 }
 
-/// Whether it is the placeholder of a text or a whole number with limits: these words and numbers and nothing else.
+/// Whether it is the placeholder of a text or an integer with limits: these words and numbers and nothing else.
 fn is_limited(bare: &str) -> bool {
     let shape: String =
         bare.split(|c: char| c.is_ascii_digit() || c == '-').filter(|part| !part.is_empty()).collect();
@@ -135,7 +135,7 @@ fn is_limited(bare: &str) -> bool {
     SHAPES.contains(&shape.as_str())
 }
 
-/// The text without escapes and without what was put around it, in lower case, with single spaces.
+/// The text without escapes and decoration, in lower case, with single spaces.
 fn undecorated(text: &str) -> String {
     const ESCAPES: [(&str, &str); 8] = [
         ("&amp;", "&"),
@@ -149,13 +149,13 @@ fn undecorated(text: &str) -> String {
     ];
     let text =
         ESCAPES.iter().fold(text.to_lowercase(), |text, (escaped, plain)| text.replace(escaped, plain));
-    // A placeholder begins with `<` and ends with `>`: neither is taken away at its own end.
+    // A placeholder begins with `<` and ends with `>`: neither is removed at its own end.
     let surrounds = |c: char| !c.is_alphanumeric() && c != '<' && c != '>';
     let text = text.trim_start_matches(|c| surrounds(c) || c == '>').trim_end_matches(surrounds);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The place of the first placeholder inside a value, as `findings[0].text`; empty for the value itself.
+/// The path of the first placeholder inside a value, as `findings[0].text`; empty for the value itself.
 pub fn placeholder_in(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => is_placeholder(text).then(String::new),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_placeholder_is_named() {
+    fn the_path_of_a_placeholder_is_found() {
         let value = json!({ "kind": "x", "findings": [{ "text": "a" }, { "text": long_text(5) }] });
         assert_eq!(placeholder_in(&value).as_deref(), Some(".findings[1].text"));
         assert_eq!(placeholder_in(&json!({ "kind": "x" })), None);

@@ -1,4 +1,4 @@
-//! The append plan: the one unit of durable change, all of it or none (G10).
+//! The append plan: the one unit of durable change, all or nothing (G10).
 
 use crate::canonical::CanonicalError;
 use crate::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
@@ -9,7 +9,7 @@ use crate::limits::{
 };
 use crate::manifest::segment_bytes;
 
-/// Content that must be durable before the events that name it.
+/// Content that must be durable before the events that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     kind: AttachmentKind,
@@ -25,7 +25,7 @@ pub enum AttachmentKind {
 }
 
 impl AttachmentKind {
-    /// The most bytes one attachment of this kind may have.
+    /// The maximum size of an attachment of this kind.
     pub fn bytes_max(self) -> u64 {
         match self {
             Self::Snapshot => SNAPSHOT_BYTES_MAX,
@@ -77,7 +77,7 @@ impl Attachment {
     }
 }
 
-/// A plan that cannot be appended.
+/// Why a plan cannot be appended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     #[error("a plan holds at least one event")]
@@ -101,7 +101,7 @@ pub enum PlanError {
 }
 
 /// Events with consecutive indexes of one session, and what they refer to. Not `Clone`: a plan is
-/// consumed by the append that carries it out.
+/// consumed by its append.
 #[derive(Debug, PartialEq)]
 pub struct AppendPlan {
     events: Vec<Event>,
@@ -153,8 +153,8 @@ impl AppendPlan {
     }
 }
 
-/// A segment as it is on a disk or in a bundle: its very bytes, so that fields which this build does not
-/// know survive, and the events that they are.
+/// A segment as stored on disk or in a bundle: its exact bytes, so that fields unknown to this build
+/// survive, and the events parsed from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawSegment {
     events: Vec<Event>,
@@ -162,7 +162,7 @@ pub struct RawSegment {
 }
 
 impl RawSegment {
-    /// Reads and checks the lines of a segment, each with its line end.
+    /// Parses and checks the lines of a segment, each with its line break.
     pub fn parse(bytes: Vec<u8>) -> Result<Self, PlanError> {
         let mut events = Vec::new();
         for (position, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -184,7 +184,7 @@ impl RawSegment {
         &self.bytes
     }
 
-    /// The lines without their ends.
+    /// The lines without line breaks.
     pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
     }

@@ -90,7 +90,7 @@ pub enum PreferenceSource {
     CommandLine,
     /// A person agreed with a passkey in the console, and the record holds the assertion (G97).
     Passkey,
-    // In the locked set. A recommendation is shown and never applied by itself, so nothing writes it.
+    // Part of the locked set. A recommendation is shown and never applied automatically, so nothing writes it.
     WorkflowRecommendation,
     System,
 }

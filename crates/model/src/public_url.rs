@@ -1,4 +1,4 @@
-//! The address under which a team reaches a server: what a request must name, and what a browser calls its origin (G115).
+//! The address under which a team reaches a server: what a request must name, and the origin that browsers send (G115).
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ impl Scheme {
     }
 }
 
-/// `https://workrail.example.com`, with a port where it is not the usual one.
+/// `https://workrail.example.com`, with a port if it is not the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicUrl {
     scheme: Scheme,
@@ -81,7 +81,7 @@ impl FromStr for PublicUrl {
 }
 
 impl fmt::Display for PublicUrl {
-    /// As browsers write an origin: without the usual port.
+    /// As browsers write an origin: without the default port.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme.as_str(), self.host)?;
         match self.port == self.scheme.usual_port() {
@@ -104,7 +104,7 @@ impl PublicUrl {
         self.port
     }
 
-    /// What a request may name as its `Host`, and the one origin that is ours.
+    /// What a request may send as its `Host`, and the one origin that is ours.
     pub fn names(&self) -> ListenerNames {
         let mut hosts = vec![format!("{}:{}", self.host, self.port)];
         if self.port == self.scheme.usual_port() {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_address_is_refused() {
+    fn an_address_that_is_not_a_plain_origin_is_refused() {
         for bad in [
             "",
             "workrail.example.com",

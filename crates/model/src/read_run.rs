@@ -1,11 +1,11 @@
-//! What `read_run` answers: the record of a run as text, a page at a time.
+//! The answer of `read_run`: the record of a run as text, a page at a time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reply::NextCall;
 
-/// Asks for the notes and artifacts of all steps in the place of one step's.
+/// Selects the notes and artifacts of all steps instead of one.
 pub const ALL_STEPS: &str = "all";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

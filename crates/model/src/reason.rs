@@ -45,7 +45,7 @@ closed_set! {
         AssessmentFollowupRequired,
         /// Files changed that the step does not allow to change.
         EditsNotAllowed,
-        /// Files changed that the run did not declare as its scope.
+        /// Files changed that are outside the scope that the run declared.
         ScopeExceeded,
         /// A check of the step did not end as the step expects.
         CheckFailed,
@@ -66,7 +66,7 @@ closed_set! {
     "snake_case",
     pub enum Unexpected {
         InvariantViolation,
-        // In the locked set. A damaged session is not written to, so nothing records it; the call fails with
+        // Part of the locked set. A damaged session is not written to, so nothing records it; the call fails with
         // `SESSION_CORRUPT` instead.
         StorageCorruptionDetected,
         LoopLimitReached,
@@ -81,9 +81,9 @@ closed_set! {
         LoopLimitReached,
         CapabilityDegraded,
         ReferenceUnresolved,
-        /// Steps were passed over because a context key that decides about them was never set.
+        /// Steps were passed over because the context key that their conditions read was never set.
         ContextKeyNeverSet,
-        /// What was sent says something else than what was observed or checked.
+        /// What was sent contradicts what was observed or checked.
         ClaimContradicted,
     }
 }

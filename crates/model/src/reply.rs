@@ -1,7 +1,7 @@
-//! What an execution call answers: text that is complete by itself, and the same as data (G72).
+//! The answer of an execution call: text that is complete by itself, and the same as data (G72).
 //!
 //! A reply is stored with its attempt so that a replay returns the same bytes (G30). Tokens are not
-//! stored: the body holds a mark for each, and signing replaces it.
+//! stored: the body contains a marker for each, and signing replaces it.
 
 use std::fmt;
 
@@ -21,20 +21,20 @@ use crate::tool::ToolName;
 /// The member of a tool result's `_meta` that holds the whole reply as data (G72).
 pub const META_KEY: &str = "workrail/reply";
 
-/// Stands for a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
+/// Marks the place of a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
 pub const STATE_TOKEN_MARK: &str = "\u{0}state\u{0}";
 pub const ACK_TOKEN_MARK: &str = "\u{0}ack\u{0}";
 pub const CHECKPOINT_TOKEN_MARK: &str = "\u{0}checkpoint\u{0}";
 
-/// How a mark for the bookmark of another node begins; the index of its `node_created` follows.
+/// The start of a marker for another node's bookmark; the index of its `node_created` follows.
 const OTHER_STATE: &str = "\u{0}state@";
 
-/// The mark of the bookmark of another node of the session, named by the index of its event.
+/// The marker for the bookmark of another node in the session, named by the index of its event.
 pub fn state_mark_of(node: EventIndex) -> String {
     format!("{OTHER_STATE}{}\u{0}", node.get())
 }
 
-/// Replaces every mark of another node's bookmark by what `sign` makes of its event index.
+/// Replaces every marker of another node's bookmark with what `sign` returns for its event index.
 pub fn replace_state_marks(text: &str, mut sign: impl FnMut(EventIndex) -> String) -> String {
     let mut signed = String::with_capacity(text.len());
     let mut rest = text;
@@ -50,7 +50,7 @@ pub fn replace_state_marks(text: &str, mut sign: impl FnMut(EventIndex) -> Strin
     signed
 }
 
-/// Replaces what could be taken for a token mark.
+/// Replaces what could be taken for a token marker.
 pub fn without_marks(text: &str) -> String {
     text.replace('\u{0}', "\u{fffd}")
 }
@@ -130,10 +130,10 @@ impl NextCall {
         Self { tool, arguments }
     }
 
-    /// The arguments as one line of JSON, marks intact.
+    /// The arguments as one line of JSON, markers intact.
     pub fn arguments_text(&self) -> String {
         let mut text = Value::Object(self.arguments.clone()).to_string();
-        // Marks hold NUL characters; written as JSON they would be escaped and never be found again. Other NULs
+        // Markers contain NUL characters; written as JSON they would be escaped and never be found again. Other NULs
         // are the author's text and stay escaped.
         for mark in [STATE_TOKEN_MARK, ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK] {
             text = text.replace(&mark.replace('\u{0}', "\\u0000"), mark);
@@ -157,35 +157,35 @@ closed_set! {
         ReplayInputDiffers,
         /// The mode goes beyond what the workflow recommends.
         PreferencesAboveRecommendation,
-        /// A document that the workflow points at was not found.
+        /// A document that the workflow refers to was not found.
         ReferenceUnresolved,
-        /// Steps were passed over because a context key that decides about them was never set.
+        /// Steps were passed over because the context key that their conditions read was never set.
         ContextKeyNeverSet,
-        /// What was sent says something else than what was observed or checked.
+        /// What was sent contradicts what was observed or checked.
         ClaimContradicted,
         /// A preferred capability is unavailable, so the plainer path is taken.
         CapabilityDegraded,
-        /// A loop ended at its limit although it was to continue.
+        /// A loop ended at its limit before it was done.
         LoopLimitReached,
-        /// What would have stopped another mode was passed over and recorded as a gap.
+        /// What would have stopped the run in another mode was skipped and recorded as a gap.
         GapRecorded,
         /// The workflow's file has changed since the run was pinned to it; the run is not affected.
         PinnedWorkflowDiffers,
-        /// The workflow's id is of the old form without a namespace.
+        /// The workflow's id is an old id without a namespace.
         LegacyWorkflowId,
         /// The run was started by an older name of the workflow.
         AliasUsed,
         /// A change of preferences waits for the next advance.
         PreferencesPending,
-        /// An artifact is of a kind in WorkRail's namespace that does not exist; it is kept and means nothing.
+        /// An artifact has an unknown kind in WorkRail's namespace; it is kept and means nothing.
         UnknownArtifactKind,
-        /// Arguments were understood although they were sent in another form, or were ignored.
+        /// Arguments were not in the documented form; they were adjusted or ignored.
         ArgumentsAdjusted,
         /// The call names no folder and the client cannot be asked for it, so the server's own folder was used.
         WorkspaceAssumed,
         /// The client was asked to show the user what the step waits for, and sent an answer. The next call follows from it.
         UserAnswered,
-        /// The client sent an answer of the user that was not recorded: what it is about, or the settings, changed meanwhile.
+        /// The client sent an answer from the user that was not recorded: what it is about, or the settings, changed meanwhile.
         UserAnswerNotRecorded,
         /// A person closed the run. It is shown all the same; completing the step reopens it.
         RunClosed,
@@ -451,7 +451,7 @@ pub struct StoredReply {
 }
 
 impl StoredReply {
-    /// The bytes that are stored: canonical, with marks instead of tokens.
+    /// The bytes that are stored: canonical, with markers instead of tokens.
     pub fn to_canonical(&self) -> Result<Vec<u8>, CanonicalError> {
         to_canonical(self)
     }
@@ -462,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_marks_are_written_as_they_are() {
+    fn only_markers_are_written_unescaped() {
         let mark = state_mark_of(EventIndex::new(17).unwrap());
         let call = NextCall::new(
             ToolName::ContinueWorkflow,

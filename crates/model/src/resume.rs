@@ -1,4 +1,4 @@
-//! What `resume_session` answers: a few candidates, each with the call that continues from it (G39).
+//! The answer of `resume_session`: a few candidates, each with the call that continues from it (G39).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A span of time to keep sessions for. Zero is a span: everything that is finished is old.
+/// How long to keep sessions. Zero is allowed: then everything that is finished is old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ttl {
     ms: u64,
 }
 
-/// A text that is not a span of time.
+/// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TtlError {
     #[error(
@@ -19,7 +19,7 @@ pub enum TtlError {
     #[error("`{text}` does not start with a whole number: write a number and a unit, such as 90d or 12h")]
     Number { text: String },
     #[error(
-        "`{text}` is longer than a thousand years; to keep sessions for good, mark them with `sessions keep`"
+        "`{text}` is longer than a thousand years; to keep sessions for good, mark them with `session keep`"
     )]
     TooLong { text: String },
 }
@@ -30,7 +30,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 const TTL_MS_MAX: u64 = 365_250 * DAY_MS;
 
 impl Ttl {
-    /// So many days.
+    /// A number of days.
     pub const fn of_days(days: u32) -> Self {
         Self { ms: days as u64 * DAY_MS }
     }
@@ -44,7 +44,7 @@ impl Ttl {
             Some((at, 'm')) => (&trimmed[..at], MINUTE_MS),
             Some(_) | None => return Err(TtlError::Unit { text: shown() }),
         };
-        // `parse` would take a sign.
+        // `parse` would accept a sign.
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(TtlError::Number { text: shown() });
         }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_and_a_unit_are_a_span() {
+    fn a_number_and_a_unit_are_a_duration() {
         for (text, ms, shown) in [
             ("90d", 90 * DAY_MS, "90d"),
             ("0d", 0, "0d"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_with_what_would_do() {
+    fn anything_else_is_refused_with_what_is_accepted() {
         for text in ["90", "", "days", "90D", "1y"] {
             assert!(
                 matches!(Ttl::parse(text), Err(TtlError::Unit { .. } | TtlError::Number { .. })),

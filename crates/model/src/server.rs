@@ -1,4 +1,4 @@
-//! A running server as others see it: for people and `doctor`, never truth.
+//! A running server as seen by people and `doctor`; never the source of truth.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

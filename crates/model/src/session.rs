@@ -1,4 +1,4 @@
-//! What calls about a session without a run answer.
+//! The answers of calls about a session without a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Execution snapshots: the least typed state that rehydrates a node, content-addressed (G9).
+//! Execution snapshots: the minimal typed state that rehydrates a node, content-addressed (G9).
 //!
 //! The size depends on the workflow, never on the number of completed steps. Impossible states are refused
 //! when read: a loop twice on the stack, a pending path that is not the stack, and in the older form a pending
@@ -63,8 +63,8 @@ pub enum Pending {
 }
 
 /// How many step instances the path to this point completed. Steps are selected forward only (G44),
-/// so the loop stack and the pending step say where the run is; a list of what is behind would grow with
-/// every step. Snapshots written before this form list the keys (`set`): they are read, checked and counted.
+/// so the loop stack and the pending step say where the run is; a list of completed steps would grow with
+/// every step. Older snapshots list the keys (`set`): they are read, checked and counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CompletedForm", into = "CompletedForm")]
 pub struct CompletedSteps {
@@ -92,7 +92,7 @@ impl CompletedSteps {
         self.steps
     }
 
-    /// One more step is done.
+    /// Counts one more completed step.
     pub fn add_one(&mut self) {
         self.steps = self.steps.saturating_add(1);
     }
@@ -175,7 +175,7 @@ impl EngineState {
         }
     }
 
-    /// Drops the keys of the older form: what is written from here on is their number.
+    /// Drops the keys of the older form: from here on their number is written.
     fn forget_listed(&mut self) {
         match self {
             Self::Init => {}

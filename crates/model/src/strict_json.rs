@@ -1,7 +1,7 @@
-//! Reads JSON strictly at every entrance: what plain parsers round, merge or let pass is refused here.
+//! Parses all incoming JSON strictly: what lenient parsers round, merge or accept is refused here.
 //!
 //! Refused with a reason (G3): duplicate keys, nesting beyond the limit, integers that a double
-//! cannot hold, numbers that overflow, a byte order mark, lone surrogates, trailing bytes.
+//! cannot represent, numbers that overflow, a byte order mark, lone surrogates, trailing bytes.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use crate::canonical::is_unsafe_integer;
 use crate::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX};
 
-/// JSON that is not read, and where.
+/// Why JSON was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} (line {line}, column {column})")]
 pub struct JsonError {
@@ -41,7 +41,7 @@ impl From<serde_json::Error> for JsonError {
     }
 }
 
-/// Reads one value as strictly inside a larger document; `left` is how many values may still be read.
+/// Parses one value just as strictly inside a larger document; `left` is how many values may still be read.
 pub fn strict<'de>(left: &Cell<u64>) -> impl DeserializeSeed<'de, Value = Value> {
     Strict { depth: 0, left }
 }
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        // An integer literal beyond u64 arrives here as a double: it has been rounded already.
+        // An integer literal beyond u64 arrives here as a double: it has already been rounded.
         if is_unsafe_integer(value) {
             return Err(E::custom("number is an integer beyond 2^53-1; send it as a string"));
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_nul_is_text_like_any_other() {
+    fn an_escaped_nul_is_ordinary_text() {
         assert_eq!(parse(br#""a\u0000b""#), Ok(Value::String("a\0b".to_owned())));
     }
 }

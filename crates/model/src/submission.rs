@@ -1,4 +1,4 @@
-//! What a call submits for a step: the same types from the tool's arguments to the decision about them.
+//! What a call submits for a step: the same types from the tool's arguments to the decision on them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,12 +33,12 @@ impl StepOutput {
         self.notes_markdown.is_none() && self.artifacts.is_empty()
     }
 
-    /// The notes, unless they say nothing: blank ones, and placeholders of ours that were sent back.
+    /// The notes, unless they have no content: blank ones, and our own placeholders sent back.
     pub fn own_notes(&self) -> Option<&str> {
         self.notes_markdown.as_deref().filter(|notes| !notes.trim().is_empty() && !is_placeholder(notes))
     }
 
-    /// Identifies the output together with the context that comes with it.
+    /// Identifies the output together with its context.
     pub fn digest_with(&self, context: &Context) -> Result<Sha256, CanonicalError> {
         canonical_digest(&serde_json::json!({
             "notes": self.notes_markdown, "artifacts": self.artifacts, "context": context,
@@ -46,7 +46,7 @@ impl StepOutput {
     }
 }
 
-/// Everything that a call brings along: output and, with an ack, context.
+/// Everything that a call submits: output and, with an ack, context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submission {
     pub output: StepOutput,
@@ -54,7 +54,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Identifies the payload, so that a replay with another one is noticed (G31).
+    /// Identifies the payload, so that a replay with a different one is noticed (G31).
     pub fn digest(&self) -> Result<Sha256, CanonicalError> {
         self.output.digest_with(&self.context)
     }

@@ -1,6 +1,6 @@
-//! Who acts: people and agents with a name and a role, the tokens that they carry, and what a record says about them.
+//! Who acts: people and agents with a name and a role, their tokens, and how records name them.
 //!
-//! A token is shown once, when it is made. The store keeps a digest of it, so that a reader of the store cannot act as
+//! A token is shown once, when it is made. The store keeps only its digest, so that a reader of the store cannot act as
 //! its owner (G113).
 
 use std::fmt;
@@ -82,7 +82,7 @@ impl fmt::Display for Actor {
     }
 }
 
-/// A member of the team whose token was checked.
+/// A team member whose token was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub name: PrincipalName,
@@ -93,15 +93,15 @@ pub struct Principal {
 /// On whose behalf the engine acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The user who runs this program. What they may do, the operating system and the database decide. Records name
-    /// them where a store is shared.
+    /// The user who runs this program. The operating system and the database decide what they may do. Records name
+    /// them if the store is shared.
     Owner(Option<Actor>),
-    /// A member of the team with a token, through a server.
+    /// A team member with a token, through a server.
     Member { principal: Principal, client: Option<ActorText> },
 }
 
 impl Caller {
-    /// What records say about them.
+    /// The actor that records name.
     pub fn actor(&self) -> Option<Actor> {
         match self {
             Self::Owner(actor) => actor.clone(),
@@ -115,7 +115,7 @@ impl Caller {
         }
     }
 
-    /// The same, through a program that calls itself so.
+    /// The same, acting through a program with this name.
     pub fn through(&self, name: &str) -> Self {
         let text = || Some(ActorText::clip(name)).filter(|text| !text.as_str().is_empty());
         match self {
@@ -149,7 +149,7 @@ pub struct AccessToken {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// The secret part of a token: 32 random bytes. Never printed but once.
+/// The secret part of a token: 32 random bytes. Printed only once.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct AccessSecret([u8; 32]);
 
@@ -158,7 +158,7 @@ impl AccessSecret {
         Self(bytes)
     }
 
-    /// What the store keeps. The secret has 256 random bits, so a plain digest leads back to nothing.
+    /// What the store keeps. The secret has 256 random bits, so a plain digest cannot be reversed.
     pub fn digest(&self) -> Sha256 {
         Sha256::of_parts(&[b"workrail/access-token", &self.0])
     }
@@ -178,7 +178,7 @@ pub struct PresentedToken {
 }
 
 impl PresentedToken {
-    /// Reads exactly what `reveal` writes; everything else is no token.
+    /// Parses exactly what `reveal` writes; anything else is not a token.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.split_once('.')?;
         let mut bytes = BASE64URL_NOPAD.decode(secret.as_bytes()).ok()?;
@@ -187,7 +187,7 @@ impl PresentedToken {
         Some(Self { id: AccessTokenId::parse(id).ok()?, secret: secret? })
     }
 
-    /// The token itself: for its owner, once.
+    /// The token itself, shown once to its owner.
     pub fn reveal(&self) -> String {
         format!("{}.{}", self.id, BASE64URL_NOPAD.encode(&self.secret.0))
     }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_as_it_was_shown_and_nothing_else_is() {
+    fn only_a_token_as_shown_is_parsed() {
         let shown = token().reveal();
         assert_eq!(PresentedToken::parse(&shown), Some(token()));
         let (id, secret) = shown.split_once('.').unwrap();

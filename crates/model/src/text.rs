@@ -1,4 +1,4 @@
-//! Text with a byte budget: refused when over it, or cut with the canonical marker (G4).
+//! Text with a byte limit: refused if over it, or truncated with the canonical marker (G4).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limits::TRUNCATION_MARKER;
 
-/// A text that does not fit its budget.
+/// A text that exceeds its limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("text has {bytes} UTF-8 bytes, at most {max} are allowed")]
 pub struct OverBudget {
@@ -16,9 +16,9 @@ pub struct OverBudget {
     pub max: usize,
 }
 
-/// Cuts `text` to at most `max` bytes on a character boundary, marker included, when it is longer.
+/// Truncates `text` to at most `max` bytes on a character boundary, including the marker, if it is longer.
 ///
-/// A budget smaller than the marker keeps no text: the marker itself is then cut.
+/// A limit smaller than the marker keeps no text: the marker itself is then truncated.
 pub fn truncate_with_marker(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max {
         return Cow::Borrowed(text);
@@ -28,7 +28,7 @@ pub fn truncate_with_marker(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{marker}", &text[..keep]))
 }
 
-/// Cuts `text` to at most `max` bytes where it is longer, out of its middle: reports often end with what is open.
+/// Shortens `text` to at most `max` bytes by cutting its middle: reports often end with what is still open.
 pub fn truncate_in_the_middle(text: &str, max: usize) -> Cow<'_, str> {
     let room = max.saturating_sub(TRUNCATION_MARKER.len() + 2);
     if text.len() <= max || room == 0 {
@@ -39,8 +39,9 @@ pub fn truncate_in_the_middle(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{TRUNCATION_MARKER}\n\n{}", &text[..head], &text[tail..]))
 }
 
-/// Whether a character steers a terminal, reorders a line or hides in it: controls, marks, overrides and isolates of
-/// direction, separators that are no newline, and what takes no space. Joiners stay: scripts and emoji need them.
+/// Whether a character controls a terminal, reorders a line or hides in it: controls, direction marks, overrides and
+/// isolates, separators other than newlines, and zero-width characters. Joiners are allowed: scripts and emoji need
+/// them.
 pub fn is_harmful(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -56,7 +57,7 @@ pub fn is_harmful(c: char) -> bool {
     }
 }
 
-/// Text for the eyes of people and models: every harmful character is replaced (G76).
+/// Text for people and models to read: every harmful character is replaced (G76).
 pub fn clean(text: &str) -> String {
     text.replace("\r\n", "\n").chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -67,7 +68,7 @@ pub fn clean(text: &str) -> String {
 pub struct BoundedText<const MAX: usize>(String);
 
 impl<const MAX: usize> BoundedText<MAX> {
-    /// Refuses text over the budget.
+    /// Refuses text over the limit.
     pub fn new(text: impl Into<String>) -> Result<Self, OverBudget> {
         let text = text.into();
         if text.len() > MAX {
@@ -76,7 +77,7 @@ impl<const MAX: usize> BoundedText<MAX> {
         Ok(Self(text))
     }
 
-    /// Cuts text over the budget, with the canonical marker.
+    /// Truncates text over the limit, with the canonical marker.
     pub fn clip(text: &str) -> Self {
         Self(truncate_with_marker(text, MAX).into_owned())
     }
@@ -123,12 +124,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_text_is_kept_as_it_is() {
+    fn short_text_is_unchanged() {
         assert_eq!(truncate_with_marker("abc", 3), "abc");
     }
 
     #[test]
-    fn cut_text_ends_with_the_marker_and_fits() {
+    fn truncated_text_ends_with_the_marker_and_fits() {
         let cut = truncate_with_marker("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 20);
         assert_eq!(cut, "aaaaaaa\n\n[TRUNCATED]");
         assert_eq!(cut.len(), 20);
@@ -141,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_below_the_marker_cuts_the_marker() {
+    fn a_limit_below_the_marker_truncates_the_marker() {
         assert_eq!(truncate_with_marker("abcdefgh", 4), "\n\n[T");
     }
 
     #[test]
-    fn what_steers_reorders_or_hides_is_replaced_and_joiners_stay() {
+    fn harmful_characters_are_replaced_and_joiners_stay() {
         let table = [
             ("a\tb\r\nc", "a\tb\nc"),
             ("\u{1b}[31mred\r", "\u{fffd}[31mred\u{fffd}"),

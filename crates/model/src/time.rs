@@ -1,4 +1,4 @@
-//! The informational clock value of a record; nothing orders or decides by it (G6).
+//! The informational clock value of a record; never used for ordering or decisions (G6).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,18 +34,18 @@ impl Timestamp {
         &self.0
     }
 
-    /// Milliseconds since 1970, for what counts time: how long sessions are kept and how long steps took. `None`
-    /// for a text of the right shape that names no day or hour there is, such as 30 February.
+    /// Milliseconds since 1970, for durations: how long sessions are kept and how long steps took. `None`
+    /// for a text in the right format that names no existing day or hour, such as 30 February.
     pub fn epoch_ms(&self) -> Option<i64> {
-        // Without its last character, which says UTC: a civil time has no zone, and unlike a point in time it
-        // reaches to the end of the year 9999, as the shape does.
+        // Without the last character, which says UTC: a civil time has no zone and, unlike an instant,
+        // reaches to the end of the year 9999, as the format does.
         let time: DateTime = self.0.get(..SHAPE.len() - 1)?.parse().ok()?;
         i64::try_from(time.duration_since(EPOCH).as_millis()).ok()
     }
 }
 
 impl Timestamp {
-    /// So much later; `None` where that does not fit the shape.
+    /// This much later; `None` if that does not fit the format.
     pub fn plus_ms(&self, ms: u64) -> Option<Self> {
         let time: DateTime = self.0.get(..SHAPE.len() - 1)?.parse().ok()?;
         let later = time.checked_add(jiff::SignedDuration::from_millis(i64::try_from(ms).ok()?)).ok()?;
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_one_shape_is_a_timestamp() {
+    fn only_the_one_format_is_a_timestamp() {
         assert!(Timestamp::parse("2026-01-31T23:59:59.999Z").is_ok());
         for bad in ["2026-01-31T23:59:59Z", "2026-01-31 23:59:59.999Z", "", "2026-01-31T23:59:59.999z"] {
             assert_eq!(Timestamp::parse(bad), Err(TimestampError), "{bad}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_counted_as_the_calendar_does() {
+    fn time_follows_the_calendar() {
         let later = |text: &str, ms| Timestamp::parse(text).unwrap().plus_ms(ms).map(|own| own.to_string());
         assert_eq!(later("2026-02-28T23:59:59.999Z", 1).as_deref(), Some("2026-03-01T00:00:00.000Z"));
         assert_eq!(later("9999-12-31T23:59:59.999Z", 1), None);

@@ -1,4 +1,4 @@
-//! Token payloads: signed references into durable truth, and nothing else (G32).
+//! Token payloads: signed references into the log, and nothing else (G32).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub enum TokenKind {
 all_values!(TokenKind);
 
 impl TokenKind {
-    /// What the token string starts with.
+    /// The prefix of the token string.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::State => "st",
@@ -50,7 +50,7 @@ impl TokenKind {
     }
 }
 
-/// Where a token points, complete: what the long encoding carries.
+/// Where a token points, in full: the content of the long encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenTarget {
     State { session: SessionId, run: RunId, node: NodeId, workflow: WorkflowHash },
@@ -79,7 +79,7 @@ impl TokenTarget {
     }
 }
 
-/// What the short encoding carries: the node by the index of its event, the rest is in the log.
+/// The content of the short encoding: the node by the index of its event; the rest is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShortTarget {
     pub kind: TokenKind,

@@ -1,4 +1,4 @@
-//! The tools that agents can call, by the names they have on the wire.
+//! The tools that agents can call, by their names on the wire.
 
 use strum::Display;
 
@@ -20,7 +20,7 @@ closed_set! {
     }
 }
 
-// `ALL` is in the order in which they are listed.
+// `ALL` is in listing order.
 
 impl ToolName {
     /// Whether the tool cannot change anything.
@@ -34,7 +34,7 @@ impl ToolName {
     }
 }
 
-/// The tools that a server offers; replies name no others.
+/// The tools that a server offers; replies name only these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolSet(u16);
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_offers_exactly_the_tools_it_was_made_of() {
+    fn a_set_offers_exactly_its_tools() {
         let set = ToolSet::of(ToolName::is_read_only);
         for tool in ToolName::ALL {
             assert_eq!(set.offers(tool), tool.is_read_only(), "{tool}");

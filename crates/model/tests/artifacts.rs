@@ -92,7 +92,7 @@ fn step(id: &str) -> StepId {
 }
 
 #[test]
-fn a_snapshot_has_these_bytes() {
+fn the_bytes_of_a_snapshot_are_pinned() {
     let completed = CompletedSteps::new(3);
     let pending = Pending::Some { step: PendingStep { step_id: step("c"), loop_path: Vec::new() } };
     let state = EngineState::Running { completed, loop_stack: Vec::new(), pending };
@@ -165,7 +165,7 @@ fn a_snapshot_that_lists_its_completed_steps_is_read_and_counted() {
 }
 
 #[test]
-fn a_newer_snapshot_is_not_guessed_at() {
+fn a_newer_snapshot_is_refused() {
     let newer = json!({ "v": 2, "kind": "execution_snapshot" }).to_string();
     let error = ExecutionSnapshot::parse(newer.as_bytes()).unwrap_err();
     assert_eq!(error, SnapshotError::UnknownVersion { field: "v", version: 2 });
@@ -175,7 +175,7 @@ fn a_newer_snapshot_is_not_guessed_at() {
 }
 
 #[test]
-fn the_error_envelope_has_this_shape() {
+fn the_shape_of_the_error_envelope_is_pinned() {
     let envelope = ErrorEnvelope {
         code: ErrorCode::TokenSessionLocked,
         message: "m".to_owned(),

@@ -216,7 +216,7 @@ fn figure_published_number_sequence() {
     let (mut count, mut digest) = published.next().copied().unwrap();
     for (position, double) in sequence().enumerate() {
         let written = double_text(double);
-        // What has a canonical form is read again as it was.
+        // What has a canonical form reads back as it was.
         match value_to_canonical(&json!(double)) {
             Ok(bytes) => {
                 assert_eq!(bytes, written.as_bytes());
@@ -264,18 +264,18 @@ fn keys_sort_by_utf16_units_as_the_rfc_shows() {
 }
 
 #[test]
-fn integers_that_a_double_cannot_hold_have_no_canonical_form() {
+fn integers_beyond_double_precision_have_no_canonical_form() {
     let error = value_to_canonical(&json!({ "n": 9_007_199_254_740_993_u64 })).unwrap_err();
     assert_eq!(error, CanonicalError::UnsafeInteger { number: "9007199254740993".to_owned() });
     assert!(value_to_canonical(&json!(-9_007_199_254_740_993_i64)).is_err());
     assert!(value_to_canonical(&json!(9_007_199_254_740_991_u64)).is_ok());
-    // As a double it is exact, but its spelling is that of an integer, which no reader would take back.
+    // As a double it is exact, but it is spelled like an integer, which no reader would accept.
     assert!(value_to_canonical(&json!(9_007_199_254_740_992.0)).is_err());
     assert!(value_to_canonical(&json!(1e21)).is_ok());
 }
 
 #[test]
-fn nothing_is_written_that_is_too_deep_to_be_read() {
+fn nothing_too_deep_to_be_read_is_written() {
     let nested = |levels: usize| (0..levels).fold(json!(null), |inner, _| json!([inner]));
     let bytes = value_to_canonical(&nested(64)).unwrap();
     assert!(strict_json::parse(&bytes).is_ok());
@@ -319,7 +319,7 @@ proptest! {
 
     #[test]
     fn doubles_survive_parsing(bits: u64) {
-        // Without serde_json's `float_roundtrip` about a third of random doubles is misread.
+        // Without serde_json's `float_roundtrip`, about a third of random doubles are misread.
         let double = f64::from_bits(bits);
         prop_assume!(double.is_finite());
         let read: f64 = serde_json::from_str(&serde_json::to_string(&double).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The access tokens of a store: added and revoked, never changed, and never themselves (G113).
+//! The store's access tokens: added and revoked, never changed. The secrets themselves are never stored (G113).
 
 use workrail_model::id::AccessTokenId;
 use workrail_model::team::AccessToken;
@@ -15,6 +15,7 @@ pub trait AccessTokens: Send + Sync {
     /// Adds a token, durably.
     fn add_access_token(&self, token: &AccessToken) -> Result<(), KeyringError>;
 
-    /// Ends a token, durably; whether there is such a token. One that is revoked already keeps its time.
+    /// Revokes a token, durably. Returns whether the token exists; one that is already revoked keeps its revocation
+    /// time.
     fn revoke_access_token(&self, id: AccessTokenId, at: &Timestamp) -> Result<bool, KeyringError>;
 }

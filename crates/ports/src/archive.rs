@@ -1,4 +1,4 @@
-//! Sessions that leave a store and come into one: raw records out, a staged session in (G80).
+//! Moving sessions out of a store and into one: raw records out, a staged session in (G80).
 
 use std::ops::ControlFlow;
 
@@ -12,19 +12,19 @@ use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 use crate::content::ContentError;
 use crate::session_store::StoreError;
 
-/// How far a reading of raw records went.
+/// How far a read of raw records got.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Archived {
-    /// Behind the last segment that was shown.
+    /// Just past the last segment shown.
     pub cursor: Cursor,
-    /// Of the whole log, also where it was read only in part.
+    /// Health of the whole log, even if only part of it was read.
     pub health: SessionHealth,
 }
 
-/// Reading a session as it was written, fields that this build does not know included.
+/// Reads a session exactly as written, including fields that this build does not know.
 pub trait SessionArchive: Send + Sync {
-    /// Shows the validated segments from the first one on, one at a time, up to `until` or to the end; stops
-    /// early when told to. A damaged session shows its sound beginning, with the health that says so.
+    /// Shows the validated segments one at a time, from the first up to `until` or the end; the callback can stop
+    /// early. A damaged session shows its intact prefix, and its health says so.
     fn segments(
         &self,
         session: SessionId,
@@ -32,13 +32,13 @@ pub trait SessionArchive: Send + Sync {
         visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
     ) -> Result<Archived, StoreError>;
 
-    /// The bytes of one piece of content, which have its digest.
+    /// The bytes of one piece of content, verified against the digest.
     fn content(&self, kind: AttachmentKind, digest: Sha256) -> Result<Vec<u8>, ContentError>;
 }
 
-/// A session that nobody sees until it is published. Dropped before that, it is as if it had never been.
+/// A session that stays invisible until it is published. Dropping it before that leaves no trace.
 pub trait StagedSession {
-    /// Keeps a piece of content.
+    /// Adds a piece of content.
     fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError>;
     /// Adds the next segment.
     fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError>;
@@ -46,7 +46,7 @@ pub trait StagedSession {
     fn publish(self) -> Result<(), StoreError>;
 }
 
-/// Refuses a segment that is of another session, or does not continue a staged log. The same in every store.
+/// Rejects a segment that belongs to another session or does not continue the staged log. Shared by all stores.
 pub fn check_continues(
     segment: &RawSegment,
     session: SessionId,
@@ -62,21 +62,21 @@ pub fn check_continues(
     Ok(())
 }
 
-/// Taking in a whole session at once.
+/// Importing a whole session at once.
 pub trait SessionImport {
     type Staged<'a>: StagedSession
     where
         Self: 'a;
 
-    /// Whether the id is in use here, by a session that can be read or by one that cannot.
+    /// Whether the id is already used here, by a readable session or an unreadable one.
     fn is_taken(&self, session: SessionId) -> Result<bool, StoreError>;
 
-    /// Makes room for a session. One import at a time: a second one gets `StoreError::Locked`.
+    /// Starts staging a session. One import at a time: a second one gets `StoreError::Locked`.
     fn stage(&self, session: SessionId) -> Result<Self::Staged<'_>, StoreError>;
 
-    /// The last activity number that was handed out.
+    /// The last activity number handed out.
     fn newest_activity(&self) -> Result<Activity, StoreError>;
 
-    /// Makes all further activity numbers larger than this one.
+    /// Makes all later activity numbers larger than this one.
     fn raise_activity(&self, at_least: Activity) -> Result<(), StoreError>;
 }

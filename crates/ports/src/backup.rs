@@ -1,6 +1,6 @@
 //! Copying sessions from one store to another: making a backup, and restoring from one (G26).
 //!
-//! Both stores have the same layout, so that a backup can be read, verified and used like any store.
+//! Both stores have the same layout, so a backup can be read, verified and used like any store.
 
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
@@ -8,46 +8,46 @@ use workrail_model::id::SessionId;
 use crate::session_store::StoreError;
 use crate::upkeep::{Tally, UpkeepError};
 
-/// What a backup includes and how much it trusts what is already there.
+/// What a backup includes, and how far it trusts existing files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupOptions {
-    /// The signing keys are copied too.
+    /// Also copy the signing keys.
     pub with_keys: bool,
-    /// Everything that the backup already holds is read and hashed again.
+    /// Read and hash again everything the backup already holds.
     pub check_all: bool,
 }
 
-/// What a restore does.
+/// What to restore, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreOptions {
     /// Only this session.
     pub only: Option<SessionId>,
-    /// Says what would be done, and writes nothing.
+    /// Report what would be done; write nothing.
     pub dry_run: bool,
 }
 
-/// What was done with one session of the source.
+/// What was done with one session from the source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionCopy {
     pub session: SessionId,
     pub change: SessionChange,
-    /// Events of the session in the target, afterwards.
+    /// Number of events in the target's session afterwards.
     pub events: u64,
-    /// The session's health in the source; only its validated part is ever copied.
+    /// The session's health in the source; only its validated part is copied.
     pub source: SessionHealth,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionChange {
     Added,
-    /// The target had the beginning of it.
+    /// The target had only the beginning of it.
     Extended,
     Unchanged,
-    /// The target had another history, or a damaged one; that is kept aside at this path of the target.
+    /// The target had a different or damaged history, which was moved aside to this path in the target.
     Replaced {
         aside: String,
     },
-    /// The target keeps what it has.
+    /// The target keeps its own version.
     Left(LeftReason),
 }
 
@@ -59,11 +59,11 @@ pub enum LeftReason {
     RepairKeepsMore,
     /// Neither history continues the other.
     HistoriesDiffer,
-    /// No part of it can be trusted in the source.
+    /// No part of the source session can be trusted.
     SourceUnusable,
 }
 
-/// Content that a session needs and that neither store holds intact.
+/// Content that a session needs and neither store holds intact.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LostContent {
     pub path: String,
@@ -74,32 +74,32 @@ pub struct LostContent {
 pub enum KeysCopy {
     Copied,
     Unchanged,
-    /// The caller wanted none, or the source has none.
+    /// The caller did not ask for keys, or the source has none.
     LeftOut,
-    /// The target has keys of its own, which stay.
+    /// The target has its own keys and keeps them.
     TargetHasOthers,
-    /// The source's keyring cannot be used, so the target's stays as it is.
+    /// The source's keyring is unusable; the target's is unchanged.
     SourceUnusable,
 }
 
-/// What a backup or a restore did, or would do.
+/// What a backup or restore did, or would do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyReport {
     pub sessions: Vec<SessionCopy>,
-    /// Sessions of the source that could not be read at all, and why.
+    /// Source sessions that could not be read at all, and why.
     pub unreadable: Vec<(String, String)>,
     pub segments: Tally,
     pub content: Tally,
-    /// Paths of damaged content that was replaced by an intact copy; the damaged file is kept aside.
+    /// Paths of damaged content that was replaced by an intact copy; the damaged file is moved aside.
     pub mended: Vec<String>,
     pub lost_content: Vec<LostContent>,
     pub keys: KeysCopy,
 }
 
-/// Why a copy was not begun or not finished.
+/// Why a copy did not start or finish.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CopyError {
-    #[error("the folder holds files and is not a backup")]
+    #[error("the folder contains files and is not a backup")]
     NotABackup,
     #[error("the backup was written by a newer version ({version})")]
     NewerBackup { version: u64 },
@@ -113,10 +113,10 @@ pub enum CopyError {
     Target(#[from] UpkeepError),
 }
 
-/// Is told how far a copy has come: done, and of how many sessions.
+/// Progress callback: sessions done, and sessions in total.
 pub type CopyWatch<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// A store that can be copied to another of its kind.
+/// A store that can be copied to another store of the same kind.
 pub trait Replicate: Sized {
     /// Brings `backup` up to date with this store, while this store is in use.
     fn back_up_to(
@@ -126,7 +126,7 @@ pub trait Replicate: Sized {
         watch: CopyWatch<'_>,
     ) -> Result<CopyReport, CopyError>;
 
-    /// Takes over from `backup` what this store lacks.
+    /// Copies from `backup` what this store lacks.
     fn restore_from(
         &self,
         backup: &Self,

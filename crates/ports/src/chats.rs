@@ -1,16 +1,16 @@
-//! Which runs the chats of this machine work on; for hooks, never truth (G108).
+//! Which runs the chats on this machine work on; used by hooks, never the source of truth (G108).
 
 use workrail_model::chat::{ChatKey, ChatRecord};
 
 use crate::file_system::FsError;
 
 pub trait ChatDirectory: Send + Sync {
-    /// What is remembered of a chat. What is damaged or cannot be read is not.
+    /// The record of a chat; `None` if it is damaged or unreadable.
     fn chat(&self, key: ChatKey) -> Option<ChatRecord>;
 
-    /// Remembers it, and forgets those that were used longest ago when there are too many.
+    /// Stores a record, and evicts the least recently used ones beyond the limit.
     fn remember_chat(&self, key: ChatKey, record: &ChatRecord) -> Result<(), FsError>;
 
-    /// All that are remembered, the one used last first.
+    /// All stored records, most recently used first.
     fn chats(&self) -> Vec<ChatRecord>;
 }

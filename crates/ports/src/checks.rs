@@ -1,6 +1,6 @@
-//! Running the checks of a project: commands that its checks file names and a person trusted (G120, G121).
+//! Running a project's checks: commands named in its checks file and trusted by a person (G120, G121).
 //!
-//! Only an adapter can make a `ReadyCheck`, after it has found the command trusted. Whoever has none runs nothing.
+//! Only an adapter can make a `ReadyCheck`, after confirming that the command is trusted. Without one, nothing runs.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use workrail_model::name::CheckName;
 
 use crate::workspace::WorkspacePath;
 
-/// What a name stands for in a workspace.
+/// What a check name resolves to in a workspace.
 #[derive(Debug)]
 pub struct PreparedCheck {
-    /// The program and its arguments as the checks file has them; empty where it does not define the name.
+    /// The program and its arguments as written in the checks file; empty if the file does not define the name.
     pub argv: Vec<String>,
     pub readiness: Readiness,
 }
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Readiness {
     }
 }
 
-/// Why a check that was ready has no result.
+/// Why a ready check produced no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckRunError {
     #[error("the program could not be started: {0}")]
@@ -42,9 +42,9 @@ pub enum CheckRunError {
     Interrupted,
 }
 
-/// A command that may run.
+/// A command that is allowed to run.
 pub trait ReadyCheck: Send {
-    /// Runs it to its end, and ends everything that it started. `tick` is called about every second meanwhile.
+    /// Runs it to completion, then ends every process it started. Meanwhile `tick` is called about once a second.
     fn run(
         &self,
         time_limit: Duration,
@@ -54,8 +54,8 @@ pub trait ReadyCheck: Send {
 
 /// Runs the checks of workspaces on this machine.
 pub trait CheckRunner: Send + Sync {
-    /// Reads the checks file and asks whether the command is trusted, each time anew.
+    /// Reads the checks file and looks up the trust record anew on every call.
     fn prepare(&self, workspace: &WorkspacePath, workflow: WorkflowHash, name: &CheckName) -> PreparedCheck;
-    /// Ends every check that runs, and starts no more: the server is ending.
+    /// Ends all running checks and starts no more: the server is shutting down.
     fn end(&self);
 }

@@ -1,4 +1,4 @@
-//! Content-addressed reads: snapshots, blobs and pinned workflows, each re-hashed on the way in (G17).
+//! Content-addressed reads: snapshots, blobs and pinned workflows, each hashed again when read (G17).
 //!
 //! There is no `put`: content becomes durable only as an attachment of an append plan.
 

@@ -1,4 +1,4 @@
-//! Time, randomness and the store-wide activity number: everything a pure core is given as arguments.
+//! Time, randomness and the store-wide activity number: everything the pure core receives as arguments.
 
 use workrail_model::approval::RequiredProof;
 use workrail_model::event::Activity;
@@ -8,7 +8,7 @@ use workrail_model::time::Timestamp;
 use crate::session_store::StoreError;
 
 pub trait Clock: Send + Sync {
-    /// For display only; nothing orders or decides by it (G6).
+    /// For display only; never used for ordering or decisions (G6).
     fn now(&self) -> Timestamp;
 }
 
@@ -22,7 +22,7 @@ pub trait Entropy: Send + Sync {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError>;
 }
 
-/// What holds for runs whose caller chooses nothing; may change while a server runs.
+/// Preferences for runs whose caller chooses none; may change while a server runs.
 pub trait DefaultPreferences: Send + Sync {
     fn default_preferences(&self) -> Preferences;
 }
@@ -33,10 +33,10 @@ impl DefaultPreferences for Preferences {
     }
 }
 
-/// What a decision needs to count; may change while a server runs.
+/// What makes a decision count; may change while a server runs.
 pub trait ApprovalSettings: Send + Sync {
     fn required_proof(&self) -> RequiredProof;
-    /// Folders in whose repositories only a passkey counts.
+    /// Folders in whose repositories only a passkey counts as proof.
     fn passkey_folders(&self) -> Vec<String>;
 }
 
@@ -51,6 +51,6 @@ impl ApprovalSettings for RequiredProof {
 }
 
 pub trait ActivityCounter: Send + Sync {
-    /// The next number: larger than any that this store has handed out (G7).
+    /// The next number: larger than any this store has handed out (G7).
     fn next(&self) -> Result<Activity, StoreError>;
 }

@@ -7,8 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A path beneath the data directory that cannot leave it: components of `[A-Za-z0-9._-]`, none of
-/// them `.` or `..`, joined by `/`. The empty path is the data directory itself.
+/// A path that stays beneath the data directory: components of `[A-Za-z0-9._-]`, none of them `.` or `..`,
+/// joined by `/`. The empty path is the data directory itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(String);
 
@@ -25,7 +25,7 @@ impl RelPath {
         text.split('/').all(is_plain_component).then(|| Self(text.to_owned()))
     }
 
-    /// The path of a child. `None` when the name is not a single plain component.
+    /// The path of a child; `None` if the name is not a single plain component.
     pub fn child(&self, name: &str) -> Option<Self> {
         if !is_plain_component(name) {
             return None;
@@ -33,7 +33,7 @@ impl RelPath {
         Some(if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}/{name}", self.0)) })
     }
 
-    /// The directory that holds this path; `None` for the data directory itself.
+    /// The parent directory; `None` for the data directory itself.
     pub fn parent(&self) -> Option<Self> {
         if self.0.is_empty() {
             return None;
@@ -66,7 +66,7 @@ impl fmt::Debug for RelPath {
     }
 }
 
-/// Whether a name may be a component of a path here: it cannot lead out of its directory.
+/// Whether a name is a safe path component: it cannot lead out of its directory.
 pub fn is_plain_component(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 255
@@ -75,7 +75,7 @@ pub fn is_plain_component(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }
 
-/// The operation that failed; also what the crash proofs count and break.
+/// The operation that failed; also what the crash proofs count and interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsOp {
     CreateDir,
@@ -135,15 +135,16 @@ pub enum FsErrorKind {
         len: u64,
         max: u64,
     },
-    /// The store is a database, and it did not do what was asked: it did not answer, or it refused.
+    /// The store is a database, and it did not answer or refused the request.
     Database,
     /// EIO and everything else: nothing can be assumed about what reached the disk.
     Io,
 }
 
 impl FsErrorKind {
-    /// True when a failed read says what is at the path: nothing, no file, one that is too long or one that this
-    /// user may not read. Otherwise the read itself failed, which is no verdict on the file and may pass.
+    /// True when a failed read tells what is at the path: nothing, something other than a file, a file that is too
+    /// long, or one that this user may not read. Otherwise the read itself failed, possibly only for now, and the
+    /// file may be fine.
     ///
     /// A file that this user may not read may be intact: a caller that would treat it as lost checks for
     /// `PermissionDenied` first.
@@ -189,20 +190,20 @@ pub enum FileKind {
 pub struct FileStat {
     pub kind: FileKind,
     pub len: u64,
-    /// True when group or others have any permission on it.
+    /// True when group or others have any permission.
     pub others_may_access: bool,
     pub stamp: FileStamp,
-    /// True when it belongs to another user than the one who runs this process.
+    /// True when it belongs to a user other than the one running this process.
     pub is_foreign: bool,
 }
 
-/// Tells whether a name still refers to the same bytes: a file that was replaced has another `file`, one that was
-/// written in place another `changed_ns`.
+/// Shows whether a name still refers to the same bytes: a replaced file has another `file`, one written in place
+/// another `changed_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStamp {
     /// The inode.
     pub file: u64,
-    /// The time of the last change as the file system keeps it; compared, never shown.
+    /// Time of the last change as kept by the file system; compared, never shown.
     pub changed_ns: i64,
 }
 
@@ -212,7 +213,7 @@ pub struct DirEntry {
     pub kind: FileKind,
 }
 
-/// An entry and what one look at it showed.
+/// A directory entry and its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatEntry {
     pub entry: DirEntry,
@@ -225,18 +226,18 @@ pub enum LockMode {
     Exclusive,
 }
 
-/// An open file that can only grow, be cut, and be made durable.
+/// An open file that can only be appended to, truncated and synced.
 pub trait WritableFile: Send {
     /// Writes all bytes at the end of the file.
     fn append(&mut self, bytes: &[u8]) -> Result<(), FsError>;
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     fn set_len(&mut self, len: u64) -> Result<(), FsError>;
     /// Makes data and length durable. After an error the handle is poisoned: the caller must not
     /// call `sync` on it again, because the kernel may have dropped the dirty pages (G14).
     fn sync(&mut self) -> Result<(), FsError>;
 }
 
-/// What the local store asks of a disk.
+/// What the local store requires of a disk.
 ///
 /// Durability contract: data is durable after `WritableFile::sync`, a name (create, rename, remove,
 /// directory) after `sync_dir` of the directory that holds it, and neither earlier.
@@ -258,15 +259,15 @@ pub trait FileSystem: Send + Sync + 'static {
     fn sync_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Reads a regular file from `offset` to its end; `TooLarge` when that is more than `max` bytes.
     fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsError>;
-    /// Lists a directory, sorted by name bytes. Names that are no plain component are left out.
+    /// Lists a directory, sorted by name bytes. Names that are not plain components are left out.
     fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsError>;
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError>;
-    /// The same in one system call, for what is only shown: a link in the place of a directory may be followed.
+    /// Like `stat`, in one system call, for display only: it may follow a link in place of a directory.
     fn glance(&self, path: &RelPath) -> Result<FileStat, FsError> {
         self.stat(path)
     }
-    /// Lists a directory with a look at each entry, or at the file `below` in each entry that is a directory: what
-    /// `list` and `stat` say, in fewer system calls. `None` where there is nothing to look at.
+    /// Lists a directory with metadata of each entry, or of the file `below` in each entry that is a directory: the
+    /// result of `list` and `stat` in fewer system calls. `None` where there is nothing to stat.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
         let look = |entry: DirEntry| {
             let child = path.child(&entry.name);
@@ -280,14 +281,14 @@ pub trait FileSystem: Send + Sync + 'static {
         };
         Ok(self.list(path)?.into_iter().map(look).collect())
     }
-    /// Takes an advisory lock on a file, creating it, waiting at most `wait_max`; `None` when it is
-    /// still held by another handle (of this or another process) after that.
+    /// Takes an advisory lock on a file, creating it if needed and waiting at most `wait_max`; `None` if another
+    /// handle (of this or another process) still holds it after that.
     fn lock(&self, path: &RelPath, mode: LockMode, wait_max: Duration)
     -> Result<Option<Self::Lock>, FsError>;
     /// Removes an empty directory.
     fn remove_dir(&self, path: &RelPath) -> Result<(), FsError>;
     /// Called right before a write is acknowledged; a monitor checks here that nothing is pending.
     fn about_to_acknowledge(&self) {}
-    /// Called without a lock between two turns of long work, so that others that wait for the lock get it.
+    /// Called between two rounds of long work, with the lock released, so that other waiters can take it.
     fn give_way(&self) {}
 }

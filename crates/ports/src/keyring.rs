@@ -7,7 +7,7 @@ use crate::file_system::FsError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum KeyringError {
-    #[error("`{path}` can be used by other users")]
+    #[error("`{path}` is accessible to others")]
     Exposed { path: String },
     #[error("`{path}` belongs to another user")]
     ForeignOwner { path: String },
@@ -23,29 +23,29 @@ pub enum KeyringError {
     Io(#[from] FsError),
 }
 
-/// A keyring that was made again.
+/// A keyring that was created anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplacedKeyring {
     pub keyring: Keyring,
-    /// Where the unusable file is now; absent when there was none.
+    /// Where the unusable file was moved; absent if there was none.
     pub moved_to: Option<String>,
 }
 
 pub trait KeyringStore: Send + Sync {
-    /// The keys; made, durably, when there are none yet.
+    /// The keys; created durably if there are none yet.
     fn load_or_create(&self) -> Result<Keyring, KeyringError>;
-    /// The keys as they are there, read without waiting for anybody; `None` before they were made. What is read
-    /// may not be durable yet: it tells whether `load_or_create` has news.
+    /// The current keys, read without waiting; `None` if they do not exist yet. They may not be durable: this only
+    /// tells whether `load_or_create` would return something new.
     fn peek(&self) -> Result<Option<Keyring>, KeyringError>;
-    /// A fresh current key; the old one is accepted until the next rotation.
+    /// Makes a new current key; the old one is accepted until the next rotation.
     fn rotate(&self) -> Result<Keyring, KeyringError>;
-    /// A fresh keyring in place of one that is lost or unusable; a file that is there is moved aside first. A
-    /// keyring that can be used is refused: it is rotated, not replaced.
+    /// Makes a new keyring in place of one that is lost or unusable; an existing file is moved aside first. Refuses to
+    /// replace a usable keyring: that one is rotated instead.
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError>;
 }
 
-/// Taking over the keys of another store, so that the tokens that it signed are accepted here.
+/// Importing another store's keys, so that tokens it signed are accepted here.
 pub trait KeyringImport: KeyringStore {
-    /// Stores the keys, durably, where there are none yet; other keys stay.
+    /// Stores the keys durably if there are none yet; existing keys are kept.
     fn adopt(&self, keys: &Keyring) -> Result<KeysCopy, KeyringError>;
 }

@@ -1,4 +1,4 @@
-//! What the outside owes us: traits and their error enums, nothing else.
+//! What the core needs from the outside: traits and their error enums, nothing else.
 //!
 //! All ports are synchronous: a cancelled async append could stop half-way, a blocking call on a
 //! blocking thread cannot.

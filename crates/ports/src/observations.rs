@@ -1,23 +1,23 @@
-//! What hosts' hooks saw of a run and no advance has recorded yet (G105). Never truth: a hook that cannot hand something
-//! over drops it, and losing what waits costs the log nothing.
+//! What hosts' hooks saw of a run and no advance has recorded yet (G105). Never the source of truth: a hook drops
+//! what it cannot hand over, and losing pending observations does not affect the log.
 
 use workrail_model::evidence::HookObservation;
 use workrail_model::id::{RunId, SessionId};
 
 use crate::file_system::FsError;
 
-/// Where hooks leave what they saw, for the next advance of the run to record.
+/// Where hooks leave observations for the run's next advance to record.
 pub trait ObservationSpool: Send + Sync {
-    /// Leaves an observation. It never waits, and what does not fit is dropped: a hook must not hold up its host.
+    /// Leaves an observation. Never waits, and drops what does not fit: a hook must not hold up its host.
     fn leave_observation(
         &self,
         session: SessionId,
         run: RunId,
         seen: &HookObservation,
     ) -> Result<(), FsError>;
-    /// What waits for the run, oldest first; nothing where it cannot be read. Damaged lines, and lines that no hook can
-    /// have written, are left out. The caller holds the session's lock.
+    /// The run's pending observations, oldest first; empty if they cannot be read. Skips damaged lines and lines that
+    /// no hook can have written. The caller holds the session's lock.
     fn take_observations(&self, session: SessionId, run: RunId) -> Vec<HookObservation>;
-    /// Forgets the first `recorded` of what was taken, once they are in the log. Until then they are taken again.
+    /// Removes the first `recorded` of those taken, once they are in the log. Until then they are taken again.
     fn forget_observations(&self, session: SessionId, run: RunId, recorded: usize) -> Result<(), FsError>;
 }

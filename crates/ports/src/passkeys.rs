@@ -1,10 +1,10 @@
-//! The passkey log of a store: bytes that are only ever appended to (G98).
+//! The store's passkey log: append-only bytes (G98).
 
 use crate::keyring::KeyringError;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PasskeyLogError {
-    /// Another process appended since the log was read.
+    /// Another process has appended since the log was read.
     #[error("the passkey log has changed since it was read")]
     Changed,
     #[error("the passkey log is full")]
@@ -16,9 +16,9 @@ pub enum PasskeyLogError {
 /// The log as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredPasskeys {
-    /// The whole log; empty before the first key.
+    /// The whole log; empty before the first passkey is added.
     pub log: Vec<u8>,
-    /// The digest of its last line, from a file of its own: a log that was cut off lacks that line.
+    /// Digest of the last line, kept in a separate file: a truncated log lacks that line.
     pub head: Option<Vec<u8>>,
 }
 
@@ -27,9 +27,9 @@ pub trait PasskeyReader: Send + Sync {
 }
 
 pub trait PasskeyLog: PasskeyReader {
-    /// Appends a line to the log that was read, durably.
+    /// Appends a line durably, if the log is still the one that was read.
     fn append_passkey(&self, seen: &StoredPasskeys, line: &[u8]) -> Result<(), PasskeyLogError>;
-    /// Sets a damaged log aside, and begins another one with the part of it that is sound and a line.
+    /// Moves a damaged log aside and starts a new one with its intact part and a new line.
     fn replace_passkeys(
         &self,
         damaged: &StoredPasskeys,

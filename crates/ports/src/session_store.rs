@@ -1,8 +1,8 @@
 //! The session store: reading is one trait, appending another, and appending needs a locked session.
 //!
-//! The witness is ownership (G15). `SessionStore::Locked` is made by the adapter alone, after it holds
-//! the lock and has validated the log; it is neither `Clone` nor constructible elsewhere, and `append`
-//! consumes its plan. Read-only use cases take `SessionReader` and cannot name `append` at all.
+//! The witness is ownership (G15). Only the adapter makes a `SessionStore::Locked`, after it holds the lock and has
+//! validated the log; it is neither `Clone` nor constructible elsewhere, and `append` consumes its plan. Read-only
+//! use cases take `SessionReader` and cannot name `append` at all.
 
 use workrail_model::event::{Event, EventIndex};
 use workrail_model::health::SessionHealth;
@@ -13,14 +13,14 @@ use workrail_model::plan::{AppendPlan, AttachmentKind};
 use crate::content::ContentError;
 use crate::file_system::{FileStamp, FsError};
 
-/// Why the store did not do what was asked.
+/// Why the store did not carry out a request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StoreError {
     #[error("session {session} is not in this store")]
     NotFound { session: SessionId },
     #[error("session {session} exists already")]
     AlreadyExists { session: SessionId },
-    #[error("session {session} is being written by another process")]
+    #[error("another process is writing to session {session}")]
     Locked { session: SessionId },
     #[error("session {session} is not healthy")]
     Unhealthy { session: SessionId, health: SessionHealth },
@@ -34,18 +34,18 @@ pub enum StoreError {
     MissingContent(#[from] ContentError),
     #[error("{kind:?} {digest} is referred to by the plan but neither attached nor stored")]
     Unattached { kind: AttachmentKind, digest: String },
-    /// A lock of the whole store was not had in time.
+    /// A store-wide lock could not be taken in time.
     #[error("other processes are using the store")]
     Busy,
-    /// The append failed when all of it but its commit was on the disk. A later writer rolls it forward, or finds
-    /// nothing of it; either way the same call may be sent again.
+    /// The append failed when everything except its commit was on disk. A later writer either rolls it forward or finds
+    /// none of it; either way the caller may send the same call again.
     #[error("{0}; the write may have been recorded all the same")]
     Uncertain(FsError),
     #[error(transparent)]
     Io(#[from] FsError),
 }
 
-/// Events read from a session, and how far they go.
+/// Events read from a session, and how far they reach.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSlice {
     pub events: Vec<Event>,
@@ -56,18 +56,18 @@ pub struct SessionSlice {
     pub health: SessionHealth,
 }
 
-/// What a look at a session's log shows without reading it.
+/// What metadata shows of a session's log without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogStamp {
-    /// Bytes of the manifest.
+    /// Size of the manifest.
     pub bytes: u64,
     pub file: FileStamp,
-    /// A fingerprint of the stamps of all segments; zero when only the manifest was looked at.
+    /// A fingerprint of all segments' stamps; zero when only the manifest was checked.
     pub segments: u64,
 }
 
 impl LogStamp {
-    /// Whether nothing was written between two looks of this depth.
+    /// Whether nothing was written between two stamps of this depth.
     pub fn is_unchanged(&self, before: &Self, depth: StampDepth) -> bool {
         let same_manifest = self.bytes == before.bytes && self.file == before.file;
         match depth {
@@ -77,16 +77,16 @@ impl LogStamp {
     }
 }
 
-/// How much a look takes in.
+/// How much a stamp covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampDepth {
-    /// Whether the log grew or was replaced.
+    /// Shows whether the log grew or was replaced.
     Manifest,
-    /// Also whether a segment was written, replaced or removed: this shows damage that was done to it.
+    /// Also shows whether a segment was written, replaced or removed, and so any damage to it.
     Segments,
 }
 
-/// A session and its stamp; none where the log cannot be looked at or the store has no cheap look.
+/// A session and its stamp; `None` if the log cannot be checked or the store has no cheap way to do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampedSession {
     pub session: SessionId,
@@ -96,45 +96,46 @@ pub struct StampedSession {
 /// What an append did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Appended {
-    /// The events are durable; the cursor is behind them.
+    /// The events are durable; the cursor is just past them.
     Committed { events: Vec<Event>, cursor: Cursor },
-    /// Every event of the plan was recorded before, by its dedupe key: nothing was written.
+    /// Every event of the plan was already recorded, by its dedupe key: nothing was written.
     AlreadyRecorded,
 }
 
-/// Reading, without any way to write.
+/// Read access, with no way to write.
 pub trait SessionReader: Send + Sync {
     /// All sessions with at least one committed event, sorted by id.
     fn sessions(&self) -> Result<Vec<SessionId>, StoreError>;
 
-    /// Everything that has the name of a session, sorted by id, with one cheap look at each. Some may turn out to
-    /// have no committed event, or to be unreadable: reading them says so.
+    /// Everything named like a session, sorted by id, with a cheap stamp of each. Some may turn out to have no
+    /// committed event or to be unreadable; reading them tells.
     fn stamped_sessions(&self, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
         let _ = depth;
         let unstamped = |session| StampedSession { session, stamp: None };
         Ok(self.sessions()?.into_iter().map(unstamped).collect())
     }
 
-    /// The stamp of one log, with its segments.
+    /// The stamp of one log, including its segments.
     fn stamp(&self, session: SessionId) -> Option<LogStamp> {
         let _ = session;
         None
     }
 
-    /// The same of several, in their order.
+    /// The stamps of several logs, in the given order.
     fn stamps(&self, sessions: &[SessionId]) -> Vec<Option<LogStamp>> {
         sessions.iter().map(|session| self.stamp(*session)).collect()
     }
 
-    /// A number that changes when a session may have been added, written or removed. It may change before the write
-    /// is committed, so a caller that saw a change looks again a little later. `None` where the store has no cheap look.
+    /// A number that changes when a session may have been added, written or removed. It may change before the write is
+    /// committed, so after a change the caller checks again a little later. `None` if the store has no cheap way to
+    /// tell.
     fn change_mark(&self) -> Option<u64> {
         None
     }
 
-    /// The validated events from `since` on (all, without a cursor). Never takes a lock and never
-    /// fails because of a writer: it sees a committed prefix (G16). A damaged session gives its
-    /// validated prefix with the health that says so.
+    /// The validated events from `since` on (all of them without a cursor). Never takes a lock and never
+    /// fails because of a writer: it sees a committed prefix (G16). A damaged session yields its
+    /// validated prefix, and the health says so.
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError>;
 }
 
@@ -158,9 +159,9 @@ pub trait SessionStore: SessionReader {
     where
         Self: 'a;
 
-    /// Makes room for a new session and locks it; nothing exists until its first append.
+    /// Prepares a new session and locks it; nothing is stored until its first append.
     fn create(&self, session: SessionId) -> Result<Self::Locked<'_>, StoreError>;
 
-    /// Locks an existing session after validating it; waits a bounded moment, then says `Locked`.
+    /// Validates and locks an existing session; waits a bounded time, then returns `Locked`.
     fn lock(&self, session: SessionId) -> Result<Self::Locked<'_>, StoreError>;
 }

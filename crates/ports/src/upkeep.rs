@@ -1,7 +1,7 @@
-//! Keeping, removing and mending what is stored: what people ask for, and never an agent (G24, G25).
+//! Keeping, removing and repairing stored sessions: what people ask for, and never an agent (G24, G25).
 //!
 //! The adapter guarantees that a session is whole or gone, that no reachable byte is removed, and that damage
-//! is backed up before it is touched. Which sessions are old is not its question.
+//! is backed up before it is touched. It does not decide which sessions are old.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use workrail_model::plan::{Attachment, AttachmentKind};
 use crate::file_system::FsError;
 use crate::session_store::{SessionReader, StoreError};
 
-/// Why nothing may be removed: something whose needs are not known.
+/// Why nothing may be removed: something whose dependencies are unknown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SafeModeReason {
     /// A session's id, or a path beneath the data directory.
@@ -23,7 +23,7 @@ pub struct SafeModeReason {
     pub why: String,
 }
 
-/// The doubt that a folder among the sessions raises which is none.
+/// The reason given for a folder among the sessions that is not a session.
 pub const FOREIGN_FOLDER: &str = "a folder in sessions/ that is not a session: move it elsewhere";
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum UpkeepError {
     #[error("the store is in doubt in {} places", .0.len())]
     InDoubt(Vec<SafeModeReason>),
     #[error("session {session} cannot be repaired")]
-    NotMendable { session: SessionId, health: SessionHealth },
+    NotRepairable { session: SessionId, health: SessionHealth },
     #[error("`{path}` cannot be copied to a backup: {detail}")]
     NotCopied { path: String, detail: String },
     #[error(transparent)]
@@ -50,7 +50,7 @@ impl From<FsError> for UpkeepError {
     }
 }
 
-/// Files and their bytes.
+/// A number of files and their total size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub files: u64,
@@ -70,7 +70,7 @@ pub struct Swept {
     pub snapshots: Tally,
     pub blobs: Tally,
     pub workflows: Tally,
-    /// What interrupted writers, removals and imports left behind.
+    /// Leftovers of interrupted writes, removals and imports.
     pub leftovers: Tally,
 }
 
@@ -86,14 +86,14 @@ impl Swept {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Sweep<'a> {
-    /// Counts what would go if these sessions were gone; touches nothing and takes no lock.
+    /// Counts what would be removed if these sessions were gone; changes nothing and takes no lock.
     DryRun {
         without: &'a BTreeSet<SessionId>,
     },
     Real,
 }
 
-/// Something that is in the data directory and is not part of it.
+/// Something in the data directory that does not belong there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stray {
     pub path: String,
@@ -102,13 +102,13 @@ pub struct Stray {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StrayKind {
-    /// A write that was interrupted; overwritten or swept some day.
+    /// An interrupted write; it will be overwritten or swept eventually.
     Leftover,
-    /// Nothing of ours.
+    /// Not written by WorkRail.
     Unknown,
 }
 
-/// Something in the data directory that keeps WorkRail from reading or writing there.
+/// Something in the data directory that prevents WorkRail from reading or writing there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     /// Beneath the data directory.
@@ -117,7 +117,7 @@ pub struct Obstacle {
     pub fix: String,
 }
 
-/// An event that a repair gives up, as far as it can still be read.
+/// An event that a repair drops, as far as it can still be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostEvent {
     pub index: u64,
@@ -125,19 +125,19 @@ pub struct LostEvent {
     pub has_notes: bool,
 }
 
-/// Events that a repair gives up together.
+/// Events that a repair drops together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostSegment {
     /// Relative to the session's folder.
     pub path: String,
-    /// What the name of the segment says it holds; absent when that cannot be read.
+    /// The index range in the segment's name; absent if the name cannot be parsed.
     pub indexes: Option<(u64, u64)>,
     pub is_there: bool,
     pub events: Vec<LostEvent>,
     pub unreadable_lines: u64,
 }
 
-/// A write that was completed on the disk and not committed; the next writer of the session rolls it forward.
+/// A write that is complete on disk but not committed; the session's next writer rolls it forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingWrite {
     pub session: SessionId,
@@ -146,37 +146,37 @@ pub struct PendingWrite {
     pub events: u64,
 }
 
-/// What is wrong with a session, what a repair keeps and what it gives up.
+/// What is wrong with a session, what a repair keeps and what it drops.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     pub health: SessionHealth,
-    /// The events before this index stay.
+    /// The events before this index are kept.
     pub keeps_until: EventIndex,
-    /// How many of them the manifest no longer attests: their part of it is recomputed from the segments.
+    /// How many of those the manifest no longer attests: that part of it is recomputed from the segments.
     pub events_rebuilt: u64,
     pub gives_up: Vec<LostSegment>,
-    /// Bytes of the manifest that are replaced or cut off.
+    /// Bytes of the manifest that are replaced or truncated.
     pub manifest_bytes: u64,
-    /// The backup that was made, or would be the next; relative to the data directory.
+    /// The backup that was made, or that would be made next; relative to the data directory.
     pub backup: String,
 }
 
-/// What a check of the whole store needs to know beside its sessions. Nothing here can change anything.
+/// What a check of the whole store needs besides its sessions. Nothing here can change anything.
 pub trait Inspection: SessionReader {
-    /// Whether it is marked; a mark that cannot be looked at counts.
+    /// Whether the session is marked to be kept; a mark that cannot be checked counts as set.
     fn is_kept(&self, session: SessionId) -> bool;
 
-    /// Those of the sessions that are marked, for lists: what `is_kept` says of each, at less cost. Removing asks again.
+    /// Which of the sessions are marked, for lists: the same as `is_kept` for each, but cheaper. Removal asks again.
     fn kept(&self, mut sessions: BTreeSet<SessionId>) -> BTreeSet<SessionId> {
         sessions.retain(|session| self.is_kept(*session));
         sessions
     }
 
-    /// Folders among the sessions that are none: nothing is swept beside them, because a newer build may name its
-    /// sessions so. Their paths beneath the data directory.
+    /// Paths, beneath the data directory, of folders among the sessions that are not sessions. While there are any,
+    /// nothing is swept, because a newer build may name its sessions this way.
     fn foreign_folders(&self) -> Result<Vec<String>, FsError>;
 
-    /// Folders and locks that cannot be used, though something is there. What is only missing is made when it is needed.
+    /// Folders and locks that exist but cannot be used. Missing ones are created when needed.
     fn obstacles(&self) -> Vec<Obstacle>;
 
     /// How many segments a session's manifest attests.
@@ -185,13 +185,13 @@ pub trait Inspection: SessionReader {
     /// Every piece of content of one kind, by its name alone.
     fn contents(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError>;
 
-    /// What is around and is no truth: the first `max` of them, and how many there are.
+    /// Stray files and folders: the first `max` of them, and how many there are.
     fn strays(&self, max: usize) -> Result<(Vec<Stray>, u64), FsError>;
 
-    /// Completed writes that wait for the next writer of their session. One that cannot be looked at has none.
+    /// Completed writes that await their session's next writer. A session that cannot be checked has none.
     fn pending_writes(&self) -> Result<Vec<PendingWrite>, FsError>;
 
-    /// The completed write of one session, if it has one.
+    /// The session's completed but uncommitted write, if any.
     fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError>;
 }
 
@@ -201,8 +201,9 @@ pub trait Upkeep: Inspection {
     fn keep(&self, session: SessionId) -> Result<(), UpkeepError>;
     fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError>;
 
-    /// Removes the storage of sessions, each whole or not at all; content stays until a sweep. With a cursor, only
-    /// while the log still ends there. Never one that is marked to be kept. One answer for each, in order.
+    /// Removes the storage of sessions, each whole or not at all; content stays until a sweep. With a cursor, removes
+    /// the session only if its log still ends there. Never removes one that is marked to be kept. One result each, in
+    /// order.
     fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>>;
 
     /// Removes one session.
@@ -214,27 +215,27 @@ pub trait Upkeep: Inspection {
     /// What `remove` would remove.
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError>;
 
-    /// Whether a sweep could have the store for itself now; asked before anything is removed for its sake.
+    /// Whether a sweep could get exclusive access now; asked before anything is removed for its sake.
     fn may_sweep(&self) -> Result<(), UpkeepError>;
 
-    /// Whether the folder of all sessions is missing while content that only sessions refer to is there.
+    /// Whether the sessions folder is missing although content exists that only sessions refer to.
     fn has_lost_sessions(&self) -> bool;
 
-    /// Removes content that no session and no backup needs. Any doubt about any session, and nothing goes.
+    /// Removes content that no session and no backup needs. If there is doubt about any session, removes nothing.
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError>;
 
-    /// What a repair would do. `trusted_until` is where the log stops making sense, when its bytes still do.
+    /// What a repair would do. `trusted_until` is where the log stops making sense although its bytes are valid.
     fn diagnose(
         &self,
         session: SessionId,
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError>;
 
-    /// Puts an intact piece of content in the place of a damaged or missing one, durably. Whatever was there is kept
-    /// aside, at the returned path beneath the data directory.
+    /// Replaces a damaged or missing piece of content with an intact one, durably. An existing file is moved aside,
+    /// to the returned path beneath the data directory.
     fn replace_content(&self, content: &Attachment) -> Result<Option<String>, UpkeepError>;
 
-    /// Backs the session up, then rebuilds its manifest from the segments that are whole, and cuts off the rest.
+    /// Backs the session up, rebuilds its manifest from the intact segments, and truncates the rest.
     fn repair(&self, session: SessionId, trusted_until: Option<EventIndex>)
     -> Result<Diagnosis, UpkeepError>;
 }

@@ -1,4 +1,4 @@
-//! Where workflow files come from: found cheaply, read when they changed (G90).
+//! Where workflow files come from: found cheaply, read only when they changed (G90).
 
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_model::discovery::Precedence;
@@ -9,59 +9,59 @@ use crate::workspace::WorkspacePath;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
     pub kind: Precedence,
-    /// Opaque; meaningful within its kind. Never an absolute path.
+    /// Opaque; meaningful only within its kind. Never an absolute path.
     pub reference: String,
-    /// What references resolved from the package are relative to. For the adapter alone: never recorded.
+    /// The base of references resolved from the package. For the adapter only: never recorded.
     pub package: Option<String>,
 }
 
-/// The file in which a workspace fills extension points.
+/// The file with which a workspace fills extension points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingsFile {
     pub reference: String,
     pub bytes: Vec<u8>,
 }
 
-/// Differs when the file may have changed; equal stamps of one place mean equal bytes.
+/// Differs when the file may have changed; for one file, equal stamps mean equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(pub [u64; 4]);
 
-/// A file that may hold a workflow, found and not read.
+/// A file that may hold a workflow; found but not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub precedence: Precedence,
-    /// The position of its folder among those of its precedence; a later folder wins.
+    /// Position of its folder within its precedence; a later folder wins.
     pub folder: usize,
-    /// Relative to its folder, with `/` between parts.
+    /// Relative to its folder, separated by `/`.
     pub reference: String,
     /// Where the adapter finds it. Opaque, unique, never shown and never recorded.
     pub place: String,
     pub package: Option<String>,
-    /// Absent when the file is so fresh that it could change again under the same stamp.
+    /// Absent if the file is so fresh that it could change again without changing its stamp.
     pub stamp: Option<Stamp>,
 }
 
-/// Something that was found and cannot be a candidate, or a folder that should be there and is not.
+/// Something that was found but cannot be a candidate, or a folder that should exist and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceProblem {
     pub precedence: Precedence,
-    /// What to show: a file relative to its folder, or the folder as the user named it.
+    /// What to show: a file relative to its folder, or the folder as named by the user.
     pub reference: String,
     pub problem: String,
     pub fix: String,
 }
 
-/// Names one survey: no two surveys of a process have the same.
+/// Identifies one survey: no two surveys of a process have the same mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(pub u64);
 
-/// Everything there is to find, without having read any of it.
+/// Everything that was found, without reading any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceListing {
     /// By precedence, folder and reference.
     pub files: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
-    /// Absent when nobody would notice a change.
+    /// Absent if a change would go unnoticed.
     pub mark: Option<Mark>,
 }
 
@@ -71,10 +71,10 @@ pub enum SourceError {
     Unreadable { reference: String, detail: String },
 }
 
-/// Whether a document that a workflow points at is there.
+/// Whether a document that a workflow refers to exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Located {
-    /// `relative` is below the workspace or the package; `absolute` is this machine's, never recorded.
+    /// `relative` is relative to the workspace or package; `absolute` is specific to this machine and never recorded.
     Found {
         relative: String,
         absolute: String,
@@ -83,22 +83,22 @@ pub enum Located {
 }
 
 pub trait WorkflowSource: Send + Sync {
-    /// Finds files: the sources that are always there, and those of the workspace. Costs one look at each
-    /// file's metadata and never fails: what goes wrong is in the survey.
+    /// Finds files in the sources that always exist and in those of the workspace. Reads only the metadata of each
+    /// file, and never fails: problems are listed in the result.
     fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing;
 
-    /// The mark of the workspace's latest survey, while nothing that it found or read has changed. `None` when
-    /// something did, or when that is not known; costs the same whatever the number of files.
+    /// The mark of the workspace's latest survey, if nothing it found or read has changed since. `None` if something
+    /// did or that is unknown; the cost does not depend on the number of files.
     fn mark(&self, _workspace: Option<&WorkspacePath>) -> Option<Mark> {
         None
     }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError>;
 
-    /// What the workspace chose for extension points: its `.workrail/bindings.json`, when there is one.
+    /// What the workspace chose for extension points: its `.workrail/bindings.json`, if any.
     fn bindings(&self, workspace: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, SourceError>;
 
-    /// Looks for a declared document, within the workspace or the source's package and nowhere else.
+    /// Looks for a declared document, only within the workspace or the source's package.
     fn locate(
         &self,
         declaration: &ReferenceDeclaration,

@@ -1,4 +1,4 @@
-//! The folder in which the work happens, and what can be seen there.
+//! The folder in which the work happens, and what can be observed there.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use workrail_model::evidence::TreeLook;
 /// The longest path that the kernel accepts.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// A text that cannot name a workspace.
+/// Why a text cannot name a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkspacePathError {
     #[error("the path is relative, and two processes would read it differently")]
@@ -21,7 +21,7 @@ pub enum WorkspacePathError {
     Control,
 }
 
-/// An absolute UTF-8 path. Whether there is a folder is the adapter's question, asked on each use.
+/// An absolute UTF-8 path. Whether the folder exists is checked by the adapter on each use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkspacePath(Box<str>);
 
@@ -56,25 +56,25 @@ impl fmt::Debug for WorkspacePath {
     }
 }
 
-/// Anchors for finding the work again. What could not be learned is not in it; that is not an error.
+/// Anchors for finding the work again. Facts that could not be determined are missing; that is not an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkspaceFacts {
     pub values: BTreeMap<ObservationKey, ObservationValue>,
 }
 
-/// Looks at a workspace, on every advance.
+/// Observes a workspace, on every advance.
 pub trait WorkspaceObserver: Send + Sync {
-    /// Takes microseconds and never waits.
+    /// Takes microseconds and never blocks.
     fn observe(&self, workspace: &WorkspacePath) -> WorkspaceFacts;
-    /// The working tree, at about the price of `git status`; it gives up on huge ones.
+    /// The state of the working tree, at about the cost of `git status`; gives up on huge trees.
     fn look(&self, _workspace: &WorkspacePath) -> TreeLook {
         TreeLook::NoRepository
     }
-    /// The files that differ between two commits of the workspace's repository; `None` where that cannot be told.
+    /// The files that differ between two commits of the workspace's repository; `None` if that cannot be determined.
     fn changed_between(&self, _workspace: &WorkspacePath, _from: &str, _to: &str) -> Option<Vec<String>> {
         None
     }
-    /// Whether there is such a folder.
+    /// Whether the folder exists.
     fn is_folder(&self, workspace: &WorkspacePath) -> bool;
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_absolute_path_is_one() {
+    fn a_workspace_path_is_absolute() {
         assert_eq!(WorkspacePath::parse("/a/b c").map(|path| path.to_string()), Ok("/a/b c".to_owned()));
         assert_eq!(WorkspacePath::parse("a"), Err(WorkspacePathError::Relative));
         assert_eq!(WorkspacePath::parse(""), Err(WorkspacePathError::Relative));

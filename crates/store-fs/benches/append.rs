@@ -1,6 +1,6 @@
-//! What one append costs on the real disk, beside the same fsyncs done by hand in the same run.
+//! What one append costs on the real disk, compared with the same fsyncs done by hand in the same run.
 //!
-//! The two take turns, so that a busy machine slows both. `cargo bench -p workrail-store-fs --bench append`
+//! The two alternate, so that a busy machine slows both. `cargo bench -p workrail-store-fs --bench append`
 #![expect(clippy::print_stdout, reason = "figures are printed")]
 #![expect(clippy::disallowed_methods, reason = "the fsyncs by hand are what the store is compared with")]
 
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// Plans of different histories, so that each brings content of its own.
+/// Plans from different histories, so that each one brings its own content.
 fn plans(shape: Shape) -> impl FnMut(EventIndex) -> PlanParts {
     let session = History::new(1).session();
     let mut seed = 1;
@@ -151,7 +151,7 @@ fn median(times: &mut [Duration]) -> Duration {
 }
 
 fn nanos(time: &Duration) -> i128 {
-    // A benchmark does not run for 2^96 years.
+    // A benchmark never runs long enough to overflow an i128 of nanoseconds.
     i128::try_from(time.as_nanos()).expect("a short time")
 }
 
@@ -185,7 +185,7 @@ fn measure(dir: &Path, shape: Shape) {
         let group = group_bytes(&records).expect("canonical");
         let mut run_store = Some(plan);
         let mut pair = [Duration::ZERO; 2];
-        // Who goes first changes each time: the second finds a warmer disk.
+        // The order alternates: the second one finds a warmer disk.
         for who in [turn % 2, 1 - turn % 2] {
             let start = Instant::now();
             match who {
@@ -199,7 +199,7 @@ fn measure(dir: &Path, shape: Shape) {
             of_hand.push(pair[1]);
         }
     }
-    // Turn by turn: what the store does beside its fsyncs, apart from how fast the disk was then.
+    // Compared pairwise: the store's overhead on top of its fsyncs, whatever the disk's speed was at the time.
     let mut beside: Vec<i128> =
         of_store.iter().zip(&of_hand).map(|(store, hand)| nanos(store) - nanos(hand)).collect();
     beside.sort_unstable();
@@ -213,7 +213,7 @@ fn measure(dir: &Path, shape: Shape) {
 }
 
 fn main() {
-    // Beside the build, where a real disk is, and not on a memory disk.
+    // In the build folder, which is on a real disk; the system's temporary folder may be in memory.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     for (name, shape) in [("snapshot", Shape::Snapshot), ("reply", Shape::SnapshotAndReply)] {
         measure(&dir.path().join(name), shape);

@@ -1,4 +1,4 @@
-//! The access tokens on disk: beside the signing keys, 0600, replaced as a whole (G113).
+//! The access tokens on disk: next to the signing keys, mode 0600, always replaced as a whole file (G113).
 
 use serde::{Deserialize, Serialize};
 use workrail_model::id::AccessTokenId;

@@ -1,4 +1,4 @@
-//! Sessions as they were written, for exports: raw segments and content, nothing believed unchecked (G11, G17).
+//! Raw segments and content of sessions, for exports; everything is verified as it is read (G11, G17).
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! The projection cache: a header with a digest, then the state; whatever does not fit is dropped (G18).
+//! The projection cache: a header with a digest, then the state; anything that does not match is discarded (G18).
 
 use serde::{Deserialize, Serialize};
 use workrail_model::digest::Sha256;
@@ -19,7 +19,7 @@ struct Header {
     session_id: SessionId,
     projection_version: u32,
     cursor: Cursor,
-    /// Of the cursor and the state: a damaged cursor would make a sound log look damaged.
+    /// Covers the cursor and the state: a damaged cursor would make an intact log look damaged.
     sha256: Sha256,
 }
 
@@ -33,7 +33,7 @@ impl<F: FileSystem> ProjectionCache for LocalStore<F> {
         let mut state = self.fs().read(&layout::cache(session), 0, CACHE_BYTES_MAX).ok()?;
         let split = state.iter().position(|byte| *byte == b'\n')?;
         let header: Header = serde_json::from_slice(&state[..split]).ok()?;
-        // In place: a state of a long session has megabytes, and memory that is new costs more than a copy.
+        // In place: the state of a long session is megabytes, and allocating costs more than copying.
         state.drain(..=split);
         let fits = header.v == 1
             && header.session_id == session

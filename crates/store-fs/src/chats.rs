@@ -1,7 +1,6 @@
-//! Which runs the chats of this machine work on: one small private file each, bounded, never truth (G108).
+//! Which run each chat on this machine works on: one small private file each, bounded, never truth (G108).
 //!
-//! Nothing here is synced or locked. Of two hooks that write at once, one wins; what is lost is learned again from the
-//! next call of a tool.
+//! Nothing here is synced or locked. If two hooks write at once, one wins; the next tool call restores what was lost.
 
 use workrail_model::chat::{ChatKey, ChatRecord};
 use workrail_ports::chats::ChatDirectory;
@@ -13,7 +12,7 @@ use crate::store::LocalStore;
 
 /// A record holds ids and a path.
 const RECORD_BYTES_MAX: u64 = 16 * 1024;
-/// More chats than anybody has open; at most 2 MiB.
+/// More chats than a user has open; at most 2 MiB.
 const CHATS_MAX: usize = 128;
 
 impl<F: FileSystem> LocalStore<F> {
@@ -27,19 +26,19 @@ impl<F: FileSystem> LocalStore<F> {
         let entries = self.fs().list(&layout::chats()).unwrap_or_default();
         let found = entries.iter().filter_map(|entry| {
             let path = layout::chats().child(&entry.name)?;
-            // What an interrupted write left is no record, and goes first when there are too many.
+            // A leftover of an interrupted write is not a record, and is removed first when there are too many.
             let record = if layout::is_temporary(&entry.name) { None } else { self.chat_at(&path) };
             Some((path, record))
         });
         found.collect()
     }
 
-    /// Makes room for one more: what cannot be read goes first, then what was used longest ago.
+    /// Makes room for one more: unreadable records are removed first, then the least recently used.
     fn bound_chats(&self) {
         let mut files = self.chat_files();
         files.sort_by(|(_, a), (_, b)| used(a).cmp(&used(b)));
         for (path, _) in files.iter().take((files.len() + 1).saturating_sub(CHATS_MAX)) {
-            // What cannot be removed is tried again by the next new chat.
+            // If removal fails, the next new chat tries again.
             let _ = self.fs().remove_file(path);
         }
     }

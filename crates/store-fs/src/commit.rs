@@ -1,7 +1,7 @@
 //! The append protocol: content, then segment, then one manifest group; each durable before the next.
 //!
-//! Whatever fails or wherever power goes, the log holds the plan whole or not at all (G10), and what
-//! was acknowledged stays. A failed fsync is never retried on its handle (G14).
+//! Whatever fails, and whenever power is lost, the log holds the whole plan or none of it (G10), and what was
+//! acknowledged stays. A failed fsync is never retried on its handle (G14).
 
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
@@ -15,16 +15,16 @@ use crate::content::{create_fresh, store_content, write_temp};
 use crate::orphan::Orphan;
 use crate::{layout, load, suspect};
 
-/// What is known of the manifest on disk before an append.
+/// What is known about the manifest on disk before an append.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     pub cursor: Cursor,
-    /// Bytes that an interrupted write left behind the last complete group.
+    /// Bytes after the last complete group, left by an interrupted write.
     pub torn_bytes: u64,
 }
 
-/// Carries out a plan that was checked against `tail`; returns the cursor behind it. The `leftovers` of earlier writes
-/// are moved aside on the way.
+/// Carries out a plan that was checked against `tail`; returns the cursor after it. The `leftovers` of earlier writes
+/// are moved aside.
 pub(crate) fn commit<F: FileSystem>(
     fs: &F,
     tail: Tail,
@@ -39,14 +39,14 @@ pub(crate) fn commit<F: FileSystem>(
         return Err(load::too_long(session, tail.cursor.next_manifest_index).into());
     }
     store_content(fs, session, plan.attachments(), plan.events())?;
-    // First of all: what is removed or replaced next may be the orphan that explains the torn tail.
+    // Must come first: the next steps may remove or replace the orphan that explains the torn tail.
     if tail.torn_bytes > 0 {
         cut_torn_tail(fs, session, tail)?;
     }
     move_aside(fs, session, leftovers)?;
     write_temp(fs, &layout::segment_temp(session), plan.segment())?;
     let last = plan.first_index().plus(plan.events().len() as u64 - 1);
-    // From here on the plan is complete on the disk: what fails now may be rolled forward later (G13).
+    // From here on the plan is complete on disk: if a later step fails, it may still be rolled forward (G13).
     place_segment(fs, session, &segment_rel_path(plan.first_index(), last))
         .and_then(|()| append_group(fs, session, tail, &group))
         .map_err(StoreError::Uncertain)?;
@@ -54,10 +54,10 @@ pub(crate) fn commit<F: FileSystem>(
     Ok(tail.cursor.after(&records, &group, plan.events().len() as u64))
 }
 
-/// Commits a segment that an earlier write left complete, together with its content.
+/// Commits a segment, with its content, that an earlier write left complete.
 ///
-/// All of it is written to new files first: after a failed fsync the page cache may show what the disk has dropped
-/// (G14). A crash on the way leaves the same orphan, explaining the same tail.
+/// Everything is rewritten to new files first: after a failed fsync the page cache may show data that the disk
+/// dropped (G14). A crash during this leaves the same orphan, which explains the same tail.
 pub(crate) fn roll_forward<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -77,7 +77,7 @@ pub(crate) fn roll_forward<F: FileSystem>(
     Ok(())
 }
 
-/// Writes the segment of these events, durable under its name.
+/// Writes these events as a segment, durably under its name.
 pub(crate) fn write_segment<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -91,14 +91,14 @@ pub(crate) fn write_segment<F: FileSystem>(
 
 /// Gives a written and synced segment its name, durably.
 fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<(), FsError> {
-    // A name made of two numbers is always plain.
+    // A name made of two numbers is always a plain component.
     let target = layout::in_session(session, name).expect("segment names are plain");
     fs.rename(&layout::segment_temp(session), &target)?;
     fs.sync_dir(&layout::events(session))
 }
 
-/// Moves what has the name of a segment and is none of the log's out of the way, to `backups/content`: it may be what
-/// is left of a damaged write, or a file that is not ours.
+/// Moves anything that has a segment's name but does not belong to the log to `backups/content`: it may be the
+/// remains of a damaged write, or not our file at all.
 fn move_aside<F: FileSystem>(fs: &F, session: SessionId, leftovers: &[RelPath]) -> Result<(), FsError> {
     if leftovers.is_empty() {
         return Ok(());
@@ -140,7 +140,7 @@ pub(crate) fn append_group<F: FileSystem>(
         return Err(error);
     }
     let mut synced = suspect::sync_file(fs, &folder, &mut file);
-    // The name of a new manifest is not durable until its folder is.
+    // A new manifest's name is not durable until its folder is synced.
     if is_new {
         synced = synced.and_then(|()| suspect::sync_names(fs, &folder));
     }
@@ -152,7 +152,7 @@ pub(crate) fn append_group<F: FileSystem>(
     synced
 }
 
-/// Copies what an interrupted write left aside, then cuts the manifest back to its last group.
+/// Copies the remains of an interrupted write aside, then cuts the manifest back to its last group.
 fn cut_torn_tail<F: FileSystem>(fs: &F, session: SessionId, tail: Tail) -> Result<(), FsError> {
     let (folder, path) = (layout::session(session), layout::manifest(session));
     let torn = fs.read(&path, tail.cursor.manifest_bytes, MANIFEST_BYTES_MAX)?;
@@ -165,10 +165,10 @@ fn cut_torn_tail<F: FileSystem>(fs: &F, session: SessionId, tail: Tail) -> Resul
     suspect::sync_file(fs, &folder, &mut file)
 }
 
-/// Writes the first bytes of the manifest to a new file that takes its place: after a failed fsync the
-/// page cache may show what the disk has dropped, and no sync of the old file would bring it there.
+/// Replaces the manifest by a new file with its first bytes: after a failed fsync the page cache may show data that
+/// the disk dropped, and syncing the old file again would not write it.
 ///
-/// Also where nothing is left: a removed name could come back, an empty file in its place stays.
+/// An empty file is written even if no bytes remain: a removed name could come back after a crash.
 pub(crate) fn rewrite_manifest<F: FileSystem>(
     fs: &F,
     session: SessionId,

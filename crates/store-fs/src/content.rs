@@ -1,4 +1,4 @@
-//! Content-addressed files: written before the events that name them, re-hashed whenever read (G12, G17).
+//! Content-addressed files: written before the events that name them, and hashed again on every read (G12, G17).
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::{layout, suspect};
 
 /// Makes every attachment durable, and every reference of the events resolvable.
 ///
-/// All of it is written, also what is there already: who wrote that may have failed to sync it, and a
-/// second sync would not tell (G14). Group by group, so that the fsyncs of one call are few: all files,
-/// then all names, then each folder once.
+/// Everything is written, even content that already exists: its writer may have failed to sync it, and a second sync
+/// would not report that (G14). All files come first, then all names, then each folder once, to keep the number of
+/// fsyncs low.
 pub(crate) fn store_content<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -59,7 +59,7 @@ pub(crate) fn store_content<F: FileSystem>(
     Ok(())
 }
 
-/// Gives written and synced content its name. A folder of that name is kept aside; a link or a pipe holds nothing of
+/// Gives written and synced content its name. A folder of that name is moved aside; a link or a pipe holds no data of
 /// ours and is replaced.
 fn put_in_place<F: FileSystem>(
     fs: &F,
@@ -80,7 +80,7 @@ fn put_in_place<F: FileSystem>(
     }
 }
 
-/// Moves whatever has the name of this content to `backups/content`; nothing where nothing is. Says where it went.
+/// Moves whatever has this content's name to `backups/content`, if anything does. Returns where it was moved.
 pub(crate) fn set_aside<F: FileSystem>(
     fs: &F,
     kind: AttachmentKind,
@@ -99,7 +99,7 @@ pub(crate) fn set_aside<F: FileSystem>(
             continue;
         }
         return match fs.rename(&path, &aside) {
-            // A link has no content of its own to keep.
+            // A link has no content worth keeping.
             Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(&path).map(|()| None),
             Err(error) => Err(error),
             Ok(()) => fs.sync_dir(&layout::damaged_content_dir()).map(|()| Some(aside.to_string())),
@@ -108,15 +108,15 @@ pub(crate) fn set_aside<F: FileSystem>(
     Ok(None)
 }
 
-/// Content that events refer to and that cannot be used.
+/// Content that events refer to but that cannot be used.
 pub(crate) enum Unusable {
     /// Missing or damaged.
     Lost(RelPath),
-    /// This user may not read it, so it is neither whole nor damaged.
+    /// This user may not read it, so whether it is damaged is unknown.
     Denied(FsError),
 }
 
-/// The first content that the events refer to and that cannot be used.
+/// The first piece of content that the events refer to and that cannot be used.
 pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<Unusable>, FsError> {
     for (kind, digest) in events.iter().flat_map(|event| event.data.content_refs()) {
         match stored(fs, kind, digest) {
@@ -131,7 +131,7 @@ pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option
     Ok(None)
 }
 
-/// Content that is there and has its digest.
+/// Content that exists and matches its digest.
 fn stored<F: FileSystem>(fs: &F, kind: AttachmentKind, digest: Sha256) -> Result<Option<Vec<u8>>, FsError> {
     match fs.read(&layout::content(kind, digest), 0, kind.bytes_max()) {
         Ok(bytes) if Sha256::of(&bytes) == digest => Ok(Some(bytes)),
@@ -148,14 +148,14 @@ fn stored<F: FileSystem>(fs: &F, kind: AttachmentKind, digest: Sha256) -> Result
     }
 }
 
-/// Writes and syncs a file under a temporary name, replacing what an interrupted write left there.
+/// Writes and syncs a file under a temporary name, replacing the leftover of an interrupted write.
 pub(crate) fn write_temp<F: FileSystem>(fs: &F, temp: &RelPath, bytes: &[u8]) -> Result<(), FsError> {
     let mut file = create_fresh(fs, temp)?;
     file.append(bytes)?;
     file.sync()
 }
 
-/// Creates a file, removing a leftover of the same name first.
+/// Creates a file, first removing a leftover of the same name.
 pub(crate) fn create_fresh<F: FileSystem>(fs: &F, path: &RelPath) -> Result<F::File, FsError> {
     match fs.create_file(path) {
         Err(error) if error.kind == FsErrorKind::AlreadyExists => {
@@ -166,7 +166,7 @@ pub(crate) fn create_fresh<F: FileSystem>(fs: &F, path: &RelPath) -> Result<F::F
     }
 }
 
-/// Reads content and refuses it unless it has its digest.
+/// Reads content and refuses it unless it matches its digest.
 pub(crate) fn read_verified<F: FileSystem>(
     fs: &F,
     kind: AttachmentKind,

@@ -1,4 +1,4 @@
-//! What a person asked of a session: one small file beside the log, never truth (G64).
+//! What the user asked of a session: one small file next to the log, never part of it (G64).
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::store::LocalStore;
 struct Wishes {
     v: u32,
     preferences: BTreeMap<RunId, Preferences>,
-    /// What a passkey signed of them.
+    /// The passkey signatures on the wishes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     proofs: BTreeMap<RunId, PreferenceProof>,
 }
@@ -47,7 +47,7 @@ impl Wishes {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The wishes of a session; none where the file is missing or damaged.
+    /// The user's wishes for a session; empty if the file is missing or damaged.
     fn wishes(&self, session: SessionId) -> Result<ByRun, FsError> {
         Ok(self.readable_wishes(session)?.unwrap_or_default())
     }
@@ -55,7 +55,7 @@ impl<F: FileSystem> LocalStore<F> {
     fn readable_wishes(&self, session: SessionId) -> Result<Option<ByRun>, FsError> {
         let bytes = match self.fs().read(&layout::control(session), 0, CONTROL_BYTES_MAX) {
             Ok(bytes) => bytes,
-            // What may not be read may be intact, and may ask for less autonomy.
+            // An unreadable file may be intact, and may ask for less autonomy.
             Err(error) if error.kind == FsErrorKind::PermissionDenied => return Err(error),
             Err(error) if error.kind.is_verdict_on_file() => return Ok(None),
             Err(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! The dedupe keys of long sessions, saved so that a new process need not read the whole log to append (G18).
 //!
-//! Keys tell a repeated plan from a new one (G8). They are saved with the cursor they belong to; a log that does not
-//! have the group at that cursor any more is read from its beginning, as if nothing had been saved.
+//! Keys distinguish a repeated plan from a new one (G8). They are saved with the cursor they belong to; if the log no
+//! longer has the group at that cursor, it is read from the beginning.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,13 @@ use crate::store::LocalStore;
 
 const HEADER: &[u8; 8] = b"WRKEYS01";
 const KEY_BYTES: usize = 16;
-/// Shorter logs are read as fast as their keys.
+/// Shorter logs are read as quickly as their keys.
 const KEYS_MIN: usize = 512;
-/// Saved again when this share of the keys is not saved: writing stays a constant part of appending.
+/// Saved again once this share of the keys is unsaved, so that saving costs a constant fraction of appending.
 const UNSAVED_PART_MAX: usize = 8;
 
 impl<F: FileSystem> LocalStore<F> {
-    /// What was saved of a session; nothing unless it is whole.
+    /// The saved keys of a session; `None` unless they are intact.
     pub(crate) fn saved_keys(&self, session: SessionId) -> Option<Memo> {
         let bytes = self.fs().read(&layout::saved_keys(session), 0, CACHE_BYTES_MAX).ok()?;
         let rest = bytes.strip_prefix(HEADER)?;
@@ -40,7 +40,7 @@ impl<F: FileSystem> LocalStore<F> {
         (keys.len() as u64 == cursor.next_event_index.get()).then(|| Memo::saved(cursor, keys))
     }
 
-    /// Saves the keys of a long session when many are new. What cannot be saved costs time only.
+    /// Saves the keys of a long session once many are new. A failure only costs time.
     pub(crate) fn save_keys(&self, session: SessionId, memo: &mut Memo) {
         let unsaved = memo.keys.len().saturating_sub(memo.keys_saved);
         if unsaved >= KEYS_MIN.max(memo.keys.len() / UNSAVED_PART_MAX) {
@@ -61,7 +61,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// Of the session too: keys that were copied from another one do not fit.
+/// Covers the session id, so that keys copied from another session do not match.
 fn digest_of(session: SessionId, body: &[u8]) -> Sha256 {
     Sha256::of_parts(&[session.to_string().as_bytes(), body])
 }

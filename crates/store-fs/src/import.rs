@@ -1,8 +1,8 @@
-//! Takes in a whole session: content first, then the log in a folder that nobody sees, then one rename (G80).
+//! Imports a whole session: content first, then the log in a hidden folder, then one rename (G80).
 //!
-//! A power cut or a kill at any moment leaves the session whole or absent. What a killed import leaves behind is
-//! never read: the folder is swept by the next import, the content is garbage like any other that nothing refers
-//! to. The store's lock is held from the first byte to the last fsync, so that no sweep takes the content away.
+//! A power cut or a kill at any moment leaves the session whole or absent. Leftovers of a killed import are never
+//! read: the next import removes the folder, and the content is garbage like any other unreferenced content. The
+//! store's lock is held from the first byte to the last fsync, so that no sweep removes the content.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Stages a session that takes the place of another, which the caller has locked.
+    /// Stages a session that replaces another one, which the caller has locked.
     pub(crate) fn stage_replacement(&self, session: SessionId) -> Result<Staged<'_, F>, StoreError> {
         self.stage_over(session, true)
     }
@@ -80,7 +80,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// Removes what an import that was killed left behind.
+/// Removes what a killed import left behind.
 fn sweep<F: FileSystem>(fs: &F) -> Result<(), FsError> {
     for kind in KINDS {
         absent_is_fine(fs.remove_file(&layout::import_content_temp(kind)))?;
@@ -107,7 +107,7 @@ fn absent_is_fine(result: Result<(), FsError>) -> Result<(), FsError> {
     }
 }
 
-/// A session on its way in. Dropped before it is published, it is removed again.
+/// A session being imported. If it is dropped before it is published, it is removed again.
 pub struct Staged<'a, F: FileSystem> {
     store: &'a LocalStore<F>,
     session: SessionId,
@@ -115,24 +115,24 @@ pub struct Staged<'a, F: FileSystem> {
     import_lock: F::Lock,
     #[expect(dead_code, reason = "held for its drop, which releases the lock")]
     store_lock: F::Lock,
-    /// The folders of content whose names are not durable yet.
+    /// Content folders with names that are not durable yet.
     folders: BTreeSet<RelPath>,
     cursor: Cursor,
-    /// Written last, when all that it attests is durable.
+    /// Written last, when everything it attests is durable.
     manifest: Vec<u8>,
-    /// Whether a session of this id gives way to it.
+    /// Whether it replaces a session with the same id.
     replaces: bool,
     published: bool,
 }
 
 impl<F: FileSystem> Staged<'_, F> {
-    /// The manifest of the segments so far.
+    /// The manifest of the segments staged so far.
     pub(crate) fn manifest_bytes(&self) -> &[u8] {
         &self.manifest
     }
 
-    /// Publishes it; what had its id before is moved to the returned path. Killed between the two moves, the session
-    /// is in `backups/` only: no reader sees a mixture, and staging it again brings it back.
+    /// Publishes it; the session that had its id is moved to the returned path. If killed between the two moves, the
+    /// session is in `backups/` only: no reader sees a mixture, and staging it again restores it.
     pub(crate) fn publish_over(mut self) -> Result<Option<RelPath>, StoreError> {
         self.write_log()?;
         let aside = self.move_aside()?;
@@ -154,7 +154,7 @@ impl<F: FileSystem> Staged<'_, F> {
         let home = layout::session(self.session);
         match fs.stat(&home)?.kind {
             FileKind::Directory => fs.rename(&home, &aside)?,
-            // A backup is a folder.
+            // A backup must be a folder.
             FileKind::Regular => {
                 suspect::make_folder(fs, &aside)?;
                 if let Some(inside) = aside.child(home.file_name()) {
@@ -162,13 +162,13 @@ impl<F: FileSystem> Staged<'_, F> {
                     fs.sync_dir(&aside)?;
                 }
             }
-            // A link or a pipe in the place of a session holds nothing of ours, and what a link names stays.
+            // A link or a pipe in the place of a session holds no data of ours; a link's target is not touched.
             FileKind::Other => {
                 fs.remove_file(&home)?;
                 return Ok(None);
             }
         }
-        // Both folders, before anything takes the old place: a crash must not keep the second move without this one.
+        // Both synced before the old name is reused: a crash must not keep the second move without this one.
         fs.sync_dir(&layout::backups()).and_then(|()| fs.sync_dir(&layout::sessions())).inspect_err(
             |_| {
                 let _ = fs.rename(&aside, &home);
@@ -177,7 +177,7 @@ impl<F: FileSystem> Staged<'_, F> {
         Ok(Some(aside))
     }
 
-    /// Makes everything durable that the session consists of, out of sight.
+    /// Makes every part of the session durable, out of sight.
     fn write_log(&self) -> Result<(), StoreError> {
         let fs = self.store.fs();
         for folder in &self.folders {
@@ -188,20 +188,20 @@ impl<F: FileSystem> Staged<'_, F> {
         manifest.append(&self.manifest)?;
         manifest.sync()?;
         drop(manifest);
-        // Killed behind the rename, nothing would show that its name is not durable: the next caller that finds the mark makes it so
-        // before anything is appended.
+        // If killed after the rename, nothing else would show that the name is not durable: the next process that
+        // finds the mark syncs it before anything is appended.
         fs.create_file(&layout::suspect(&layout::import()))?;
         fs.sync_dir(&layout::import())?;
         Ok(())
     }
 
-    /// Gives it its name.
+    /// Renames it to its final name.
     fn make_visible(&mut self) -> Result<(), StoreError> {
         let fs = self.store.fs();
         let home = layout::session(self.session);
         fs.rename(&layout::import(), &home)?;
         if let Err(error) = fs.sync_dir(&layout::sessions()) {
-            // Its name may be lost by a power cut while later appends rely on it: back out of sight.
+            // A power cut could lose its name while later appends rely on it, so it is hidden again.
             let _ = fs.rename(&home, &layout::import());
             return Err(error.into());
         }
@@ -244,7 +244,7 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
             return Err(too_long());
         }
         let name = segment_rel_path(first.event_index, last.event_index);
-        // A name made of two numbers is always plain.
+        // A name made of two numbers is always a plain component.
         let path = layout::in_import(&name).expect("segment names are plain");
         write_temp(self.store.fs(), &path, segment.bytes())?;
         self.cursor = self.cursor.after(&records, &group, events.len() as u64);
@@ -260,7 +260,7 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
 impl<F: FileSystem> Drop for Staged<'_, F> {
     fn drop(&mut self) {
         if !self.published {
-            // What cannot be removed now is swept by the next import.
+            // If this fails, the next import removes it.
             let _ = sweep(self.store.fs());
         }
     }

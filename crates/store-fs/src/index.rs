@@ -1,7 +1,7 @@
-//! The index of all sessions: one file of checksummed records, appended to and now and then rewritten (G18).
+//! The index of all sessions: one file of checksummed records, appended to and occasionally rewritten (G18).
 //!
-//! Appending takes no lock: a record is one write at the end of the file, and one that another process lost by
-//! rewriting the file costs time only. A reader skips whatever is not a whole record and continues behind it.
+//! Appending takes no lock: a record is one write at the end of the file, and losing one to a concurrent rewrite only
+//! costs time. A reader skips anything that is not a whole record and continues after it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,15 +23,15 @@ use crate::layout;
 use crate::store::LocalStore;
 
 const HEADER: &[u8; 8] = b"WRINDEX1";
-/// Begins every record, so that a reader finds the next one behind a damaged one.
+/// Starts every record, so that a reader can resynchronise after a damaged one.
 const MARK: [u8; 4] = [0xF5, b'W', b'R', 0xFA];
 /// Mark, length and checksum.
 const FRAME_BYTES: usize = 16;
-/// Session, stamp and cursor, which are before the summary.
+/// Session, stamp and cursor, which precede the summary.
 const FIXED_BYTES: usize = 10 + 4 * 8 + 4 * 8 + 32;
-/// After so many damaged records the rest is given up: each may have cost a checksum of the largest record.
+/// After this many damaged records the rest is ignored: each may have cost a checksum of the largest record.
 const DAMAGED_MAX: usize = 256;
-/// An index of few sessions has room for long summaries and their earlier versions.
+/// Even an index of few sessions has room for long summaries and their earlier versions.
 const FEW_SESSIONS_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// What each session adds to that.
 const PER_SESSION_BYTES_MAX: u64 = 16 * 1024;
@@ -43,7 +43,7 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
         let bytes = match self.read_index(&layout::index(version)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind == FsErrorKind::NotFound => return Vec::new(),
-            // Too large or no file at all: an empty one takes its place.
+            // Too large, or not a regular file: an empty one replaces it.
             Err(_) => Vec::new(),
         };
         let mut newest: BTreeMap<SessionId, Range<usize>> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
         let used: usize = newest.values().map(|body| body.len() + FRAME_BYTES).sum();
         let garbage = bytes.len().saturating_sub(used);
         if !bytes.starts_with(HEADER) || (garbage > used && garbage > GARBAGE_BYTES_MIN) {
-            // Best effort: another process may be at it, or the store may be read-only.
+            // Best effort: another process may be rewriting it, or the store may be read-only.
             let _ = self.rewrite_index(version, newest.values().map(|body| &bytes[body.clone()]));
         }
         newest.into_values().filter_map(|body| decoded(&bytes[body])).collect()
@@ -69,14 +69,14 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
             }
         }
         if !bytes.is_empty() {
-            // What could not be written costs time only.
+            // A failed write only costs time.
             let _ = self.append_to_index(version, &bytes, if_absent);
         }
     }
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The file, when it is not larger than an index of these sessions may be. They are only counted for a large one.
+    /// The file, unless it is too large for an index of these sessions, which are counted only for a large file.
     fn read_index(&self, path: &RelPath) -> Result<Vec<u8>, FsError> {
         match self.fs().read(path, 0, FEW_SESSIONS_BYTES_MAX) {
             Err(error) if matches!(error.kind, FsErrorKind::TooLarge { .. }) => {
@@ -86,7 +86,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
     }
 
-    /// How large an index of these sessions may be; a larger one is dropped and not read.
+    /// How large an index of these sessions may be; a larger one is discarded unread.
     fn index_bytes_max(&self) -> u64 {
         let sessions = self.fs().list(&layout::sessions()).map_or(0, |entries| entries.len() as u64);
         INDEX_BYTES_MAX.min(FEW_SESSIONS_BYTES_MAX + sessions * PER_SESSION_BYTES_MAX)
@@ -95,7 +95,7 @@ impl<F: FileSystem> LocalStore<F> {
     fn append_to_index(&self, version: u32, bytes: &[u8], if_absent: IfAbsent) -> Result<(), FsError> {
         let path = layout::index(version);
         match self.fs().stat(&path) {
-            // A full index is left alone: readers rewrite it without what is out of date.
+            // A full index is left alone: readers rewrite it without the outdated records.
             Ok(stat) if stat.kind != FileKind::Regular || stat.len > INDEX_BYTES_MAX => return Ok(()),
             Ok(_) => return self.fs().open_append(&path)?.append(bytes),
             Err(error) if error.kind == FsErrorKind::NotFound => {}
@@ -110,7 +110,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
     }
 
-    /// Replaces the index by these records, unless another process is doing so.
+    /// Replaces the index with these records, unless another process is doing so.
     fn rewrite_index<'a>(
         &self,
         version: u32,
@@ -135,7 +135,7 @@ fn frame(out: &mut Vec<u8>, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// The bodies of all whole records, in order. Whatever else is in the file is passed over.
+/// The bodies of all whole records, in order. Everything else in the file is skipped.
 fn bodies(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut at = HEADER.len();
     let mut damaged = 0;
@@ -168,8 +168,8 @@ fn body_at(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     (checksum(found).to_le_bytes() == sum).then_some(body)
 }
 
-/// Guards against damage, not against forgery: anyone who can write here can write the sessions. Each step is a
-/// bijection of the word and of the sum before it, so that no single changed word goes unseen.
+/// Detects damage, not forgery: anyone who can write here can write the sessions. Each step is a bijection of the
+/// word and of the previous sum, so that no single changed word goes undetected.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = bytes.len() as u64;
     let mut mix = |word: u64| {

@@ -1,5 +1,5 @@
-//! The signing keys on disk, and the secret of the HTTP transport: 0600 in a 0700 folder, both of this user, and
-//! refused otherwise (G33, G75).
+//! The signing keys on disk, and the HTTP transport's secret: files of mode 0600 in a 0700 folder, all owned by this
+//! user, and refused otherwise (G33, G75).
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
@@ -24,18 +24,18 @@ struct Written {
     current: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     previous: Option<String>,
-    /// Tells a damaged key from a good one; absent in keyrings of older builds.
+    /// Detects a damaged key; absent in keyrings of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     check: Option<String>,
 }
 
-/// The beginning of a digest of both keys, which leads back to neither.
+/// A truncated digest of both keys, from which neither can be derived.
 fn check_of(keyring: &Keyring) -> String {
     let previous: &[u8] = keyring.previous.as_ref().map_or(&[], |key| key.bytes());
     Sha256::of_parts(&[b"workrail/keyring-check", keyring.current.bytes(), previous]).hex()[..16].to_owned()
 }
 
-/// Keys that another user can read, or put in place, prove nothing (G33).
+/// Keys that another user can read or replace prove nothing (G33).
 fn only_ours(path: &RelPath, stat: FileStat) -> Result<(), KeyringError> {
     match (stat.is_foreign, stat.others_may_access) {
         (true, _) => Err(KeyringError::ForeignOwner { path: path.to_string() }),
@@ -60,7 +60,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.random(layout::keyring()).map(SigningKey::new)
     }
 
-    /// The bytes of a file that must be this user's alone; `None` when it does not exist.
+    /// The bytes of a file that only this user may access; `None` if it does not exist.
     fn read_private(&self, path: &RelPath) -> Result<Option<Vec<u8>>, KeyringError> {
         self.read_private_within(path, KEYRING_BYTES_MAX)
     }
@@ -77,7 +77,7 @@ impl<F: FileSystem> LocalStore<F> {
             Err(error) => return Err(error.into()),
         };
         only_ours(path, stat)?;
-        // Who may write to the folder could put other keys in place of these.
+        // Anyone who can write to the folder could replace the keys.
         let folder = layout::keys_dir();
         only_ours(&folder, self.fs().stat(&folder)?)?;
         let bytes = self.fs().read(path, 0, bytes_max).map_err(|error| {
@@ -141,7 +141,7 @@ impl<F: FileSystem> LocalStore<F> {
         path: &RelPath,
         bytes: &[u8],
     ) -> Result<(), KeyringError> {
-        // Its name, too: another process may have made it a moment ago.
+        // Its name, too: another process may have just created it.
         suspect::make_folder(self.fs(), &layout::keys_dir())?;
         write_temp(self.fs(), temp, bytes)?;
         self.fs().rename(temp, path)?;
@@ -151,7 +151,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// The process that wrote it may have died before it was durable; tokens must outlive a power cut.
+    /// The process that wrote it may have died before it was durable, and tokens must survive a power cut.
     fn make_keyring_durable(&self, keyring: &Keyring) -> Result<(), KeyringError> {
         let folder = layout::keys_dir();
         if suspect::is_marked(self.fs(), &folder)? {
@@ -164,8 +164,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// Moves a file of this folder that cannot be used out of the way; nothing is deleted but a link, which holds
-    /// no keys.
+    /// Moves an unusable file of this folder aside; nothing is deleted except a link, which holds no keys.
     fn move_aside(&self, path: &RelPath, aside: fn(u64) -> RelPath) -> Result<Option<String>, KeyringError> {
         match self.fs().stat(path) {
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
@@ -188,7 +187,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(Some(aside.to_string()))
     }
 
-    /// The secret of the HTTP transport as it is on the disk; `None` before it was made.
+    /// The HTTP transport's secret on disk; `None` before it was created.
     pub fn http_secret(&self) -> Result<Option<HttpSecret>, KeyringError> {
         let path = layout::http_secret();
         let Some(bytes) = self.read_private(&path)? else { return Ok(None) };
@@ -197,7 +196,7 @@ impl<F: FileSystem> LocalStore<F> {
         parsed.map(Some).ok_or(KeyringError::Invalid { path: path.to_string(), problem })
     }
 
-    /// The same, made when there is none yet.
+    /// Like `http_secret`, creating the secret if there is none.
     pub fn http_secret_or_new(&self) -> Result<HttpSecret, KeyringError> {
         let _lock = self.lock_keyring()?;
         match self.http_secret()? {
@@ -206,13 +205,13 @@ impl<F: FileSystem> LocalStore<F> {
         }
     }
 
-    /// A fresh secret in place of the one before. Servers that run keep theirs until they are started again.
+    /// Replaces the secret with a new one. Running servers keep theirs until they are restarted.
     pub fn replace_http_secret(&self) -> Result<HttpSecret, KeyringError> {
         let _lock = self.lock_keyring()?;
         let folder = layout::keys_dir();
         only_ours(&folder, self.fs().stat(&folder)?)?;
         let path = layout::http_secret();
-        // A file is replaced in one step; a folder in its place is not.
+        // A rename replaces a file, but not a folder in its place.
         if self.fs().stat(&path).is_ok_and(|stat| stat.kind == FileKind::Directory) {
             self.move_aside(&path, layout::http_secret_aside)?;
         }
@@ -265,7 +264,7 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
 
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
         let _lock = self.lock_keyring()?;
-        // A folder that others control is not repaired by new keys in it.
+        // New keys cannot make a folder safe that other users control.
         let folder = layout::keys_dir();
         only_ours(&folder, self.fs().stat(&folder)?)?;
         let path = layout::keyring().to_string();
@@ -278,7 +277,7 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
                 | KeyringError::Invalid { .. }
                 | KeyringError::UnknownVersion { .. },
             ) => {}
-            // What cannot be read at all may still be moved aside; a failing disk is not a reason to.
+            // A file that this user may not read can still be moved aside; a failing disk is no reason to.
             Err(KeyringError::Io(error)) if error.kind == FsErrorKind::PermissionDenied => {}
             Err(other) => return Err(other),
         }

@@ -1,4 +1,4 @@
-//! Where everything is beneath the data directory; `FORMAT.md` shows the same as a tree.
+//! The path of every file beneath the data directory; `FORMAT.md` shows the same as a tree.
 
 use workrail_model::chat::ChatKey;
 use workrail_model::digest::Sha256;
@@ -25,12 +25,12 @@ pub(crate) fn events(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/events"))
 }
 
-/// A path as a manifest names it, relative to the session's folder.
+/// A path as the manifest writes it, relative to the session's folder.
 pub(crate) fn in_session(id: SessionId, relative: &str) -> Option<RelPath> {
     RelPath::parse(&format!("sessions/{id}/{relative}"))
 }
 
-/// The first and last event index of a segment, from its exact name; any other name is not a segment's.
+/// The first and last event index of a segment, from its name; `None` for any other name.
 pub(crate) fn segment_indexes(name: &str) -> Option<(u64, u64)> {
     let (first, last) = name.strip_suffix(".jsonl")?.split_once('-')?;
     let (first, last) = (first.parse::<u64>().ok()?, last.parse::<u64>().ok()?);
@@ -51,7 +51,7 @@ pub(crate) fn manifest_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/.tmp-manifest"))
 }
 
-/// Where an interrupted manifest write is copied before it is cut off.
+/// Where the remains of an interrupted manifest write are copied before they are cut off.
 pub(crate) fn manifest_torn(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/manifest.torn"))
 }
@@ -81,12 +81,12 @@ pub(crate) fn saved_keys_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/cache/.tmp-keys"))
 }
 
-/// What is kept only to save time, for the store as a whole.
+/// The store-wide cache, which only saves time.
 pub(crate) fn store_cache_dir() -> RelPath {
     path("cache")
 }
 
-/// The index of one version: builds that keep different summaries do not disturb each other.
+/// The index of one version: builds with different summaries do not disturb each other.
 pub(crate) fn index(version: u32) -> RelPath {
     path(&format!("cache/sessions-{version}.idx"))
 }
@@ -100,7 +100,7 @@ pub(crate) fn index_lock() -> RelPath {
     path("cache/index.lock")
 }
 
-/// What a person asked of the session.
+/// What the user asked of the session.
 pub(crate) fn control(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/control.json"))
 }
@@ -109,7 +109,7 @@ pub(crate) fn control_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/.tmp-control"))
 }
 
-/// Marks a session that is to be kept; that it is there is all it says.
+/// Marks a session that must be kept; only the file's existence matters.
 pub(crate) fn keep(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/keep"))
 }
@@ -118,8 +118,8 @@ pub(crate) fn keep_temp(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/.tmp-keep"))
 }
 
-/// What a removed session is called until its files are gone. There are two such names, because moving a
-/// folder once more is what makes the loss of its old name certain.
+/// The names of a removed session until its files are gone. There are two, because moving a folder once more is what
+/// makes the loss of its old name certain.
 pub(crate) fn tombstones(id: &str) -> [RelPath; 2] {
     [path(&format!("sessions/.tmp-deleted-{id}")), path(&format!("sessions/.tmp-removed-{id}"))]
 }
@@ -136,7 +136,7 @@ pub(crate) fn backup_temp(id: SessionId) -> RelPath {
     path(&format!("backups/.tmp-{id}"))
 }
 
-/// Content that was found damaged and replaced; never read, and of no interest to a sweep.
+/// Damaged content that was replaced; never read, and ignored by sweeps.
 pub(crate) const DAMAGED_CONTENT: &str = "content";
 
 pub(crate) fn damaged_content_dir() -> RelPath {
@@ -152,12 +152,12 @@ pub(crate) fn damaged_content(kind: AttachmentKind, digest: Sha256, number: u64)
     path(&format!("{}/{kind}-{}-{number}", damaged_content_dir().as_str(), digest.hex()))
 }
 
-/// Where a file or folder that had the name of a segment is moved; `name` is exactly such a name.
+/// Where a file or folder with a segment's name is moved; `name` is exactly such a name.
 pub(crate) fn segment_aside(id: SessionId, name: &str, number: u64) -> RelPath {
     path(&format!("{}/segment-{id}-{name}-{number}", damaged_content_dir().as_str()))
 }
 
-/// Says that this store is a backup, which `workrail store backup` may write to.
+/// Marks this store as a backup, which `workrail store backup` may write to.
 pub(crate) fn backup_marker() -> RelPath {
     path("backup.json")
 }
@@ -171,7 +171,7 @@ pub(crate) fn backup_lock() -> RelPath {
     path("backup.lock")
 }
 
-/// Content that a backup or restore is writing; under its lock there is one at most.
+/// Content that a backup or restore is writing; its lock allows only one at a time.
 pub(crate) fn backup_content_temp(kind: AttachmentKind) -> RelPath {
     path(&format!("{}/.tmp-backup", content_dir(kind).as_str()))
 }
@@ -205,19 +205,19 @@ pub(crate) fn content(kind: AttachmentKind, digest: Sha256) -> RelPath {
     path(&format!("{}/{}{}", content_dir(kind).as_str(), digest.hex(), content_suffix(kind)))
 }
 
-/// The digest that a file of a content folder is named by.
+/// The digest in the name of a content file.
 pub(crate) fn content_digest(kind: AttachmentKind, name: &str) -> Option<Sha256> {
     Sha256::from_hex(name.strip_suffix(content_suffix(kind))?).ok()
 }
 
-/// Content being written. The name is the session's own and numbered, so that under the session's
-/// lock an interrupted write is overwritten by the next one and leftovers cannot pile up.
+/// Content being written. The name holds the session id and a number, so that under the session's lock the next write
+/// overwrites an interrupted one and leftovers cannot pile up.
 pub(crate) fn content_temp(kind: AttachmentKind, id: SessionId, number: usize) -> RelPath {
     path(&format!("{}/.tmp-{}-{number}", content_dir(kind).as_str(), id.body()))
 }
 
-/// A session being imported. Not an id, so that no reader takes it for a session; under the lock of imports
-/// there is one at most, and what a killed import left is swept by the next one.
+/// A session being imported. The name is not an id, so no reader takes it for a session. The import lock allows only
+/// one at a time, and the next import removes what a killed one left.
 pub(crate) fn import() -> RelPath {
     path("sessions/.tmp-import")
 }
@@ -230,7 +230,7 @@ pub(crate) fn import_manifest() -> RelPath {
     path("sessions/.tmp-import/manifest.jsonl")
 }
 
-/// A segment of the session being imported, as its manifest names it.
+/// A segment of the session being imported, named as in its manifest.
 pub(crate) fn in_import(relative: &str) -> Option<RelPath> {
     RelPath::parse(&format!("sessions/.tmp-import/{relative}"))
 }
@@ -245,27 +245,27 @@ pub(crate) fn import_lock() -> RelPath {
     path("import.lock")
 }
 
-/// Says that a sync in this folder failed.
+/// Marks a folder in which a sync failed.
 pub(crate) fn suspect(folder: &RelPath) -> RelPath {
     path(&format!("{}/.suspect", folder.as_str()))
 }
 
-/// The folders of content, one for each kind.
+/// The kinds of content, each with its own folder.
 pub(crate) const CONTENT_KINDS: [AttachmentKind; 3] =
     [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
-/// What interrupted writes leave; never truth.
+/// Whether an interrupted write left it; never truth.
 pub(crate) fn is_temporary(name: &str) -> bool {
     name.starts_with(".tmp-")
 }
 
-/// Whether this is the mark of a failed sync.
+/// Whether this name marks a failed sync.
 pub(crate) fn is_suspect_mark(name: &str) -> bool {
     name == ".suspect"
 }
 
-/// Every folder that must exist before the first append, parents first. The one of the keys is made with them: who
-/// writes without a token needs none.
+/// Every folder that must exist before the first append, parents first. The keys folder is created with the keys:
+/// writing without tokens needs none.
 pub(crate) fn base_dirs() -> [RelPath; 5] {
     ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"].map(path)
 }
@@ -278,7 +278,7 @@ pub(crate) fn keyring() -> RelPath {
     path("keys/keyring.json")
 }
 
-/// Where a keyring that cannot be used is moved by `keys new`.
+/// Where `keys new` moves an unusable keyring.
 pub(crate) fn keyring_aside(number: u64) -> RelPath {
     path(&format!("keys/keyring.unusable-{number}"))
 }
@@ -332,7 +332,7 @@ pub(crate) fn passkeys_head_temp() -> RelPath {
     path("keys/.tmp-passkeys-head")
 }
 
-/// A damaged passkey log that a reset set aside.
+/// A damaged passkey log, moved aside by a reset.
 pub(crate) fn passkeys_aside(log: Sha256) -> RelPath {
     path(&format!("keys/{PASSKEYS_ASIDE}{}", &log.hex()[..16]))
 }
@@ -360,7 +360,7 @@ pub(crate) fn activity_reserved_temp() -> RelPath {
     path(".tmp-activity.reserved")
 }
 
-/// The name that is used where something else has the one we want.
+/// The name to use if something else has the ordinary one.
 pub(crate) fn spare(taken: &RelPath) -> RelPath {
     path(&format!("{}.spare", taken.as_str()))
 }
@@ -374,7 +374,7 @@ pub(crate) fn store_lock() -> RelPath {
     path("store.lock")
 }
 
-/// What hooks saw and no advance has recorded yet.
+/// What hooks observed and no advance has recorded yet.
 pub(crate) fn observed() -> RelPath {
     path("observed")
 }
@@ -383,7 +383,7 @@ pub(crate) fn observed_run(session: SessionId, run: RunId) -> RelPath {
     path(&format!("observed/{session}-{run}.jsonl"))
 }
 
-/// The same while an advance records it.
+/// The same file while an advance records it.
 pub(crate) fn observed_taken(session: SessionId, run: RunId) -> RelPath {
     path(&format!("observed/{session}-{run}.taken"))
 }
@@ -392,7 +392,7 @@ pub(crate) fn observed_temp(session: SessionId, run: RunId) -> RelPath {
     path(&format!("observed/.tmp-{}-{}", session.body(), run.body()))
 }
 
-/// Which servers run.
+/// The list of running servers.
 pub(crate) fn servers() -> RelPath {
     path("servers")
 }
@@ -410,7 +410,7 @@ pub(crate) fn server_lock(id: ServerId) -> RelPath {
     path(&format!("servers/{id}.lock"))
 }
 
-/// Which runs chats work on.
+/// Which run each chat works on.
 pub(crate) fn chats() -> RelPath {
     path("chats")
 }
@@ -419,7 +419,7 @@ pub(crate) fn chat(key: ChatKey) -> RelPath {
     path(&format!("chats/{}.json", key.hex()))
 }
 
-/// Named by the process as well: two hooks of one chat may run at once.
+/// Contains the process id: two hooks of one chat may run at once.
 pub(crate) fn chat_temp(key: ChatKey, process: u32) -> RelPath {
     path(&format!("chats/.tmp-{}-{process}", key.hex()))
 }
@@ -428,7 +428,7 @@ pub(crate) fn logs() -> RelPath {
     path("logs")
 }
 
-/// The log of a server and the one before it. They sort by when the server started.
+/// A server's current log and its predecessor. They sort by the server's start time.
 pub(crate) fn server_logs(started: &Timestamp, id: ServerId) -> (RelPath, RelPath) {
     let digits: String = started.as_str().chars().filter(char::is_ascii_digit).collect();
     (path(&format!("logs/{digits}-{id}.jsonl")), path(&format!("logs/{digits}-{id}.old.jsonl")))

@@ -1,7 +1,7 @@
-//! Where it is kept: the local store on a file system, and the simulated disk that proves it.
+//! The local store on a file system, and the simulated disk that its proofs use.
 //!
-//! `FORMAT.md` beside this crate says what every byte means; `commit` is the append protocol, `load`
-//! the reader that believes nothing.
+//! `FORMAT.md` in this crate specifies every byte; `commit` is the append protocol, and `load` the reader, which
+//! verifies everything.
 
 mod access;
 mod activity;

@@ -1,6 +1,6 @@
 //! What is reachable: everything that committed events and backups refer to (G25).
 //!
-//! A session whose log does not validate gives no marks but a doubt, and with one doubt nothing is swept.
+//! A session with an invalid log yields a doubt instead of marks, and any doubt prevents the sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,9 +20,9 @@ use crate::{layout, load, orphan, strays, tree};
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     reachable: BTreeSet<(AttachmentKind, Sha256)>,
-    /// Digests that are in backups, of whatever kind they are.
+    /// Digests found in backups, of any kind.
     in_backups: BTreeSet<Sha256>,
-    /// How far each session was read: the next look reads only what came since.
+    /// How far each session was read, so that the next pass reads only what was appended since.
     ends: BTreeMap<SessionId, End>,
     backups_read: BTreeSet<String>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Marks {
 #[derive(Debug)]
 struct End {
     cursor: Cursor,
-    /// What one look at the manifest showed; absent when more than the log was in it.
+    /// The manifest's length and stamp; `None` if it held more than the log.
     stamp: Option<(u64, FileStamp)>,
 }
 
@@ -45,7 +45,7 @@ impl Marks {
         self.reachable.contains(&(kind, digest)) || self.in_backups.contains(&digest)
     }
 
-    /// Marks what was appended since the last look. Marks are only ever added.
+    /// Marks what was appended since the last pass. Marks are only ever added.
     pub(crate) fn look<F: FileSystem>(
         &mut self,
         fs: &F,
@@ -76,7 +76,7 @@ impl Marks {
             return None;
         }
         if strays::is_foreign_folder(entry) {
-            // A newer build may name sessions otherwise.
+            // A newer build may name sessions differently.
             let path = layout::sessions().child(&entry.name).map(|path| path.to_string());
             return Some(SafeModeReason {
                 what: path.unwrap_or_else(|| entry.name.clone()),
@@ -91,14 +91,14 @@ impl Marks {
         if entry.kind != FileKind::Directory {
             return doubt("a file or a link is in the place of a session's folder".to_owned());
         }
-        // Looked at before the log is read: whatever is written in between shows in the next look.
+        // Taken before the log is read: anything written in between shows up in the next pass.
         let stamp = manifest.map(|stat| (stat.len, stat.stamp));
         let end = self.ends.get(&session);
         if stamp.is_some() && end.is_some_and(|end| end.stamp == stamp) {
             return None;
         }
         let loaded = match load::load(fs, session, end.map(|end| &end.cursor)) {
-            // Begun, and nothing committed; or gone since the listing.
+            // Created without any commit, or removed since the listing.
             Ok(None) => load::Loaded::nothing(),
             Ok(Some(loaded)) => loaded,
             Err(error) => return doubt(error.to_string()),
@@ -107,7 +107,7 @@ impl Marks {
             return doubt(told(&loaded.health));
         }
         self.reachable.extend(loaded.events.iter().flat_map(|event| event.data.content_refs()));
-        // A completed write waits to be rolled forward with all that it refers to (G13).
+        // A completed write will be rolled forward with everything it refers to (G13).
         match orphan::at(fs, session, &loaded.cursor) {
             Ok(orphans) => {
                 let events = orphans.iter().flat_map(|orphan| &orphan.events);
@@ -122,7 +122,7 @@ impl Marks {
         None
     }
 
-    /// A backup is of a damaged session, so it is not read as one: every digest that is in it counts.
+    /// A backup holds a damaged session, so it is not parsed as one: every digest in it counts.
     fn look_at_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), SafeModeReason> {
         let folder = layout::backups();
         let entries = match fs.list(&folder) {
@@ -168,7 +168,7 @@ fn told(health: &SessionHealth) -> String {
     }
 }
 
-/// Every `sha256:` with 64 digits behind it.
+/// Every `sha256:` followed by 64 digits.
 fn digests(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
     const PREFIX: &[u8] = b"sha256:";
     const HEX: usize = 64;

@@ -1,4 +1,4 @@
-//! What a process remembers of the sessions that it wrote to, so that the next call reads only the tail.
+//! What a process remembers about the sessions it wrote to, so that the next call reads only the tail.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,8 +7,8 @@ use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::file_system::FileStamp;
 
-/// A memo holds 16 bytes for each event of its session. A server with many chats would otherwise keep them all for as
-/// long as it runs; a session that was forgotten costs one read of its saved keys.
+/// A memo holds 16 bytes per event of its session. Without a limit, a server with many chats would keep them all for
+/// as long as it runs; a forgotten session only costs reading its saved keys again.
 const MEMOS_MAX: usize = 64;
 
 /// What a process has validated and knows to be durable, so that the next call reads only the tail.
@@ -17,9 +17,9 @@ pub(crate) struct Memo {
     pub(crate) cursor: Cursor,
     pub(crate) keys: BTreeSet<[u8; 16]>,
     pub(crate) torn_bytes: u64,
-    /// How many keys the cache of the session holds.
+    /// How many keys the session's cache file holds.
     pub(crate) keys_saved: usize,
-    /// The folder of the segments when it was last known to hold committed segments only.
+    /// The stamp of the segments folder when it last held only committed segments.
     pub(crate) clean_folder: Option<FileStamp>,
 }
 
@@ -34,7 +34,7 @@ impl Memo {
         }
     }
 
-    /// What another process saved; it holds while the log has the group at the cursor.
+    /// Saved by another process; valid while the log has the group at the cursor.
     pub(crate) fn saved(cursor: Cursor, keys: BTreeSet<[u8; 16]>) -> Self {
         let keys_saved = keys.len();
         Self { cursor, keys, torn_bytes: 0, keys_saved, clean_folder: None }
@@ -45,7 +45,7 @@ impl Memo {
     }
 }
 
-/// The memos of the sessions that were used last.
+/// The memos of the most recently used sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Memos(VecDeque<(SessionId, Memo)>);
 
@@ -55,7 +55,7 @@ impl Memos {
         self.0.remove(place).map(|(_, memo)| memo)
     }
 
-    /// Keeps a memo as the newest, and forgets the oldest one if there are too many.
+    /// Keeps a memo as the newest, and drops the oldest one if there are too many.
     pub(crate) fn keep(&mut self, session: SessionId, memo: Memo) {
         self.take(session);
         self.0.push_back((session, memo));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sessions_used_last_are_remembered_and_no_others() {
+    fn only_the_most_recently_used_sessions_are_remembered() {
         let mut memos = Memos::default();
         for number in 0..MEMOS_MAX {
             memos.keep(session(number), Memo::new());

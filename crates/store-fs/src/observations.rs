@@ -1,7 +1,7 @@
-//! What hosts' hooks saw and no advance has recorded yet: one small file for each run, never truth (G105).
+//! What hosts' hooks observed and no advance has recorded yet: one small file per run, never truth (G105).
 //!
-//! A hook appends a line and goes. An advance first renames the file, so that hooks that come meanwhile begin another
-//! one, and removes the renamed file after its lines are in the log.
+//! A hook appends one line and exits. An advance first renames the file, so that concurrent hooks start another one,
+//! and removes the renamed file once its lines are in the log.
 
 use std::cmp::Reverse;
 
@@ -16,14 +16,14 @@ use crate::layout;
 use crate::store::LocalStore;
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Removes what waits for a session that is gone.
+    /// Removes the pending observations of a removed session.
     pub(crate) fn drop_observations(&self, session: SessionId) {
         let prefix = format!("{session}-");
         for entry in self.fs().list(&layout::observed()).unwrap_or_default() {
             if entry.name.starts_with(&prefix)
                 && let Some(path) = layout::observed().child(&entry.name)
             {
-                // Never truth: what cannot be removed is bounded with the rest.
+                // Never truth: a file that cannot be removed still counts towards the limit.
                 let _ = self.fs().remove_file(&path);
             }
         }
@@ -83,7 +83,7 @@ impl<F: FileSystem> ObservationSpool for LocalStore<F> {
 
     fn take_observations(&self, session: SessionId, run: RunId) -> Vec<HookObservation> {
         let taken = layout::observed_taken(session, run);
-        // What an interrupted advance took goes first.
+        // What an interrupted advance took is recorded first.
         if self.fs().stat(&taken).is_err() {
             let _ = self.fs().rename(&layout::observed_run(session, run), &taken);
         }

@@ -1,4 +1,4 @@
-//! Folders and lock files that something else has the name of, or that this user may not use (G22).
+//! Folders and lock files that are blocked by something of the same name, or that this user may not use (G22).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let mut found: Vec<Obstacle> = Vec::new();
     for folder in layout::base_dirs() {
         let is_beneath = |known: &Obstacle| folder.as_str().starts_with(&format!("{}/", known.path));
-        // What is beneath a folder that cannot be used says nothing new.
+        // Anything beneath an unusable folder says nothing new.
         if !found.iter().any(is_beneath) {
             found.extend(in_place_of_folder(fs, &folder));
         }
@@ -35,8 +35,8 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     found
 }
 
-/// Whether the folder of all sessions is missing beside content. Once it exists again, empty, nothing tells it from
-/// one whose sessions were all deleted.
+/// Whether the folder of all sessions is missing although there is content. Once it exists again, empty, it looks
+/// like a store whose sessions were all deleted.
 pub(crate) fn has_lost_sessions<F: FileSystem>(fs: &F) -> bool {
     let is_missing = fs.stat(&layout::sessions()).is_err_and(|error| error.kind == FsErrorKind::NotFound);
     let holds_content = |kind| {
@@ -46,7 +46,7 @@ pub(crate) fn has_lost_sessions<F: FileSystem>(fs: &F) -> bool {
     is_missing && layout::CONTENT_KINDS.into_iter().any(holds_content)
 }
 
-/// Whether something is there that is not a folder of ours, or one that this user may not look into.
+/// Whether something other than our folder has its name, or this user may not list it.
 pub(crate) fn in_place_of_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Option<Obstacle> {
     let path = folder.to_string();
     match fs.stat(folder) {

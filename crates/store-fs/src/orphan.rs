@@ -1,8 +1,8 @@
-//! Orphan segments: written whole, and named by no group of the manifest.
+//! Orphan segments: complete, but not named by any group of the manifest.
 //!
 //! An append makes its content and its segment durable before it appends the group that commits them. Interrupted in
-//! between, or with the end of its manifest lost, it leaves a segment that starts where the log ends. Readers ignore
-//! it; the next writer rolls it forward (G13). No crash leaves a whole segment without its content: that is damage.
+//! between, or if the manifest loses its end, it leaves a segment that starts where the log ends. Readers ignore it;
+//! the next writer rolls it forward (G13). No crash leaves a complete segment without its content: that is damage.
 
 use workrail_model::event::Event;
 use workrail_model::health::CorruptionReason;
@@ -22,13 +22,13 @@ pub(crate) struct Orphan {
     pub name: String,
     pub segment: Vec<u8>,
     pub events: Vec<Event>,
-    /// The lines that would commit it.
+    /// The manifest lines that would commit it.
     pub group: Vec<u8>,
 }
 
 impl Orphan {
-    /// Whether `tail` is what an interrupted write of the group may have left: nothing but its bytes and NUL. The whole
-    /// group is a commit: where its segment could not be read a moment ago, it is not a write that was interrupted.
+    /// Whether an interrupted write of the group may have left `tail`: only its bytes and NUL. The whole group is a
+    /// commit, not an interrupted write, even if its segment could not be read a moment ago.
     pub(crate) fn explains(&self, tail: &[u8]) -> bool {
         tail != self.group
             && tail.len() <= self.group.len()
@@ -36,23 +36,23 @@ impl Orphan {
     }
 }
 
-/// What waits behind the end of a log.
+/// What follows the end of a log.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Nothing,
-    /// A completed write, which the next writer rolls forward.
+    /// A completed write, which the next writer will roll forward.
     Write(Orphan),
     /// A write that cannot be rolled forward and must not be overwritten.
     Damaged(CorruptionReason),
 }
 
-/// The orphans at the end of a log. What is incomplete, invalid or not readable is none.
+/// The orphans at the end of a log. Incomplete, invalid and unreadable segments do not count.
 pub(crate) fn at<F: FileSystem>(fs: &F, session: SessionId, end: &Cursor) -> Result<Vec<Orphan>, FsError> {
     Ok(candidates(fs, session, end)?.into_iter().filter_map(Result::ok).collect())
 }
 
-/// What waits behind the `end` of a log with this `tail` behind its last group. Of several completed writes, the last
-/// one by name.
+/// What follows the `end` of a log, given the `tail` after its last group. If there are several completed writes, the
+/// last one by name.
 pub(crate) fn pending<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -82,7 +82,7 @@ pub(crate) fn access_denied(error: &FsError) -> CorruptionReason {
     CorruptionReason::AccessDenied { path: error.path.to_string(), detail: error.detail.clone() }
 }
 
-/// The bytes behind the last group of a manifest.
+/// The bytes after the last group of a manifest.
 pub(crate) fn tail_behind<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -94,7 +94,7 @@ pub(crate) fn tail_behind<F: FileSystem>(
     }
 }
 
-/// Every whole segment that starts at the end of the log, and why one may not be read.
+/// Every complete segment that starts at the end of the log, and the error for one that may not be read.
 pub(crate) fn candidates<F: FileSystem>(
     fs: &F,
     session: SessionId,

@@ -1,4 +1,4 @@
-//! The passkey log on disk: beside the signing keys, 0600, replaced as a whole so that a line is there or not (G98).
+//! The passkey log on disk: next to the signing keys, 0600, replaced as a whole so that no line is partial (G98).
 //!
 //! `passkeys.head` names the last line. The line is written first, so the head is at most one line behind.
 
@@ -12,7 +12,7 @@ use crate::store::LocalStore;
 
 pub(crate) const HEAD_BYTES_MAX: u64 = 1024;
 
-/// The content of the file that names the last line of a log.
+/// The content of the head file, which names the last line of a log.
 pub(crate) fn head_of(log: &[u8]) -> Option<Vec<u8>> {
     let last = log.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n').next()?;
     Some(format!("{}\n", Sha256::of(last)).into_bytes())
@@ -39,7 +39,7 @@ impl<F: FileSystem> LocalStore<F> {
 
 impl<F: FileSystem> PasskeyReader for LocalStore<F> {
     fn passkey_log(&self) -> Result<StoredPasskeys, PasskeyLogError> {
-        // The head first: a line that is written meanwhile is then beyond it, which is no damage.
+        // The head is read first: a line written in between is then beyond it, which is not damage.
         let head = self.read_private_within(&layout::passkeys_head(), HEAD_BYTES_MAX)?;
         let log = self.read_private_within(&layout::passkeys(), PASSKEY_LOG_BYTES_MAX)?;
         Ok(StoredPasskeys { log: log.unwrap_or_default(), head })

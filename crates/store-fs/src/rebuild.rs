@@ -1,7 +1,7 @@
-//! Recomputes a manifest from the segments alone (G11): what a repair writes when the manifest is damaged or lost.
+//! Recomputes a manifest from the segments alone (G11), for the repair of a damaged or lost one.
 //!
-//! A manifest that can still be read in part has a say: a segment whose digest it attests differently was changed
-//! itself, and is not used.
+//! A partly readable manifest still counts: a segment that does not match its attested digest was itself changed, and
+//! is not used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,20 +18,20 @@ use crate::layout;
 use crate::load::{self, NoGroup};
 use crate::segment::{self, Bytes};
 
-/// Hex digits in which an attested digest may differ from the computed one and still be a damaged copy of it. Two
-/// different digests have about 60 of 64 digits that differ.
+/// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
+/// unrelated digests differ in about 60 of 64 digits.
 const DAMAGED_DIGITS_MAX: usize = 8;
 
-/// The log that the segments make up.
+/// The log that the segments form.
 #[derive(Debug)]
 pub(crate) struct Rebuilt {
     pub manifest: Vec<u8>,
-    /// As the manifest names them.
+    /// Named as in the manifest.
     pub segments: BTreeSet<String>,
     pub end: EventIndex,
-    /// A record that a newer build wrote; nothing may be cut or rewritten then.
+    /// A record that a newer build wrote; in that case nothing may be cut or rewritten.
     pub newer: Option<(String, u64)>,
-    /// A segment that this user may not read; it may be whole, so nothing may be cut behind it.
+    /// A segment that this user may not read; it may be intact, so nothing may be cut after it.
     pub denied: Option<FsError>,
 }
 
@@ -47,11 +47,11 @@ struct Candidate {
     name: String,
     segment: Vec<u8>,
     events: Vec<Event>,
-    /// Attested by an intact record, and continued by another segment: what is true of more counts as the log.
+    /// Attested by an intact record; continued by another segment. The highest candidate is taken.
     standing: (bool, bool),
 }
 
-/// Follows the segments from the first event on, up to `until` if that is given.
+/// Follows the segments from the first event up to `until`, if given.
 pub(crate) fn rebuild<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -105,19 +105,19 @@ pub(crate) fn rebuild<F: FileSystem>(
     Ok(rebuilt)
 }
 
-/// The old manifest, as far as there is one.
+/// The old manifest, if there is one.
 pub(crate) fn manifest_bytes<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<u8>, FsError> {
     match fs.read(&layout::manifest(session), 0, MANIFEST_BYTES_MAX) {
         Ok(bytes) => Ok(bytes),
-        // One that may not be read may still attest which segments were changed.
+        // An unreadable one may still attest which segments were changed.
         Err(error) if error.kind == FsErrorKind::PermissionDenied => Err(error),
         Err(error) if error.kind.is_verdict_on_file() => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
-/// The segments that intact records close. A record whose fields contradict each other is damaged itself, and one of
-/// another session says nothing about this one.
+/// The segments that intact records close. A record with contradictory fields is itself damaged, and one from another
+/// session says nothing about this one.
 pub(crate) fn attested(session: SessionId, manifest: &[u8]) -> BTreeMap<String, Sha256> {
     let lines = manifest.split(|byte| *byte == b'\n');
     lines
@@ -151,8 +151,8 @@ fn read<F: FileSystem>(
         Bytes::Denied(error) => return Ok(Err(SegmentMismatch::Denied(error))),
         Bytes::NoSegment => return Ok(Err(SegmentMismatch::Invalid)),
     };
-    // Before its events are read: a changed byte may look like the kind or version of a newer build, and a segment
-    // that a newer build wrote has the digest that its manifest attests.
+    // Checked before its events are read: a changed byte may look like a newer build's kind or version, but a segment
+    // that a newer build wrote matches the digest that its manifest attests.
     let digest = Sha256::of(&segment);
     let said = attested.get(&format!("events/{name}"));
     if said.is_some_and(|said| differing_digits(*said, digest) > DAMAGED_DIGITS_MAX) {

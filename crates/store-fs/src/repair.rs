@@ -1,9 +1,9 @@
-//! Repair of a damaged session: a backup first, then a manifest that the segments attest (G24).
+//! Repairs a damaged session: first a backup, then a manifest that the segments attest (G24).
 //!
-//! The manifest is recomputed from the segments that are whole (G11), so that damage to it alone gives up nothing.
-//! Segments behind the first gap are given up. The order makes every crash harmless: the backup is whole and durable
-//! before anything changes. What is given up goes next, durably, so that nothing of it comes back as an orphan; the
-//! manifest still disagrees, so the session stays damaged. The manifest, replaced in one step, is what repairs it.
+//! The manifest is recomputed from the intact segments (G11), so that damage to the manifest alone loses nothing.
+//! Segments after the first gap are given up. The order makes every crash harmless: the backup is complete and
+//! durable before anything changes. Given-up segments are durably removed next, so that none returns as an orphan;
+//! until the manifest is replaced, in one step, the session stays damaged.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use crate::rebuild::{self, Rebuilt};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{commit, layout, load, orphan, suspect, tree};
 
-/// A damaged session and what a repair makes of it.
+/// A damaged session and the result of its repair.
 struct Plan {
     health: SessionHealth,
-    /// How far the manifest attests the log as it is.
+    /// How far the current manifest attests the log.
     validated_until: EventIndex,
     kept: Rebuilt,
 }
@@ -56,10 +56,10 @@ impl<F: FileSystem> LocalStore<F> {
         session: SessionId,
         trusted_until: Option<EventIndex>,
     ) -> Result<Diagnosis, UpkeepError> {
-        // Asked first: taking the lock of an unknown session would make a folder's file.
+        // Checked first: taking the lock of an unknown session would create a lock file.
         self.plan_repair(session, trusted_until)?;
         let _lock = self.take_lock(session)?;
-        // Shared, as a writer: a sweep must not take what only the backup will refer to.
+        // Shared, as for a writer: a sweep must not remove what only the backup will refer to.
         let store_lock = self.fs().lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
         let _store_lock = store_lock.ok_or(UpkeepError::Busy)?;
         let plan = self.plan_repair(session, trusted_until)?;
@@ -69,12 +69,12 @@ impl<F: FileSystem> LocalStore<F> {
         commit::replace_manifest(self.fs(), session, &plan.kept.manifest)?;
         self.fs().about_to_acknowledge();
         self.forget(session);
-        // Derived from what is gone; a stale one would be noticed and dropped, too.
+        // Derived from what is gone; a stale one would be detected and dropped anyway.
         let _ = self.fs().remove_file(&layout::cache(session));
         Ok(diagnosis)
     }
 
-    /// What is wrong and what stays; refused when there is nothing wrong or nothing to keep.
+    /// What is wrong and what is kept; refused if nothing is wrong or nothing can be kept.
     fn plan_repair(
         &self,
         session: SessionId,
@@ -82,31 +82,31 @@ impl<F: FileSystem> LocalStore<F> {
     ) -> Result<Plan, UpkeepError> {
         let loaded = load::load(self.fs(), session, None)?.ok_or(StoreError::NotFound { session })?;
         let (health, validated_until) = (loaded.health, loaded.cursor.next_event_index);
-        let not_mendable = |health| Err(UpkeepError::NotMendable { session, health });
-        let is_mendable = match &health {
+        let not_repairable = |health| Err(UpkeepError::NotRepairable { session, health });
+        let is_repairable = match &health {
             SessionHealth::Healthy => trusted_until.is_some(),
             SessionHealth::CorruptTail { .. } | SessionHealth::CorruptHead { .. } => true,
             SessionHealth::UnknownVersion { .. } => false,
         };
-        // What may not be read may be whole: it is not given up.
-        if !is_mendable || load::denied_path(&health).is_some() {
-            return not_mendable(health);
+        // An unreadable file may be intact, so it is not given up.
+        if !is_repairable || load::denied_path(&health).is_some() {
+            return not_repairable(health);
         }
         let kept = rebuild::rebuild(self.fs(), session, trusted_until)?;
         if let Some(error) = &kept.denied {
-            return not_mendable(SessionHealth::CorruptHead { reason: orphan::access_denied(error) });
+            return not_repairable(SessionHealth::CorruptHead { reason: orphan::access_denied(error) });
         }
         if let Some((record, version)) = kept.newer {
             // Cutting it off or rewriting it would give up what the newer build recorded.
-            return not_mendable(SessionHealth::UnknownVersion { record, version });
+            return not_repairable(SessionHealth::UnknownVersion { record, version });
         }
         if kept.end == EventIndex::ZERO {
-            return not_mendable(health);
+            return not_repairable(health);
         }
         Ok(Plan { health, validated_until, kept })
     }
 
-    /// Copies the whole folder under the next free number; its name appears when all of it is durable.
+    /// Copies the whole folder under the next free number; the name appears once everything is durable.
     fn back_up(&self, session: SessionId, number: u64) -> Result<(), UpkeepError> {
         let (fs, backups) = (self.fs(), layout::backups());
         suspect::make_folder(fs, &backups)?;
@@ -118,14 +118,14 @@ impl<F: FileSystem> LocalStore<F> {
         let target = layout::backup(session, number);
         fs.rename(&temp, &target)?;
         fs.sync_dir(&backups).inspect_err(|_| {
-            // It may never have reached the disk: the next try makes another one.
+            // It may not have reached the disk: the next attempt makes another one.
             let _ = fs.rename(&target, &temp);
         })?;
         self.move_misplaced(session, &target, &misplaced)
     }
 
-    /// What has the name of the manifest or of a segment that it attests, and cannot be copied: a folder, a link, a
-    /// pipe, or a file that is too large. Anything else that cannot be copied ends the repair.
+    /// Anything that has the name of the manifest or of an attested segment but cannot be copied: a folder, a link, a
+    /// pipe, or an oversized file. Any other copy failure aborts the repair.
     fn misplaced(&self, session: SessionId) -> Result<Vec<(RelPath, FileKind)>, FsError> {
         let manifest = rebuild::manifest_bytes(self.fs(), session)?;
         let attested = rebuild::attested(session, &manifest).into_keys();
@@ -135,15 +135,15 @@ impl<F: FileSystem> LocalStore<F> {
             match self.fs().stat(&path) {
                 Ok(FileStat { kind: FileKind::Regular, len, .. }) if len <= MANIFEST_BYTES_MAX => {}
                 Ok(FileStat { kind, .. }) => misplaced.push((path, kind)),
-                // The copy says what is wrong with it.
+                // The copy will report what is wrong with it.
                 Err(_) => {}
             }
         }
         Ok(misplaced)
     }
 
-    /// Moves folders and large files into the backup. A link or a pipe holds nothing of ours: in the place of a
-    /// segment it is removed, in that of the manifest it is replaced.
+    /// Moves folders and oversized files into the backup. A link or a pipe holds no data of ours: in place of a
+    /// segment it is removed, in place of the manifest it is replaced.
     fn move_misplaced(
         &self,
         session: SessionId,
@@ -171,7 +171,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// Removes the segments that are given up, and nothing that is not named as a segment.
+    /// Removes the given-up segments, and nothing that is not named like a segment.
     fn remove_given_up(&self, session: SessionId, kept: &BTreeSet<String>) -> Result<(), FsError> {
         let events = layout::events(session);
         for entry in load::list_events(self.fs(), session)? {
@@ -187,7 +187,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.fs().sync_dir(&events)
     }
 
-    /// The segments that do not stay: those that are there, and those that only the manifest knows of.
+    /// The segments that are given up: existing ones, and those that only the manifest names.
     fn given_up(
         &self,
         session: SessionId,
@@ -221,7 +221,7 @@ impl<F: FileSystem> LocalStore<F> {
         let read = layout::in_session(session, &path).map(|file| self.fs().read(&file, 0, SEGMENT_BYTES_MAX));
         let bytes = match read {
             Some(Ok(bytes)) => bytes,
-            // A link, a folder, a file too large: nothing of it can be told. One that may not be read has no backup.
+            // A link, a folder or an oversized file: its content is unknown. An unreadable one has no backup.
             Some(Err(error))
                 if error.kind.is_verdict_on_file() && error.kind != FsErrorKind::PermissionDenied =>
             {

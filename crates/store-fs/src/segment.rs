@@ -1,4 +1,4 @@
-//! Segment files that no manifest has vouched for yet: read by their name, and validated on their own.
+//! Segment files that no manifest attests yet: found by name, and validated on their own.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
 use crate::layout;
 use crate::load::{self, NoGroup};
 
-/// What a file with the name of a segment gives.
+/// The result of reading a file with a segment's name.
 pub(crate) enum Bytes {
     Read(Vec<u8>),
-    /// This user may not read it, so it is neither whole nor damaged.
+    /// This user may not read it, so whether it is damaged is unknown.
     Denied(FsError),
-    /// Gone, too large, or no file.
+    /// Gone, too large, or not a file.
     NoSegment,
 }
 
-/// The names of all files that are named as segments, by their first event.
+/// The names of all files that are named like segments, by first event.
 pub(crate) fn names<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -34,7 +34,7 @@ pub(crate) fn names<F: FileSystem>(
     Ok(names)
 }
 
-/// Reads a segment; `name` is relative to the folder of the segments.
+/// Reads a segment; `name` is relative to the segments folder.
 pub(crate) fn read<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<Bytes, FsError> {
     let Some(path) = layout::events(session).child(name) else { return Ok(Bytes::NoSegment) };
     match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
@@ -45,7 +45,7 @@ pub(crate) fn read<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Res
     }
 }
 
-/// The events of a segment that starts at `first`: at least one, valid, and those that its name says.
+/// The events of a segment that starts at `first`: at least one, valid, and exactly those that its name says.
 pub(crate) fn events(
     session: SessionId,
     first: EventIndex,

@@ -1,7 +1,7 @@
-//! Which servers run, and what they were asked: for people and `doctor`, never truth (G83).
+//! The running servers and the calls they received, for users and `doctor`; never truth (G83).
 //!
-//! A server holds a lock for as long as it runs, so that a killed one can be distinguished from a running one.
-//! Nothing here is synced, and nothing that fails here fails a call.
+//! A server holds a lock for as long as it runs, so that a killed one can be told from a running one. Nothing here is
+//! synced, and a failure here never fails a call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::store::LocalStore;
 
 /// A record holds settings, which are short.
 const RECORD_BYTES_MAX: u64 = 256 * 1024;
-/// One log file; a server keeps the current one and the one before.
+/// The limit of one log file; a server keeps the current one and its predecessor.
 const LOG_BYTES_MAX: u64 = 512 * 1024;
-/// All logs together are at most this many files: 16 MiB.
+/// The limit on log files of all servers together: 16 MiB.
 const LOGS_MAX: usize = 32;
 
-/// What is read of each log to show the newest calls: some hundred of them.
+/// How much of each log is read to show the newest calls: a few hundred of them.
 const LOG_END_BYTES: u64 = 64 * 1024;
 
-/// A server's place in the list; it leaves the list when this is dropped.
+/// A server's entry in the list, removed when this is dropped.
 pub struct Registered<F: FileSystem> {
     store: Arc<LocalStore<F>>,
     id: ServerId,
@@ -50,7 +50,7 @@ impl<F: FileSystem> std::fmt::Debug for Registered<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Puts a server into the list, and takes out those that ended without saying so.
+    /// Adds a server to the list, and removes those that ended without unregistering.
     pub fn register(self: Arc<Self>, record: &ServerRecord) -> Result<Registered<F>, FsError> {
         self.fs().create_dir(&layout::servers())?;
         self.fs().create_dir(&layout::logs())?;
@@ -58,7 +58,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.bound_logs()?;
         let id = record.server_id;
         let lock = self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO)?;
-        // Nobody else knows this id: it was just drawn.
+        // No other process knows this id: it was just drawn.
         let lock = lock.ok_or_else(|| busy(&layout::server_lock(id)))?;
         let temp = layout::server_temp(id);
         let mut file = create_fresh(self.fs(), &temp)?;
@@ -70,7 +70,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(Registered { store: self, id, log, lock })
     }
 
-    /// Names of the activity counter's files that something else has. Empty when that cannot be seen.
+    /// The activity counter's file names that something else occupies. Empty if that cannot be determined.
     pub fn blocked_names(&self) -> Vec<String> {
         crate::strays::blocked_names(self.fs()).unwrap_or_default()
     }
@@ -81,9 +81,9 @@ impl<F: FileSystem> LocalStore<F> {
         locks.extend(self.sessions_on_disk()?.into_iter().map(layout::session_lock));
         let mut held = Vec::new();
         for path in locks {
-            // Asked first, so that looking leaves no lock file behind.
+            // Checked first, so that looking leaves no lock file behind.
             let there = self.fs().stat(&path).is_ok();
-            // What cannot be locked at all is not held; the failure is reported where it matters.
+            // A lock that cannot be taken at all is not held; the failure is reported where it matters.
             if there && matches!(self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO), Ok(None)) {
                 held.push(path);
             }
@@ -107,14 +107,14 @@ impl<F: FileSystem> LocalStore<F> {
 
     fn strike(&self, id: ServerId) {
         for path in [layout::server(id), layout::server_lock(id)] {
-            // What cannot be removed is found dead again next time.
+            // If removal fails, it is found dead again next time.
             let _ = self.fs().remove_file(&path);
         }
     }
 
     fn is_dead(&self, id: ServerId) -> Result<bool, FsError> {
         match self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO) {
-            // A running server has its lock file; a reader makes none.
+            // A running server has its lock file; a reader creates none.
             Err(error) if error.kind == FsErrorKind::NotFound => Ok(true),
             taken => Ok(taken?.is_some()),
         }
@@ -137,7 +137,7 @@ impl<F: FileSystem> LocalStore<F> {
             .collect())
     }
 
-    /// Removes the oldest logs; their names start with when their server did.
+    /// Removes the oldest logs; their names begin with their server's start time.
     fn bound_logs(&self) -> Result<(), FsError> {
         let entries = self.fs().list(&layout::logs())?;
         let names: Vec<&str> = entries
@@ -148,7 +148,7 @@ impl<F: FileSystem> LocalStore<F> {
         for name in names.iter().take((names.len() + 2).saturating_sub(LOGS_MAX)) {
             let Some(path) = layout::logs().child(name) else { continue };
             match self.fs().remove_file(&path) {
-                // Another server that starts now removes the same ones.
+                // Another server starting now may remove the same files.
                 Err(error) if error.kind != FsErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
             }
@@ -189,7 +189,7 @@ impl<F: FileSystem> ServerDirectory for LocalStore<F> {
             // A log may grow while it is read.
             let end = self.fs().read(&path, stat.len.saturating_sub(LOG_END_BYTES), 2 * LOG_END_BYTES);
             let lines = end.unwrap_or_default();
-            // The first line may be cut: then it does not parse.
+            // The first line may be cut off, and then does not parse.
             calls.extend(
                 lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()),
             );
@@ -201,11 +201,11 @@ impl<F: FileSystem> ServerDirectory for LocalStore<F> {
 }
 
 impl<F: FileSystem> Registered<F> {
-    /// Keeps a call in the log; one that cannot be kept is not.
+    /// Adds a call to the log; failures are ignored.
     pub fn log(&self, call: &LoggedCall) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if self.write(&mut log, call).is_err() {
-            // The next call starts with a handle of its own.
+            // The next call opens a new handle.
             log.file = None;
         }
     }

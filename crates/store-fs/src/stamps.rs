@@ -1,4 +1,4 @@
-//! Cheap looks at logs: whether a session may have changed since it was read, without reading it.
+//! Detects cheaply whether a session may have changed since it was read, without reading it.
 
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::{FileKind, FileStat, FileSystem};
@@ -6,7 +6,7 @@ use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreE
 
 use crate::layout;
 
-/// Everything that has the name of a session, in order, with a look at each.
+/// Everything named like a session, in order, with its stamp.
 pub(crate) fn all<F: FileSystem>(fs: &F, depth: StampDepth) -> Result<Vec<StampedSession>, StoreError> {
     let found = fs.list_with_stat(&layout::sessions(), Some(layout::MANIFEST_NAME))?;
     Ok(found
@@ -53,7 +53,7 @@ fn mixed(sum: u64, stat: &FileStat) -> u64 {
         .fold(sum, |sum, word| (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// A fingerprint of what the folder of the segments shows, temporaries aside.
+/// A fingerprint of the segments folder's listing, ignoring temporaries.
 fn segments<F: FileSystem>(fs: &F, session: SessionId) -> Option<u64> {
     let mut sum: u64 = 0;
     for found in fs.list_with_stat(&layout::events(session), None).ok()? {
@@ -63,6 +63,6 @@ fn segments<F: FileSystem>(fs: &F, session: SessionId) -> Option<u64> {
         let stat = found.stat?;
         sum = mixed(sum, &stat);
     }
-    // Zero says that nobody looked.
+    // Zero is reserved for "not computed".
     Some(sum | 1)
 }

@@ -1,4 +1,4 @@
-//! The local session store: what a process remembers of each session, and the lock that guards it (G19).
+//! The local session store: what a process remembers about each session, and the lock that guards it (G19).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,12 +33,12 @@ const CREATE_TRIES_MAX: usize = 8;
 pub struct LocalStore<F: FileSystem> {
     fs: F,
     pub(crate) entropy: Box<dyn Entropy>,
-    /// Differs after each boot: a counter that was not synced is not trusted beyond it.
+    /// Differs after each boot: an unsynced counter is not trusted across boots.
     pub(crate) boot_id: String,
     memos: Mutex<Memos>,
-    /// Sessions in which something failed: their manifest is written again before it is relied on.
+    /// Sessions in which something failed: their manifest is rewritten before it is relied on.
     doubted: Mutex<BTreeSet<SessionId>>,
-    /// Sessions that this process has read: cursors of others may come from a cache.
+    /// Sessions that this process has read. For all others, cursors may come from a cache.
     read_before: Mutex<BTreeSet<SessionId>>,
 }
 
@@ -49,8 +49,8 @@ impl<F: FileSystem> std::fmt::Debug for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Opens the store, making its folders durable. `boot_id` names the running kernel's boot. A folder that something
-    /// else is in the place of, or that this user may not use, fails the calls that need it and no others.
+    /// Opens the store, creating its folders durably. `boot_id` identifies the current boot of the kernel. A folder
+    /// that is blocked by something else, or that this user may not use, fails only the calls that need it.
     pub fn open(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Result<Self, FsError> {
         for folder in layout::base_dirs() {
             match suspect::make_folder(&fs, &folder) {
@@ -61,8 +61,8 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(Self::look(fs, entropy, boot_id))
     }
 
-    /// The store as it is: no folder is made, and a missing one reads as empty where `fs` says so. For commands
-    /// that only read; writers use `open`.
+    /// The store as it is: no folder is created, and a missing one reads as empty if `fs` says so. For commands that
+    /// only read; writers use `open`.
     pub fn look(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
         let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { fs, entropy, boot_id, memos, doubted, read_before }
@@ -73,7 +73,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn memos(&self) -> MutexGuard<'_, Memos> {
-        // A panic while the map was held cannot have left it half-changed: memos move whole.
+        // A panic while the map was locked cannot have left it half-changed: memos are moved in and out whole.
         self.memos.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what was remembered of a session that is gone or was cut.
+    /// Forgets a session that is gone or was truncated.
     pub(crate) fn forget(&self, session: SessionId) {
         self.memos().take(session);
         self.doubted().remove(&session);
@@ -98,7 +98,7 @@ impl<F: FileSystem> LocalStore<F> {
             .ok_or(StoreError::Locked { session })
     }
 
-    /// Validates what this process has not seen yet, makes it durable before it is relied on, and rolls a completed
+    /// Validates what this process has not seen yet, makes it durable before relying on it, and rolls a completed
     /// write forward (G13).
     fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
         let memo = self.memos().take(session);
@@ -114,7 +114,7 @@ impl<F: FileSystem> LocalStore<F> {
         let mut loaded = self.load_healthy(session, since.as_ref(), origin)?;
         let is_new_to_us = !admitted_before || loaded.cursor != memo.cursor;
         if in_doubt {
-            self.dispel_doubt(session)?;
+            self.rewrite_doubted_names(session)?;
         } else if is_new_to_us && loaded.has_manifest {
             self.make_durable(session).inspect_err(|error| {
                 if suspect::is_failed_sync(error) {
@@ -122,7 +122,7 @@ impl<F: FileSystem> LocalStore<F> {
                 }
             })?;
         }
-        // Before the listing, so that a name that appears during it is noticed by the next call.
+        // Taken before the listing, so that the next call notices a name that appears during it.
         let folder = self.events_stamp(session);
         let entries = match folder.is_some() && folder == memo.clean_folder && !is_new_to_us {
             true => Vec::new(),
@@ -143,13 +143,13 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(Locked { store: self, session, lock, memo, base, tail: loaded.events, leftovers, failed: None })
     }
 
-    /// Changes with every name in the folder of the segments. A name that another process adds within the resolution
-    /// of the file system's clock is missed until the next change; it was not acknowledged (G13).
+    /// Changes with every name in the segments folder. A name that another process adds within the resolution of the
+    /// file system's clock is missed until the next change; it was not acknowledged (G13).
     fn events_stamp(&self, session: SessionId) -> Option<FileStamp> {
         self.fs.stat(&layout::events(session)).ok().map(|stat| stat.stamp)
     }
 
-    /// The log from `since` on; nothing where there is no manifest.
+    /// The log from `since` on; empty if there is no manifest.
     fn load_healthy(
         &self,
         session: SessionId,
@@ -164,9 +164,9 @@ impl<F: FileSystem> LocalStore<F> {
         }
     }
 
-    /// Commits the completed write at the end of the log, if there is one; whether it did.
+    /// Commits the completed write at the end of the log, if there is one; returns whether it did.
     fn roll_forward(&self, session: SessionId, loaded: &Loaded) -> Result<bool, StoreError> {
-        // As for an append: no sweep may take the content on the way.
+        // As for an append: no sweep may remove the content meanwhile.
         let store_lock = self.fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
         let _store_lock = store_lock.ok_or(StoreError::Busy)?;
         let torn = orphan::tail_behind(&self.fs, session, &loaded.cursor)?;
@@ -179,7 +179,7 @@ impl<F: FileSystem> LocalStore<F> {
             }
         };
         if loaded.cursor == Cursor::start() {
-            // Who made the folders may have failed to make their names durable.
+            // The process that created the folders may have failed to make their names durable.
             suspect::make_folder(&self.fs, &layout::session(session))?;
             suspect::make_folder(&self.fs, &layout::events(session))?;
         }
@@ -190,7 +190,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(true)
     }
 
-    /// Syncs a manifest that another process, or a life of this one before a crash, appended to.
+    /// Syncs a manifest that another process, or this one before a crash, appended to.
     fn make_durable(&self, session: SessionId) -> Result<(), FsError> {
         let folder = layout::session(session);
         let mut file = self.fs.open_append(&layout::manifest(session))?;
@@ -198,9 +198,9 @@ impl<F: FileSystem> LocalStore<F> {
         suspect::sync_found_names(&self.fs, &folder)
     }
 
-    /// Writes the manifest again, all that is seen of it: what others were told is in it. An import that was killed
-    /// may have left the session's own name to be made durable.
-    fn dispel_doubt(&self, session: SessionId) -> Result<(), FsError> {
+    /// Rewrites the manifest with everything that is seen of it: it may include writes that were acknowledged to
+    /// others. A killed import may have left the session's own name not durable.
+    fn rewrite_doubted_names(&self, session: SessionId) -> Result<(), FsError> {
         // A removal that failed half-way may have left the folder under another name on the disk.
         self.fs.sync_dir(&layout::sessions())?;
         commit::rewrite_manifest(&self.fs, session, MANIFEST_BYTES_MAX)?;
@@ -209,7 +209,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// Whether a folder could not be made because of what has its name, or has the name of the folder above it.
+/// Whether a folder could not be created because something has its name, or its parent's name.
 fn is_obstructed<F: FileSystem>(fs: &F, folder: &RelPath, error: &FsError) -> bool {
     matches!(error.kind, FsErrorKind::PermissionDenied | FsErrorKind::WrongKind | FsErrorKind::AlreadyExists)
         && [Some(folder.clone()), folder.parent()]
@@ -222,14 +222,14 @@ fn starts_at(entries: &[DirEntry], index: u64) -> bool {
     entries.iter().any(|entry| layout::segment_indexes(&entry.name).is_some_and(|(first, _)| first == index))
 }
 
-/// What has the name of a segment in the log's own range, that no group names and that was not fit to be rolled
-/// forward. Only exact names of segments count: whatever else is there is in nobody's way.
+/// Everything within the log's range that has a segment's name, is not named by any group, and could not be rolled
+/// forward. Only exact segment names count: other files are not in the way.
 fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &Loaded, base: Cursor) -> Vec<RelPath> {
     let end = loaded.cursor.next_event_index.get();
     let is_left = |entry: &&DirEntry| {
         let Some((first, _)) = layout::segment_indexes(&entry.name) else { return false };
         let committed = loaded.segments.contains(&format!("events/{}", entry.name));
-        // Segments before `base` were told apart when they were read.
+        // Segments before `base` were checked when they were read.
         !committed && (base.next_event_index.get()..=end).contains(&first)
     };
     let events = layout::events(session);
@@ -250,7 +250,7 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         let mut found = Vec::new();
         for entry in self.fs.list(&layout::sessions())? {
             let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            // What cannot be looked at is listed, as is what is not a folder: reading it says why.
+            // Anything that cannot be inspected, or is not a folder, is listed too: reading it reports why.
             if load::is_begun(&self.fs, session).unwrap_or(true) {
                 found.push(session);
             }
@@ -290,7 +290,7 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
     type Locked<'a> = Locked<'a, F>;
 
     fn create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
-        // A sweep may take an empty folder away before it is locked; then it is made again.
+        // A sweep may remove an empty folder before it is locked; then it is created again.
         for _ in 0..CREATE_TRIES_MAX {
             match self.try_create(session) {
                 Err(StoreError::NotFound { .. }) => {}
@@ -301,7 +301,7 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
     }
 
     fn lock(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
-        // Asked first, so that an unknown id does not leave a lock file behind.
+        // Checked first, so that an unknown id does not leave a lock file behind.
         let stat = self.fs.stat(&layout::manifest(session));
         let absent = stat.is_err_and(|error| error.kind == FsErrorKind::NotFound);
         if absent && !load::holds_work(&self.fs, session)? {
@@ -320,7 +320,7 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
 impl<F: FileSystem> LocalStore<F> {
     fn try_create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
         let (folder, events) = (layout::session(session), layout::events(session));
-        // Only an empty one is removed: what is in use was synced before it was used.
+        // Only an empty one is removed: a folder in use was synced before it was used.
         suspect::make_folder(&self.fs, &folder).inspect_err(|_| {
             let _ = self.fs.remove_dir(&folder);
         })?;
@@ -337,7 +337,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// The witness: a held lock over a log found healthy. Made only here, ends with the lock.
+/// The witness: a held lock over a log found healthy. Created only here, and ends with the lock.
 pub struct Locked<'a, F: FileSystem> {
     store: &'a LocalStore<F>,
     session: SessionId,
@@ -347,7 +347,7 @@ pub struct Locked<'a, F: FileSystem> {
     /// Where `tail` starts.
     base: Cursor,
     tail: Vec<Event>,
-    /// Moved aside by the next append; never by who only looks or replays.
+    /// Moved aside by the next append; never by a caller that only reads or replays.
     leftovers: Vec<RelPath>,
     /// The first failure: nothing more is attempted on this witness.
     failed: Option<FsError>,
@@ -360,7 +360,7 @@ impl<F: FileSystem> std::fmt::Debug for Locked<'_, F> {
 }
 
 impl<F: FileSystem> Locked<'_, F> {
-    /// Whether the plan is news, a repetition, or a contradiction.
+    /// Whether the plan is new, a repetition, or a contradiction.
     fn is_recorded(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
         let known = |event: &Event| self.memo.keys.contains(&event.dedupe_key.fingerprint());
         let recorded = plan.events().iter().filter(|event| known(event)).count();

@@ -1,4 +1,4 @@
-//! What is in the data directory and is not part of it: leftovers, and things nobody of us put there.
+//! Finds what does not belong in the data directory: leftovers, and files from elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_tempora
 use crate::rebuild;
 use crate::segment::{self, Bytes};
 
-/// Names of the root that belong to us; others of our own making are added by who makes them.
+/// Our own names in the root, apart from the counter's. Anything new that WorkRail creates there must be added.
 const ROOT_NAMES: [&str; 19] = [
     "sessions",
     "snapshots",
@@ -33,7 +33,7 @@ const ROOT_NAMES: [&str; 19] = [
     "clients",
     ".suspect",
 ];
-/// Files of the root that have a spare name, for when something else has theirs.
+/// Files of the root that have a spare name in case theirs is taken.
 const COUNTER_NAMES: [&str; 3] = ["activity", "activity.lock", "activity.reserved"];
 const SESSION_NAMES: [&str; 8] =
     [".lock", "manifest.jsonl", "manifest.torn", ".suspect", "control.json", "keep", "events", "cache"];
@@ -47,7 +47,7 @@ const KEY_NAMES: [&str; 7] = [
     ".suspect",
 ];
 
-/// Collects what is found, up to a limit, and counts the rest.
+/// Collects findings up to a limit, and counts the rest.
 struct StrayList {
     strays: Vec<Stray>,
     count: u64,
@@ -66,7 +66,7 @@ impl StrayList {
     }
 }
 
-/// A folder among the sessions that has no name of ours. It harms more than a stray: nothing is swept beside it.
+/// A foreign folder among the sessions. It is worse than a stray: it prevents the sweep.
 pub(crate) fn is_foreign_folder(entry: &DirEntry) -> bool {
     let is_ours = is_temporary(&entry.name)
         || layout::is_suspect_mark(&entry.name)
@@ -79,7 +79,7 @@ fn is_counter(entry: &DirEntry) -> bool {
     entry.kind == FileKind::Regular && COUNTER_NAMES.contains(&entry.name.trim_end_matches(".spare"))
 }
 
-/// What has the name of a counter's file and is not a file.
+/// Names of counter files that are taken by something other than a file.
 pub(crate) fn blocked_names<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
     let entries = listed(fs, &RelPath::root())?.into_iter();
     let blocked = entries.filter(|entry| {
@@ -109,7 +109,7 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         KEY_NAMES.contains(&entry.name.as_str()) || layout::is_key_aside(&entry.name)
     })?;
     look(layout::sessions(), &|entry| {
-        // One that is not a folder is a damaged session, and told as such.
+        // If it is not a folder, it is reported as a damaged session.
         SessionId::parse(&entry.name).is_ok()
             || is_foreign_folder(entry)
             || layout::is_suspect_mark(&entry.name)
@@ -132,10 +132,10 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
     Ok((found.strays, found.count))
 }
 
-/// What the manifest of a session says about files that are named as segments.
+/// What a session's manifest says about files named like segments.
 struct Segments {
     attested: BTreeSet<String>,
-    /// The first event behind those that are attested.
+    /// The first event after the attested ones.
     end: u64,
 }
 
@@ -149,7 +149,7 @@ impl Segments {
         Self { attested, end }
     }
 
-    /// Whether a file is a segment of the log, or is reported elsewhere: as a pending write or as damage.
+    /// Whether a file is a segment of the log, or is reported elsewhere as a pending write or as damage.
     fn explain<F: FileSystem>(&self, fs: &F, session: SessionId, name: &str) -> bool {
         let Some((first, _)) = layout::segment_indexes(name) else { return false };
         if self.attested.contains(&format!("events/{name}")) || first > self.end {
@@ -164,8 +164,8 @@ impl Segments {
     }
 }
 
-/// A folder that is not there, is none or cannot be read shows nothing: each of these is reported elsewhere, where it
-/// matters, and keeps nobody from looking at the rest.
+/// A folder that is missing, unreadable or not a folder counts as empty: each case is reported elsewhere, where it
+/// matters, and does not stop the rest of the check.
 fn listed<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Vec<DirEntry>, FsError> {
     match fs.list(folder) {
         Err(error) => match error.kind {

@@ -1,14 +1,14 @@
 //! Folders in which a sync failed: what they show may not be on the disk (G14).
 //!
-//! After a failed fsync the kernel may take lost data for written, so reading it back proves nothing and
-//! syncing it again does nothing: it must be written again. The mark tells every process of this boot,
-//! and is itself not synced: a power cut that takes it away has taken the doubt away as well.
+//! After a failed fsync the kernel may treat lost data as written, so reading it back proves nothing and syncing it
+//! again does nothing: it must be rewritten. The mark tells every process of this boot, and is itself not synced: a
+//! power cut that loses the mark has also settled the doubt.
 
 use workrail_ports::file_system::{Created, FileSystem, FsError, FsErrorKind, FsOp, RelPath, WritableFile};
 
 use crate::layout;
 
-/// Best effort: where not even an empty file can be made, the process that saw the failure still knows.
+/// Best effort: even if no file can be created, the process that saw the failure still knows.
 pub(crate) fn mark<F: FileSystem>(fs: &F, folder: &RelPath) {
     let _ = fs.create_file(&layout::suspect(folder));
 }
@@ -21,24 +21,24 @@ pub(crate) fn is_marked<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<bool,
     }
 }
 
-/// After everything in doubt was written again. A mark that stays costs one more rewrite, no more.
+/// Called once everything in doubt was rewritten. A mark that remains only costs one more rewrite.
 pub(crate) fn clear<F: FileSystem>(fs: &F, folder: &RelPath) {
     let _ = fs.remove_file(&layout::suspect(folder));
 }
 
-/// Syncs a file of the folder, and marks the folder when that fails.
+/// Syncs a file of the folder, and marks the folder if that fails.
 pub(crate) fn sync_file<F: FileSystem>(fs: &F, folder: &RelPath, file: &mut F::File) -> Result<(), FsError> {
     file.sync().inspect_err(|_| mark(fs, folder))
 }
 
-/// Whether a sync was tried and failed. Where the file or folder could not even be opened, the next sync is as good as
-/// this one would have been.
+/// Whether a sync was attempted and failed. If the file or folder could not even be opened, a later sync is as good
+/// as this one would have been.
 pub(crate) fn is_failed_sync(error: &FsError) -> bool {
     matches!(error.op, FsOp::SyncFile | FsOp::SyncDir)
 }
 
-/// Syncs names that this process did not change, and marks the folder when the sync fails. A look that cannot open the
-/// folder leaves nothing behind.
+/// Syncs names that this process did not change, and marks the folder if the sync fails. If the folder cannot be
+/// opened, no mark is left.
 pub(crate) fn sync_found_names<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
     fs.sync_dir(folder).inspect_err(|error| {
         if is_failed_sync(error) {
@@ -47,17 +47,17 @@ pub(crate) fn sync_found_names<F: FileSystem>(fs: &F, folder: &RelPath) -> Resul
     })
 }
 
-/// Syncs the names in the folder that this process changed, and marks it when that fails: others rely on names that
-/// they did not see change.
+/// Syncs names in the folder that this process changed, and marks the folder if that fails: other processes rely on
+/// names that they did not see change.
 pub(crate) fn sync_names<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
     fs.sync_dir(folder).inspect_err(|_| mark(fs, folder))
 }
 
-/// Makes a folder with a durable name, or none: one whose name was lost by a failed sync would look
-/// sound ever after.
+/// Creates a folder with a durable name, or none: one that lost its name in a failed sync would look intact ever
+/// after.
 pub(crate) fn make_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
     let created = fs.create_dir(folder)?;
-    // Synced even when it exists: another process may have made it a moment ago.
+    // Synced even if it exists: another process may have just created it.
     let Some(parent) = folder.parent() else { return Ok(()) };
     fs.sync_dir(&parent).inspect_err(|_| match created {
         Created::New => {

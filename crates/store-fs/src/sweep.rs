@@ -1,10 +1,9 @@
-//! The sweep: removes content that nothing refers to, and what interrupted work left behind (G25).
+//! The sweep: removes unreferenced content, and what interrupted work left behind (G25).
 //!
-//! What is reachable is marked once, without any lock. Then, in a bounded number of batches, the store is locked
-//! against writers, sessions whose manifest changed meanwhile are read from where they were left, and what is still
-//! unmarked goes.
-//! Writers hold the same lock, shared, from their first byte of content to their last fsync, so that nothing
-//! they are about to refer to is ever taken.
+//! Everything reachable is marked once, without any lock. Then, in a bounded number of batches, the store is locked
+//! against writers, sessions whose manifest changed meanwhile are read on from their last position, and what is still
+//! unmarked is removed. Writers hold the same lock, shared, from their first byte of content to their last fsync, so
+//! that nothing they are about to refer to is ever removed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,13 +16,13 @@ use workrail_ports::upkeep::{Sweep, Swept, Tally, UpkeepError};
 
 use crate::layout::{CONTENT_KINDS, content, content_digest, content_dir, is_temporary};
 use crate::marks::Marks;
-use crate::removal::bury;
+use crate::removal::move_to_tombstone;
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, load, tree};
 
-/// Files that go while writers wait: some milliseconds of work.
+/// Files removed while writers wait: a few milliseconds of work.
 const BATCH_FILES_MIN: usize = 256;
-/// Before each batch every session is looked at once, so their number is bounded: a large sweep has larger batches.
+/// Every batch checks every session once, so the number of batches is bounded: a large sweep has larger ones.
 const BATCHES_MAX: usize = 64;
 
 impl<F: FileSystem> LocalStore<F> {
@@ -63,7 +62,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?.ok_or(UpkeepError::Busy)
     }
 
-    /// The store without writers, and everything marked that they have appended.
+    /// Locks out writers, and marks everything that they have appended.
     fn without_writers(&self, marks: &mut Marks) -> Result<F::Lock, UpkeepError> {
         let lock = self.exclusive_store_lock()?;
         marks.look(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
@@ -85,7 +84,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// Every piece of content that nothing is known to refer to.
+    /// Every piece of content without a known reference.
     fn unmarked(&self, marks: &Marks) -> Result<Vec<(AttachmentKind, Sha256)>, FsError> {
         let mut unmarked = Vec::new();
         for kind in CONTENT_KINDS {
@@ -115,7 +114,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// What a real sweep would find left behind; what is in use counts as well, because nobody is asked.
+    /// What a real sweep would find left behind; it also counts files in use, because no lock is taken.
     fn leftovers(&self, found: &mut dyn FnMut(&RelPath)) -> Result<(), FsError> {
         for folder in CONTENT_KINDS.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
@@ -151,8 +150,8 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(folders.filter_map(|entry| SessionId::parse(&entry.name).ok()).collect())
     }
 
-    /// First of all, because it makes sure that what was removed is durably gone: no crash may bring back a
-    /// session whose content is swept after this.
+    /// Runs first, because it makes removals durable: no crash may bring back a session whose content is swept after
+    /// this.
     fn sweep_leftovers(&self, marks: &mut Marks, tally: &mut Tally) -> Result<(), UpkeepError> {
         let _lock = self.without_writers(marks)?;
         self.fs().sync_dir(&layout::sessions())?;
@@ -175,7 +174,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     fn count_and_remove(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
         let sum = tree::tally(self.fs(), folder)?;
-        // What is not ours inside keeps the folder; it is counted when it goes.
+        // A foreign entry inside keeps the folder; it is counted once it is gone.
         if tree::remove(self.fs(), folder).is_ok() {
             tally.files += sum.files;
             tally.bytes += sum.bytes;
@@ -183,9 +182,9 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// A removed session whose files are still there, or an import that was not finished.
+    /// A removed session whose files still exist, or an unfinished import.
     fn remove_leftover_folder(&self, folder: &RelPath, tally: &mut Tally) -> Result<(), FsError> {
-        // A process that stages a session here may hold a lock in it; a free one shows that nobody is at work.
+        // A process that stages a session here may hold a lock in it; a free lock shows that none is active.
         let lock_path = folder.child(".lock").filter(|path| self.fs().stat(path).is_ok());
         let lock = lock_path.map(|path| self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO));
         let _held = match lock.transpose() {
@@ -196,14 +195,14 @@ impl<F: FileSystem> LocalStore<F> {
         let name = folder.file_name();
         let id = name.strip_prefix(".tmp-deleted-").or_else(|| name.strip_prefix(".tmp-removed-"));
         let Some(id) = id else { return self.count_and_remove(folder, tally) };
-        // Who moved it here may have failed to make that durable: moved once more, it is (G14).
+        // The process that moved it may have failed to make that durable; moving it once more does (G14).
         let [first, second] = layout::tombstones(id);
         let tombstone = if *folder == first { second } else { first };
-        bury(self.fs(), folder, &tombstone)?;
+        move_to_tombstone(self.fs(), folder, &tombstone)?;
         self.count_and_remove(&tombstone, tally)
     }
 
-    /// Takes what interrupted writes left in a session's folder, and the folder when nothing was ever committed.
+    /// Removes what interrupted writes left in a session's folder, and the folder if nothing was ever committed.
     fn tidy(&self, session: SessionId, marks: &Marks, tally: &mut Tally) -> Result<(), FsError> {
         let begun = marks.have_read(session) || load::holds_work(self.fs(), session)?;
         if begun && temporaries_of(self.fs(), session)?.is_empty() {
@@ -211,19 +210,19 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let lock = match self.fs().lock(&layout::session_lock(session), LockMode::Exclusive, Duration::ZERO) {
             Ok(Some(lock)) => lock,
-            // Another process is at work in it, or has removed it.
+            // Another process is working in it, or has removed it.
             Ok(None) => return Ok(()),
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        // Asked again: a writer may have committed before we had the lock.
+        // Checked again: a writer may have committed before we got the lock.
         if load::holds_work(self.fs(), session)? {
             for path in temporaries_of(self.fs(), session)? {
                 self.remove_counted(&path, tally)?;
             }
         } else {
             let [tombstone, _] = layout::tombstones(&session.to_string());
-            bury(self.fs(), &layout::session(session), &tombstone)?;
+            move_to_tombstone(self.fs(), &layout::session(session), &tombstone)?;
             self.forget(session);
             self.count_and_remove(&tombstone, tally)?;
         }

@@ -1,4 +1,4 @@
-//! Whole folders: counted, copied durably, removed. Never deeper than our own layout goes (G22).
+//! Counts, durably copies and removes whole folders, never deeper than our own layout (G22).
 
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, RelPath};
@@ -28,7 +28,7 @@ pub(crate) fn tally<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Tally, Fs
     Ok(sum)
 }
 
-/// Visits every entry that is not a folder; one that vanished meanwhile is as if it had not been.
+/// Visits every entry that is not a folder; an entry that vanished meanwhile is skipped.
 pub(crate) fn each_file<F: FileSystem>(
     fs: &F,
     folder: &RelPath,
@@ -54,7 +54,7 @@ fn each_to<F: FileSystem>(
     Ok(())
 }
 
-/// Removes a folder with everything in it. What another process removes at the same time is removed.
+/// Removes a folder with everything in it. Entries that another process removes at the same time are no error.
 pub(crate) fn remove<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
     remove_to(fs, folder, DEPTH_MAX)
 }
@@ -64,7 +64,7 @@ fn remove_to<F: FileSystem>(fs: &F, folder: &RelPath, depth: usize) -> Result<()
         let Some(path) = folder.child(&entry.name) else { continue };
         match entry.kind {
             FileKind::Directory if depth > 0 => remove_to(fs, &path, depth - 1)?,
-            // Not ours: the folder stays, and the removal of its parent says so.
+            // Not ours: the folder is kept, and the removal of its parent reports it.
             FileKind::Directory => {}
             FileKind::Regular | FileKind::Other => ignore_absent(fs.remove_file(&path))?,
         }
@@ -72,8 +72,8 @@ fn remove_to<F: FileSystem>(fs: &F, folder: &RelPath, depth: usize) -> Result<()
     ignore_absent(fs.remove_dir(folder))
 }
 
-/// Copies a folder to a new one, every byte and name of it synced but the new folder's own name. Whatever
-/// cannot be copied ends it: a backup that leaves something out is none.
+/// Copies a folder to a new one and syncs every byte and name except the new folder's own name. Any failure aborts
+/// the copy: an incomplete backup is worthless.
 pub(crate) fn copy<F: FileSystem>(
     fs: &F,
     from: &RelPath,

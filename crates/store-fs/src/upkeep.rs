@@ -1,4 +1,4 @@
-//! What people ask of the store: keeping, removing, sweeping, looking for strays, mending (G24, G25).
+//! Upkeep on request: keeping, removing, sweeping, finding strays, repairing (G24, G25).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::orphan::Pending;
 use crate::store::LocalStore;
 use crate::{backup, layout, load, obstacles, orphan, removal, strays, suspect, tree};
 
-/// Enough of a manifest's end to hold the last group of all but enormous plans.
+/// Long enough for the last group of all but enormous plans.
 const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
 
 impl<F: FileSystem> LocalStore<F> {
@@ -33,7 +33,7 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// Whether the manifest does not end with the whole group of the newest segment.
+    /// Whether the manifest does not end with the complete group of the newest segment.
     fn may_have_an_orphan(&self, session: SessionId) -> Result<bool, FsError> {
         let entries = load::list_events(self.fs(), session)?;
         let segments =
@@ -107,15 +107,15 @@ impl<F: FileSystem> Inspection for LocalStore<F> {
         let mut pending = Vec::new();
         for entry in self.fs().list(&layout::sessions())? {
             let Ok(session) = SessionId::parse(&entry.name) else { continue };
-            // What cannot be read is its session's own problem, and told as such.
+            // An unreadable session is reported on its own.
             pending.extend(self.pending_write(session).ok().flatten());
         }
         Ok(pending)
     }
 
     fn pending_write(&self, session: SessionId) -> Result<Option<PendingWrite>, FsError> {
-        // Most sessions have none, which the names alone tell. Where they cannot, because something else is in the
-        // place of a file, the reader does.
+        // Most sessions have none, which the names alone show. If something else blocks a file, they do not, and the
+        // reader decides.
         if self.may_have_an_orphan(session).is_ok_and(|may| !may) {
             return Ok(None);
         }
@@ -130,7 +130,7 @@ impl<F: FileSystem> Inspection for LocalStore<F> {
                 segment: format!("events/{}", orphan.name),
                 events: orphan.events.len() as u64,
             })),
-            // Damage is the health of the session.
+            // Damage is reported in the session's health.
             Pending::Nothing | Pending::Damaged(_) => Ok(None),
         }
     }
@@ -139,7 +139,7 @@ impl<F: FileSystem> Inspection for LocalStore<F> {
 impl<F: FileSystem> Upkeep for LocalStore<F> {
     fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
         let _lock = self.lock_existing(session)?;
-        // Written again also when it is there: an earlier sync may have failed (G14).
+        // Rewritten even if it exists: an earlier sync may have failed (G14).
         write_temp(self.fs(), &layout::keep_temp(session), b"")?;
         self.fs().rename(&layout::keep_temp(session), &layout::keep(session))?;
         suspect::sync_names(self.fs(), &layout::session(session))?;

@@ -1,4 +1,4 @@
-//! Activity numbers after reboots, beside damaged sessions, and with their own files lost (G7).
+//! Activity numbers after reboots, next to damaged sessions, and when their own files are lost (G7).
 
 mod support;
 
@@ -53,7 +53,7 @@ fn a_reboot_reads_no_session() {
 }
 
 #[test]
-fn a_lost_or_damaged_reservation_is_rebuilt_without_the_sessions_that_cannot_be_read() {
+fn a_lost_or_damaged_reservation_is_rebuilt_from_the_readable_sessions() {
     let damages: [&dyn Fn(&SimFs); 4] = [
         &|fs| fs.remove_raw(&path("activity.reserved")),
         &|fs| fs.write_raw(&path("activity.reserved"), b""),
@@ -96,7 +96,7 @@ fn numbers_are_reserved_two_thousand_at_a_time() {
 }
 
 #[test]
-fn whoever_waits_too_long_for_the_counter_is_told_that_the_store_is_busy() {
+fn waiting_too_long_for_the_counter_reports_a_busy_store() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let held = workrail_ports::file_system::FileSystem::lock(
@@ -111,7 +111,7 @@ fn whoever_waits_too_long_for_the_counter_is_told_that_the_store_is_busy() {
 }
 
 #[test]
-fn too_many_open_files_pass_and_no_number_is_lost_or_repeated() {
+fn running_out_of_file_handles_neither_loses_nor_repeats_a_number() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let mut last = store.next().unwrap();
@@ -129,9 +129,9 @@ fn too_many_open_files_pass_and_no_number_is_lost_or_repeated() {
     }
 }
 
-/// The console looks at it several times a second (G96).
+/// The console checks it several times a second (G96).
 #[test]
-fn the_mark_of_the_store_changes_with_every_number_and_every_session_and_costs_no_look_at_sessions() {
+fn the_store_fingerprint_changes_with_every_number_and_session_without_reading_sessions() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let mut marks = vec![store.change_mark().unwrap()];

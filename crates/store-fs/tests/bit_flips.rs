@@ -1,5 +1,5 @@
-//! Every single bit of a session's files is flipped, every file is cut at every length, and each time the
-//! damage is seen for what it is, refused, and left as it was found (G11, G17, G20).
+//! Flips every single bit of a session's files and cuts every file at every length. Each time the damage must be
+//! classified correctly, refused, and left untouched (G11, G17, G20).
 #![expect(clippy::wildcard_enum_match_arm, reason = "a variant that is not expected fails the test")]
 
 mod support;
@@ -81,7 +81,7 @@ fn cursors(written: &[PlanParts], ends: &[usize], manifest: &[u8]) -> Vec<Cursor
     cursors
 }
 
-/// The damage as health must report it: nothing before the damaged group is doubted, nothing after trusted.
+/// The health that must be reported: nothing before the damaged group is doubted, nothing after it is trusted.
 fn reason_of(scene: &Scene, health: SessionHealth, group: usize, what: &str) -> CorruptionReason {
     match health {
         SessionHealth::CorruptHead { reason } if group == 0 => reason,
@@ -94,12 +94,12 @@ fn reason_of(scene: &Scene, health: SessionHealth, group: usize, what: &str) -> 
     }
 }
 
-/// Reading must show the damage and locking must refuse it, without any attempt to write.
+/// Reading must report the damage and locking must refuse it, without any attempt to write.
 fn observe(store: &LocalStore<SimFs>, fs: &SimFs, scene: &Scene, what: &str) -> SessionHealth {
     observe_from(store, fs, scene, None, what)
 }
 
-/// The same for a reader that knows the log up to `since`; locking validates all of it.
+/// Like `observe`, for a reader that knows the log up to `since`; locking validates all of it.
 fn observe_from(
     store: &LocalStore<SimFs>,
     fs: &SimFs,
@@ -136,7 +136,7 @@ fn in_parallel(scene: &Scene, positions: usize, act: impl Fn(&SimFs, &LocalStore
     });
 }
 
-/// Calls `check` once per flipped bit; the file is whole again afterwards.
+/// Calls `check` once per flipped bit; the file is restored afterwards.
 fn flip_every_bit(
     scene: &Scene,
     path: &RelPath,
@@ -170,8 +170,8 @@ fn flip_segments(scene: &Scene) -> usize {
     flips
 }
 
-/// Every flipped bit of the manifest is damage, never news of a newer version: the segment tells. A repair rebuilds the
-/// manifest, and gives up nothing.
+/// Every flipped bit of the manifest is damage, never mistaken for a newer version, because the segment shows what is
+/// right. A repair rebuilds the manifest and loses nothing.
 fn flip_manifest(scene: &Scene) -> usize {
     let path = scene.manifest();
     let whole = scene.bytes(&path);
@@ -188,7 +188,7 @@ fn flip_manifest(scene: &Scene) -> usize {
             | CorruptionReason::SegmentDigest { .. } => {}
             reason => panic!("{what}: {reason}"),
         }
-        // One bit of every byte: a repair reads the whole session again.
+        // One bit per byte only, because a repair reads the whole session again.
         if flipped[at] ^ whole[at] != 1 << (at % 8) {
             return;
         }
@@ -272,10 +272,10 @@ fn content_cut_at_any_length_or_grown_is_damaged() {
     }
 }
 
-/// The last group alone looks like an append that was interrupted: the next writer rolls it forward. More than that is
+/// Losing only the last group looks like an interrupted append, which the next writer rolls forward. Losing more is
 /// damage, which a repair undoes.
 #[test]
-fn a_manifest_cut_at_any_length_shows_its_whole_groups_and_loses_none_of_them() {
+fn a_manifest_cut_at_any_length_shows_its_complete_groups_and_loses_nothing() {
     let scene = Scene::new();
     let path = scene.manifest();
     let bytes = scene.bytes(&path);
@@ -348,7 +348,7 @@ fn reorder_lines(scene: &Scene, whole: &[u8], (start, end): (usize, usize), grou
         let manifest = [&whole[..start], &reordered.concat()[..], &whole[end..]].concat();
         check_manifest(scene, &manifest, group, "two lines exchanged");
         let without = [&lines[..at], &lines[at + 1..]].concat().concat();
-        // Without a pin, the last group of all is a whole line short: an interrupted write, if it is last.
+        // A last group without its pin is one whole line short: an interrupted write, if nothing follows.
         if group + 1 < scene.written.len() || at + 1 < lines.len() {
             let manifest = [&whole[..start], &without[..], &whole[end..]].concat();
             check_manifest(scene, &manifest, group, "a line removed");
@@ -386,7 +386,7 @@ fn exchanged_segments_and_files_of_another_session_are_corruption() {
     assert!(matches!(health, SessionHealth::CorruptHead { .. }), "{health:?}");
 }
 
-/// Every way in which the last group can be there in part: cut, cut and filled with NUL, begun with NUL.
+/// Every way in which the last group can be incomplete: cut, cut and filled with NUL, or starting with NUL.
 fn torn_tails(group: &[u8]) -> Vec<Vec<u8>> {
     let mut tails = Vec::new();
     for cut in 0..group.len() {

@@ -81,14 +81,14 @@ fn a_store_made_of_the_examples_is_healthy() {
 }
 
 #[test]
-fn the_keyring_is_read_and_written_so() {
+fn the_keyring_is_read_and_written_as_documented() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let file = path("keys/keyring.json");
     fs.write_raw(&file, example("json keyring").as_bytes());
     let keyring = store.load_or_create().unwrap();
     let previous = keyring.previous.clone().unwrap();
-    // Written by the store, the same keys give the same bytes: the older key alone, then rotated.
+    // For the same keys the store writes the same bytes: first the older key alone, then rotated.
     let rotated = store.rotate().unwrap();
     assert_eq!(rotated.previous, Some(keyring.current));
     assert_ne!(previous, rotated.current);
@@ -98,7 +98,7 @@ fn the_keyring_is_read_and_written_so() {
 }
 
 #[test]
-fn the_activity_counter_is_read_and_written_so() {
+fn the_activity_counter_is_read_and_written_as_documented() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let text = example("json activity").trim_end().replace("3f1c9a52-6a43-4c6e-9d0b-5f0d8a1f7e11", "boot-1");
@@ -109,7 +109,7 @@ fn the_activity_counter_is_read_and_written_so() {
 }
 
 #[test]
-fn the_reservation_of_activity_numbers_is_read_and_written_so() {
+fn the_activity_reservation_is_read_and_written_as_documented() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let text = example("json reservation").trim_end();
@@ -122,7 +122,7 @@ fn the_reservation_of_activity_numbers_is_read_and_written_so() {
 }
 
 #[test]
-fn the_cache_is_written_so() {
+fn the_cache_is_written_as_documented() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let text = example("text cache").trim_end();
@@ -137,7 +137,7 @@ fn the_cache_is_written_so() {
     assert_eq!(String::from_utf8(written).unwrap(), text);
 }
 
-/// Every path that the layout can make is in the tree.
+/// The tree lists every path that the layout can produce.
 #[test]
 fn the_tree_names_every_file() {
     let tree = example("text layout");

@@ -1,5 +1,5 @@
-//! Any file beneath the data directory may be cut, empty, a directory, a link, a pipe, unreadable or 50 MB
-//! long: the answer is a typed error or the right health, never a panic, a hang, or a write.
+//! Any file beneath the data directory may be cut, empty, a directory, a link, a pipe, unreadable or 50 MB long: the
+//! result is a typed error or the right health, never a panic, a hang, or a write.
 #![expect(clippy::disallowed_methods, reason = "the files are made hostile behind the store's back")]
 
 mod support;
@@ -37,10 +37,10 @@ enum Hostility {
     CutInHalf,
     Empty,
     Garbage,
-    /// 50 MB, the file's own bytes first.
+    /// 50 MB, beginning with the file's own bytes.
     Long,
     Directory,
-    /// To a good copy of the file elsewhere: following it would go unnoticed.
+    /// A link to a good copy of the file elsewhere, so that following it would go unnoticed.
     Symlink,
     Fifo,
     Unreadable,
@@ -50,7 +50,7 @@ impl Hostility {
     const ON_DISK: [Self; 7] =
         [Self::CutInHalf, Self::Empty, Self::Garbage, Self::Long, Self::Directory, Self::Symlink, Self::Fifo];
 
-    /// Whether there still is a regular file to open; what a lock file holds does not matter.
+    /// Whether there still is a regular file to open; the contents of a lock file do not matter.
     fn leaves_a_file(self) -> bool {
         matches!(self, Self::CutInHalf | Self::Empty | Self::Garbage | Self::Long | Self::Unreadable)
     }
@@ -84,7 +84,7 @@ fn role(file: &str) -> Role {
     }
 }
 
-/// Two sessions, of which the first is attacked, and one of everything else.
+/// Two sessions, of which the first is damaged, and one of everything else.
 struct Scene {
     attacked: SessionId,
     events: Vec<Event>,
@@ -109,7 +109,7 @@ impl Scene {
         Self { attacked, events: events_of(&written), bystander, cursor, activity }
     }
 
-    /// Reads all there is to read, and checks what the damage of `file` may and may not do to it.
+    /// Reads everything, and checks what damage to `file` may and may not affect.
     fn check_reads<F: FileSystem>(&self, store: &LocalStore<F>, file: &str, what: &str) {
         let role = role(file);
         let listed = store.sessions().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -147,7 +147,7 @@ impl Scene {
         }
     }
 
-    /// Tries all that writes: what does not need the damaged file works, the rest is refused.
+    /// Tries every write: those that do not need the damaged file succeed, the rest are refused.
     fn check_writes<F: FileSystem>(&self, store: &LocalStore<F>, file: &str, how: Hostility, what: &str) {
         let role = role(file);
         let appended = store.lock(self.attacked).and_then(|mut locked| {
@@ -189,7 +189,7 @@ fn read_content<F: FileSystem>(store: &LocalStore<F>, file: &str) -> Result<(), 
     }
 }
 
-/// Every entry beneath a directory: its kind and size, when it was changed, and its bytes if they are few.
+/// Every entry beneath a directory: kind, size, change time, and the bytes of small files.
 fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -219,7 +219,7 @@ fn copy_tree(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         match entry.file_type().expect("a listed entry").is_dir() {
             true => copy_tree(&entry.path(), &target),
-            // Permissions come along.
+            // Copies the permissions, too.
             false => drop(fs::copy(entry.path(), target).expect("a small file")),
         }
     }
@@ -266,7 +266,7 @@ fn files_beneath(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_file_of_the_real_disk_may_be_anything() {
+fn any_file_of_the_real_disk_may_be_replaced_by_anything() {
     let dir = TempDir::new().expect("a temporary folder");
     let template = dir.path().join("template");
     let scene = Scene::write(disk(&template));
@@ -320,7 +320,7 @@ fn every_unreadable_file_is_a_typed_error_or_the_right_health() {
 }
 
 #[test]
-fn a_folder_that_is_no_folder_is_a_typed_error() {
+fn something_else_in_place_of_a_folder_is_a_typed_error() {
     let base = SimFs::new();
     let scene = Scene::write(base.clone());
     let session = format!("sessions/{}", scene.attacked);

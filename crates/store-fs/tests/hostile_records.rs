@@ -1,5 +1,5 @@
-//! Records with correct digests and hostile contents: a newer version, path tricks, NUL, a megabyte, lone
-//! surrogates, decomposed letters. The answer names the record and the field; nothing is written (G5).
+//! Records with correct digests and hostile contents: a newer version, path tricks, NUL, a megabyte, lone surrogates,
+//! decomposed letters. The error names the record and the field, and nothing is written (G5).
 #![expect(clippy::wildcard_enum_match_arm, reason = "a variant that is not expected fails the test")]
 
 mod support;
@@ -21,7 +21,7 @@ use workrail_testkit::history::{self, PlanParts, Step};
 
 use support::{open, path, session_of, within};
 
-/// A disk on which a session's only segment holds these lines, attested as they are.
+/// A disk on which a session's only segment holds these lines, attested unchanged.
 fn forged(session: SessionId, lines: &[Vec<u8>]) -> SimFs {
     let mut segment = lines.join(&b'\n');
     segment.push(b'\n');
@@ -86,7 +86,7 @@ fn lines(values: &[Value]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What the health of a session says when one field of one event is replaced.
+/// The session's health after replacing one field of one event.
 fn replaced(event: usize, pointer: &str, value: Value) -> SessionHealth {
     let (session, mut values) = first_events();
     *values[event].pointer_mut(pointer).expect("the event has this field") = value;
@@ -112,7 +112,7 @@ fn hostile_strings() -> [String; 7] {
 }
 
 #[test]
-fn hostile_strings_where_names_belong_are_refused_by_field() {
+fn hostile_strings_in_name_fields_are_refused_by_field() {
     // The position of the event in the first plan, and the field.
     let fields = [
         (0, "eventId"),
@@ -149,7 +149,7 @@ fn hostile_strings_where_names_belong_are_refused_by_field() {
 }
 
 #[test]
-fn an_unknown_kind_is_a_newer_version_and_is_not_repeated_at_length() {
+fn an_unknown_kind_is_a_newer_version_and_is_clipped_in_the_message() {
     for text in hostile_strings() {
         match replaced(0, "/kind", json!(text)) {
             SessionHealth::UnknownVersion { record, version: 1 } => assert!(record.len() < 200, "{record}"),
@@ -171,7 +171,7 @@ fn numbers_of_the_wrong_kind_are_refused_by_field() {
     }
 }
 
-/// JSON that no serialiser writes: the text of one field is replaced in the line itself.
+/// JSON that no serialiser writes: the field's text is replaced in the line itself.
 #[test]
 fn lone_surrogates_duplicate_keys_and_raw_control_characters_are_no_json() {
     let (session, values) = first_events();
@@ -202,7 +202,7 @@ fn lone_surrogates_duplicate_keys_and_raw_control_characters_are_no_json() {
     }
 }
 
-/// Free text is kept as it was said, up to its budget.
+/// Free text is kept verbatim, up to its budget.
 #[test]
 fn odd_text_in_notes_is_text_and_a_megabyte_is_over_budget() {
     let plans = plans();
@@ -244,7 +244,7 @@ fn an_event_or_manifest_record_of_a_newer_version_is_an_unknown_version() {
     fs.write_raw(&manifest, text.replacen("\"v\":1}", "\"v\":2,\"when\":3}", 1).as_bytes());
     let record = "manifest record 0".to_owned();
     assert_eq!(judge(&fs, session), SessionHealth::UnknownVersion { record, version: 2 });
-    // A record that says nothing but what follows from its segment is damaged, not newer.
+    // A record that says only what its segment implies is damaged, not newer.
     for damaged in
         [text.replacen("\"v\":1}", "\"v\":2}", 1), text.replacen("segment_closed", "segment_cloqed", 1)]
     {
@@ -274,7 +274,7 @@ fn a_manifest_cannot_name_a_segment_outside_its_folder() {
 }
 
 #[test]
-fn content_of_a_newer_version_says_so() {
+fn content_of_a_newer_version_is_reported_as_such() {
     let parts = &plans()[0];
     let fs = SimFs::new();
     let store = open(fs.clone());
@@ -300,7 +300,7 @@ fn content_of_a_newer_version_says_so() {
     }
 }
 
-/// What is made of a keyring file with these bytes; it must be left as it is.
+/// The error for a keyring file with these bytes; the file must be left unchanged.
 fn keyring(bytes: &[u8]) -> KeyringError {
     let fs = SimFs::new();
     let store = open(fs.clone());
@@ -316,7 +316,7 @@ fn keyring(bytes: &[u8]) -> KeyringError {
 }
 
 #[test]
-fn a_keyring_that_is_not_one_is_invalid_and_left_alone() {
+fn an_invalid_keyring_is_reported_and_left_alone() {
     let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
     let bad = [
         "".to_owned(),
@@ -396,7 +396,7 @@ fn replacing_moves_an_unusable_keyring_aside_and_refuses_a_usable_one() {
         assert_eq!(store.load_or_create(), Ok(replaced.keyring.clone()));
         assert_ne!(replaced.keyring, first.keyring);
     }
-    // Keys in a folder that others control are not made safe by new ones.
+    // New keys cannot make a folder safe that other users control.
     fs.write_raw(&file, b"");
     fs.set_others_may_access(&path("keys"));
     assert!(matches!(store.replace(), Err(KeyringError::Exposed { .. })));
@@ -404,7 +404,7 @@ fn replacing_moves_an_unusable_keyring_aside_and_refuses_a_usable_one() {
 }
 
 #[test]
-fn the_http_secret_is_made_once_and_replaced_on_command() {
+fn the_http_secret_is_created_once_and_replaced_on_command() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     assert_eq!(store.http_secret(), Ok(None));

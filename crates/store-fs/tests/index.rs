@@ -1,4 +1,4 @@
-//! The index of all sessions and the saved keys of long ones: whatever happens to them costs time only (G18).
+//! The index of all sessions and the saved keys of long ones: damaging them only costs time (G18).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -55,7 +55,7 @@ fn all(store: &LocalStore<SimFs>) -> Vec<IndexRecord> {
 }
 
 #[test]
-fn another_process_reads_the_newest_record_of_each_session_that_is_present() {
+fn another_process_reads_the_newest_record_of_each_existing_session() {
     let fs = SimFs::new();
     let (store, mut records) = indexed(&fs);
     assert_eq!(all(&open(fs.clone())), records);
@@ -78,7 +78,7 @@ fn a_reader_creates_no_index() {
 }
 
 #[test]
-fn no_flipped_bit_and_no_cut_makes_up_a_record() {
+fn no_flipped_bit_and_no_cut_produces_a_false_record() {
     let fs = SimFs::new();
     let (_, records) = indexed(&fs);
     let bytes = fs.read_raw(&index_file()).unwrap();
@@ -112,9 +112,9 @@ fn a_damaged_record_hides_no_other() {
     assert_eq!(found, [records[0].clone(), records[2].clone()]);
 }
 
-/// Every mark promises the largest record: checking all of them would take hours.
+/// Every mark announces the largest possible record: checking all of them would take hours.
 #[test]
-fn a_hostile_index_is_given_up_soon() {
+fn a_hostile_index_is_abandoned_quickly() {
     let fs = SimFs::new();
     let (_, records) = indexed(&fs);
     let promise = [0xF5, b'W', b'R', 0xFA, 0, 0, 0x10, 0];
@@ -125,7 +125,7 @@ fn a_hostile_index_is_given_up_soon() {
 }
 
 #[test]
-fn what_is_no_index_is_ignored_and_replaced() {
+fn an_invalid_index_is_ignored_and_replaced() {
     let fs = SimFs::new();
     let (store, records) = indexed(&fs);
     fs.write_raw(&index_file(), b"a text of somebody else");
@@ -173,7 +173,7 @@ fn a_stamp_shows_every_write_to_a_log() {
     assert!(look().is_unchanged(&before, StampDepth::Segments));
     let manifest = within(session, "manifest.jsonl");
     let bytes = fs.read_raw(&manifest).unwrap();
-    // The same bytes, written again: a length alone would not show that.
+    // The same bytes rewritten: the length alone would not show that.
     fs.write_raw(&manifest, &bytes);
     let rewritten = look();
     assert!(!rewritten.is_unchanged(&before, StampDepth::Manifest));
@@ -183,7 +183,7 @@ fn a_stamp_shows_every_write_to_a_log() {
     assert!(!look().is_unchanged(&rewritten, StampDepth::Segments));
 }
 
-/// A log that is long enough for its keys to be saved, and its first segment.
+/// A log long enough for its keys to be saved, and its first segment.
 fn long_log(fs: &SimFs) -> (SessionId, RelPath, Vec<workrail_testkit::history::PlanParts>) {
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance; 110]);
     let session = session_of(&written);
@@ -200,7 +200,7 @@ fn a_new_process_appends_to_a_long_session_without_reading_its_beginning() {
     fs.set_unreadable(&first);
     let store = open(fs.clone());
     let mut locked = store.lock(session).expect("the beginning is not read");
-    // Keys of that beginning are known all the same (G8).
+    // Keys from the beginning are known all the same (G8).
     assert_eq!(locked.append(written[0].plan()).unwrap(), Appended::AlreadyRecorded);
     let end = locked.cursor().next_event_index;
     commit(&mut locked, &stranger(session, end, 7));
@@ -212,7 +212,7 @@ fn a_new_process_appends_to_a_long_session_without_reading_its_beginning() {
 }
 
 #[test]
-fn damaged_or_foreign_keys_are_not_believed() {
+fn damaged_or_foreign_keys_are_not_trusted() {
     let fs = SimFs::new();
     let (session, first, _) = long_log(&fs);
     let file = within(session, "cache/keys");
@@ -226,7 +226,7 @@ fn damaged_or_foreign_keys_are_not_believed() {
     }
     for (number, bytes) in damaged.iter().enumerate() {
         fs.write_raw(&file, bytes);
-        // Without keys the whole log is read, and its beginning cannot be.
+        // Without keys the whole log is read, and its beginning is unreadable.
         let refused = open(fs.clone()).lock(session).err();
         assert!(matches!(refused, Some(StoreError::Unhealthy { .. })), "{number}: {refused:?}");
     }
@@ -244,7 +244,7 @@ fn a_manifest_that_lost_groups_behind_saved_keys_is_damage() {
     fs.write_raw(&manifest, &bytes[..=ends[ends.len() - 3]]);
     let refused = open(fs.clone()).lock(session).err();
     assert!(matches!(refused, Some(StoreError::Unhealthy { .. })), "{refused:?}");
-    // The same for a reader whose cursor comes from a cache.
+    // The same, for a reader whose cursor comes from a cache.
     let cursor = saved_cursor(&fs, session);
     let health = open(fs).read(session, Some(&cursor)).unwrap().health;
     assert!(matches!(health, SessionHealth::CorruptTail { .. }), "{health:?}");
@@ -257,7 +257,7 @@ fn saved_cursor(fs: &SimFs, session: SessionId) -> workrail_model::manifest::Cur
     serde_json::from_slice(line).unwrap()
 }
 
-/// Broke: an index of 500 MB was read whole for a handful of sessions.
+/// Broke: an index of 500 MB was read completely for a handful of sessions.
 #[test]
 fn an_index_that_is_far_too_large_for_its_sessions_is_replaced_unread() {
     let fs = SimFs::new();

@@ -78,7 +78,7 @@ fn r1_a_manifest_is_not_written_before_the_segments_directory_is_synced() {
     put(&fs, SEGMENT, Sync::Done, Sync::Skipped);
     append_manifest(&fs, Sync::Done);
     assert_eq!(rules(&fs), ["R1"]);
-    // Reported once: the next append is judged by what came since.
+    // Reported once: the next append is judged only by what came after.
     append_manifest(&fs, Sync::Done);
     assert_eq!(rules(&fs), ["R1"]);
 }
@@ -101,7 +101,7 @@ fn r1_a_segment_must_be_synced_before_its_rename() {
 }
 
 #[test]
-fn r1_counts_for_a_manifest_that_is_replaced_too() {
+fn r1_also_applies_to_a_replaced_manifest() {
     let fs = stage();
     put(&fs, SEGMENT, Sync::Done, Sync::Skipped);
     put(&fs, MANIFEST, Sync::Done, Sync::Done);
@@ -109,7 +109,7 @@ fn r1_counts_for_a_manifest_that_is_replaced_too() {
 }
 
 #[test]
-fn r1_is_about_the_same_session_only() {
+fn r1_concerns_only_the_same_session() {
     let fs = stage();
     fs.inner().make_dir_raw(&path("sessions/s2/events"));
     put(&fs, "sessions/s2/events/00-01.jsonl", Sync::Done, Sync::Skipped);
@@ -132,7 +132,7 @@ fn r2_content_is_durable_before_the_manifest() {
 }
 
 #[test]
-fn r2_leaves_another_threads_unfinished_work_to_that_thread() {
+fn r2_ignores_the_unfinished_work_of_other_threads() {
     let fs = stage();
     let other = fs.clone();
     std::thread::spawn(move || put(&other, SNAPSHOT, Sync::Done, Sync::Skipped)).join().unwrap();
@@ -222,7 +222,7 @@ fn r4_temporaries_and_removals_may_stay_unsynced() {
 }
 
 #[test]
-fn r4_does_not_ask_for_what_an_operation_left_that_ended_in_an_error() {
+fn r4_ignores_what_a_failed_operation_left() {
     let fs = stage();
     put(&fs, SNAPSHOT, Sync::Done, Sync::Skipped);
     append_manifest_without_rules(&fs);
@@ -248,13 +248,13 @@ fn r5_a_failed_sync_is_not_repeated_on_the_same_handle() {
     assert_eq!(rules(&fs), Vec::<String>::new());
     file.sync().unwrap();
     assert_eq!(rules(&fs), ["R5"]);
-    // And the success of that second sync does not make the file fit to be put into place.
+    // Even if that second sync succeeds, the file must not be renamed into place.
     fs.rename(&path("blobs/.tmp"), &path("blobs/0af")).unwrap();
     assert_eq!(rules(&fs), ["R5", "R3"]);
 }
 
 #[test]
-fn a_failed_sync_is_not_made_good_by_a_sync_on_another_handle() {
+fn a_sync_on_another_handle_does_not_make_up_for_a_failed_one() {
     let fs = stage();
     let mut file = fs.create_file(&path("blobs/.tmp")).unwrap();
     file.append(b"x").unwrap();
@@ -267,7 +267,7 @@ fn a_failed_sync_is_not_made_good_by_a_sync_on_another_handle() {
 }
 
 #[test]
-fn r5_a_new_file_after_a_failed_sync_is_in_order() {
+fn r5_a_new_file_after_a_failed_sync_is_allowed() {
     let fs = stage();
     let mut file = fs.open_append(&path(MANIFEST)).unwrap();
     file.append(b"x").unwrap();
@@ -303,11 +303,11 @@ fn a_strict_monitor_panics_before_the_disk_is_touched() {
 }
 
 #[test]
-fn the_monitor_adds_no_operation_and_passes_results_through() {
+fn the_monitor_adds_no_operation_and_returns_results_unchanged() {
     let fs = stage();
     put(&fs, SEGMENT, Sync::Done, Sync::Done);
     let ops = fs.inner().all_op_count();
-    // Create, write, sync, rename; and the folder is opened and synced.
+    // Create, write, sync and rename, then the folder is opened and synced.
     assert_eq!(ops, 6);
     assert_eq!(fs.read(&path(SEGMENT), 0, 9).unwrap(), b"bytes");
     assert!(fs.read(&path("none"), 0, 9).is_err());

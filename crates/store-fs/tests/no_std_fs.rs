@@ -1,8 +1,8 @@
-//! The store's sources name the operating system's files only inside the disk adapter (proof of G10-G14).
+//! The store's sources access the operating system's files only inside the disk adapter (proof of G10-G14).
 
 use std::path::{Path, PathBuf};
 
-/// What only `src/disk` may say; a call around it would escape the crash proofs and the monitor.
+/// Names that only `src/disk` may use; a call elsewhere would escape the crash proofs and the monitor.
 const BANNED: [&str; 5] = ["std::fs", "std::os::unix", "std::os::fd", "rustix", "tempfile"];
 
 #[expect(clippy::disallowed_methods, reason = "this test reads the crate's own sources, not a store")]

@@ -1,4 +1,4 @@
-//! What hooks leave beside the log: bounded, tolerant of damage, gone with its session (G105).
+//! What hooks store next to the log: bounded, tolerant of damage, removed with its session (G105).
 
 mod support;
 
@@ -20,7 +20,7 @@ fn observations_wait_until_they_are_recorded() {
 }
 
 #[test]
-fn a_hook_drops_what_does_not_fit_any_more() {
+fn a_hook_drops_what_exceeds_the_limit() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let (session, run) = ids();
@@ -34,7 +34,7 @@ fn a_hook_drops_what_does_not_fit_any_more() {
 }
 
 #[test]
-fn damaged_lines_and_lines_that_no_hook_can_have_written_are_left_out() {
+fn damaged_lines_and_lines_no_hook_can_have_written_are_skipped() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let (session, run) = ids();

@@ -1,6 +1,6 @@
 //! Real processes on the real disk: many writers, and writers that are killed anywhere (G10, G15, G16).
 //!
-//! This binary runs itself again as its workers: `worker_entry` does nothing unless it was told what to be.
+//! This binary runs itself again as its workers: `worker_entry` does nothing unless it was given a task.
 mod processes {
     pub(crate) mod appenders;
     pub(crate) mod kills;

@@ -1,4 +1,4 @@
-//! Servers that start at the same moment list themselves and share the clean-up of old logs.
+//! Servers that start at the same moment register themselves and share the clean-up of old logs.
 #![expect(clippy::disallowed_methods, reason = "old logs are made as another program would leave them")]
 mod support;
 

@@ -1,4 +1,4 @@
-//! An authenticator in software: makes a key and signs as a device does, or wrongly where a test asks for that.
+//! A software authenticator: creates a key and signs like a device, or incorrectly where a test asks for that.
 
 use data_encoding::BASE64URL_NOPAD;
 use p256::ecdsa::signature::Signer;
@@ -18,14 +18,14 @@ pub struct Authenticator {
     key: SigningKey,
     credential: Vec<u8>,
     pub counter: u32,
-    /// Whether it asks for the finger; one that does not says so.
+    /// Whether it verifies the user; if not, it says so.
     pub verifies_user: bool,
     pub relying_party: String,
-    /// Flags that it sets beside its own.
+    /// Extra flags that it sets.
     pub more_flags: u8,
-    /// Bytes after the data that it signs.
+    /// Extra bytes after the signed data.
     pub trailing: Vec<u8>,
-    /// Members of the client data that a browser writes otherwise.
+    /// Members of the client data that differ from what a browser writes.
     pub client_data: Vec<(&'static str, Value)>,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Authenticator {
     }
 }
 
-/// The passkey log of a store in which each of these keys was enrolled, after a reset ended the one before it.
+/// The passkey log of a store in which each of these keys was enrolled, each after a reset of the previous one.
 pub fn enrolments(devices: &[Authenticator]) -> String {
     let mut log = Vec::new();
     for (number, device) in devices.iter().enumerate() {
@@ -65,7 +65,7 @@ fn next_line(log: &[u8], change: PasskeyChange) -> Vec<u8> {
     keys.line(change, at).expect("a change that follows")
 }
 
-/// What it returned, as the fields of a form.
+/// The authenticator's response, as form fields.
 pub type Fields = Vec<(&'static str, String)>;
 
 impl Authenticator {
@@ -83,13 +83,13 @@ impl Authenticator {
         }
     }
 
-    /// The same for the console of a team under this host.
+    /// The same, for the console of a team under this host.
     #[must_use]
     pub fn under(self, host: &str) -> Self {
         Self { relying_party: host.to_owned(), ..self }
     }
 
-    /// A device with a key of its own that goes by the name of another one.
+    /// A device with its own key that claims to be another one.
     pub fn posing_as(seed: u8, other: &Self) -> Self {
         Self { credential: other.credential.clone(), counter: other.counter, ..Self::new(seed) }
     }
@@ -106,7 +106,7 @@ impl Authenticator {
         data
     }
 
-    /// A new key for the challenge of a console.
+    /// A new key for a console's challenge.
     pub fn make(&self, asked: &Value, origin: &str) -> Fields {
         let point = self.key.verifying_key().to_sec1_point(false);
         let point = point.as_bytes();
@@ -126,7 +126,7 @@ impl Authenticator {
         ]
     }
 
-    /// The key as a console takes it from what the device made.
+    /// The key as a console extracts it from the device's response.
     fn new_key(&self) -> NewKey {
         const ORIGIN: &str = "http://localhost";
         let challenge = Sha256::of(b"any");
@@ -140,7 +140,7 @@ impl Authenticator {
         registered(&data, &client_data, challenge, ORIGIN).expect("a device of this kind is accepted")
     }
 
-    /// Signs the challenge of a console.
+    /// Signs a console's challenge.
     pub fn sign(&mut self, asked: &Value, origin: &str) -> Fields {
         self.counter += 1;
         let data = [self.data(0), self.trailing.clone()].concat();

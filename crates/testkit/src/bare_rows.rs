@@ -1,5 +1,5 @@
-//! The floor of an append to PostgreSQL: a transaction that writes the same rows, without reading, locking or checking
-//! anything.
+//! The minimum cost of an append to PostgreSQL: a transaction that writes the same rows, without reading, locking or
+//! checking anything.
 
 #![expect(clippy::unwrap_used, reason = "a measurement stops at the first surprise")]
 
@@ -20,7 +20,7 @@ pub fn connect(cluster: &Cluster, database: &str) -> Client {
     client
 }
 
-/// A start and so many advances, of a history of its own, so that each brings content of its own.
+/// A start and this many advances, from separate histories, so that each brings its own content.
 pub fn plans(seed: u64, advances: usize) -> Vec<PlanParts> {
     let mut history = History::new(seed);
     let mut made = vec![history.start()];
@@ -33,7 +33,7 @@ pub fn plans(seed: u64, advances: usize) -> Vec<PlanParts> {
     made
 }
 
-/// Whether a session is made or continued.
+/// Whether a session is created or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     First,

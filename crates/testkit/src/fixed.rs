@@ -1,4 +1,4 @@
-//! Time, randomness, activity and keys that are the same on every run of a test.
+//! Time, randomness, activity and keys that are the same in every run of a test.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use workrail_ports::environment::{ActivityCounter, Clock, Entropy, EntropyError}
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
 use workrail_ports::session_store::StoreError;
 
-/// Locks, also after a panic elsewhere: a failed test must not hide behind the next one's.
+/// Locks even after a panic elsewhere: one failed test must not make others fail.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -32,7 +32,7 @@ impl FixedClock {
 
 /// The instant at which every fixed clock starts.
 pub fn epoch() -> Timestamp {
-    // The one shape that a timestamp has.
+    // The literal has the only valid form of a timestamp.
     Timestamp::parse("2026-01-01T00:00:00.000Z").expect("a literal in the right shape")
 }
 
@@ -48,7 +48,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// Random-looking bytes that depend on the seed and on how many were drawn before, on nothing else.
+/// Pseudo-random bytes that depend only on the seed and on how many were drawn before.
 #[derive(Debug)]
 pub struct SeededEntropy {
     seed: u64,
@@ -101,11 +101,11 @@ impl ActivityCounter for SequentialActivity {
 
 /// The activity with this number.
 pub(crate) fn activity(number: u64) -> Activity {
-    // Counted up from 1 in a test: 2^53 is centuries away.
+    // Counted up from 1 in a test, so 2^53 is never reached.
     Activity::new(number).expect("within 2^53-1")
 }
 
-/// Keys that are made from a seed; rotations give the next ones of the same sequence.
+/// Keys derived from a seed; each rotation gives the next one of the sequence.
 #[derive(Debug)]
 pub struct FixedKeyring {
     entropy: SeededEntropy,

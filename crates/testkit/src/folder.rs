@@ -1,10 +1,10 @@
-//! What is beneath a folder, for tests that compare it before and after.
+//! Lists the contents of a folder, for tests that compare them before and after.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Every file and folder beneath a folder, by its path there. A folder that does not exist holds nothing.
+/// Every file and folder beneath a folder, by relative path. A missing folder is empty.
 pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -21,7 +21,7 @@ pub fn entries(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Every file beneath a folder with its bytes, by its path there.
+/// Every file beneath a folder with its bytes, by relative path.
 pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = entries(folder).into_iter().filter(|path| !folder.join(path).is_dir());
     files

@@ -1,11 +1,11 @@
-//! A home of its own for the program: folders, environment, user and limits.
+//! An isolated home for the program: folders, environment, user and limits.
 //!
-//! Every test starts the program through a home, so that none sees the settings, the workflows and the sessions of
-//! the developer who runs it: the environment is cleared, and everything that the program looks for is beneath one folder.
+//! Every test starts the program through a home, so that none sees the developer's settings, workflows and sessions:
+//! the environment is cleared, and everything that the program looks for is beneath one folder.
 //!
-//! Root may read and write everything, so permission cases prove nothing as root. When the tests run as root, every
-//! command of a home for [`User::find`] runs as the user `nobody` instead. There a command that hangs is killed, and one
-//! that wants too much memory fails.
+//! Root may read and write everything, so permission tests prove nothing as root. When the tests run as root, every
+//! command of a home for [`User::find`] runs as the user `nobody` instead. Such a command is killed if it hangs, and
+//! fails if it needs too much memory.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -23,9 +23,9 @@ use crate::mcp_client::McpClient;
 
 /// The user and group `nobody` on every Linux.
 pub const NOBODY: u32 = 65_534;
-/// A command that takes longer hangs.
+/// A command that takes longer is considered hung.
 const SECONDS_MAX: &str = "60";
-/// Private memory of one command; an idle server takes a few MB.
+/// The limit on a command's private memory; an idle server needs a few MB.
 const DATA_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The user that the program runs as.
@@ -35,12 +35,12 @@ pub enum User {
     Ourselves,
     /// The tests run as root; commands run as `nobody`.
     Nobody,
-    /// The tests run as root and cannot become anybody else.
+    /// The tests run as root and cannot switch to another user.
     OnlyRoot,
 }
 
 impl User {
-    /// Finds out who can be had on this machine.
+    /// Finds out which user is available on this machine.
     pub fn find() -> Self {
         let me = fs::metadata("/proc/self").map(|process| process.uid());
         if me.is_ok_and(|user| user != 0) {
@@ -51,7 +51,7 @@ impl User {
         if other.status().is_ok_and(|status| status.success()) { Self::Nobody } else { Self::OnlyRoot }
     }
 
-    /// Whether a file without permissions is closed to this user.
+    /// Whether file permissions apply to this user.
     pub fn respects_permissions(self) -> bool {
         match self {
             Self::Ourselves | Self::Nobody => true,
@@ -65,10 +65,36 @@ fn as_nobody() -> Vec<String> {
     vec!["--reuid".to_owned(), id.clone(), "--regid".to_owned(), id, "--clear-groups".to_owned()]
 }
 
+/// The program, or a copy of it if the user cannot reach it: a checkout in root's own folder is closed to others. All tests of
+/// a build share the copy.
+fn reachable(program: &Path, user: User) -> PathBuf {
+    let can_start = |path: &Path| {
+        let mut asked = Command::new("setpriv");
+        asked.args(as_nobody()).arg("test").arg("-x").arg(path);
+        asked.status().is_ok_and(|status| status.success())
+    };
+    if user != User::Nobody || can_start(program) {
+        return program.to_owned();
+    }
+    let built = fs::metadata(program).expect("the program was built");
+    let name = format!("workrail-under-test-{}-{}-{}", built.ino(), built.mtime(), built.mtime_nsec());
+    let folder = std::env::temp_dir().join(name);
+    if !folder.exists() {
+        let new = TempDir::new().expect("a folder can be made");
+        fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        fs::copy(program, new.path().join("workrail")).expect("the program can be copied");
+        // Another test may have been faster, with the same bytes; then this copy is removed.
+        if fs::rename(new.path(), &folder).is_ok() {
+            let _ = new.keep();
+        }
+    }
+    folder.join("workrail")
+}
+
 /// How a command ended, and what it printed.
 #[derive(Debug)]
 pub struct Ran {
-    /// A killed command has the code that a shell would show.
+    /// A killed command has the exit code that a shell would show.
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -89,7 +115,7 @@ impl Ran {
 /// Whether commands are stopped when they take too long or too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limits {
-    /// The process that is started is the program itself.
+    /// The started process is the program itself.
     Unlimited,
     TimeAndMemory,
 }
@@ -103,15 +129,15 @@ pub struct Home {
     limits: Limits,
     /// The whole environment of every command.
     variables: BTreeMap<String, OsString>,
-    /// Held by an owning home and all that are made from it; removed with the last of them.
+    /// Shared by an owning home and all homes derived from it; removed with the last of them.
     folder: Option<Arc<TempDir>>,
 }
 
 impl Home {
-    /// A home in a temporary folder of its own, for the user who runs the tests and without limits.
+    /// A home in its own temporary folder, for the user who runs the tests, without limits.
     pub fn new(program: impl AsRef<Path>) -> Self {
         let folder = TempDir::new().expect("a temporary folder can be made");
-        // Another user may reach what was given to them.
+        // Lets another user reach the files that are given to them.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("the folder is ours");
         let root = folder.path().join("root");
         let mut home = Self::create(program.as_ref(), &root, User::Ourselves);
@@ -133,17 +159,17 @@ impl Home {
     /// A home that was copied from another.
     pub fn existing(program: &Path, root: &Path, user: User) -> Self {
         let variables = [
-            // Not the caller's: a WorkRail installed there is not the one under test.
+            // Not the caller's PATH: a WorkRail installed there is not the one under test.
             ("PATH", OsString::from("/usr/bin:/bin")),
             ("HOME", root.join("home").into()),
             ("WORKRAIL_DATA_DIR", root.join("data").into()),
             ("WORKFLOW_STORAGE_PATH", root.join("workflows").into()),
             ("CLAUDE_PROJECT_DIR", root.join("project").into()),
-            // Nobody turns the pages of a test.
+            // A pager would wait for a user.
             ("PAGER", OsString::new()),
         ];
         Self {
-            program: program.to_owned(),
+            program: reachable(program, user),
             root: root.to_owned(),
             user,
             limits: Limits::TimeAndMemory,
@@ -152,14 +178,14 @@ impl Home {
         }
     }
 
-    /// The same home with a variable in the environment of its commands.
+    /// The same home with an additional environment variable.
     pub fn with(&self, name: &str, value: impl AsRef<OsStr>) -> Self {
         let mut home = self.clone();
         home.variables.insert(name.to_owned(), value.as_ref().to_owned());
         home
     }
 
-    /// The same home without a variable that it has.
+    /// The same home without one of its environment variables.
     pub fn without(&self, name: &str) -> Self {
         let mut home = self.clone();
         assert!(home.variables.remove(name).is_some(), "{name} is not set");
@@ -176,9 +202,9 @@ impl Home {
         self.with("WORKRAIL_DATA_DIR", data)
     }
 
-    /// The same home, where everything belongs to a user who runs its commands.
+    /// The same home, with everything owned by the user who runs its commands.
     pub fn given_to(&self, user: User) -> Self {
-        let home = Self { user, ..self.clone() };
+        let home = Self { user, program: reachable(&self.program, user), ..self.clone() };
         if user == User::Nobody {
             let mut give = Command::new("chown");
             give.arg("-R").arg(format!("{NOBODY}:{NOBODY}")).arg(&self.root);
@@ -220,14 +246,14 @@ impl Home {
         self.user
     }
 
-    /// Makes a file or folder the property of the user who runs the program.
+    /// Gives a file or folder to the user who runs the program.
     pub fn give(&self, path: &Path) {
         if self.user == User::Nobody {
             std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).expect("root may give files away");
         }
     }
 
-    /// Writes a file that belongs to the user, with the folders above it.
+    /// Writes a file owned by the user, creating its parent folders.
     pub fn write(&self, path: &Path, text: &str) {
         let folder = path.parent().expect("a file is in a folder");
         if !folder.exists() {
@@ -240,7 +266,7 @@ impl Home {
         self.give(path);
     }
 
-    /// Adds a workflow to the folder of workflows, in a file that is named after its id.
+    /// Adds a workflow to the workflows folder, in a file named after its id.
     pub fn workflow(&self, workflow: &Value) {
         let id = workflow["id"].as_str().expect("a workflow has an id");
         let text = serde_json::to_string_pretty(workflow).expect("a value can be written");
@@ -258,7 +284,7 @@ impl Home {
         }));
     }
 
-    /// A copy of all of it, owners, permissions and links included.
+    /// A copy of everything, including owners, permissions and links.
     pub fn copy_to(&self, root: &Path) -> Self {
         let mut copy = Command::new("cp");
         copy.arg("-a").arg(&self.root).arg(root);
@@ -266,12 +292,12 @@ impl Home {
         Self { limits: self.limits, ..Self::existing(&self.program, root, self.user) }
     }
 
-    /// A command of the program as the user of this home, with its environment and its limits.
+    /// A command of the program, as this home's user, with its environment and limits.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.command_in(&[], arguments)
     }
 
-    /// `wrapper program arguments`, the same way.
+    /// Runs `wrapper program arguments` the same way.
     pub fn command_in(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
         let mut words = self.user_words();
         if self.limits == Limits::TimeAndMemory {
@@ -284,7 +310,7 @@ impl Home {
         self.prepared(&words)
     }
 
-    /// What makes the rest of a command run as the user of this home.
+    /// The prefix that runs a command as this home's user.
     fn user_words(&self) -> Vec<OsString> {
         match self.user {
             User::Nobody => {
@@ -300,7 +326,7 @@ impl Home {
         command
     }
 
-    /// Runs a command to its end, with nobody at its keyboard.
+    /// Runs a command to its end, with no standard input.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         self.run_in(&[], arguments)
     }
@@ -310,7 +336,7 @@ impl Home {
         Ran::from_output(output.expect("the command starts"))
     }
 
-    /// Runs a command with these bytes on its standard input. One that does not read them is not to blame.
+    /// Runs a command with these bytes on its standard input, which it need not read.
     pub fn fed_in(&self, wrapper: &[&str], arguments: &[&str], input: &[u8]) -> Ran {
         let mut command = self.command_in(wrapper, arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -321,7 +347,7 @@ impl Home {
         Ran::from_output(child.wait_with_output().expect("the command ends"))
     }
 
-    /// Runs a command with more variables in its environment.
+    /// Runs a command with additional environment variables.
     pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
         let more = variables.iter().fold(self.clone(), |home, (name, value)| home.with(name, value));
         more.run(arguments)
@@ -334,7 +360,7 @@ impl Home {
         ran
     }
 
-    /// Runs a command at a terminal and types a line into it; what the terminal showed is its output.
+    /// Runs a command at a terminal and types a line into it; the output is what the terminal showed.
     pub fn typed(&self, arguments: &[&str], line: &str) -> Ran {
         let mut terminal = self.at_a_terminal(arguments);
         let mut keyboard = terminal.stdin.take().expect("stdin is piped");
@@ -349,10 +375,12 @@ impl Home {
         let program = self.program.to_str().expect("the program's path is UTF-8");
         let words: Vec<String> = [program].iter().chain(arguments).map(|word| quoted(word)).collect();
         let mut whole = self.user_words();
-        // Without an echo: whether it comes before or after the question is chance.
-        let options = ["script", "--quiet", "--return", "--echo", "never", "--command"];
+        // No echo: it could come before or after the question.
+        let script = ["script", "--quiet", "--return", "--echo", "never", "--command"];
+        // A run of the tests in the background of a shell ignores Ctrl-C, and everything that it starts does.
+        let options = ["env", "--default-signal=INT"].into_iter().chain(script);
         whole.extend(options.map(OsString::from));
-        // In place of the shell, which would get every Ctrl-C as well.
+        // `exec` replaces the shell, which would receive every Ctrl-C as well.
         let line = format!("exec {}", words.join(" "));
         whole.extend([line, "/dev/null".to_owned()].map(OsString::from));
         let mut command = self.prepared(&whole);
@@ -367,7 +395,7 @@ impl Home {
         McpClient::from_command(command).expect("the server starts")
     }
 
-    /// Starts a server and completes the handshake; an error says how it ended.
+    /// Starts a server and completes the handshake; the error says how it ended.
     pub fn server(&self) -> Result<McpClient, String> {
         self.server_in(&[])
     }

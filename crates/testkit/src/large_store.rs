@@ -1,7 +1,7 @@
-//! Large stores for benchmarks and proofs: one real session, copied under new ids as often as wanted.
+//! Large stores for benchmarks and proofs: one real session, copied many times under new ids.
 //!
-//! A copy is what the store would have written: every event names the new session and run, and the manifest is
-//! computed from the new segments. Content is shared. Nothing is synced: this is not a place for what must last.
+//! A copy is exactly what the store would have written: every event names the new session and run, and the manifest
+//! is computed from the new segments. Content is shared. Nothing is synced.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use workrail_model::manifest::{
 
 use crate::postgres::Cluster;
 
-/// The segments of a session as it was written.
+/// The segments of a session as written.
 #[derive(Debug)]
 pub struct Template {
     session: SessionId,
@@ -64,6 +64,8 @@ impl Template {
     }
 
     fn copied(&self, number: u64, word: &str) -> Copied {
+        // Ids have no `o`, so that the word is part of none of them.
+        assert!(word.contains('o'), "`{word}` may be part of an id");
         let session = SessionId::from_bits(numbered(self.session.bits(), number));
         let mut next = ManifestIndex::ZERO;
         let segments = self.segments.iter().map(|segment| {
@@ -170,7 +172,7 @@ fn renamed(run: RunId, number: u64) -> RunId {
     RunId::from_bits(numbered(run.bits(), number))
 }
 
-/// Other bits for every number, spread so that labels differ as those of random ids do.
+/// Different bits for every number, spread so that labels differ like those of random ids.
 fn numbered(mut bits: [u8; 10], number: u64) -> [u8; 10] {
     let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     for (bit, other) in bits.iter_mut().zip(spread) {

@@ -1,5 +1,5 @@
-//! How it is proven: a store in memory, fixed time and entropy, histories to append, and one suite that
-//! every store must pass.
+//! Test support: a store in memory, fixed time and entropy, histories to append, and one suite that every store must
+//! pass.
 //!
 //! A dev-dependency only: nothing here is shipped.
 

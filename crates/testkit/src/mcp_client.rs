@@ -1,4 +1,4 @@
-//! A plain MCP client over a child process: one line out, one line in, nothing hidden.
+//! A plain MCP client of a child process: one line out, one line in, nothing hidden.
 //!
 //! It keeps the raw lines, so that tests can compare bytes and check that stdout carries JSON-RPC only.
 
@@ -25,16 +25,16 @@ pub struct McpClient {
 /// The result of one tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolReply {
-    /// All of the reply as data.
+    /// The whole reply as data.
     pub structured: Value,
     pub text: String,
     pub is_error: bool,
-    /// The result as it came, byte for byte.
+    /// The result as received, byte for byte.
     pub raw: String,
 }
 
 impl McpClient {
-    /// Starts a server by a command whose input and output are piped, and completes the handshake.
+    /// Starts a server from a command with piped input and output, and completes the handshake.
     pub fn from_command(mut command: Command) -> Result<Self, String> {
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let stdin = child.stdin.take();
@@ -66,7 +66,7 @@ impl McpClient {
         writeln!(stdin, "{message}").and_then(|()| stdin.flush()).map_err(|error| error.to_string())
     }
 
-    /// What the server answered to the handshake.
+    /// The server's answer to the handshake.
     pub fn initialized(&self) -> &Value {
         &self.initialized
     }
@@ -100,7 +100,7 @@ impl McpClient {
         id
     }
 
-    /// The next response and the id it answers; `None` when the server could not read which.
+    /// The next response and the id it answers; `None` if the server could not read the id.
     fn receive(&mut self) -> (Option<u64>, String) {
         self.try_receive().expect("the server answers")
     }
@@ -126,14 +126,14 @@ impl McpClient {
         ToolReply::read(&self.exchange("tools/call", json!({ "name": tool, "arguments": arguments })))
     }
 
-    /// Follows the next call of a reply, with words of our own in place of its placeholders.
+    /// Makes the next call that a reply suggests, with our own words in place of its placeholders.
     pub fn next(&mut self, reply: &ToolReply) -> ToolReply {
         let call = &reply.structured["nextCall"];
         let tool = call["tool"].as_str().unwrap_or_else(|| panic!("no next call in {}", reply.structured));
         self.call(tool, with_own_words(&call["arguments"]))
     }
 
-    /// Calls a tool; an error when the server ends or answers with a protocol error.
+    /// Calls a tool; fails if the server ends or answers with a protocol error.
     pub fn try_call(&mut self, tool: &str, arguments: Value) -> Result<ToolReply, String> {
         let line = self.try_exchange("tools/call", json!({ "name": tool, "arguments": arguments }))?;
         match line.contains("\"result\"") {
@@ -142,23 +142,23 @@ impl McpClient {
         }
     }
 
-    /// Sends a call and does not wait for its answer.
+    /// Sends a call without waiting for its answer.
     pub fn send_call(&mut self, tool: &str, arguments: Value) {
         self.send_request("tools/call", json!({ "name": tool, "arguments": arguments }));
     }
 
-    /// Says that the answer of the last call is no longer waited for.
+    /// Cancels the last call.
     pub fn cancel_last(&mut self) {
         let params = json!({ "requestId": self.next_id, "reason": "timeout" });
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
     }
 
-    /// The next answer to a call, whichever it answers.
+    /// The next answer to any call.
     pub fn answer(&mut self) -> ToolReply {
         ToolReply::read(&self.receive().1)
     }
 
-    /// Everything that the server sent without being asked, so far.
+    /// All notifications that the server has sent so far.
     pub fn notifications(&self) -> &[Value] {
         &self.notifications
     }
@@ -190,7 +190,7 @@ impl McpClient {
         self.child.wait().expect("the server ends");
     }
 
-    /// Closes the server's input and waits for its end; how it ended, and what it wrote to a piped stderr.
+    /// Closes the server's input and waits for it to exit; returns the status and what it wrote to a piped stderr.
     pub fn end(mut self) -> (ExitStatus, String) {
         drop(self.stdin.take());
         let mut told = String::new();
@@ -202,14 +202,14 @@ impl McpClient {
         (self.child.wait().expect("the server ends when its input does"), told)
     }
 
-    /// Closes the server's input and waits for its end.
+    /// Closes the server's input and waits for it to exit.
     pub fn close(mut self) -> ExitStatus {
         drop(self.stdin.take());
         self.child.wait().expect("the server ends when its input does")
     }
 }
 
-/// The arguments of a suggested call with words of one's own in place of every placeholder.
+/// The arguments of a suggested call, with our own words in place of every placeholder.
 pub fn with_own_words(arguments: &Value) -> Value {
     match arguments {
         Value::String(text) if is_placeholder(text) => own_answer(text),
@@ -221,7 +221,7 @@ pub fn with_own_words(arguments: &Value) -> Value {
     }
 }
 
-/// What an agent would put in a placeholder's place; of several values, the last, which ends a loop.
+/// What an agent would put in place of a placeholder; of several allowed values, the last, which ends a loop.
 fn own_answer(placeholder: &str) -> Value {
     match placeholder {
         A_NUMBER => Value::from(1),
@@ -247,13 +247,13 @@ fn all_text(content: &Value) -> String {
     items.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The data of a tool result, which is where programs find it; null where there is none.
+/// The structured data of a tool result, for programs; null if there is none.
 pub fn reply_data(result: &Value) -> &Value {
     &result["_meta"][META_KEY]
 }
 
 impl ToolReply {
-    /// From the line or body of a response.
+    /// Parses the line or body of a response.
     pub fn read(line: &str) -> Self {
         let mut response: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(line).expect("a response is an object");

@@ -1,13 +1,13 @@
-//! What a person reads on a page of the console: its text, its fields and what its buttons send.
+//! What a user reads on a page of the console: its text, its fields and what its buttons send.
 
-/// The text of a page's `main`, one block of it on a line. Without one, that of everything.
+/// The text of a page's `main`, or of the whole page if it has none; one block per line.
 pub fn words(html: &str) -> String {
     let main =
         html.split_once("<main").map_or(html, |(_, rest)| rest.split_once('>').map_or("", |(_, own)| own));
     text_of(main.split("</main>").next().unwrap_or_default())
 }
 
-/// The text of the part with this id; panics where the page has none.
+/// The text of the element with this id; panics if the page has none.
 pub fn part(html: &str, id: &str) -> String {
     let start = format!("<section id=\"{id}\"");
     let (_, rest) = html.split_once(&start).unwrap_or_else(|| panic!("no part {id}: {html}"));
@@ -15,7 +15,7 @@ pub fn part(html: &str, id: &str) -> String {
     text_of(own.split("</section>").next().unwrap_or_default())
 }
 
-/// Elements that begin a line of their own.
+/// Elements that start a new line.
 const BLOCKS: [&str; 28] = [
     "p", "div", "h1", "h2", "h3", "h4", "ul", "ol", "li", "dl", "dt", "dd", "table", "tr", "section",
     "article", "form", "label", "fieldset", "legend", "details", "summary", "pre", "select", "option",
@@ -42,7 +42,7 @@ fn text_of(html: &str) -> String {
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// What stands for a tag: a line's end, a field with its value, or where a form is sent.
+/// The text for a tag: a line break, a field with its value, or a form's target.
 fn shown(tag: &str, name: &str) -> String {
     let is_end = tag.starts_with('/');
     match name {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_read_as_a_person_reads_it() {
+    fn a_page_is_read_as_a_user_reads_it() {
         let page = "<head><title>no</title></head><main id=\"main\"><h1>Now</h1><section id=\"needs\" data-part><p>A &lt;b&gt;, \
                     <em>truly</em></p><svg><text>B</text></svg><form method=\"post\" action=\"/run/a/approve\"><input \
                     type=\"hidden\" name=\"token\" value=\"t\"><input name=\"q\" value=\".\"><button>Approve</button></form>\

@@ -1,5 +1,5 @@
-//! PgBouncer in transaction mode before a cluster: every transaction may run on another connection of the server, and one
-//! connection serves many clients in turn.
+//! PgBouncer in transaction mode in front of a cluster: every transaction may run on another server connection, and
+//! one connection serves many clients in turn.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::postgres::{Cluster, ROLE, unprivileged};
 
-/// Starts the pooler, and stops it by its process id when standard input ends, as it does with the test process.
+/// Starts the pooler, and stops it by its process id when standard input ends, which it does with the test process.
 const KEEPER: &str = r#"
 "$1" -q "$2/pgbouncer.ini" >>"$2/log" 2>&1 &
 pooler=$!
@@ -20,7 +20,7 @@ kill -INT "$pooler" 2>/dev/null
 wait "$pooler"
 "#;
 
-/// Fewer connections to the server than clients have: they must share.
+/// Fewer server connections than clients, so that they must share.
 const CONNECTIONS: u32 = 3;
 
 /// A running PgBouncer.
@@ -28,12 +28,12 @@ const CONNECTIONS: u32 = 3;
 pub struct Pooler {
     folder: TempDir,
     keeper: Child,
-    /// Its end is the signal to stop.
+    /// Closing it is the signal to stop.
     pipe: Option<ChildStdin>,
 }
 
 impl Pooler {
-    /// `None`, with a line that says so, where PgBouncer is not installed.
+    /// `None` if PgBouncer is not installed, after printing a line that says so.
     #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
     pub fn start(cluster: &Cluster) -> Option<Self> {
         let found =

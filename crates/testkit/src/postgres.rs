@@ -1,8 +1,9 @@
-//! A PostgreSQL of the test's own: an unprivileged process on a socket in a temporary folder, without TCP.
+//! A private PostgreSQL for tests: an unprivileged process on a socket in a temporary folder, without TCP.
 //!
-//! A small shell process beside it waits for the end of a pipe that only the test process holds. However that process
-//! ends, the pipe ends with it; then the shell stops the server by its process id and removes the folder.
+//! A small shell process waits for the end of a pipe that only the test process holds. However that process ends, the
+//! pipe ends with it; then the shell stops the server by its process id and removes the folder.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -10,10 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use postgres::{Client, NoTls};
+
 use crate::home::{NOBODY, User};
 use crate::tls::ServerIdentity;
 
-/// The role that tests connect as: neither superuser nor exempt from row-level security.
+/// The role that tests connect as: not a superuser, and subject to row-level security.
 pub const ROLE: &str = "agent";
 /// The superuser of the cluster.
 pub const SUPERUSER: &str = "postgres";
@@ -29,13 +32,13 @@ wait "$server"
 rm -rf "$2"
 "#;
 
-/// Makes a small disk of the data folder, which only what is started from here sees, and which ends with it.
+/// Mounts a small disk on the data folder; only processes started from here see it, and it ends with them.
 const SMALL_DISK: &str = r#"
 mount -t tmpfs -o "size=$1" tmpfs "$2" && cp -a "$2-template/." "$2" && chown -R "$3" "$2" && chmod 700 "$2" &&
 shift 3 && exec "$@"
 "#;
 
-/// What a full disk gets back.
+/// The space that `free_disk` releases.
 const BALLAST_BYTES: usize = 16 << 20;
 
 /// A running cluster.
@@ -43,7 +46,7 @@ const BALLAST_BYTES: usize = 16 << 20;
 pub struct Cluster {
     folder: PathBuf,
     programs: PathBuf,
-    /// The size of the disk that the data is on, where that is not the machine's.
+    /// The size of the data's own disk, if it has one.
     disk: Option<&'static str>,
     running: Mutex<Option<Running>>,
 }
@@ -52,7 +55,7 @@ pub struct Cluster {
 struct Running {
     server: u32,
     keeper: Child,
-    /// Its end is the signal to stop.
+    /// Closing it is the signal to stop.
     pipe: ChildStdin,
 }
 
@@ -64,14 +67,14 @@ enum Data {
 }
 
 impl Cluster {
-    /// The cluster of this process, started with the first call; `None`, with a line that says so, where PostgreSQL 15 or
-    /// newer is not installed.
+    /// The cluster of this process, started by the first call; `None`, after printing a line that says so, if
+    /// PostgreSQL 15 or newer is not installed.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(&[])).as_ref()
     }
 
-    /// A cluster for one test alone, with settings of its own (`fsync=off`).
+    /// A cluster for one test, with its own settings (`fsync=off`).
     #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
     pub fn start(settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
@@ -82,8 +85,8 @@ impl Cluster {
         Some(Self::run_in(folder, programs, None, settings))
     }
 
-    /// A cluster on a disk of its own, of a size such as `120m`. It cannot be killed and started again: the disk ends with
-    /// it. `None` where this user may not make a disk.
+    /// A cluster on its own disk, of a size such as `120m`. It cannot be killed and restarted: the disk ends with it.
+    /// `None` if this user may not mount a disk.
     #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
     pub fn start_on_disk_of(size: &'static str, settings: &[&str]) -> Option<Self> {
         let programs = programs()?;
@@ -99,13 +102,13 @@ impl Cluster {
         Some(Self::run_in(folder, programs, Some(size), settings))
     }
 
-    /// A cluster that also listens on a loopback address of its own, where it encrypts with this certificate and refuses
-    /// what is not encrypted. Returns the address.
+    /// A cluster that also listens on its own loopback address, where it uses this certificate and refuses
+    /// unencrypted connections. Returns the address.
     pub fn start_with_tls(identity: &ServerIdentity) -> Option<(Self, String)> {
         let programs = programs()?;
         let folder = folder_with_data(&programs);
         let data = folder.join("data");
-        // The whole network 127.0.0.0/8 is this machine, so every process has an address with the usual port.
+        // The whole network 127.0.0.0/8 is this machine, so every process gets its own address with the usual port.
         let [_, a, b, c] = std::process::id().to_be_bytes();
         let address = format!("127.{}.{b}.{c}", 64 + a % 64);
         let rules = "local all all trust\nhostssl all all 127.0.0.0/8 trust\n";
@@ -142,7 +145,7 @@ impl Cluster {
         format!("postgres://{role}@/{database}?host={}&tenant={tenant}", self.folder.display())
     }
 
-    /// A fresh database that the role may use; returns its name.
+    /// Creates a fresh database that the role may use; returns its name.
     pub fn database(&self) -> String {
         static NUMBER: Mutex<u32> = Mutex::new(0);
         let mut number = NUMBER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,12 +156,25 @@ impl Cluster {
         name
     }
 
-    /// Runs statements as the superuser, to whom row-level security does not apply; returns what they print.
+    /// Runs statements as the superuser, who bypasses row-level security; returns their output.
     pub fn sql(&self, database: &str, statements: &str) -> String {
         self.try_sql(database, statements).unwrap_or_else(|error| panic!("{statements}: {error}"))
     }
 
-    /// The same; what went wrong, if it did.
+    /// The number that a query returns, over a connection that is kept: starting `psql` takes far longer than the query.
+    pub fn count(&self, database: &str, query: &str) -> u64 {
+        static CONNECTIONS: Mutex<BTreeMap<(PathBuf, String), Client>> = Mutex::new(BTreeMap::new());
+        let mut open = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = open.entry((self.folder.clone(), database.to_owned())).or_insert_with(|| {
+            let mut config = postgres::Config::new();
+            config.host_path(&self.folder).user(SUPERUSER).dbname(database);
+            config.connect(NoTls).expect("the cluster accepts its superuser")
+        });
+        let row = connection.query_one(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
+        u64::try_from(row.get::<_, i64>(0)).expect("a count is not negative")
+    }
+
+    /// Like `sql`, but returns the error.
     pub fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
         let output = Command::new(self.programs.join("psql"))
             .args([
@@ -186,8 +202,8 @@ impl Cluster {
         }
     }
 
-    /// Fills a table with rows in the text format of `COPY`, as the superuser: triggers fire, row-level security does not
-    /// apply. `columns` is the table with the columns that are given.
+    /// Fills a table with rows in the text format of `COPY`, as the superuser: triggers fire, row-level security does
+    /// not apply. `columns` is the table with the given columns.
     pub fn copy_in(&self, database: &str, columns: &str, rows: impl Iterator<Item = String>) {
         let mut psql = Command::new(self.programs.join("psql"))
             .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", database, "-c"])
@@ -206,7 +222,7 @@ impl Cluster {
         assert!(psql.wait().is_ok_and(|status| status.success()), "the rows were copied");
     }
 
-    /// Fills the disk to its last page, without a trace in the write-ahead log. Only for a cluster on a disk of its own.
+    /// Fills the disk to its last page, without using the write-ahead log. Only for a cluster on its own disk.
     pub fn fill_disk(&self, database: &str) {
         fs::write(self.ballast(), vec![1; BALLAST_BYTES]).expect("the disk has room");
         let table = "CREATE UNLOGGED TABLE junk (t text); ALTER TABLE junk ALTER t SET STORAGE PLAIN";
@@ -222,12 +238,12 @@ impl Cluster {
         }
     }
 
-    /// Makes room on a disk that was filled. Not by a statement: none may get anywhere on a full disk.
+    /// Frees space on a full disk. Not by a statement, which might fail on a full disk.
     pub fn free_disk(&self) {
         fs::remove_file(self.ballast()).expect("the disk was filled");
     }
 
-    /// A file on the cluster's own disk, which only its processes see.
+    /// A file on the cluster's own disk, visible only to its processes.
     fn ballast(&self) -> PathBuf {
         let folder = self.folder.strip_prefix("/").expect("the folder is absolute");
         PathBuf::from(format!("/proc/{}/root", self.server_process())).join(folder).join("data/ballast")
@@ -245,7 +261,7 @@ impl Cluster {
         dumped.stdout
     }
 
-    /// A fresh database with what a backup holds; returns its name.
+    /// A fresh database restored from a backup; returns its name.
     pub fn restored(&self, dump: &[u8]) -> String {
         let name = self.database();
         let file = self.folder.join(format!("{name}.sql"));
@@ -262,7 +278,7 @@ impl Cluster {
         name
     }
 
-    /// Lets in nobody but the superuser without a password; returns when new connections are asked for one.
+    /// Requires a password from everyone but the superuser; returns once new connections are asked for one.
     pub fn require_passwords(&self) {
         let loaded = || self.sql("postgres", "SELECT pg_conf_load_time()");
         let before = loaded();
@@ -280,7 +296,7 @@ impl Cluster {
         running.as_ref().expect("the cluster runs").server
     }
 
-    /// Kills the server as a crash would, and returns when its processes are gone.
+    /// Kills the server as a crash would, and returns once its processes are gone.
     pub fn kill(&self) {
         let server = self.server_process();
         let killed = Command::new("kill").args(["-9", &server.to_string()]).status();
@@ -288,12 +304,12 @@ impl Cluster {
         self.stop(Data::Kept);
     }
 
-    /// Stops all processes of the server where they are, as a host that is out of memory or suspended would.
+    /// Stops all processes of the server, as on a host that is suspended or out of memory.
     pub fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets them go on.
+    /// Lets them continue.
     pub fn thaw(&self) {
         self.signal("-CONT");
     }
@@ -311,13 +327,13 @@ impl Cluster {
         assert!(sent.is_ok_and(|status| status.success()), "the server's processes could be signalled");
     }
 
-    /// Starts the server again over the same data; returns when it accepts connections.
+    /// Starts the server again over the same data; returns once it accepts connections.
     pub fn restart(&self) {
         self.run(&[]);
     }
 
     fn run(&self, settings: &[&str]) {
-        // A killed server's own processes may hold its memory for a moment: a start that fails for that is repeated.
+        // A killed server's processes may hold its memory for a moment, so a failed start is repeated.
         for _ in 0..100 {
             self.launch(settings);
             if self.accepts_connections() {
@@ -355,7 +371,7 @@ impl Cluster {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(Running { server, keeper, pipe });
     }
 
-    /// Waits until the server answers; false when it has ended instead.
+    /// Waits until the server answers; false if it has ended instead.
     fn accepts_connections(&self) -> bool {
         let process = PathBuf::from(format!("/proc/{}", self.server_process()));
         loop {
@@ -379,7 +395,7 @@ impl Cluster {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Running { mut keeper, pipe, .. }) = running else { return };
         if data == Data::Kept {
-            // Ended before the pipe is, it removes nothing.
+            // Killed before the pipe ends, it removes nothing.
             let _ = keeper.kill();
         }
         drop(pipe);
@@ -402,7 +418,7 @@ fn programs() -> Option<PathBuf> {
     (programs.join("postgres").exists() && User::find() != User::OnlyRoot).then_some(programs)
 }
 
-/// A command that does not run as root: PostgreSQL refuses to.
+/// A command that does not run as root, which PostgreSQL refuses.
 pub(crate) fn unprivileged(program: &str) -> Command {
     match User::find() {
         User::Ourselves | User::OnlyRoot => Command::new(program),
@@ -415,7 +431,7 @@ pub(crate) fn unprivileged(program: &str) -> Command {
     }
 }
 
-/// A folder with a fresh cluster, copied from one that is made once for each build folder and server.
+/// A folder with a fresh cluster, copied from one that is made once per build folder and server.
 fn folder_with_data(programs: &Path) -> PathBuf {
     // Directly in the folder for temporary files: the path of a socket has at most 107 bytes.
     let folder = tempfile::Builder::new().prefix("pg").tempdir().expect("a temporary folder").keep();

@@ -1,4 +1,4 @@
-//! A team: a database, machines that use it, servers that they ask, and the calls of an agent.
+//! A team: a database, the machines that use it, their servers, and an agent's calls.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -20,7 +20,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// `None` where PostgreSQL is not installed.
+    /// `None` if PostgreSQL is not installed.
     pub fn new(program: &'static str) -> Option<Self> {
         let cluster = Cluster::shared()?;
         Some(Self { cluster, database: cluster.database(), program })
@@ -36,12 +36,12 @@ impl Team {
         self.cluster.address(&self.database, ROLE, "team")
     }
 
-    /// A machine with a data directory of its own.
+    /// A machine with its own data directory.
     pub fn machine(&self) -> Home {
         Home::new(self.program).with("WORKRAIL_STORE", self.address())
     }
 
-    /// What was printed, without what differs from run to run.
+    /// The printed text, without the parts that differ from run to run.
     pub fn plain(&self, text: &str) -> String {
         let folder = self.cluster.socket_folder().to_str().unwrap();
         text.replace(folder, "SOCKETS").replace(&self.database, "DATABASE")
@@ -70,7 +70,7 @@ pub fn label_of(reply: &ToolReply) -> String {
     reply.structured["run"]["label"].as_str().unwrap().to_owned()
 }
 
-/// `workrail serve` on a port of its own.
+/// `workrail serve` on its own port.
 pub fn serve(home: &Home) -> Http {
     Http::of_command(home.command(&["serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()))
 }
@@ -91,7 +91,7 @@ pub fn tool_request(token: &str, tool: &str, arguments: &Value) -> (String, Stri
     (headers, message.to_string())
 }
 
-/// One call on a connection of its own, sent again for as long as the member has sent too many.
+/// One call on its own connection, repeated for as long as the member is rate-limited.
 pub fn call_server(server: &Http, token: &str, tool: &str, arguments: &Value) -> ToolReply {
     let (headers, body) = tool_request(token, tool, arguments);
     loop {

@@ -1,4 +1,4 @@
-//! Certificates of the test's own, and a client that trusts one authority alone.
+//! Certificates for tests, and a client that trusts only one authority.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -38,7 +38,7 @@ impl Authority {
         Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
     }
 
-    /// What those who trust it have.
+    /// The certificate that clients trust.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
@@ -51,21 +51,30 @@ impl Authority {
         ServerIdentity { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// One exchange over TLS with a server that must prove to be `host`.
+    /// One exchange over TLS with a server that must prove that it is `host`.
     pub fn exchange(&self, address: &str, host: &str, request: &str) -> io::Result<String> {
-        let mut stream = self.connect(address, host)?;
+        self.exchange_over(TcpStream::connect(address)?, host, request)
+    }
+
+    /// The same over a connection that is open already.
+    pub fn exchange_over(&self, stream: TcpStream, host: &str, request: &str) -> io::Result<String> {
+        let mut stream = self.encrypt(stream, host)?;
         stream.write_all(request.as_bytes())?;
         let mut answer = String::new();
         match stream.read_to_string(&mut answer) {
             Ok(_) => Ok(answer),
-            // A server that closes without saying so has answered all the same.
+            // A server that closes without a TLS close message has answered all the same.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => Ok(answer),
             Err(error) => Err(error),
         }
     }
 
     /// A connection after its handshake.
-    pub fn connect(&self, address: &str, host: &str) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    fn encrypt(
+        &self,
+        mut stream: TcpStream,
+        host: &str,
+    ) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.pem().as_bytes()).unwrap()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -75,7 +84,6 @@ impl Authority {
             .with_no_client_auth();
         let name = ServerName::try_from(host.to_owned()).unwrap();
         let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut stream = TcpStream::connect(address)?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }

@@ -1,4 +1,4 @@
-//! What differs from run to run in the program's output, and the names that a snapshot shows instead.
+//! Output that differs from run to run, and the names that a snapshot shows instead.
 
 use workrail_core::label::RunLabel;
 
@@ -30,7 +30,7 @@ pub const PATTERNS: [(&str, &str); 20] = [
     (r"(?m)[ \t]+$", ""),
 ];
 
-/// The text with names in place of the folders of a home, the version and the labels of runs.
+/// The text with placeholders for the folders of a home, the version and the labels of runs.
 pub fn replaced(text: &str, home: &Home) -> String {
     let folder = home.root().parent().expect("a home is in a folder");
     without_labels(text)
@@ -41,7 +41,7 @@ pub fn replaced(text: &str, home: &Home) -> String {
         .replace(env!("CARGO_PKG_VERSION"), "[version]")
 }
 
-/// Labels of runs that no test named: imported copies get ids of their own.
+/// Labels of runs that no test named: imported copies get their own ids.
 fn without_labels(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_lowercase() || c == '-';
     let mut done = String::new();

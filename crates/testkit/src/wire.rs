@@ -1,4 +1,4 @@
-//! Servers with nothing between the test and their bytes: lines on pipes, requests on sockets.
+//! Servers with direct access to their bytes: lines on pipes, requests on sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -38,7 +38,7 @@ pub fn start_call(id: u64) -> Value {
             "params": { "name": "start_workflow", "arguments": arguments } })
 }
 
-/// A server on pipes, with nothing between the test and its lines.
+/// A server on pipes, with direct access to its lines.
 #[derive(Debug)]
 pub struct Piped {
     pub child: Child,
@@ -81,7 +81,7 @@ impl Piped {
         self.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     }
 
-    /// Closes the input; returns how the server ended and what it still said.
+    /// Closes the input; returns how the server ended and its remaining output.
     pub fn close(mut self) -> (ExitStatus, String) {
         drop(self.stdin.take());
         let mut rest = String::new();
@@ -115,7 +115,7 @@ impl Answer {
 }
 
 impl Drop for Http {
-    /// A test that stops at a surprise leaves no server behind.
+    /// A test that panics leaves no server behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -131,7 +131,7 @@ impl Http {
     }
 
     pub fn of(home: &Home, arguments: &[&str]) -> Self {
-        // The shell that runs the tests may hold the far end of their input.
+        // The shell that runs the tests may hold the other end of their input.
         Self::of_command(command(home, arguments).stdin(Stdio::null()))
     }
 
@@ -148,13 +148,13 @@ impl Http {
         Self { address: address.to_owned(), child, authorization: String::new() }
     }
 
-    /// One exchange on a connection of its own.
+    /// One exchange on its own connection.
     pub fn exchange(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = head.replace("{address}", &self.address);
         let length = body.len();
         write!(stream, "{head}Content-Length: {length}\r\nConnection: close\r\n\r\n").unwrap();
-        // A server that refuses may close before it has read everything.
+        // A server that refuses a request may close before it has read everything.
         let _ = stream.write_all(body);
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);

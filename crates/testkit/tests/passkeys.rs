@@ -1,4 +1,4 @@
-//! What a proof in a log is worth: recorded decisions that were forged, copied or moved prove nothing (G97, G98).
+//! Which recorded proofs count: decisions that were forged, copied or moved prove nothing (G97, G98).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -148,7 +148,7 @@ fn judged(
 }
 
 #[test]
-fn a_decision_that_was_recorded_is_proven() {
+fn a_recorded_decision_is_proven() {
     let (log, _, proof) = recorded();
     assert_eq!(judged(&proof, &Decided::new(), here(), &log), Ok(SignerOrigin::EnrolledHere));
 }
@@ -176,7 +176,7 @@ fn a_forged_event_in_the_log_is_not_proven() {
 }
 
 #[test]
-fn a_key_that_the_store_does_not_have_proves_nothing_here() {
+fn a_key_unknown_to_the_store_proves_nothing() {
     let (log, _, _) = recorded();
     // The attacker's own store, key and signature, all of it consistent.
     let mut own = Authenticator::new(9);
@@ -189,7 +189,7 @@ fn a_key_that_the_store_does_not_have_proves_nothing_here() {
     assert_eq!(judged(&proof, &decided, here(), &log), Err(ProofError::UnknownKey));
     let imported = RecordedIn { is_imported: true, ..here() };
     assert_eq!(judged(&proof, &decided, imported, &log), Ok(SignerOrigin::Foreign), "and it opens no gate");
-    // It says that it is the enrolled key.
+    // It claims to be the enrolled key.
     let genuine = log.keys();
     let mut posing = proof.clone();
     posing.key.enrolment = genuine.all()[0].entry;
@@ -198,9 +198,9 @@ fn a_key_that_the_store_does_not_have_proves_nothing_here() {
 }
 
 #[test]
-fn a_signature_that_the_console_never_accepted_is_not_proven() {
+fn a_signature_the_console_never_accepted_is_not_proven() {
     let (log, mut device, proof) = recorded();
-    // A fake console had it signed; the true one never saw it.
+    // A fake console obtained the signature; the real one never saw it.
     let decided = Decided { note: Some("phished"), ..Decided::new() };
     let signed = sign(&mut device, &decided.statement(), nonce(8));
     let phished = PasskeyProof { signed, ..proof };
@@ -208,7 +208,7 @@ fn a_signature_that_the_console_never_accepted_is_not_proven() {
 }
 
 #[test]
-fn keys_change_only_with_the_word_of_a_key() {
+fn keys_change_only_with_the_signature_of_a_key() {
     let (log, mut device, _) = recorded();
     let mut other = Authenticator::new(2);
     let refused = log.keys().line(enrolled("Agent", new_key(&other), None), now());
@@ -231,7 +231,7 @@ fn keys_change_only_with_the_word_of_a_key() {
     let mut log = log;
     log.enrol("Agent", key.clone(), Some(word.clone()));
     assert_eq!(log.keys().all()[1].trust, Trust::Agreed);
-    // Removed, and back again with the same word.
+    // Removed, and enrolled again with the same signature.
     let removal = sign(&mut device, &Statement::Remove { credential: &key.credential }, nonce(5));
     log.append(PasskeyChange::Removed { credential_id: key.credential.clone(), authorized_by: removal });
     assert!(log.keys().line(enrolled("Agent", key, Some(word)), now()).is_err(), "a word is used once");
@@ -241,7 +241,7 @@ fn keys_change_only_with_the_word_of_a_key() {
 }
 
 #[test]
-fn a_line_that_was_changed_left_out_added_or_moved_is_damage() {
+fn a_changed_missing_added_or_moved_line_is_damage() {
     let (mut log, mut device, _) = recorded();
     for place in 0..3 {
         let decided = Decided::new();
@@ -285,7 +285,7 @@ fn counters_go_up_and_a_reset_is_remembered() {
 }
 
 #[test]
-fn a_response_that_no_console_and_no_authenticator_makes_is_refused() {
+fn a_response_that_no_console_or_authenticator_makes_is_refused() {
     type Change = fn(&mut Authenticator);
     let changes: [(&str, Change, AssertionError); 8] = [
         (
@@ -329,7 +329,7 @@ fn a_response_that_no_console_and_no_authenticator_makes_is_refused() {
             "{case}"
         );
     }
-    // What is added by later browsers and by synced keys is none of our business.
+    // What later browsers and synced keys add does not matter here.
     let mut device = device;
     device.client_data =
         vec![("other_keys_can_be_added_here", json!("do not compare")), ("origin", json!(ORIGIN))];
@@ -339,7 +339,7 @@ fn a_response_that_no_console_and_no_authenticator_makes_is_refused() {
 }
 
 #[test]
-fn only_a_key_of_es256_on_p256_is_enrolled() {
+fn only_an_es256_key_on_p256_is_enrolled() {
     let challenge = Sha256::of(b"any");
     let asked = json!({ "nonce": nonce(0), "challenge": Binary::<32>::new(*challenge.as_bytes()).unwrap() });
     let device = Authenticator::new(1);
@@ -376,7 +376,7 @@ fn only_a_key_of_es256_on_p256_is_enrolled() {
 }
 
 #[test]
-fn a_counter_below_the_one_at_enrolment_went_back() {
+fn a_counter_below_the_one_at_enrolment_is_refused() {
     let mut device = Authenticator::new(1);
     device.counter = 40;
     let mut log = Log::default();
@@ -388,7 +388,7 @@ fn a_counter_below_the_one_at_enrolment_went_back() {
 }
 
 #[test]
-fn the_other_form_of_a_signature_is_a_replay_as_well() {
+fn the_alternative_form_of_a_signature_is_a_replay_as_well() {
     let (log, _, proof) = recorded();
     let decided = Decided::new();
     let mut signed = proof.signed.clone();
@@ -397,7 +397,7 @@ fn the_other_form_of_a_signature_is_a_replay_as_well() {
     assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::Replayed));
 }
 
-/// The second signature that fits the same message: s is replaced by the order of the curve minus s.
+/// The second valid signature of the same message: s is replaced by the order of the curve minus s.
 fn other_form(signature: &[u8]) -> Vec<u8> {
     let signature = p256::ecdsa::Signature::from_der(signature).unwrap();
     let (r, s) = signature.split_scalars();
@@ -406,7 +406,7 @@ fn other_form(signature: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_reset_that_the_record_leaves_out_is_not_proven() {
+fn a_reset_missing_from_the_record_is_not_proven() {
     let (mut log, _, _) = recorded();
     log.append(PasskeyChange::Reset { damaged: None });
     let mut fresh = Authenticator::new(3);
@@ -422,7 +422,7 @@ fn a_reset_that_the_record_leaves_out_is_not_proven() {
 }
 
 #[test]
-fn a_log_that_was_cut_off_deleted_or_replaced_is_damage() {
+fn a_truncated_deleted_or_replaced_log_is_damage() {
     let (mut log, mut device, _) = recorded();
     let decided = Decided { note: Some("again"), ..Decided::new() };
     let signed = sign(&mut device, &decided.statement(), nonce(20));
@@ -447,7 +447,7 @@ fn a_log_that_was_cut_off_deleted_or_replaced_is_damage() {
     let mut behind = log.clone();
     behind.append(PasskeyChange::Reset { damaged: None });
     assert!(Passkeys::read(&behind.bytes, Some(&head)).is_ok());
-    // What is sound before the damage can be kept.
+    // The intact part before the damage can be kept.
     let damaged = [&log.bytes[..], b"hello\n"].concat();
     let (keys, bytes) = Passkeys::sound_part(&damaged);
     assert_eq!((keys.all().len(), bytes), (1, log.bytes.len()));

@@ -1,4 +1,4 @@
-//! What a workflow's hash is made of: the versions, the author's file as it was compiled, and everything that was embedded.
+//! What a workflow's hash is made of: the versions, the author's file as compiled, and everything embedded.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,7 +1,7 @@
-//! One layout for workflow files: two spaces, short things on one line, comments kept.
+//! The one layout of workflow files: two spaces, short values on one line, comments kept.
 //!
-//! Only white space, trailing commas and a byte order mark change. Texts, numbers and the order of members stay as they are
-//! written, so a file means the same before and after (G101), and a second pass changes nothing.
+//! Only white space, trailing commas and a byte order mark change. Texts, numbers and the order of members are
+//! kept, so a file means the same before and after (G101), and a second pass changes nothing.
 
 use jsonc_parser::common::Range;
 use jsonc_parser::tokens::{Token, TokenAndRange};
@@ -9,12 +9,12 @@ use jsonc_parser::{CollectOptions, CommentCollectionStrategy, parse_to_ast};
 
 use crate::compile::parse_options;
 
-/// What fits is written on one line.
+/// What fits into this width is written on one line.
 const WIDTH: usize = 110;
 const INDENT: usize = 2;
-/// Deeper values are easier to read on lines of their own.
+/// Deeper values are easier to read on separate lines.
 const FLAT_DEPTH_MAX: usize = 2;
-/// Lists whose items are what a reader looks for: each item has lines of its own.
+/// Lists whose items readers look for: each item gets its own lines.
 const ALWAYS_BROKEN: [&str; 2] = ["\"steps\"", "\"body\""];
 
 /// The text in the one layout; `None` if it is not JSON or JSONC, which the compiler explains.
@@ -53,12 +53,12 @@ struct Container<'t> {
 }
 
 struct Element<'t> {
-    /// Authors group members with blank lines.
+    /// Whether a blank line precedes it: authors group members with blank lines.
     is_apart: bool,
     leading: Vec<Comment<'t>>,
     key: Option<&'t str>,
     value: Value<'t>,
-    /// On the same line, behind the comma.
+    /// On the same line, after the comma.
     trailing: Vec<Comment<'t>>,
 }
 
@@ -88,7 +88,7 @@ impl<'t> Reader<'t> {
         self.text.get(start..end)
     }
 
-    /// The line ends between the last token and the next one.
+    /// The line breaks between the last token and the next one.
     fn lines_before(&self) -> usize {
         let start = self.peek().map_or(self.text.len(), |token| token.range.start);
         self.text.get(self.end..start).map_or(0, |gap| gap.matches('\n').count())
@@ -135,7 +135,6 @@ impl<'t> Reader<'t> {
                 '{' => {
                     let key = self.take()?;
                     leading.extend(self.comments());
-                    // The colon.
                     self.take()?;
                     leading.extend(self.comments());
                     Some(key)
@@ -151,14 +150,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Comments behind an element on its line, before and after the comma. Those on further lines belong to what follows.
+    /// Comments after an element on its line, before and after the comma. Those on later lines belong to what follows.
     fn behind(&mut self) -> Vec<Comment<'t>> {
         let mut trailing = self.on_this_line();
         let start = self.next;
         let end = self.end;
         let later = self.comments();
         if matches!(self.peek(), Some(own) if matches!(own.token, Token::Comma)) {
-            // A comment between the element and a comma on a line of its own would move the comma.
+            // A comment between the element and a comma on its own line would move the comma.
             trailing.extend(later);
             let _ = self.take();
             trailing.extend(self.on_this_line());
@@ -188,7 +187,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// A line comment hides what is behind it.
+/// A line comment hides what follows it.
 fn fit_on_one_line(comments: &[Comment<'_>]) -> bool {
     let hides = |comment: &Comment<'_>| comment.text.starts_with("//");
     !comments.iter().any(|own| own.text.contains('\n')) && !comments.iter().rev().skip(1).any(hides)
@@ -201,13 +200,13 @@ fn is_comment(token: &Token<'_>) -> bool {
 /// Whether a value may be written on the rest of its line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// So many columns are taken before and after it.
+    /// This many columns are taken before and after it.
     Line(usize),
     Broken,
 }
 
 impl Value<'_> {
-    /// On one line; `None` where it has comments or is too deep.
+    /// On one line; `None` if it has comments or is too deep.
     fn flat(&self, depth: usize) -> Option<String> {
         match self {
             Value::Scalar(text) => (!text.contains('\n')).then(|| (*text).to_owned()),

@@ -1,6 +1,6 @@
-//! Brings a workflow file to today's format: an id with a namespace, and one spelling for everything.
+//! Updates a workflow file to the current format: an id with a namespace, and one spelling for everything.
 //!
-//! Only the places that change are edited; comments and layout stay. Spellings never change what a file compiles to; a new
+//! Only what changes is edited; comments and layout stay. Spellings never change what a file compiles to; a new
 //! id does, because the id is part of the hash (G101).
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use workrail_model::name::WorkflowId;
 
 use crate::compile::{Origin, parse_options, suggested_id};
 
-/// Old ids and what they become, over all files that are migrated together.
+/// Old ids and their replacements, for all files that are migrated together.
 pub type Renames = BTreeMap<String, WorkflowId>;
 
-/// A file in today's format.
+/// A file in the current format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
     pub text: String,
@@ -51,7 +51,7 @@ impl Migration {
     }
 }
 
-/// The id that a file should have; `None` if the one it has is fine, or if it cannot be read.
+/// The id that a file should have; `None` if its id is fine, or if the file cannot be read.
 pub fn renamed(text: &str, namespace: Option<&str>, origin: Origin) -> Option<(String, WorkflowId)> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let root = parsed.value.as_ref()?.as_object()?;
@@ -74,7 +74,7 @@ pub fn renamed(text: &str, namespace: Option<&str>, origin: Origin) -> Option<(S
     Some((id, new))
 }
 
-/// The file with everything brought to today's format; `None` if it is not JSON or JSONC.
+/// The file in the current format; `None` if it is not JSON or JSONC.
 pub fn migrated(text: &str, renames: &Renames) -> Option<Migrated> {
     let text = text.trim_start_matches('\u{feff}');
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
@@ -89,7 +89,7 @@ pub fn migrated_bindings(text: &str, renames: &Renames) -> Option<Migrated> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let root = parsed.value.as_ref()?.as_object()?;
     let mut editor = Editor { text, renames, edits: Vec::new(), changes: Vec::new() };
-    // A flat file is for every workflow: its keys are slots.
+    // A flat file applies to every workflow: its keys are slots.
     for section in root.properties.iter().filter(|own| own.value.as_object().is_some()) {
         editor.section(section);
     }
@@ -219,7 +219,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Takes a member out with the comma that belongs to it.
+    /// Removes a member together with its comma.
     fn remove(&mut self, object: &Object<'_>, member: &ObjectProp<'_>) {
         let start = member.range().start;
         let place = object.properties.iter().position(|own| own.range().start == start).unwrap_or_default();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_compiled_before_compiles_to_the_same() {
+    fn a_migrated_file_compiles_to_the_same() {
         let old = OLD.replace(
             r#"{ "type": "template_call", "templateId": "wr.templates.capability_probe", "id": "probe", "title": "P" },"#,
             "",
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_renamed_wherever_the_files_of_one_call_name_it() {
+    fn an_id_is_renamed_in_all_files_of_one_call() {
         let file = |id: &str| {
             format!(
                 r#"{{ "id": "{id}", "steps": [{{ "id": "p", "type": "parallel", "title": "P", "parallelDelegations": [{{ "workflowId": "my-review" }}] }}] }}"#

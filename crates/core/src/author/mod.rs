@@ -1,4 +1,4 @@
-//! Tools for people who write workflows: one layout, today's spellings, what differs between two versions, and what a hash
+//! Tools for workflow authors: one layout, current spellings, the differences between two versions, and what a hash
 //! is made of.
 
 pub mod diff;

@@ -1,4 +1,4 @@
-//! Contract packs: the artifacts that steps may owe, each with a schema and an example that passes (G40).
+//! Contract packs: the artifacts that steps may require, each with a schema and an example that passes (G40).
 
 use std::sync::LazyLock;
 
@@ -42,7 +42,7 @@ pub fn contract(id: &str) -> Option<&'static Contract> {
     contracts().iter().find(|contract| contract.id == id)
 }
 
-/// A closed object; fields whose name ends in `?` may be absent.
+/// A closed object; fields whose name ends in `?` are optional.
 fn object(fields: Value) -> Value {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -389,7 +389,7 @@ fn review_verdict() -> Contract {
             "kind": kind("wr.review_verdict"),
             "verdict": one_of(&["clean", "minor", "blocking"]),
             "confidence": level(),
-            // Findings may carry further fields: reviewers keep their own columns.
+            // Findings may have extra fields: reviewers keep their own columns.
             "findings": { "type": "array", "items": {
                 "type": "object",
                 "properties": {

@@ -1,4 +1,4 @@
-//! Features: guidance that a workflow switches on for all of its steps with prompt blocks.
+//! Features: guidance that a workflow turns on for all of its steps with prompt blocks.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Feature {
     pub refs: &'static [&'static str],
 }
 
-/// A whole number that the feature's texts name as `{setting}`.
+/// An integer that the feature's texts refer to as `{setting}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub name: &'static str,
@@ -35,7 +35,7 @@ pub fn feature(id: &str) -> Option<&'static Feature> {
     ALL.iter().find(|feature| feature.id == id)
 }
 
-/// Fills the settings into a text of the feature.
+/// Fills the settings into one of the feature's texts.
 pub(crate) fn configured(text: &str, config: &BTreeMap<String, Value>) -> String {
     config
         .iter()

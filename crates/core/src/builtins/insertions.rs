@@ -1,4 +1,4 @@
-//! The builtins as an editor offers them: what each is for, and the text that uses it.
+//! The builtins as offered by an editor: what each is for, and the text that uses it.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub enum InsertionKind {
 impl InsertionKind {
     pub const ALL: [Self; 4] = [Self::Contract, Self::Feature, Self::Template, Self::Snippet];
 
-    /// What a list of them is called.
+    /// The title of a list of them.
     pub fn title(self) -> &'static str {
         match self {
             Self::Contract => "Contracts",
@@ -40,7 +40,7 @@ impl InsertionKind {
     }
 }
 
-/// Everything of the registry that has a text to insert, by kind and id.
+/// Everything in the registry that has a text to insert, by kind and id.
 pub fn insertions() -> Vec<Insertion> {
     let contracts = contracts().iter().map(|own| Insertion {
         kind: InsertionKind::Contract,

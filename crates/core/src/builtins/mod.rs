@@ -1,6 +1,6 @@
-//! What WorkRail itself provides to authors: contracts, features, snippets, templates, capabilities.
+//! What WorkRail provides to authors: contracts, features, snippets, templates, capabilities.
 //!
-//! Closed sets. The compiler and the generated catalogue read the same definitions, so that they cannot
+//! Closed sets. The compiler and the generated catalogue read the same definitions, so they cannot
 //! differ. Compiled workflows embed what they use: changing a text here never changes a started run.
 
 mod contracts;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_use_their_arguments_only() {
+    fn templates_use_only_their_arguments() {
         for template in templates() {
             for step in template.steps {
                 for name in crate::compile::argument_names(step.prompt) {

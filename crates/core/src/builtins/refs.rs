@@ -1,4 +1,4 @@
-//! Snippets that prompts may pull in by id, each a short statement of how work is done here.
+//! Snippets that prompts may include by id, each a short statement of how work is done here.
 
 #[derive(Clone, Copy, Debug)]
 pub struct Snippet {
@@ -6,7 +6,7 @@ pub struct Snippet {
     pub text: &'static str,
 }
 
-/// All snippets of one step together: beyond this the instruction drowns.
+/// Limit for all snippets of one step together: beyond this the instruction gets lost.
 pub(crate) const STEP_REF_BYTES_MAX: usize = 4096;
 
 /// Sorted by id.
@@ -55,8 +55,8 @@ static ALL: [Snippet; 10] = [
     Snippet {
         id: "wr.refs.notes_first_durability",
         text: "The notes of this step are what survives the chat. Write decisions, evidence, open questions and \
-               results into them before you go on; keep other files as working material. Whoever resumes from the \
-               notes alone must be able to continue.",
+               results into them before you continue; keep other files as working material. Anyone who resumes \
+               from the notes alone must be able to continue.",
     },
     Snippet {
         id: "wr.refs.parallelize_cognition_serialize_synthesis",

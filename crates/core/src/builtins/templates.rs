@@ -1,5 +1,5 @@
-//! Templates: steps that a workflow injects by id. The texts of the routines lie beside this file, one per
-//! step; they use the headings that prompt blocks are rendered with, so that injected steps read like others.
+//! Templates: steps that a workflow injects by id. The texts of the routines are in the folder next to this file, one
+//! per step; they use the same headings as rendered prompt blocks, so that injected steps read like others.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ pub struct Template {
     pub id: &'static str,
     pub purpose: &'static str,
     pub args: &'static [TemplateArgument],
-    /// The contract that the last step owes, without the author saying so.
+    /// The contract that the last step must fulfil even if the author does not say so.
     pub contract: Option<&'static str>,
     pub steps: &'static [TemplateStep],
 }
@@ -19,14 +19,14 @@ pub struct Template {
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateArgument {
     pub name: &'static str,
-    /// Absent where the caller must give it.
+    /// Absent if the caller must give it.
     pub default: Option<&'static str>,
     pub purpose: &'static str,
     pub example: &'static str,
 }
 
 impl Template {
-    /// The smallest `templateCall` that is valid: what must be given, by example.
+    /// The smallest valid `templateCall`: an example of what must be given.
     pub fn sample_call(&self) -> Value {
         let needed = self.args.iter().filter(|arg| arg.default.is_none());
         let args: Map<String, Value> =
@@ -57,7 +57,7 @@ pub fn template(id: &str) -> Option<&'static Template> {
     ALL.iter().find(|template| template.id == id)
 }
 
-/// A routine that can be started as a workflow of its own; the bundled files have these ids.
+/// A routine that can also be started as a workflow; the bundled files have these ids.
 #[derive(Clone, Debug)]
 pub struct Routine {
     pub workflow_id: String,
@@ -98,7 +98,7 @@ const fn step(id: &'static str, title: &'static str, prompt: &'static str) -> Te
     TemplateStep { id, title, prompt }
 }
 
-/// The text of a routine's step, without the line end of its file.
+/// The text of a routine's step, without the file's final line break.
 macro_rules! text {
     ($name:literal) => {
         include_str!(concat!("templates/", $name, ".md")).trim_ascii_end()

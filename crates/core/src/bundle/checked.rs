@@ -1,7 +1,7 @@
-//! The first reading: form, version, and the digest of every part, before anything is made of it.
+//! The first pass: format, version, and the digest of every part, before anything is interpreted.
 //!
-//! What is wrong with the meaning of a part is kept until all digests are judged: a bundle that was damaged on
-//! its way is said to be damaged, not to be a forgery.
+//! Problems with the meaning of a part are held back until all digests are checked: a bundle damaged in
+//! transit is reported as damaged, not as forged.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -28,7 +28,7 @@ use super::positions::BundlePositions;
 use super::read::{Item, Part, Reader, read};
 use super::{BundleError, BundleErrorKind};
 
-/// A bundle whose parts all have their digests; what they mean together is not judged yet.
+/// A bundle whose parts all match their digests; their meaning is not checked yet.
 #[derive(Clone, Debug)]
 pub struct CheckedBundle {
     pub session: SessionId,
@@ -37,14 +37,14 @@ pub struct CheckedBundle {
     pub producer: Producer,
     pub salvage: Option<Salvage>,
     pub redaction: Option<Redaction>,
-    /// Members of a newer version: attested, and left alone.
+    /// Members of a newer version: attested, but ignored.
     pub unknown_members: Vec<String>,
     pub(super) events: Attested,
-    /// The last event of each segment.
+    /// The index of the last event of each segment.
     pub(super) segment_ends: Vec<EventIndex>,
     /// The digest of each manifest record's canonical bytes.
     pub(super) records: Vec<Sha256>,
-    /// Each with the workflow that it belongs to.
+    /// Each with the workflow it belongs to.
     pub(super) snapshots: BTreeMap<SnapshotRef, WorkflowHash>,
     pub(super) positions: BundlePositions,
     pub(super) workflows: BTreeMap<WorkflowHash, WorkflowId>,
@@ -64,7 +64,7 @@ pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleErr
     source.rewind().map_err(BundleError::Source)?;
     let mut reader = IndexReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
-    // A newer form need not be readable, but its version must be told; it may be anywhere.
+    // A newer format need not be readable, but its version must be reported; it may be anywhere.
     if error.problem() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
         source.rewind().map_err(BundleError::Source)?;
         if let Err(BundleError::Refused {
@@ -85,7 +85,7 @@ pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleErr
     Err(error)
 }
 
-/// Looks for the version and for nothing else.
+/// Looks only for the version.
 struct VersionReader;
 
 impl Reader for VersionReader {
@@ -123,7 +123,7 @@ struct IndexReader {
     positions: BundlePositions,
     workflows: BTreeMap<WorkflowHash, WorkflowId>,
     blobs: BTreeMap<BlobRef, u64>,
-    /// The first thing that is wrong although it may have its digest.
+    /// The first problem with a part that may still match its digest.
     deferred: Option<BundleError>,
 }
 
@@ -233,7 +233,7 @@ impl IndexReader {
         Ok(())
     }
 
-    /// The canonical bytes of content that is in the bundle as JSON; its key must be their digest.
+    /// The canonical bytes of content stored as JSON; its key must be their digest.
     fn content(
         &mut self,
         section: &Section,
@@ -256,7 +256,7 @@ impl IndexReader {
         Ok(())
     }
 
-    /// Compares what was found with what is attested, then says what it is.
+    /// Compares what was found with what is attested, then reports the outcome.
     fn judge(mut self) -> Result<CheckedBundle, BundleError> {
         let events = std::mem::take(&mut self.events).finish();
         self.found.insert(Section::Events, events);

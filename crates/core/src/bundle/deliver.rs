@@ -1,4 +1,4 @@
-//! The third reading: hands over what to store, and believes nothing that the first reading did not see.
+//! The third pass: hands over what to store, and trusts nothing that the first pass did not see.
 
 use std::io::{Read, Seek};
 
@@ -33,7 +33,7 @@ impl<E> From<BundleError> for DeliveryError<E> {
     }
 }
 
-/// Reads the source once more and hands over all of it under its new identity.
+/// Reads the source again and hands over all of it under its new identity.
 pub fn deliver<R: Read + Seek, S: Sink>(
     source: &mut R,
     checked: &Checked,
@@ -66,7 +66,7 @@ struct Delivery<'a, S: Sink> {
     segment: Vec<u8>,
     segments: usize,
     contents: usize,
-    /// What the sink said: it does not fit into the reader's own errors.
+    /// The sink's error, which does not fit into the reader's own errors.
     failed: Option<S::Error>,
 }
 
@@ -133,7 +133,7 @@ impl<S: Sink> Delivery<'_, S> {
         self.said(delivered, section)
     }
 
-    /// Ends the reading when the sink failed; the error itself is kept for the caller.
+    /// Ends the pass if the sink failed; the error itself is kept for the caller.
     fn said(
         &mut self,
         delivered: Result<(), S::Error>,

@@ -1,4 +1,4 @@
-//! What is wrong with a bundle: which of the closed problems, where, and in words.
+//! What is wrong with a bundle: one of a closed set of problems, where, and in words.
 
 use std::fmt;
 use std::io;
@@ -39,10 +39,10 @@ pub enum BundleError {
         /// The part of the document, such as `session/events/17`.
         at: String,
         what: String,
-        /// Line and column, where a place in the text is meant.
+        /// Line and column, if the problem has a place in the text.
         position: Option<(usize, usize)>,
     },
-    /// The source could not be read; nothing is said about the bundle.
+    /// The source could not be read; this says nothing about the bundle.
     Source(io::Error),
 }
 
@@ -68,7 +68,7 @@ impl BundleError {
         Self::new(BundleErrorKind::ManifestOrderInvalid, format_args!("session/manifest/{index}"), what)
     }
 
-    /// Adds the place in the text, where the reader knows it.
+    /// Adds the place in the text, if the reader knows it.
     pub(super) fn placed(mut self, line: usize, column: usize) -> Self {
         if let Self::Refused { position, .. } = &mut self
             && line > 0
@@ -86,7 +86,7 @@ impl BundleError {
     }
 }
 
-/// A hostile text is quoted, not repeated.
+/// Hostile text is quoted in part, not repeated in full.
 fn clip(text: &str) -> String {
     workrail_model::text::truncate_with_marker(text, workrail_model::limits::SUMMARY_BYTES_MAX).into_owned()
 }

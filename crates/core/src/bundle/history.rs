@@ -1,5 +1,5 @@
-//! The second reading: the events are one valid history, the manifest follows from them, and everything that
-//! they refer to is there, and nothing else.
+//! The second pass: the events are one valid history, the manifest follows from them, and the bundle contains exactly
+//! what they refer to.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
@@ -23,27 +23,27 @@ use super::read::{Item, Part, Reader, read};
 use super::{BundleError, BundleErrorKind};
 use crate::project::SessionState;
 
-/// A bundle that may be imported: made by [`check`] alone.
+/// A bundle that may be imported; only [`check`] makes one.
 #[derive(Debug)]
 pub struct Checked {
     pub survey: CheckedBundle,
     /// In the order in which they were started.
     pub runs: Vec<(RunId, WorkflowId)>,
     pub event_count: u64,
-    /// Whether an earlier bundle of this history held only the sound beginning of a damaged log.
+    /// Whether an earlier bundle of this history held only the intact beginning of a damaged log.
     pub salvaged_before: bool,
     /// Every activity number of the events, sorted.
     pub(super) activities: Vec<u64>,
 }
 
 impl Checked {
-    /// The largest activity number of its events; 0 when none has one.
+    /// The largest activity number of its events; 0 if there is none.
     pub fn newest_activity(&self) -> u64 {
         self.activities.last().copied().unwrap_or(0)
     }
 }
 
-/// Reads the events again and checks what they mean. Stores nothing.
+/// Reads the events again and checks their meaning. Stores nothing.
 pub fn check<R: Read + Seek>(source: &mut R, survey: CheckedBundle) -> Result<Checked, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut history = History::new(&survey);
@@ -87,7 +87,7 @@ impl Reader for History<'_> {
         match item {
             Item::Event(index, value) => self.event(index, value),
             Item::Workflow(hash, value) => self.workflow(hash, &value),
-            // Nothing else is asked for.
+            // Not requested.
             Item::Member(..) | Item::Record(..) | Item::Entry(..) | Item::Snapshot(..) | Item::Blob(..) => {
                 Ok(())
             }
@@ -138,8 +138,8 @@ impl<'s> History<'s> {
         self.close_segment(index)
     }
 
-    /// Every snapshot waits at a place that its workflow has. Only here is the workflow at hand: the bundle's
-    /// members come in any order.
+    /// Every snapshot waits at a position that exists in its workflow. Checked here, because the workflow is not
+    /// available earlier: the bundle's members come in any order.
     fn workflow(&mut self, hash: WorkflowHash, value: &Value) -> Result<(), BundleError> {
         let section = Section::Workflow(hash);
         let bytes = canonical(&section.to_string(), value)?;
@@ -164,7 +164,7 @@ impl<'s> History<'s> {
                 "a session is created by its first event and by no other",
             ));
         }
-        // A forged key could make a later append look like a repetition.
+        // A forged key could make a later append look like a repeat.
         let key = DedupeKey::of(event.session_id, event.scope, &event.data);
         if event.dedupe_key != key {
             return Err(BundleError::events(index, format!("has the wrong dedupe key; it should be {key}")));
@@ -257,7 +257,7 @@ impl<'s> History<'s> {
             let bytes = record.to_canonical().map_err(|error| BundleError::manifest(at, error))?;
             let found = usize::try_from(at).ok().and_then(|at| self.survey.records.get(at));
             if found != Some(&Sha256::of(&bytes)) {
-                return Err(BundleError::manifest(at, "does not follow from the events"));
+                return Err(BundleError::manifest(at, "does not match the events"));
             }
             self.next_record += 1;
         }

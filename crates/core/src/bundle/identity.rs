@@ -1,8 +1,8 @@
-//! Whose history it becomes: ids and numbers of an imported session, rewritten where this store needs it.
+//! The identity of an imported session: ids and numbers, rewritten where this store needs it.
 //!
 //! Nodes, attempts, outputs and events keep their ids: they are unique within a session. A stored reply keeps
-//! the ids it was written with: it is found by its attempt alone, and no token of this store can name an attempt
-//! of another one's session, so that nobody is ever shown it.
+//! the ids it was written with: it is found only by its attempt, and no token of this store can name an attempt
+//! in another store's session, so it is never shown.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use workrail_model::id::{RunId, SessionId};
 
 use super::Checked;
 
-/// What an imported session is called here, and where it says it comes from.
+/// The ids of an imported session here, and its recorded origin.
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub session: SessionId,
-    /// The runs that get another id, by the one they had.
+    /// The runs that get a new id, by their old one.
     pub runs: BTreeMap<RunId, RunId>,
     pub from: ImportedFrom,
     pub activities: Renumbering,
 }
 
-/// What becomes of the activity numbers.
+/// What happens to the activity numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renumbering {
     Keep,
-    /// In the same order, counted on from here.
+    /// In the same order, continuing from this number.
     After(u64),
 }
 
@@ -55,7 +55,7 @@ impl Identity {
                 set(event, place, json!(new));
             }
         }
-        // The recipe needs the event as it is now; its own key plays no part in it.
+        // The dedupe key is derived from the event as it is now, without its own key.
         let renamed = Event::from_value(event.clone())?;
         let key = DedupeKey::of(renamed.session_id, renamed.scope, &renamed.data);
         set(event, "/dedupeKey", json!(key));
@@ -70,7 +70,7 @@ impl Identity {
     }
 }
 
-/// Sets a member of an object that is there.
+/// Sets an existing member of an object.
 fn set(event: &mut Value, pointer: &str, value: Value) {
     let Some((parent, name)) = pointer.rsplit_once('/') else { return };
     if let Some(Value::Object(members)) = event.pointer_mut(parent) {

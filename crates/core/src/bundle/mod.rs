@@ -1,13 +1,13 @@
-//! Bundles: what is checked before one is believed, and what is changed on the way out and in (G80, G81).
+//! Bundles: what is checked before one is trusted, and what is changed on export and import (G80, G81).
 //!
 //! A bundle is hostile input and may be larger than memory. It is read as a stream, several times, one item
-//! at a time: [`survey`] checks its form and every digest, [`check`] that its events are one history and that
-//! everything they refer to is there, and [`deliver`] reads it once more and hands over what to store. Nothing
-//! is written before the second has ended well, and the third believes nothing that the first did not see.
+//! at a time: [`survey`] checks its format and every digest, [`check`] that its events are one history and that
+//! everything they refer to is there, and [`deliver`] reads it again and hands over what to store. Nothing
+//! is written before the second pass has succeeded, and the third trusts nothing that the first did not see.
 //!
-//! Code map: `read` walks the document; `survey`, `history` and `deliver` are its three readers; `identity`
-//! rewrites whose history it is; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out; `purge` takes a text out; `portable` keeps
-//! absolute paths out.
+//! Code map: `read` walks the document; `survey`, `history` and `deliver` are its three passes; `identity` rewrites
+//! the ids; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out;
+//! `purge` removes a text; `portable` keeps absolute paths out.
 
 mod checked;
 mod deliver;

@@ -1,18 +1,18 @@
 //! No absolute path leaves a machine in a bundle, and none comes in (G80).
 //!
-//! WorkRail itself records one kind of place only: where a run's workflow file was found. What authors wrote
-//! into prompts and agents into notes is theirs and travels as it is.
+//! WorkRail itself records only one kind of path: where a run's workflow file was found. Paths that authors wrote
+//! into prompts and agents into notes are kept as they are.
 
 use serde_json::Value;
 
-/// Whether a text is a path from the root of a disk, of this or of another system.
+/// Whether a text is an absolute path, on this or another operating system.
 pub(crate) fn is_absolute(text: &str) -> bool {
     let drive =
         |bytes: &[u8]| matches!(bytes, [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
     text.starts_with(['/', '\\']) || text.starts_with("file:") || drive(text.as_bytes())
 }
 
-/// Keeps only the file's name of a place that is an absolute path; says whether there was one.
+/// Reduces an absolute path to the file's name; returns whether there was one.
 pub fn portable_event(event: &mut Value) -> bool {
     if event.get("kind").and_then(Value::as_str) != Some("run_started") {
         return false;
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_kept_and_the_way_to_it_is_not() {
+    fn the_file_name_is_kept_and_its_folder_is_not() {
         let mut event =
             json!({ "kind": "run_started", "data": { "workflowSourceRef": "/home/someone/w.json" } });
         assert!(portable_event(&mut event));

@@ -1,4 +1,4 @@
-//! The positions of a bundle's snapshots, joined: as many as their workflows have places, not as many as there
+//! The positions of a bundle's snapshots, merged: as many as their workflows have positions, not as many as there
 //! are snapshots.
 
 use std::collections::BTreeMap;
@@ -11,15 +11,15 @@ use workrail_model::snapshot::ExecutionSnapshot;
 use super::BundleError;
 use crate::interpret::{Positions, Progress, StepPosition, position};
 
-/// What the positions of one bundle may take. The places of the largest workflow take less.
+/// Memory limit for the positions of one bundle. Those of the largest workflow take less.
 const POSITIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// What a place takes beside its names.
+/// The size of a position besides its names.
 const PLACE_BYTES: usize = 160;
 const LOOP_BYTES: usize = 96;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct BundlePositions {
-    /// Each place with the largest numbers there, and a snapshot that has it.
+    /// Each position with the largest numbers found there, and a snapshot that has it.
     places: BTreeMap<WorkflowHash, BTreeMap<StepPosition, (Progress, SnapshotRef)>>,
     bytes: usize,
 }

@@ -1,7 +1,7 @@
-//! Takes a text out of everything that a session holds, what agents wrote included: a secret that was recorded (G85).
+//! Removes a text from everything in a session, including what agents wrote: a secret that was recorded (G85).
 //!
-//! Unlike a redaction by keys this looks for the text itself, in events, notes, artifacts and stored replies. It changes
-//! nothing else, so that a session without the text is exported as it is.
+//! Unlike redaction by key, this looks for the text itself, in events, notes, artifacts and stored replies. It changes
+//! nothing else, so a session without the text is exported unchanged.
 
 use serde_json::{Value, json};
 use workrail_model::canonical::value_to_canonical;
@@ -9,27 +9,27 @@ use workrail_model::event::{DedupeKey, Event};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::strict_json;
 
-/// What is where the text was.
+/// Replaces the text.
 const REPLACEMENT: &str = "[removed]";
 
-/// A shorter text is part of many words, which nobody wants to lose.
+/// A shorter text is part of many words that should not be lost.
 const TEXT_CHARS_MIN: usize = 4;
 
 /// A text to be removed.
 #[derive(Clone)]
 pub struct Purge {
-    /// As it was typed, and as it is inside of JSON that is kept as text; the longest first.
+    /// As typed, and as escaped in JSON that is stored as text; the longest first.
     forms: Vec<String>,
 }
 
 impl std::fmt::Debug for Purge {
-    /// Without the text: it is a secret.
+    /// Omits the text, which is a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Purge").finish_non_exhaustive()
     }
 }
 
-/// A text that is too short to be looked for.
+/// The text is too short to be searched for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text has fewer than {TEXT_CHARS_MIN} characters; it would be part of many words")]
 pub struct TooShort;
@@ -41,7 +41,7 @@ impl Purge {
             return Err(TooShort);
         }
         let mut forms = vec![text.to_owned()];
-        // Quoted once, and once more: JSON in a string of JSON.
+        // Escaped once, and once more for JSON inside a JSON string.
         for _ in 0..2 {
             let last = forms.last().cloned().unwrap_or_default();
             let quoted = Value::from(last.as_str()).to_string();
@@ -52,17 +52,17 @@ impl Purge {
         Ok(Self { forms })
     }
 
-    /// Whether bytes hold the text in any of its forms.
+    /// Whether bytes contain the text in any of its forms.
     pub fn is_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| find(bytes, form.as_bytes()).is_some())
     }
 
-    /// How many bytes the longest form has. Pieces of a file must overlap by as much.
+    /// The length of the longest form in bytes. Chunks of a file must overlap by this much.
     pub fn longest(&self) -> usize {
         self.forms.iter().map(String::len).max().unwrap_or_default()
     }
 
-    /// Takes the text out of an event.
+    /// Removes the text from an event.
     pub fn event(&self, event: &mut Value) {
         for place in ["/data", "/data/keyed", "/data/checkpoint"] {
             if let Some(Value::Object(data)) = event.pointer_mut(place) {
@@ -74,7 +74,7 @@ impl Purge {
         if let Some(data) = event.get_mut("data") {
             self.clean(data, &|text| self.replaced(text));
         }
-        // The replacement may be longer than a limit allows: then the whole text is removed.
+        // The replacement may exceed a length limit: then the whole text is removed.
         if *event != before && Event::from_value(event.clone()).is_err() {
             *event = before.clone();
             if let Some(data) = event.get_mut("data") {
@@ -82,7 +82,7 @@ impl Purge {
                 self.clean(data, &whole);
             }
         }
-        // The key of some events is made of what they say.
+        // The dedupe key of some events is derived from their content.
         if *event != before
             && let Ok(cleaned) = Event::from_value(event.clone())
             && let Some(key) = event.get_mut("dedupeKey")
@@ -91,12 +91,12 @@ impl Purge {
         }
     }
 
-    /// The content without the text; `None` when it holds none.
+    /// The content without the text; `None` if it does not contain it.
     pub fn content(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = strict_json::parse(bytes) {
             let before = value.clone();
             self.clean(&mut value, &|text| self.replaced(text));
-            // A text that was cut inside the secret holds only its beginning.
+            // A text truncated inside the secret contains only its beginning.
             if value == before && !self.is_in(bytes) {
                 return None;
             }
@@ -119,7 +119,7 @@ impl Purge {
         Some(changed)
     }
 
-    /// Changes every text of a value. A member whose name holds the text is dropped.
+    /// Changes every text in a value. A member whose name contains the text is dropped.
     fn clean(&self, value: &mut Value, change: &dyn Fn(&str) -> Option<String>) {
         match value {
             Value::String(text) => {
@@ -142,7 +142,7 @@ impl Purge {
         }
     }
 
-    /// The text without the secret; `None` when it holds none.
+    /// The text without the secret; `None` if it does not contain it.
     fn replaced(&self, text: &str) -> Option<String> {
         let mut changed = text.to_owned();
         for form in &self.forms {
@@ -152,7 +152,7 @@ impl Purge {
         (changed != text).then_some(changed)
     }
 
-    /// A text that was cut may end inside the secret.
+    /// A truncated text may end inside the secret.
     fn without_cut(&self, mut text: String) -> String {
         let Some(mark) = text.find(TRUNCATION_MARKER) else { return text };
         let part = self.forms.iter().filter_map(|form| {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_found_plain_and_inside_of_json() {
+    fn the_text_is_found_plain_and_inside_json() {
         let inner = json!({ "key": SECRET }).to_string();
         for bytes in [SECRET.to_owned(), inner.clone(), json!({ "text": inner }).to_string()] {
             assert!(purge().is_in(bytes.as_bytes()), "{bytes}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn content_keeps_everything_but_the_text() {
+    fn content_keeps_everything_except_the_text() {
         let artifact = json!({ "kind": "note", "value": format!("use {SECRET} here"), "n": 7 });
         let bytes = value_to_canonical(&artifact).unwrap();
         let changed: Value = serde_json::from_slice(&purge().content(&bytes).unwrap()).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_was_cut_inside_the_secret_loses_its_beginning_too() {
+    fn a_text_truncated_inside_the_secret_loses_its_beginning_too() {
         let cut = format!("the key is {}{TRUNCATION_MARKER}", &SECRET[..7]);
         let expected = format!("the key is [removed]{TRUNCATION_MARKER}");
         assert_eq!(purge().replaced(&cut), Some(expected));

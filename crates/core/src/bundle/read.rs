@@ -1,7 +1,7 @@
 //! Walks a bundle as a stream: strict JSON, one item in memory at a time, members in any order.
 //!
-//! Every item has a budget of bytes and of values before it is read, so that no text, however long or dense,
-//! takes more memory than the largest item may.
+//! Every item gets a budget of bytes and values before it is read, so that no text, however long or dense,
+//! takes more memory than the largest allowed item.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The most text that one item may have. JSON may be spaced and escaped: up to six bytes for one.
+    /// The text limit of one item. JSON may be spaced and escaped: up to six bytes for one.
     fn item_text_max(self) -> u64 {
         const SLACK: u64 = 64 * 1024;
         SLACK
@@ -49,7 +49,7 @@ impl Part {
     }
 }
 
-/// One item, as it is in the document.
+/// One item, as in the document.
 #[derive(Debug)]
 pub(super) enum Item {
     Member(Section, Value),
@@ -63,7 +63,7 @@ pub(super) enum Item {
 
 /// Who reads.
 pub(super) trait Reader {
-    /// Whether the items of this part are asked for; the others are passed over.
+    /// Whether the items of this part are wanted; the others are skipped.
     fn wants(&self, part: Part) -> bool;
     fn take(&mut self, item: Item) -> Result<(), BundleError>;
 }
@@ -92,7 +92,7 @@ struct Budget {
     spent: Cell<bool>,
 }
 
-/// A source that ends where the budget does.
+/// A source that ends with the budget.
 struct Metered<'b, R> {
     inner: BufReader<R>,
     budget: &'b Budget,
@@ -114,7 +114,7 @@ impl<R: Read> Read for Metered<'_, R> {
 
 struct Walk<'w> {
     reader: RefCell<&'w mut dyn Reader>,
-    /// What the reader said: it cannot travel through the parser's own errors.
+    /// The reader's error, which cannot be passed through the parser's own errors.
     refused: RefCell<Option<BundleError>>,
     budget: &'w Budget,
     values: Cell<u64>,
@@ -126,14 +126,14 @@ impl Walk<'_> {
         self.reader.borrow().wants(part)
     }
 
-    /// Before an item is read: as much text and as many values as its part allows.
+    /// Sets the budget of text and values for the next item of a part.
     fn begin(&self, part: Part, at: String) {
         self.budget.left.set(part.item_text_max());
         self.values.set(BUNDLE_ITEM_VALUES_MAX);
         *self.at.borrow_mut() = at;
     }
 
-    /// What is passed over takes no memory and has no limit.
+    /// Skipped items take no memory and have no limit.
     fn lavish(&self) {
         self.budget.left.set(u64::MAX);
     }
@@ -172,7 +172,7 @@ fn key<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Resu
     map.next_key::<String>()
 }
 
-/// Reads one value strictly, within the budget that `begin` gave.
+/// Reads one value strictly, within the budget set by `begin`.
 fn value<'de, A: MapAccess<'de>>(walk: &Walk<'_>, map: &mut A) -> Result<Value, A::Error> {
     map.next_value_seed(strict(&walk.values))
 }
@@ -289,7 +289,7 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
 }
 
 fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, name: &str) -> Result<(), E> {
-    // A handful of members is known; an object with thousands is not a bundle.
+    // Only a few members are known; an object with thousands is not a bundle.
     if seen.len() >= 64 {
         let at = walk.at.borrow().clone();
         return Err(walk.stop(BundleError::format(at, "has too many members")));
@@ -322,7 +322,7 @@ fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A
     walk.take(Item::Member(section, found))
 }
 
-/// Reads a section with its own reader, or passes over it when nothing of it is wanted.
+/// Reads a section with its own reader, or skips it if none of it is wanted.
 fn section<'de, A, S>(walk: &Walk<'_>, part: Part, reader: S, map: &mut A) -> Result<(), A::Error>
 where
     A: MapAccess<'de>,

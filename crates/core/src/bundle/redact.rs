@@ -1,8 +1,8 @@
-//! Leaves context values out of a bundle by the names of their keys, and what WorkRail rendered from them (G81).
+//! Drops context values from a bundle by the names of their keys, and what WorkRail rendered from them (G81).
 //!
-//! Dropped are the values themselves, in `context_set`. Where they are in the context that is kept, or where
-//! WorkRail wrote them into a stored reply or into a message of an event, they are replaced. What an agent wrote, notes and artifacts, is never changed: it is
-//! looked through, and the bundle says how often a dropped value is still there.
+//! The values themselves are dropped in `context_set`. Where they are repeated in context that is kept, or where
+//! WorkRail wrote them into a stored reply or a message of an event, they are replaced. What an agent wrote, notes and
+//! artifacts, is never changed: it is scanned, and the bundle says how often a dropped value still occurs.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,16 +17,16 @@ use workrail_model::strict_json;
 use crate::condition::js_string;
 use crate::secrets::{fits, folded};
 
-/// What is where a value was.
+/// Replaces a value.
 const REPLACEMENT: &str = "[redacted]";
 
-/// A value shorter than this is replaced only where it is as a word of its own.
+/// A shorter value is replaced only where it is a separate word.
 const SUBSTRING_CHARS_MIN: usize = 4;
 /// The same for numbers: short ones are part of many others.
 const NUMBER_CHARS_MIN: usize = 6;
-/// A text may hold only the beginning of a long value; so many characters of it are recognised.
+/// A text may contain only the beginning of a long value; this many characters of it are recognised.
 const BEGINNING_CHARS: usize = 8;
-/// Where a text was cut, so few characters of a value are recognised; fewer are part of many words.
+/// Where a text was truncated, this few characters of a value are recognised; fewer are part of many words.
 const CUT_CHARS_MIN: usize = 2;
 
 /// Patterns of keys: `*` represents anything; case, `_`, `-`, `.` and spaces do not count.
@@ -53,12 +53,12 @@ impl KeyPatterns {
     }
 }
 
-/// The first look at a session: which values will be dropped.
+/// The first scan of a session: which values will be dropped.
 #[derive(Clone, Debug)]
 pub struct RedactionScan {
     patterns: KeyPatterns,
     values: BTreeSet<String>,
-    /// Whether any key is dropped, also one whose value no text could show.
+    /// Whether any key is dropped, including one whose value no text could show.
     drops: bool,
 }
 
@@ -67,7 +67,7 @@ impl RedactionScan {
         Self { patterns, values: BTreeSet::new(), drops: false }
     }
 
-    /// Looks at an event; only context is of interest.
+    /// Scans an event for context; everything else is ignored.
     pub fn see(&mut self, event: &Value) {
         if let Some(context) = context_of(event) {
             self.drops |= gather(context, &self.patterns, &mut self.values);
@@ -78,7 +78,7 @@ impl RedactionScan {
         let mut texts = BTreeSet::new();
         for value in &self.values {
             let value = without_marks(value);
-            // Indented or quoted, the lines of a value are apart.
+            // When indented or quoted, the lines of a value are separate.
             texts.extend(value.lines().map(|line| line.trim().to_owned()));
             // Inside JSON that is shown as text, a value is escaped.
             if let Ok(escaped) = serde_json::to_string(&value) {
@@ -88,7 +88,7 @@ impl RedactionScan {
         }
         texts.retain(|text| !text.trim().is_empty());
         let mut needles: Vec<Needle> = texts.into_iter().map(Needle::new).collect();
-        // The longest first, so that none is cut by one that it holds.
+        // The longest first, so that none is cut by a shorter one that it contains.
         needles.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         let Self { patterns, drops, .. } = self;
         Redactor {
@@ -107,7 +107,7 @@ fn context_of(event: &Value) -> Option<&Map<String, Value>> {
     event.pointer("/data/context").filter(|_| is_context)?.as_object()
 }
 
-/// Says whether any key is dropped.
+/// Collects the values to drop; returns whether any key is dropped.
 fn gather(members: &Map<String, Value>, patterns: &KeyPatterns, values: &mut BTreeSet<String>) -> bool {
     let mut drops = false;
     for (key, value) in members {
@@ -129,7 +129,7 @@ fn objects_in(value: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
     }
 }
 
-/// Everything in a value that a text could show. Yes and no are no secrets that a text could keep.
+/// Everything in a value that a text could show. Booleans are too common to be secret.
 fn leaves(value: &Value, values: &mut BTreeSet<String>) {
     match value {
         Value::Null | Value::Bool(_) => {}
@@ -141,18 +141,18 @@ fn leaves(value: &Value, values: &mut BTreeSet<String>) {
     }
 }
 
-/// How much of a needle must be there.
+/// How much of a needle must match.
 #[derive(Clone, Copy, Debug)]
 enum NeedlePart {
     Whole,
     Beginning,
 }
 
-/// A text to be found in others.
+/// A text to find in others.
 #[derive(Clone, Debug)]
 struct Needle {
     text: String,
-    /// What is looked for; what follows of the text is taken along.
+    /// What is searched for; the rest of the text is then included in the match.
     beginning: String,
     word_only: bool,
 }
@@ -166,7 +166,7 @@ impl Needle {
         Self { text, beginning, word_only: chars < enough }
     }
 
-    /// The next place of the needle at or after `from`.
+    /// The next match of the needle at or after `from`.
     fn find(&self, haystack: &str, from: usize, extent: NeedlePart) -> Option<(usize, usize)> {
         let mut from = from;
         let looked_for = match extent {
@@ -188,7 +188,7 @@ impl Needle {
 }
 
 impl Needle {
-    /// The text with every place of the needle replaced; `None` when there is none.
+    /// The text with every match replaced; `None` if there is none.
     fn replaced(&self, text: &str, extent: NeedlePart) -> Option<String> {
         let mut out = String::new();
         let mut from = 0;
@@ -200,7 +200,7 @@ impl Needle {
         (from > 0).then(|| out + &text[from..])
     }
 
-    /// How many bytes at the end of a text that was cut are the beginning of this value.
+    /// How many bytes at the end of a truncated text are the beginning of this value.
     fn left_of_cut(&self, text: &str) -> Option<usize> {
         let ends = self.text.char_indices().skip(CUT_CHARS_MIN).take(BEGINNING_CHARS).map(|(end, _)| end);
         ends.filter(|end| text.ends_with(&self.text[..*end])).max()
@@ -218,11 +218,11 @@ pub struct Redactor {
     actors_removed: u64,
 }
 
-/// Members of events that hold sentences which WorkRail wrote.
+/// Members of events with sentences written by WorkRail.
 const MESSAGES: [&str; 6] =
     ["summary", "message", "suggestedFix", "issues", "rationale", "normalizationNotes"];
 
-/// Members of a stored reply that say what to call and whom it is about: ids, tokens, closed words.
+/// Members of a stored reply that are not prose: ids, tokens, closed words.
 const NOT_PROSE: [&str; 10] = [
     "run",
     "stateToken",
@@ -241,7 +241,7 @@ impl Redactor {
         self.patterns.shown()
     }
 
-    /// The keys that were dropped so far, and how often.
+    /// The keys dropped so far, and how often.
     pub fn removed(&self) -> &BTreeMap<String, u64> {
         &self.removed
     }
@@ -250,7 +250,7 @@ impl Redactor {
         self.messages_changed
     }
 
-    /// Events that no longer name who caused them.
+    /// The number of events whose actor was removed.
     pub fn actors_removed(&self) -> u64 {
         self.actors_removed
     }
@@ -259,14 +259,14 @@ impl Redactor {
         !self.needles.is_empty()
     }
 
-    /// Whether a text holds a dropped value.
+    /// Whether a text contains a dropped value.
     pub fn is_in(&self, text: &str) -> bool {
         self.needles.iter().any(|needle| needle.find(text, 0, NeedlePart::Beginning).is_some())
     }
 
-    /// Drops values from an event and replaces them in its messages, and drops who caused it.
+    /// Drops values from an event, replaces them in its messages, and drops its actor.
     pub fn event(&mut self, event: &mut Value) {
-        // Names of people and machines say nothing about the work, to those who get a redacted bundle.
+        // Names of people and machines say nothing about the work to the recipients of a redacted bundle.
         let actor = event.as_object_mut().and_then(|members| members.remove("actor"));
         self.actors_removed += u64::from(actor.is_some());
         let kind = event.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -304,7 +304,7 @@ impl Redactor {
         self.messages_changed += 1;
         let before = event.clone();
         event["data"] = changed;
-        // A longer text may be over its budget: then nothing of it is kept.
+        // A longer text may exceed its limit: then none of it is kept.
         if Event::from_value(event.clone()).is_err() {
             *event = before;
             if let Some(data) = event.get_mut("data") {
@@ -317,7 +317,7 @@ impl Redactor {
         }
     }
 
-    /// A stored reply without the values; `None` when it held none.
+    /// A stored reply without the values; `None` if it contained none.
     pub fn reply(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let changed = match strict_json::parse(bytes) {
             Ok(mut reply @ Value::Object(_)) => {
@@ -349,7 +349,7 @@ impl Redactor {
         }
     }
 
-    /// Marks of tokens are between NULs: they are no words of anybody.
+    /// Skips token markers, which are between NULs and are not prose.
     fn replaced_beside_marks<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains('\u{0}') {
             return self.replaced(text);
@@ -374,8 +374,8 @@ impl Redactor {
         self.without_cut_values(text)
     }
 
-    /// A title or an excerpt may end inside a value, with less of it than is recognised elsewhere. Where a text
-    /// was cut, what is left in front of the mark is compared with how the values begin.
+    /// A title or an excerpt may end inside a value, with less of it than is recognised elsewhere. Where a text was
+    /// truncated, its end is compared with the beginnings of the values.
     fn without_cut_values<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         let mut text = text;
         let mut from = 0;
@@ -418,10 +418,10 @@ fn drop_inside(value: &mut Value, at: &str, patterns: &KeyPatterns, removed: &mu
     }
 }
 
-/// Changes some texts of an event's data; says whether any was changed.
+/// Changes some texts of an event's data; returns whether any was changed.
 type Replace = fn(&mut Value, &dyn Fn(&str) -> Cow<'_, str>) -> bool;
 
-/// Changes the values of a context: one that is kept may repeat one that was dropped.
+/// Changes the values of a context: a kept value may repeat a dropped one.
 fn replace_context(data: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
     data.get_mut("context").is_some_and(|context| replace_values(context, change))
 }
@@ -438,7 +438,7 @@ fn replace_values(value: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> b
         Value::Number(_) => {
             let text = js_string(Some(value)).into_owned();
             let new = change(&text).into_owned();
-            // A short number says too little to be taken for the one that was dropped.
+            // A short number is too common to be taken for the dropped one.
             let changed = text.len() >= NUMBER_CHARS_MIN && new != text;
             if changed {
                 *value = Value::String(new);
@@ -449,7 +449,7 @@ fn replace_values(value: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> b
     }
 }
 
-/// Changes the texts under the members that hold messages; says whether any was changed.
+/// Changes the texts under the members that hold messages; returns whether any was changed.
 fn replace_messages(value: &mut Value, change: &dyn Fn(&str) -> Cow<'_, str>) -> bool {
     let mut changed = false;
     match value {

@@ -1,4 +1,4 @@
-//! Redaction by key, the text that is left, and the reader's refusals of what no writer writes.
+//! Redaction by key, the text that remains, and what the reader refuses.
 
 use serde_json::{Value, json};
 use test_case::test_case;
@@ -58,7 +58,7 @@ fn nested_values_are_dropped_and_named() {
 }
 
 #[test]
-fn replies_lose_the_value_in_every_form_that_a_reply_gives_it() {
+fn replies_lose_the_value_in_every_rendered_form() {
     let secret = "line one of \"it\"\nsecond line";
     let redactor = redactor(json!({ "password": secret, "token": "pin", "secret": 1234 }));
     let reply = json!({
@@ -84,7 +84,7 @@ fn replies_lose_the_value_in_every_form_that_a_reply_gives_it() {
 }
 
 #[test]
-fn a_long_number_is_replaced_also_beside_letters() {
+fn a_long_number_is_replaced_even_next_to_letters() {
     let redactor = redactor(json!({ "token": "4929123456781234", "secret": 1234 }));
     let changed = redactor.reply(b"{\"parts\":[\"card4929123456781234x, a1234\"]}").unwrap();
     assert_eq!(changed, b"{\"parts\":[\"card[redacted]x, a1234\"]}");
@@ -104,7 +104,7 @@ fn context_that_is_kept_does_not_repeat_what_was_dropped() {
 
 #[test_case(json!({ "hasPassword": true, "token": false }), false; "a digest would tell yes from no")]
 #[test_case(json!({ "goal": "g" }), true; "nothing was dropped")]
-fn the_digest_of_a_request_goes_with_what_it_covers(values: Value, stays: bool) {
+fn the_digest_of_a_request_is_dropped_with_what_it_covers(values: Value, stays: bool) {
     let mut event = json!({ "kind": "advance_recorded", "data": { "requestDigest": "sha256:00" } });
     redactor(values).event(&mut event);
     assert_eq!(event["data"].get("requestDigest").is_some(), stays);
@@ -143,7 +143,7 @@ fn no_item_is_longer_or_denser_than_it_may_be() {
 }
 
 #[test]
-fn a_later_version_is_told_from_nonsense_wherever_it_stands() {
+fn a_later_version_is_distinguished_from_nonsense_wherever_it_is() {
     assert_eq!(
         refusal("{\"session\":7,\"bundleSchemaVersion\":2}").0,
         Some(BundleErrorKind::UnsupportedVersion)

@@ -1,4 +1,4 @@
-//! Writes a bundle as a stream: every part in canonical JSON, each on its own line, digests taken on the way.
+//! Writes a bundle as a stream: every part in canonical JSON, each on its own line, with digests computed on the way.
 //!
 //! The integrity entries come last, so that nothing has to be read twice to be attested.
 
@@ -43,7 +43,7 @@ impl<W: Write> BundleWriter<W> {
         Ok(writer)
     }
 
-    /// A single value, and the comma behind it.
+    /// A single value, followed by a comma.
     fn member<T: Serialize + ?Sized>(&mut self, name: &str, section: Section, value: &T) -> io::Result<()> {
         let bytes = canonical(value)?;
         self.entries.insert(section, attest(&bytes));
@@ -82,7 +82,7 @@ impl<W: Write> BundleWriter<W> {
         Ok(())
     }
 
-    /// Ends the session and writes what is beside it, the entries last.
+    /// Ends the session and writes the other members, the integrity entries last.
     pub fn finish(
         mut self,
         salvage: Option<&workrail_model::bundle::Salvage>,

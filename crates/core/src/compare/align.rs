@@ -1,8 +1,8 @@
-//! Which steps of the two sides belong together.
+//! Pairs the steps of the two sides.
 
 use std::collections::BTreeMap;
 
-/// A step of A, of B, or of both, by their places.
+/// A step of A, of B, or of both, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aligned {
     Both(usize, usize),
@@ -10,8 +10,8 @@ pub(super) enum Aligned {
     B(usize),
 }
 
-/// Pairs what has the same key, in the order of A; what only B has comes before the next step that B shares with A. A key
-/// that occurs several times is paired in order. Without a key nothing is paired.
+/// Pairs steps with the same key, in the order of A; a step that only B has comes before the next one that B shares
+/// with A. A key that occurs several times is paired in order. Steps without a key are not paired.
 pub(super) fn align<K: Ord>(a: &[Option<K>], b: &[Option<K>]) -> Vec<Aligned> {
     let mut places: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
     for (place, key) in b.iter().enumerate().rev() {

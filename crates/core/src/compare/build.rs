@@ -1,4 +1,4 @@
-//! From two sides to a comparison.
+//! Builds a comparison from two sides.
 
 use serde_json::Value;
 use workrail_model::event::NodeKind;
@@ -17,20 +17,20 @@ use crate::report::{
     Times, branch_letter, elapsed, seen_context_value, words as report_words,
 };
 
-/// A larger artifact is only told apart by its digest.
+/// Larger artifacts are compared only by digest.
 const ARTIFACT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// One side: a part of a run of a session.
+/// One side: a part of a run in a session.
 #[derive(Clone, Debug)]
 pub struct Compared<'a> {
-    /// The session; which run is covered is said by `run`.
+    /// The session; `run` says which run is covered.
     pub subject: Subject<'a>,
     pub run: RunId,
     pub part: RunPart,
 }
 
-/// Compares two parts; an error names a part that its run does not have. Calls that continue a side are added by who can
-/// sign them, at [`Side::continue_at`].
+/// Compares two parts; an error names a part that its run does not have. The caller that can sign tokens adds the calls
+/// that continue a side, at [`Side::continue_at`].
 pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPart> {
     let (report_a, report_b) = (reported(a), reported(b));
     let (run_a, run_b) = (only_run(a, &report_a)?, only_run(b, &report_b)?);
@@ -117,7 +117,7 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
     }
 }
 
-/// A node's id is nothing that people type.
+/// Names the point instead of the node, because people do not type node ids.
 fn named_by_point(part: &RunPart, covered: &Covered<'_>) -> RunPart {
     let place = match &part.place {
         PartEnd::Node(_) => PartEnd::Point(covered.end.point.clone()),
@@ -140,7 +140,7 @@ fn continuation(
     let attempt = covered.steps.first().and_then(|step| step.attempt);
     let at = match compared.part.extent {
         Extent::Path | Extent::Point => covered.end.node_id,
-        // What an attempt led to goes on at the newest end below it.
+        // The result of an attempt continues at the newest tip below it.
         Extent::Attempt { .. } => attempt.and_then(led_to).map_or(covered.end.node_id, |next| {
             let below = |leaf: &&crate::project::NodeState| facts.is_ancestor_or_self(next, leaf.node_id);
             let tip = run.tip.filter(|tip| facts.is_ancestor_or_self(next, *tip));
@@ -171,7 +171,7 @@ type Half<'a, 'c> = (&'a Compared<'c>, &'a Covered<'a>);
 
 fn steps((a, own): Half<'_, '_>, (b, other): Half<'_, '_>) -> Vec<StepComparison> {
     let keys = |covered: &Covered<'_>| covered.steps.iter().map(ReachedStep::key).collect::<Vec<_>>();
-    // Who names two single points means those two, whatever their steps.
+    // A user who names two single points means those two, whatever their steps.
     let is_single = |compared: &Compared<'_>| compared.part.extent != Extent::Path;
     let aligned = match is_single(a) && is_single(b) {
         true => vec![Aligned::Both(0, 0)],
@@ -235,10 +235,10 @@ fn step_side(step: &ReachedStep<'_>) -> StepSide {
     }
 }
 
-/// What was submitted; of a step without an attempt, what was saved there.
+/// What was submitted; for a step without an attempt, what was saved there.
 fn bodies<'a>(step: Option<&'a ReachedStep<'a>>) -> impl Iterator<Item = &'a Body> {
     let outputs = step.map(|step| step.attempt.map_or(&step.node.saved, |attempt| &attempt.outputs));
-    // What a later attempt corrected is what a refused one submitted.
+    // A later attempt may have superseded these outputs, but they are what the refused one submitted.
     let is_refused = step.and_then(|step| step.attempt).is_some_and(|attempt| !is_advanced(attempt));
     outputs
         .into_iter()
@@ -258,7 +258,7 @@ fn notes(a: Option<&ReachedStep<'_>>, b: Option<&ReachedStep<'_>>) -> Vec<DiffLi
     diff::lines(&text(a), &text(b))
 }
 
-/// Artifacts of the same kind are compared in their order.
+/// Artifacts of the same kind are compared in order.
 fn artifacts((a, left): MaybeStep<'_, '_>, (b, right): MaybeStep<'_, '_>) -> Vec<ArtifactComparison> {
     fn of<'a>(step: Option<&'a ReachedStep<'a>>) -> Vec<&'a Artifact> {
         let artifacts = bodies(step).filter_map(|body| match body {
@@ -330,7 +330,7 @@ fn counts(steps: &[StepComparison]) -> Counts {
     }
 }
 
-/// Keys whose values differ where the sides end. Values are compared as they are and shown as a report shows them.
+/// Keys whose values differ where the sides end. Values are compared as they are and shown as in a report.
 fn context(
     a: &Compared<'_>,
     b: &Compared<'_>,

@@ -1,4 +1,4 @@
-//! Differences of two texts line by line, and of two JSON values field by field.
+//! Differences between two texts line by line, and between two JSON values field by field.
 
 use serde_json::Value;
 use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
@@ -6,22 +6,22 @@ use workrail_model::text::truncate_with_marker;
 
 use super::{DiffLine, FieldDifference};
 
-/// Lines of one text that are compared: comparing takes time with the square of what differs.
+/// Lines of one text that are compared: the time grows with the square of what differs.
 const LINES_MAX: usize = 2_000;
-/// Equal lines that are shown around a difference.
+/// Equal lines shown around a difference.
 const LINES_AROUND: usize = 3;
 /// Fields of one artifact that are listed.
 const FIELDS_MAX: usize = 200;
 /// A longer value is shown by its beginning.
 const VALUE_BYTES_MAX: usize = 2_000;
 
-/// The lines in which two texts differ, with some around them; empty for texts that are the same.
+/// The lines in which two texts differ, with some context; empty for equal texts.
 pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
     if a == b {
         return Vec::new();
     }
     let (all_a, all_b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
-    // What is the same at both ends costs nothing, so that a change is found wherever it is in a long text.
+    // Equal lines at both ends cost nothing, so that a change is found wherever it is in a long text.
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
     let before = same(&mut all_a.iter().zip(&all_b));
     let after = same(&mut all_a[before..].iter().rev().zip(all_b[before..].iter().rev()));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_compared_as_far_as_the_limit() {
+    fn long_texts_are_compared_up_to_the_limit() {
         let (a, b) = ("a\n".repeat(LINES_MAX + 7), "b\n".repeat(LINES_MAX));
         let told = drawn(&a, &b);
         assert_eq!((told.len(), told.last().map(String::as_str)), (2 * LINES_MAX + 1, Some("!7")));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_differ_in_their_line_ends_alone_have_no_line_that_differs() {
+    fn texts_that_differ_only_in_line_endings_have_no_differing_line() {
         assert_eq!(drawn("a\nb\n", "a\r\nb"), ["(2)"]);
     }
 
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn many_fields_and_long_values_are_cut() {
+    fn many_fields_and_long_values_are_truncated() {
         let many: Vec<u32> = (0..FIELDS_MAX as u32 + 5).collect();
         let long = json!("x".repeat(VALUE_BYTES_MAX + 1));
         let (listed, left_out) = fields(Some(&json!(many)), Some(&json!([])));

@@ -4,8 +4,8 @@
 //! aligned by step id and loop iteration. Nothing is decided by clock times (G6), equal stores give equal bytes (G76), and
 //! nothing is written (G36).
 //!
-//! Code map: `reference` what is compared and how it is written, `sides` the steps of one side, `align` which steps belong
-//! together, `diff` lines of notes and fields of artifacts, `build` the whole, `words` how things are called.
+//! Code map: `reference` what is compared and how it is written, `sides` the steps of one side, `align` which steps are
+//! paired, `diff` lines of notes and fields of artifacts, `build` the whole, `words` the wording.
 
 mod align;
 mod build;
@@ -32,7 +32,7 @@ pub use diff::lines as text_lines;
 pub use reference::{Extent, PartEnd, ReferenceError, RunPart};
 pub use sides::UnknownPart;
 
-/// The version of the comparison's shape; a reader of `--json` looks at it first.
+/// The version of the comparison's format; readers of `--json` check it first.
 pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! What is compared: a run, one of its branches, the path up to a point, a point, or one attempt at it.
 //!
-//! Written behind the run's name: `@b` is branch b, `@..7` the path up to point 7, `@7` point 7 alone, `@7:2` its second
-//! attempt. Points are named as `workrail tree` names them, or by the id of their node.
+//! Written after the run's name: `@b` is branch b, `@..7` the path up to point 7, `@7` point 7 alone, `@7:2` its second
+//! attempt. Points are named as in `workrail tree`, or by the id of their node.
 
 use std::fmt;
 
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_read_as_it_is_written() {
+    fn a_part_is_parsed_as_it_is_displayed() {
         let node = NodeId::from_bits([7; 10]);
         for text in
             ["a", "b", "aa", "7", "7b", "7b+2", "7:2", "..7b", &format!("..{node}"), &format!("{node}:1")]
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_part_is_refused() {
+    fn a_text_that_names_no_part_is_refused() {
         for text in
             ["", "7:0", "7:x", "..", "..b", "7b+", "+1", "7_", "B", "-1", "node_x", "abcdefghijklmnop"]
         {

@@ -23,14 +23,14 @@ pub enum UnknownPart {
     Attempt { label: String, point: String, number: u32, tried: String },
 }
 
-/// What tells steps apart that are done several times: the id, and the iterations of the loops around it.
+/// Distinguishes steps that are done several times: the id, and the iterations of the loops around it.
 pub(super) type StepKey = (StepId, Vec<(LoopId, u32)>);
 
 /// A step of a side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReachedStep<'a> {
     pub(super) node: &'a NodeReport,
-    /// The one that is compared: it led on, or it is the last one.
+    /// The attempt that is compared: the one that led on, or the last one.
     pub(super) attempt: Option<&'a Attempt>,
     pub(super) attempts: u64,
     pub(super) refused: u64,
@@ -128,7 +128,7 @@ fn end<'a>(compared: &Compared<'_>, run: &'a RunReport) -> Result<&'a NodeReport
     }
 }
 
-/// Points by the step that owns them: a checkpoint is a note on its step, and an attempt may be made from it.
+/// Points by the step that owns them: a checkpoint belongs to its step, and an attempt may be made from it.
 #[derive(Debug)]
 struct OwnedPoints<'a> {
     nodes: BTreeMap<NodeId, &'a NodeReport>,
@@ -201,7 +201,7 @@ fn reached<'a>(
     ReachedStep { node, attempt, attempts: attempts.len() as u64, refused }
 }
 
-/// Whether two steps are one record: the same point, left by the same attempt.
+/// Whether two steps are the same record: the same point, left by the same attempt.
 pub(super) fn is_shared(a: &ReachedStep<'_>, b: &ReachedStep<'_>) -> bool {
     let attempt =
         |step: &ReachedStep<'_>| -> Option<AttemptId> { step.attempt.map(|attempt| attempt.attempt_id) };

@@ -1,4 +1,4 @@
-//! What a comparison says in words, in every rendering alike.
+//! The wording of a comparison, the same in every rendering.
 
 use serde_json::Value;
 use workrail_model::event::EventIndex;
@@ -15,7 +15,7 @@ use crate::report::{Attempt, ContextValue, Outcome, RunReport, elapsed_text, sho
 
 /// Why few steps are aligned.
 pub(super) const OTHER_WORKFLOW: &str =
-    "The two runs are of different workflows. Only steps with the same id are compared with each other.";
+    "The two runs use different workflows. Only steps with the same id are compared.";
 
 /// How the two relate, in a word or two.
 pub fn difference(difference: Difference) -> &'static str {
@@ -60,7 +60,7 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
-/// Names with what each side has, where they are worth a line: the same for both is said once.
+/// Facts with each side's value, if they are worth a line; equal values are given once.
 pub fn facts(comparison: &Comparison) -> Vec<(&'static str, String, String)> {
     let Comparison { a, b, .. } = comparison;
     let both = |name: &'static str, value: &dyn Fn(&Side) -> String| (name, value(a), value(b));
@@ -122,7 +122,7 @@ pub fn value(value: &Value) -> String {
     one_line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// What the state of a gap is on each side.
+/// The state of a gap on each side.
 pub fn gap(gap: &GapComparison) -> String {
     let word = |state: GapState| match state {
         GapState::Open => "open",
@@ -138,7 +138,7 @@ pub fn gap(gap: &GapComparison) -> String {
 }
 
 impl Comparison {
-    /// Context that differs, and gaps, as tables; without rows they are left out.
+    /// Differing context, and gaps, as tables; empty ones are left out.
     pub fn sections(&self) -> Vec<Section> {
         let text = |text: String| vec![Span::Text(text)];
         let seen = |value: &Option<ContextValue>| text(value.as_ref().map(context_value).unwrap_or_default());
@@ -163,12 +163,12 @@ pub fn continuation(continuation: Continuation) -> &'static str {
     match continuation {
         Continuation::Current => "The run continues here.",
         Continuation::OtherBranch => "The next completed step makes this branch the current one.",
-        Continuation::NewBranch => "Work went on from here: the next completed step starts a new branch.",
+        Continuation::NewBranch => "Work continued from here: the next completed step starts a new branch.",
         Continuation::Nothing => "Complete: there is nothing to continue.",
     }
 }
 
-/// The heading of the answer to which one continues.
+/// The heading that says which one continues.
 pub fn continues(comparison: &Comparison) -> &'static str {
     match comparison.continues {
         Continues::A => "A continues",
@@ -183,8 +183,8 @@ pub fn continues(comparison: &Comparison) -> &'static str {
 pub(super) fn attempt(name: &str, side: &Side, attempt: &Attempt) -> Option<String> {
     let Extent::Attempt { number } = side.what else { return None };
     Some(match &attempt.outcome {
-        Outcome::Advanced { to_point: Some(to), .. } => format!("{name}: attempt {number} led on to {to}."),
-        Outcome::Advanced { to_point: None, .. } => format!("{name}: attempt {number} led on."),
+        Outcome::Advanced { to_point: Some(to), .. } => format!("{name}: attempt {number} led to {to}."),
+        Outcome::Advanced { to_point: None, .. } => format!("{name}: attempt {number} was completed."),
         Outcome::Blocked { .. } => format!("{name}: attempt {number} was refused."),
     })
 }
@@ -218,7 +218,7 @@ pub(super) fn why_of_one_run(
         (Some(RunStatus::Closed | RunStatus::InProgress | RunStatus::Blocked) | None, _) => {}
     }
     let rule = format!(
-        "A run continues where it was worked on last. The latest record{record} is on the way to {at}"
+        "A run continues where it was last worked on. The latest record{record} is on the path to {at}"
     );
     vec![match continues {
         Continues::A => format!("{rule}, where A ends."),

@@ -1,9 +1,9 @@
-//! Which step of a file a place in its text belongs to.
+//! Finds the step at a position in a file's text.
 
 use super::document::{self, Node};
 use super::report::Report;
 
-/// The id of the innermost step around a place, in bytes; `None` outside of steps and in text that is not JSON.
+/// The id of the innermost step around a byte position; `None` outside steps and in text that is not JSON.
 pub fn step_at(bytes: &[u8], place: usize) -> Option<String> {
     let root = document::parse(bytes, &mut Report::default())?;
     let mut found = None;
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_belongs_to_the_innermost_step() {
+    fn a_position_belongs_to_the_innermost_step() {
         let text = r#"{ "id": "x", "steps": [{ "id": "a" }, { "id": "l", "body": [{ "id": "b", "prompt": "p" }] }] }"#;
         let at = |mark: &str| step_at(text.as_bytes(), text.find(mark).unwrap());
         assert_eq!(at("\"a\"").as_deref(), Some("a"));

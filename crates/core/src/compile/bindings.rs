@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use workrail_model::strict_json::{self, JsonError};
 
-/// Values by slot: what the workspace's bindings say for one workflow.
+/// Values by slot: the workspace's bindings for one workflow.
 pub type Bindings = BTreeMap<String, String>;
 
-/// A bindings file that cannot be used.
+/// Why a bindings file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindingsError {
     #[error("the bindings are not JSON: {0}")]
@@ -26,7 +26,7 @@ pub fn bindings_for(bytes: &[u8], workflow_id: &str) -> Result<Bindings, Binding
     let section = match members.get(workflow_id) {
         Some(section) => section.as_object().ok_or(BindingsError::Shape)?,
         None if members.values().all(Value::is_string) => members,
-        // Sections of other workflows only: nothing is bound here.
+        // Only sections of other workflows: nothing is bound here.
         None => return Ok(Bindings::new()),
     };
     let mut bindings = Bindings::new();

@@ -1,4 +1,4 @@
-//! Prompt blocks: features are added, snippets resolved, and the whole rendered to one prompt.
+//! Prompt blocks: features are added, snippets resolved, and all of it is rendered to one prompt.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{FeatureUse, PromptBlocksSource, PromptPart, PromptText};
 use crate::builtins::{self, Feature, STEP_REF_BYTES_MAX};
 
-/// A feature that is switched on, with all of its settings.
+/// A feature that is turned on, with all of its settings.
 pub(super) struct ActiveFeature {
     feature: &'static Feature,
     pub(super) compiled: CompiledFeature,
@@ -85,14 +85,14 @@ fn settings(feature: &Feature, used: &FeatureUse, report: &mut Report) -> BTreeM
     config
 }
 
-/// What the snippets of one step cost, and which they are.
+/// The size of one step's snippets, and which they are.
 #[derive(Default)]
 pub(super) struct RefUse {
     pub(super) refs: Vec<InjectedRef>,
     bytes: usize,
 }
 
-/// Resolves snippets and keeps their whole text for the compiled form.
+/// Resolves snippets and keeps their full text for the compiled form.
 #[derive(Default)]
 pub(super) struct RefTable(BTreeMap<&'static str, ResolvedRef>);
 
@@ -133,7 +133,7 @@ impl RefTable {
     }
 }
 
-/// The blocks with everything in them, and the prompt they make. `bind` fills extension points in.
+/// The completed blocks, and the prompt rendered from them. `bind` fills in extension points.
 pub(super) fn compile(
     source: &PromptBlocksSource,
     features: &[ActiveFeature],
@@ -202,7 +202,7 @@ fn apply(
 ) {
     for active in features {
         let texts = [active.feature.constraints, active.feature.procedure, active.feature.verify];
-        // Twice: in the blocks and in the prompt that they make.
+        // Counted twice: in the blocks and in the prompt.
         let bytes: usize = texts.iter().flat_map(|texts| texts.iter()).map(|text| 2 * text.len()).sum();
         if !report.may_add(bytes, at) {
             continue;

@@ -15,7 +15,7 @@ use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{BodySource, StandardStep, Step, Workflow};
 use crate::render::prompt::too_long_as_authored;
 
-/// Ids of the workflow's own lists are unique.
+/// Checks that ids in the workflow's own lists are unique.
 pub(super) fn declarations(source: &Workflow, report: &mut Report) {
     let root = DocPath::root();
     unique(source.assessments.iter().map(|own| own.id.as_str()), &root.key("assessments"), report);
@@ -47,7 +47,7 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>, at: &DocPath, report: &mut R
     }
 }
 
-/// References lead to files inside their folder.
+/// Checks that references lead to files inside their folder.
 pub(super) fn references(source: &Workflow, library: &Library, report: &mut Report) {
     for (index, own) in source.references.iter().enumerate() {
         let path = own.source.as_str();
@@ -56,11 +56,11 @@ pub(super) fn references(source: &Workflow, library: &Library, report: &mut Repo
             ResolveFrom::Package => "the folder of the workflow's package",
         };
         let (message, why) = if path.contains("://") {
-            ("is a web address", "references are files; the agent is not pointed to addresses".to_owned())
+            ("is a web address", "references are files; web addresses are not passed to the agent".to_owned())
         } else if path.starts_with(['/', '\\', '~']) || path.get(1..3).is_some_and(|rest| rest == ":\\") {
-            ("is an absolute path", format!("references are looked for inside {base}"))
+            ("is an absolute path", format!("references are resolved inside {base}"))
         } else if leaves_folder(path) {
-            ("leads out of its folder", format!("references are looked for inside {base} only"))
+            ("points outside its folder", format!("references are resolved inside {base} only"))
         } else if library.is_missing(own.resolve_from, path) {
             ("was not found", format!("there is no such file in {base}"))
         } else {
@@ -96,15 +96,15 @@ fn leaves_folder(path: &str) -> bool {
     })
 }
 
-/// What the workflow switches off is not used by it.
+/// Checks that the workflow does not use what it disables.
 pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
     let disabled = &source.capabilities.disabled;
     let mut refuse = |at: &DocPath, what: String, name: &str| {
         report.push(
             DraftDiagnostic::on(Code::Capability, at)
                 .message(format!("{what}, but `capabilities` disables `{name}`"))
-                .why("the agent would be told both to use it and not to use it")
-                .fix(format!("take `{name}` out of `disabled`, or remove this")),
+                .why("the agent would get contradictory instructions")
+                .fix(format!("remove `{name}` from `disabled`, or remove this")),
         );
     };
     if disabled.contains(&Capability::Delegation) {
@@ -131,7 +131,7 @@ pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
     }
 }
 
-/// The assessments of a step are declared, and its consequences are about their levels.
+/// Checks that a step's assessments are declared, and that its consequences use their levels.
 pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut Report) {
     let at = &step.at;
     let known: Vec<&str> = source.assessments.iter().map(|own| own.id.as_str()).collect();
@@ -229,12 +229,12 @@ pub(super) fn assessments_used(source: &Workflow, steps: &[CompiledStep], report
     }
 }
 
-/// The steps whose text cannot fit. Rendering every step is most of the work of compiling, so it is left out where all that
-/// was written could not fill one step.
+/// The steps whose text cannot fit. Rendering every step is most of the cost of compiling, so it is skipped if
+/// everything that was written could not fill one step.
 fn steps_over_budget(workflow: &CompiledWorkflow, text_bytes: usize) -> Vec<&StepId> {
     /// A step shows an authored text at most twice, and an unset variable at most doubles it.
     const GROWTH_MAX: usize = 4;
-    /// Built-in texts of a step: its contract with the shape to fill in, and the sentences around everything.
+    /// Built-in texts of a step: its contract with the template to fill in, and the sentences around everything.
     const BUILT_IN_BYTES: usize = 64 * 1024;
     if text_bytes.saturating_mul(GROWTH_MAX).saturating_add(BUILT_IN_BYTES) <= RENDERED_STEP_BYTES_MAX {
         return Vec::new();
@@ -242,7 +242,7 @@ fn steps_over_budget(workflow: &CompiledWorkflow, text_bytes: usize) -> Vec<&Ste
     too_long_as_authored(workflow)
 }
 
-/// The compiled form, and every text in it, is within its limits.
+/// Checks that the compiled form and every text in it are within their limits.
 pub(super) fn sizes(
     workflow: &CompiledWorkflow,
     text_bytes: usize,
@@ -261,7 +261,7 @@ pub(super) fn sizes(
                 .fix("split the step, or move material into references"),
         );
     }
-    // What a step costs in the compiled form beside its texts.
+    // The size of a step in the compiled form besides its texts.
     const STEP_BYTES: usize = 600;
     let about = (text_bytes + workflow.steps.len() * STEP_BYTES) as u64;
     if about <= PINNED_WORKFLOW_BYTES_MAX {

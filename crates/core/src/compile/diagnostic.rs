@@ -1,7 +1,7 @@
 //! Problems in a workflow file, explained so that an author can fix them (G45).
 //!
 //! Each has a place (line, column, path in the document), what is wrong, why it matters and a fix. All
-//! problems of a file are collected; rendering them for a terminal is up to the caller.
+//! problems of a file are collected; the caller renders them for a terminal.
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ pub struct Diagnostics {
     pub left_out: usize,
 }
 
-/// A file with more problems than this is read again after the first are fixed.
+/// With more problems than this, the rest is shown once the first are fixed.
 const PROBLEMS_MAX: usize = 200;
 
 impl Diagnostics {
@@ -229,7 +229,7 @@ codes! {
 }
 
 impl Code {
-    /// Whether the problem is often caused by another one: it is told only about a file without errors.
+    /// Whether the problem is often caused by another one: it is reported only for a file without errors.
     pub(crate) fn may_follow_from_an_error(self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
-//! Reads JSON and JSONC into a tree that records the place of everything (G45).
+//! Parses JSON and JSONC into a tree that records the place of everything (G45).
 //!
-//! Comments and trailing commas are fine, everything else that JSON forbids is not. Refused with a
-//! place: duplicate keys, deep nesting, numbers that a double cannot hold.
+//! Comments and trailing commas are allowed; everything else that JSON forbids is not. Refused with a
+//! place: duplicate keys, deep nesting, numbers that a double cannot represent.
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// The place of a path, or of the deepest part of it that exists.
+    /// The place of a path, or of its deepest part that exists.
     pub(super) fn find(&self, path: &DocPath) -> Span {
         let mut node = self;
         let mut span = self.span;
@@ -130,7 +130,7 @@ impl Node {
     }
 }
 
-/// The tree, or `None` when the text cannot be read; every reason is in the report.
+/// The tree, or `None` if the text cannot be parsed; every reason is in the report.
 pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     if bytes.len() as u64 > WORKFLOW_SOURCE_BYTES_MAX {
         report.push(
@@ -260,7 +260,7 @@ impl Reader<'_> {
 
     fn number(&mut self, text: &str, span: Span) -> Option<Number> {
         let number: Option<Number> = serde_json::from_str(text).ok();
-        // Written as an integer it must be one that a double holds; 1e300 is a double and says so.
+        // An integer literal must fit a double exactly; 1e300 is visibly a double.
         let is_integer = !text.contains(['.', 'e', 'E']);
         let exact = number.filter(|number| {
             let integer = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));

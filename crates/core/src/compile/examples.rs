@@ -1,6 +1,6 @@
-//! The examples of the field reference: taken from whole workflow files, which the tests compile.
+//! The examples in the field reference: taken from whole workflow files, which the tests compile.
 //!
-//! A file in `source/examples` is an example of every field that it uses. The reference shows the shortest use.
+//! A file in `source/examples` is an example of every field it uses. The reference shows the shortest use.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::format::{Authored, ObjectShape, Shape};
 use super::report::Report;
 use super::source::Workflow;
 
-/// Each file with its name. A new one is added here.
+/// Each file with its name. Add new ones here.
 pub const EXAMPLE_FILES: [(&str, &str); 3] = [
     ("hotfix.json", include_str!("source/examples/hotfix.json")),
     ("other_spellings.json", include_str!("source/examples/other_spellings.json")),
@@ -33,7 +33,7 @@ impl Examples {
         examples
     }
 
-    /// The field with its value, as it is written in a file.
+    /// The field with its value, as written in a file.
     pub(super) fn of(&self, object: &ObjectShape, field: &'static str) -> Option<&str> {
         self.shortest.get(&(object.what, field)).map(String::as_str)
     }
@@ -75,7 +75,7 @@ impl Examples {
     }
 }
 
-/// Whether the node is this alternative: objects are told apart by their fields.
+/// Whether the node is this alternative: objects are distinguished by their fields.
 fn fits(shape: &Shape, node: &Node) -> bool {
     match shape {
         Shape::Object(object) => {

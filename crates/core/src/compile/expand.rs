@@ -1,6 +1,6 @@
-//! Templates: a call is replaced, in place, by the template's steps with its arguments filled in.
+//! Templates: a call is replaced in place by the template's steps with its arguments filled in.
 //!
-//! What the caller demands is demanded of the steps that replace it: its condition of all of them, its
+//! What the caller requires is required of the steps that replace it: its condition of all of them, its
 //! output, checks and confirmation of the last one. Nothing authored is dropped.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::source::{Condition, OutputSource, StandardStep, TemplateCall};
 use super::{Library, routine};
 use crate::builtins::{self, PROBE_TEMPLATE, Template};
 
-/// A step on its way to being compiled.
+/// A step that is about to be compiled.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) step: StandardStep,
@@ -30,7 +30,7 @@ impl Draft {
     }
 }
 
-/// The steps that replace a call; empty when the call is wrong, which the report then says.
+/// The steps that replace a call; empty if the call is wrong, which is then reported.
 pub(super) fn expand(
     caller: &StandardStep,
     call: &TemplateCall,
@@ -65,7 +65,7 @@ pub(super) fn expand(
     drafts
 }
 
-/// The caller's title, and with several steps what each of them is.
+/// The caller's title; with several steps, also each step's own.
 fn titled(caller: &StandardStep, inner: &str, several: bool) -> String {
     match (caller.title.as_str(), several) {
         ("", _) => inner.to_owned(),
@@ -86,8 +86,8 @@ fn unknown(call: &TemplateCall, library: &Library, report: &mut Report) {
     let near = suggestion(&call.template_id, &known);
     report.push(match is_own && !near.starts_with("did you") {
         true => problem.message(format!("there is no routine `{}`", shown(&call.template_id))).fix(
-            "put a workflow with this id into a folder `routines` beside the others, or use a built-in template \
-             (`wr.templates.routine.plan-analysis`; docs/reference/builtins.md lists all)",
+            "put a workflow with this id into a folder `routines` next to the others, or use a built-in \
+             template (`wr.templates.routine.plan-analysis`; docs/reference/builtins.md lists all)",
         ),
         false => problem.message(format!("there is no template `{}`", shown(&call.template_id))).fix(near),
     });
@@ -180,7 +180,7 @@ pub(super) fn unused_args(call: &TemplateCall, used: impl Fn(&str) -> bool, repo
     }
 }
 
-/// About how large a part of a workflow is: every authored string is in its debug form, which is counted and
+/// The approximate size of a part of a workflow: every authored string is in its debug form, which is counted but
 /// not kept.
 fn debug_bytes(part: &dyn std::fmt::Debug) -> usize {
     struct Count(usize);
@@ -196,7 +196,7 @@ fn debug_bytes(part: &dyn std::fmt::Debug) -> usize {
     count.0
 }
 
-/// What every step that replaces a call takes over from it.
+/// The size of what every replacing step takes over from the call.
 fn inherited_bytes(caller: &StandardStep) -> usize {
     let guidance: usize = caller.guidance.iter().map(String::len).sum();
     let references: usize = caller.function_references.iter().map(String::len).sum();
@@ -207,7 +207,7 @@ fn inherited_bytes(caller: &StandardStep) -> usize {
     guidance + references + functions + role + condition + edits
 }
 
-/// What the caller gives to every step that replaces it.
+/// What the caller passes on to every step that replaces it.
 fn inherit(step: &mut StandardStep, caller: &StandardStep) {
     step.run_condition = match (step.run_condition.take(), &caller.run_condition) {
         (Some(Condition::Expr(own)), Some(Condition::Expr(outer))) => {
@@ -227,14 +227,14 @@ fn inherit(step: &mut StandardStep, caller: &StandardStep) {
     replace(&mut step.edits, &caller.edits);
 }
 
-/// What the caller has takes the place of what the last step has.
+/// The caller's value replaces the step's, unless it is the default.
 fn replace<T: Clone + Default + PartialEq>(own: &mut T, caller: &T) {
     if *caller != T::default() {
         own.clone_from(caller);
     }
 }
 
-/// What the caller asks for is owed by the last step.
+/// The last step must deliver what the caller requires.
 fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
     if step.output_contract.is_none() {
         step.output_contract.clone_from(&caller.output_contract);
@@ -253,7 +253,7 @@ fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
     replace(&mut step.verification, &caller.verification);
 }
 
-/// The `{names}` of a text: one pair of braces around an identifier, no brace beside it.
+/// The `{names}` in a text: one pair of braces around an identifier, with no adjacent brace.
 #[cfg(test)]
 pub(crate) fn argument_names(text: &str) -> Vec<&str> {
     holes(text).map(|(_, name)| name).collect()
@@ -272,7 +272,7 @@ pub(super) fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Fills the arguments in; names that have none stay as they are.
+/// Fills in the arguments; names without one are left as they are.
 pub(super) fn fill(text: &str, args: &BTreeMap<&str, &str>, at: &DocPath, report: &mut Report) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_single_braces_around_a_name_are_holes() {
+    fn only_single_braces_around_a_name_are_placeholders() {
         assert_eq!(argument_names("{a} {{b}} { c: d } {e {f} {{g} {h}} {i-j}"), ["a", "f", "i-j"]);
     }
 

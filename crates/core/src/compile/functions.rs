@@ -13,7 +13,7 @@ use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{StandardStep, Workflow};
 
-/// The functions that the step being compiled can see: the workflow's and its loops'.
+/// The functions visible to the step being compiled: the workflow's and its loops'.
 pub(super) struct Visible<'a> {
     levels: Vec<&'a [FunctionDefinition]>,
 }
@@ -100,11 +100,11 @@ impl<'a> Visible<'a> {
     }
 }
 
-/// Names that are looked for in texts, each text read once however many names there are.
+/// Names to find in texts; each text is read once, however many names there are.
 struct SoughtNames<'n> {
     names: BTreeSet<&'n str>,
     lengths: BTreeSet<usize>,
-    /// By byte, because this is asked for every byte of every text.
+    /// Indexed by byte, because it is checked for every byte of every text.
     first_bytes: [bool; 256],
 }
 
@@ -118,7 +118,7 @@ impl<'n> SoughtNames<'n> {
         Self { lengths: names.iter().map(|name| name.len()).collect(), first_bytes, names }
     }
 
-    /// Adds the names that stand anywhere in the text; a name that was found is not looked for again.
+    /// Adds the names that occur in the text; a name already found is not searched for again.
     fn look_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
         for (at, byte) in text.bytes().enumerate() {
             if !self.first_bytes[usize::from(byte)] {

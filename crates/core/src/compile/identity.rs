@@ -1,4 +1,4 @@
-//! Workflow ids: namespaces, the reserved one, and what a legacy id should become (lock 7).
+//! Workflow ids: namespaces, the reserved one, and the replacement for a legacy id (lock 7).
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::WorkflowSourceKind;
@@ -8,7 +8,7 @@ use super::diagnostic::Code;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 
-/// Where a file comes from, as far as compiling cares.
+/// Where a file comes from, as far as compiling is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Part of this build; may use the reserved namespace.
@@ -39,7 +39,7 @@ impl Origin {
     }
 }
 
-/// The namespaced id that a legacy one should become: from its source, never from a clock. When that id
+/// The namespaced replacement for a legacy id: derived from its source, never from a clock. If that id
 /// is taken, four digits of the digest of the source's bytes are appended.
 pub(crate) fn suggested_id(
     legacy: &str,
@@ -60,7 +60,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
     let at = DocPath::root().key("id");
     let parsed = match WorkflowId::parse(id) {
         Ok(parsed) => parsed,
-        // A missing or empty id has been reported by the shape check.
+        // The shape check has already reported a missing or empty id.
         Err(_) if id.is_empty() => return None,
         Err(error) => {
             let cleaned: String = id

@@ -1,13 +1,13 @@
-//! What exists around the file that is compiled: the workflows it may delegate to, and the routines it may call.
+//! What exists besides the file being compiled: the workflows it may delegate to, and the routines it may call.
 //!
-//! The text of a routine that is called becomes part of the compiled workflow, and so of its hash; nothing else here
+//! The text of a called routine becomes part of the compiled workflow, and so of its hash; nothing else here
 //! does (G21).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use workrail_model::compiled::ResolveFrom;
 
-/// Workflows and routines beside the file.
+/// Workflows and routines besides the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
     workflow_ids: Option<BTreeSet<String>>,
@@ -16,7 +16,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Nothing is known: delegations to anything but built-in routines are not checked.
+    /// Nothing is known: only delegations to built-in routines are checked.
     pub const EMPTY: Self =
         Self { workflow_ids: None, routines: BTreeMap::new(), missing_documents: BTreeSet::new() };
 
@@ -41,7 +41,7 @@ impl Library {
         self
     }
 
-    /// References that were looked for and not found, each by where its path starts.
+    /// References whose documents were not found, each with the base of its path.
     #[must_use]
     pub fn with_missing_documents(mut self, paths: impl IntoIterator<Item = (ResolveFrom, String)>) -> Self {
         self.missing_documents.extend(paths);

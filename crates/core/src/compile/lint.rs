@@ -1,4 +1,4 @@
-//! What is allowed and still probably wrong: conditions that never hold, variables that nothing sets, loops
+//! What is allowed but probably wrong: conditions that never hold, variables that nothing sets, loops
 //! that could spin.
 
 use std::cell::OnceCell;
@@ -36,7 +36,7 @@ pub(super) fn never_holds_test(test: &ConditionTest) -> bool {
     }
 }
 
-/// Whether no context can make the expression true. Says no when in doubt.
+/// Whether no context can make the expression true. Returns false when in doubt.
 fn never_holds(expr: &Expr) -> bool {
     let structured = |value: &Value| value.is_array() || value.is_object();
     match expr {
@@ -76,7 +76,7 @@ fn always_holds(expr: &Expr) -> bool {
     }
 }
 
-/// Two texts asked of one variable, a text both asked and excluded, or bounds that leave no number.
+/// Two texts required of one variable, a text both required and excluded, or bounds that leave no number.
 fn contradict<'e>(all: impl Iterator<Item = &'e Expr>) -> bool {
     let mut parts: Vec<&Expr> = all.collect();
     let mut next = 0;
@@ -128,7 +128,7 @@ fn contradict<'e>(all: impl Iterator<Item = &'e Expr>) -> bool {
     bounds.values().any(|(low, high)| low > high)
 }
 
-/// The variable and the value that a part rules out, folded as values are compared.
+/// The variable and the value that a part excludes, normalised as for comparison.
 fn excludes(part: &Expr) -> Option<(&str, String)> {
     let (var, value) = if let Expr::NotEquals { var, value } = part {
         (var, value)
@@ -187,7 +187,7 @@ pub(super) fn contradicted_bodies(
     }
 }
 
-/// Nested loops whose passes multiply beyond what one call may look at.
+/// Nested loops whose passes multiply beyond what one call may examine.
 pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Places, report: &mut Report) {
     const PASSES_ADVISED: u64 = 100_000;
     let by_id: BTreeMap<&LoopId, &CompiledLoop> = loops.iter().map(|own| (&own.loop_id, own)).collect();
@@ -212,7 +212,7 @@ pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Plac
     }
 }
 
-/// Variables that prompts show, and keys that conditions read, which nothing in the workflow mentions.
+/// Variables in prompts, and keys in conditions, that nothing in the workflow mentions.
 pub(super) fn variables(
     source: &Workflow,
     steps: &[CompiledStep],
@@ -268,7 +268,7 @@ pub(super) fn variables(
     }
 }
 
-/// Keys whose first mention comes after the only place that reads them, where a missing value decides.
+/// Keys first mentioned after the only place that reads them, where a missing value decides.
 fn set_later(
     source: &Workflow,
     steps: &[CompiledStep],
@@ -283,7 +283,7 @@ fn set_later(
     for (position, step) in steps.iter().enumerate() {
         let test = step.run_condition.as_ref().and_then(|id| conditions.get(id));
         let Some(ConditionTest::Context { expr }) = test else { continue };
-        // Skipped while nothing is set: what waits for a value must find one. Loops come back.
+        // Skipped while nothing is set: a condition that waits for a value must find one. Loops come back.
         if in_loop.contains(step.step_id.as_str()) || holds(expr, &Scope::new(&nothing)) {
             continue;
         }
@@ -311,8 +311,8 @@ fn set_later(
                     shown(key),
                     later.step_id
                 ))
-                .why("when the run reaches this step the key has no value, so the step is passed over")
-                .fix("move the step behind the one that sets the key, or let an earlier step set it"),
+                .why("when the run reaches this step the key has no value, so the step is skipped")
+                .fix("move the step after the one that sets the key, or let an earlier step set it"),
             );
         }
     }
@@ -351,7 +351,7 @@ fn not_a_variable(step: &CompiledStep, field: &str, source: &str, places: &Place
     );
 }
 
-/// The texts of a step that variables are filled into, each with its field.
+/// The texts of a step in which variables are filled, each with its field.
 fn shown_texts(step: &CompiledStep) -> impl Iterator<Item = (&'static str, &str)> {
     let prompt = if step.prompt_blocks.is_some() { "promptBlocks" } else { "prompt" };
     let fragments = step.fragments.iter().map(|own| ("promptFragments", own.text.as_str()));
@@ -387,19 +387,19 @@ fn shared_texts(source: &Workflow) -> impl Iterator<Item = &str> {
     lists.map(String::as_str)
 }
 
-/// What the texts of a workflow mention. One pass looks for the names that a check asks about; everything else is only
+/// What the texts of a workflow mention. One pass looks for the names that a check needs; everything else is only
 /// needed to explain a problem, and is collected then.
 pub(super) struct Mentions<'a> {
-    /// The names that are asked about and mentioned, and those that the workflow gives itself.
+    /// The requested names that are mentioned, and those that the workflow sets itself.
     found: BTreeSet<&'a str>,
     texts: Vec<&'a str>,
     key_like: OnceCell<BTreeSet<&'a str>>,
-    /// Every text, folded as values are compared.
+    /// Every text, normalised as for comparison.
     folded: OnceCell<String>,
 }
 
 impl<'a> Mentions<'a> {
-    /// Whether the name is mentioned; it must have been asked about.
+    /// Whether the name is mentioned; it must be one of the requested names.
     pub(super) fn has(&self, name: &str) -> bool {
         self.found.contains(name)
     }
@@ -413,7 +413,7 @@ impl<'a> Mentions<'a> {
         })
     }
 
-    /// Whether some text has the value.
+    /// Whether any text contains the value.
     pub(super) fn announce(&self, value: &str) -> bool {
         self.folded
             .get_or_init(|| self.texts.join("\n").to_lowercase())
@@ -421,7 +421,7 @@ impl<'a> Mentions<'a> {
     }
 }
 
-/// Which of the sought names are a word outside of `{{}}`, a key that a step sets, or a loop variable.
+/// Which of the sought names are a word outside `{{}}`, a key that a step sets, or a loop variable.
 fn mentioned<'a>(
     source: &'a Workflow,
     steps: &'a [CompiledStep],

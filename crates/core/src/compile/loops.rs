@@ -30,7 +30,7 @@ enum BodyDraft {
     Inline(Vec<PlanItem>),
 }
 
-/// Takes the loop's id and compiles its body; what controls it is settled by `finish`.
+/// Claims the loop's id and compiles its body; its control is settled by `finish`.
 pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<PlanItem> {
     let at = &step.at;
     if step.id.is_empty() {
@@ -176,7 +176,7 @@ fn condition(
                 }
             }
         }
-        // A decision step in the body decides, as it always did; a condition beside it would only contradict it.
+        // A decision step in the body decides; a condition as well could only contradict it.
         ConditionSource::Condition(Condition::Expr(_)) if decision.is_some() && !draft.step.is_explicit => {
             builder.report.push(
                 DraftDiagnostic::on(Code::ConditionIgnoredPart, &at.key("loop").key("condition"))
@@ -288,7 +288,7 @@ fn check_artifact(
     Some(())
 }
 
-/// Says that values decide the loop, unless every pass must set all of them: then none can be forgotten.
+/// Records that values decide the loop, unless every pass must set all of them: then none can be forgotten.
 fn by_context(
     builder: &mut Builder<'_>,
     draft: &LoopDraft<'_>,

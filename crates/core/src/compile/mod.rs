@@ -3,7 +3,7 @@
 //! The order is fixed: parse, decode, expand templates, fill bindings, apply features in
 //! the order of their ids, resolve snippets, render prompt blocks, inject probes and virtual steps, embed
 //! contracts, link conditions and loops, lint. Nothing depends on the machine, the directory or the order
-//! of keys; every problem is reported at once.
+//! of keys; all problems are reported at once.
 
 mod at;
 mod bindings;
@@ -69,10 +69,10 @@ impl<'a> CompileInput<'a> {
     }
 }
 
-/// A file with everything that can be said about it.
+/// A file with everything the compiler reports about it.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// Absent exactly when there are errors.
+    /// Absent exactly if there are errors.
     pub workflow: Option<CompiledWorkflow>,
     /// Errors, warnings and hints.
     pub diagnostics: Diagnostics,
@@ -96,8 +96,8 @@ pub fn check(input: CompileInput<'_>) -> Checked {
     Checked { workflow, diagnostics: report.finish(input.file, Some(&root)) }
 }
 
-/// The `id` that a file claims, also when the rest of it is wrong: who owns an id is decided before
-/// whether the file is valid.
+/// The `id` that a file claims, even if the rest of it is wrong: ownership of an id is decided before
+/// the file is validated.
 pub fn authored_id(bytes: &[u8]) -> Option<WorkflowId> {
     let root = document::parse(bytes, &mut Report::default())?;
     WorkflowId::parse(root.get("id")?.text()?).ok()

@@ -1,4 +1,4 @@
-//! What a diagnostic suggests instead of an unknown word.
+//! The suggestion of a diagnostic for an unknown word.
 
 use workrail_model::nearest::nearest;
 
@@ -7,7 +7,7 @@ pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return "none is declared: declare it, or remove this".to_owned();
     }
-    // A built-in without its prefix is the likeliest slip of all.
+    // A built-in without its prefix is the likeliest mistake.
     let same_name = known.iter().copied().find(|name| name.rsplit('.').next() == Some(word));
     match same_name.or_else(|| nearest(word, known.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_like_an_expression() {
+    fn a_path_is_shown_like_an_expression() {
         let path = DocPath::root().key("steps").index(3).key("loop").key("maxIterations");
         assert_eq!(path.to_string(), "steps[3].loop.maxIterations");
         assert_eq!(DocPath::root().to_string(), "");

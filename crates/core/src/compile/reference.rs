@@ -21,7 +21,7 @@ pub struct FieldReference {
     pub is_required: bool,
     pub default: Option<&'static str>,
     pub doc: &'static str,
-    /// The field with a value, from a file that compiles; a test asks for it if it is missing.
+    /// The field with a value, from a file that compiles; a test fails if it is missing.
     pub example: Option<String>,
 }
 

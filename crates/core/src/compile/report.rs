@@ -1,4 +1,4 @@
-//! Collects problems while a file is read; lines and columns are worked out at the end.
+//! Collects problems while a file is read; lines and columns are computed at the end.
 
 use workrail_model::limits::COMPILED_EXPANSION_BYTES_MAX;
 
@@ -56,7 +56,7 @@ impl DraftDiagnostic {
     }
 }
 
-/// More than this are counted, not kept: a file of 10,000 bad steps must not cost a gigabyte.
+/// Beyond this, problems are counted but not kept: a file of 10,000 bad steps must not cost a gigabyte.
 const KEPT_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -67,7 +67,7 @@ pub(super) struct Report {
     dropped: usize,
     /// Bytes that the compiler added to what the author wrote.
     expanded: usize,
-    /// Fields that are there under a name that is nearly theirs.
+    /// Fields that are present under a misspelled name.
     misspelt: Vec<DocPath>,
 }
 
@@ -87,15 +87,15 @@ impl Report {
         }
     }
 
-    /// Remembers that a field is there under a wrong name, which has been reported.
+    /// Records that a field is present under a wrong name, which has been reported.
     pub(super) fn misspelt(&mut self, meant: DocPath) {
         if self.misspelt.len() < KEPT_MAX {
             self.misspelt.push(meant);
         }
     }
 
-    /// Whether an error about this field, or about something in it, has been reported: that it is missing would be
-    /// a false follow-up.
+    /// Whether an error about this field, or about something in it, has been reported: reporting it as missing
+    /// would be a misleading consequence.
     pub(super) fn is_broken(&self, at: &DocPath) -> bool {
         let own = at.segments();
         let within = |place: &Location| match place {
@@ -111,7 +111,7 @@ impl Report {
         problems.into_iter().for_each(|problem| self.push(problem));
     }
 
-    /// Whether the compiler may add so many bytes more; asked before they are copied. The first refusal is
+    /// Whether the compiler may add this many more bytes; checked before they are copied. The first refusal is
     /// reported.
     pub(super) fn may_add(&mut self, bytes: usize, at: &DocPath) -> bool {
         let allowed = self.expanded <= COMPILED_EXPANSION_BYTES_MAX;

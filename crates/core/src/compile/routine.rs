@@ -10,7 +10,7 @@ use super::expand::{Draft, fill, holes, missing_arg, unused_args};
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{self, Condition, PromptPart, PromptText, StandardStep, Step, TemplateCall, Workflow};
 
-/// The steps of a routine with the call's arguments in them; empty when it cannot be used, which the report then says.
+/// The steps of a routine with the call's arguments filled in; empty if it cannot be used, which is then reported.
 pub(super) fn steps(
     caller: &StandardStep,
     call: &TemplateCall,
@@ -41,7 +41,7 @@ pub(super) fn steps(
     inner.into_iter().map(|step| draft(caller, &routine, step, &args, report)).collect()
 }
 
-/// The routine's steps, where each can stand in another workflow.
+/// The routine's steps, if each can be used in another workflow.
 fn plain_steps<'r>(
     routine: &'r Workflow,
     call: &TemplateCall,

@@ -1,4 +1,4 @@
-//! The published JSON Schema of workflow files, from the same declarations that read them.
+//! The published JSON Schema of workflow files, from the same declarations that decode them.
 //!
 //! Flat enough for editors: no root combinator, definitions by name, a description on every field.
 
@@ -67,7 +67,7 @@ impl Writer {
         let name: String =
             object.what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         if !self.definitions.contains_key(&name) {
-            // Taken before the fields are written: conditions and steps contain themselves.
+            // Reserved before the fields are written: conditions and steps contain themselves.
             self.definitions.insert(name.clone(), Value::Null);
             let fields = self.fields(object);
             self.definitions.insert(name.clone(), fields);

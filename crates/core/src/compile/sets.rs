@@ -1,4 +1,4 @@
-//! Context keys that steps declare to set (G46), and conditions that read keys which nobody can have set.
+//! Context keys that steps declare to set (G46), and conditions that read keys which no step can have set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{ContextDutySource, ContextType, StandardStep};
 use crate::routing::{self, Reads};
 
-/// The keys that a step sets; what is wrong with them is reported.
+/// The keys that a step sets; problems with them are reported.
 pub(super) fn compile(step: &StandardStep, report: &mut Report) -> BTreeMap<ContextKey, ContextDuty> {
     let at = step.at.key("sets");
     let duties = step.sets.iter().filter_map(|(key, source)| {
@@ -123,7 +123,7 @@ fn decided_at(owner: &str, steps: &[CompiledStep], places: &Places) -> DocPath {
 fn unannounced(key: &str, value: &str, at: &DocPath) -> DraftDiagnostic {
     DraftDiagnostic::on(Code::UnannouncedValue, at)
         .message(format!("`{}` is compared with {:?}, a value that no step mentions", shown(key), shown(value)))
-        .why("an agent sets only values that it was told about, so this never holds")
+        .why("an agent sets only values that it knows about, so this never holds")
         .fix(format!(
             "tell the step that sets `{0}` about this value, best with \"sets\": {{\"{0}\": {{\"values\": [...]}}}}, or \
              correct it",
@@ -150,7 +150,7 @@ fn unset(key: &str, owner: &str, near: Option<&str>, at: &DocPath) -> DraftDiagn
 fn not_a_value(key: &str, value: &str, accepts: &[&AcceptedValues], at: &DocPath) -> DraftDiagnostic {
     let allowed: Vec<String> = accepts.iter().map(|values| routing::in_words(values)).collect();
     DraftDiagnostic::on(Code::ForeignContextValue, at)
-        .message(format!("`{}` is compared with {value}, which it never is", shown(key)))
+        .message(format!("`{}` is compared with {value}, a value that it never has", shown(key)))
         .why(format!("the step that sets it allows only: {}", allowed.join("; ")))
         .fix("correct the value here or in `sets`")
 }

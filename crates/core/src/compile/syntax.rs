@@ -1,4 +1,4 @@
-//! What is wrong with a text that is not JSON, in words that say where to look (G45).
+//! Explains what is wrong with a text that is not JSON, and where to look (G45).
 
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 
@@ -39,7 +39,7 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
         ParseErrorKind::ExpectedComma => (
             at,
             "a comma is missing before this".to_owned(),
-            "add a comma at the end of the value before".to_owned(),
+            "add a comma after the previous value".to_owned(),
         ),
         ParseErrorKind::ExpectedColonAfterObjectKey => {
             (at, "a colon is missing after this key".to_owned(), "write \"key\": value".to_owned())
@@ -91,18 +91,18 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
 
 const UNREADABLE: &str = "the file is not JSON, so nothing after this point can be checked";
 
-/// Nested deeper than anything reads.
+/// Nested too deeply to be parsed.
 pub(super) fn too_deep(at: Span) -> DraftDiagnostic {
     DraftDiagnostic::at(Code::TooDeep, Span { start: at.start, end: at.start + 1 })
         .message(format!("nested deeper than {} levels", workrail_model::limits::JSON_DEPTH_MAX))
-        .why("no workflow needs it, and deep nesting exhausts readers")
+        .why("no workflow needs it, and deep nesting exhausts parsers")
         .fix("flatten the document")
 }
 
 /// A string with a line break or another control character in it, which JSON forbids.
 pub(super) fn raw_control(text: &str, span: Span) -> Option<DraftDiagnostic> {
     let inner = text.get(span.start..span.end)?;
-    // Every byte of a longer character is above these.
+    // All bytes of multi-byte characters are above these.
     let (offset, found) = inner.bytes().enumerate().find(|(_, byte)| *byte < 0x20)?;
     let (what, instead) = match found {
         b'\n' | b'\r' => ("a line break", "\\n"),
@@ -118,7 +118,7 @@ pub(super) fn raw_control(text: &str, span: Span) -> Option<DraftDiagnostic> {
     )
 }
 
-/// A file that is something else altogether.
+/// A file in another format altogether.
 fn other_format(text: &str, offset: usize) -> Option<DraftDiagnostic> {
     let at_line =
         |start: usize| Span { start, end: start + text[start..].find('\n').unwrap_or(text.len() - start) };
@@ -199,12 +199,11 @@ fn unexpected(text: &str, at: Span) -> DraftDiagnostic {
         }
         "" => (
             "this is not expected here".to_owned(),
-            "look at the line before too: a quote, comma or bracket may be missing there".to_owned(),
+            "look at the line above too: a quote, comma or bracket may be missing there".to_owned(),
         ),
         word if before.ends_with('"') => (
             format!("`{word}` is not expected after a string"),
-            "look for a quote that is missing in the line before, or one inside a text that needs \\\""
-                .to_owned(),
+            "look for a missing quote in the line above, or one inside a text that needs \\\"".to_owned(),
         ),
         word => (format!("`{word}` is not JSON here"), "write text in double quotes".to_owned()),
     };

@@ -1,17 +1,17 @@
 //! Checks artifacts against the contract embedded in the compiled workflow (G40).
 //!
-//! The schema that decides is the compiled one, never the registry's: an upgrade cannot change what a
-//! running workflow accepts. Issues are said in words an agent can act on.
+//! The compiled schema decides, never the registry's: an upgrade cannot change what a
+//! running workflow accepts. Issues are worded so that an agent can act on them.
 
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use workrail_model::compiled::CompiledContract;
 
-/// What the submitted artifacts are to a contract.
+/// How the submitted artifacts fit a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContractFit {
     Valid,
-    /// None of the contract's kind; the kinds that were there instead.
+    /// None of the contract's kind; these kinds were submitted instead.
     Missing {
         submitted: Vec<String>,
     },
@@ -20,7 +20,7 @@ pub enum ContractFit {
     },
 }
 
-/// Judges the first artifact of the contract's kind.
+/// Checks the first artifact of the contract's kind.
 pub(crate) fn check(contract: &CompiledContract, artifacts: &[Value]) -> ContractFit {
     let Some(artifact) = artifacts.iter().find(|artifact| kind_of(artifact) == contract.artifact_kind) else {
         let submitted = artifacts.iter().map(|artifact| kind_of(artifact).to_owned()).collect();
@@ -34,10 +34,10 @@ pub(crate) fn kind_of(artifact: &Value) -> &str {
     artifact.get("kind").and_then(Value::as_str).unwrap_or("(no kind)")
 }
 
-/// At most this many issues are worth reading at once.
+/// More issues than this are not worth reading at once.
 const ISSUES_MAX: usize = 8;
 
-/// What is wrong with a value under a schema, in words; empty when nothing is.
+/// What is wrong with a value under a schema, in words; empty if nothing is.
 pub fn issues(schema: &Value, value: &Value) -> Vec<String> {
     match jsonschema::options().should_validate_formats(true).build(schema) {
         Ok(validator) => {
@@ -72,7 +72,7 @@ fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     format!("{place}{what}")
 }
 
-/// The fields of the object whose keyword is at this place of a schema.
+/// The fields of the object with the keyword at this place in a schema.
 fn fields_beside(schema: &Value, keyword: &str) -> Option<String> {
     let (object, _) = keyword.rsplit_once('/')?;
     let fields = schema.pointer(object)?.get("properties")?.as_object()?;
@@ -100,7 +100,7 @@ fn short(value: &Value) -> String {
     if text.len() <= 60 { text } else { format!("{}...", &text[..text.floor_char_boundary(57)]) }
 }
 
-/// Why a schema cannot be used; `None` when it can.
+/// Why a schema cannot be used; `None` if it can.
 pub(crate) fn schema_problem(schema: &Value) -> Option<String> {
     jsonschema::validator_for(schema).err().map(|error| error.to_string())
 }

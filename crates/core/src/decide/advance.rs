@@ -1,4 +1,4 @@
-//! Completing a step: blocked with reasons or advanced; one plan either way.
+//! Completing a step: blocked with reasons, or advanced; one plan either way.
 
 use serde_json::Value;
 use workrail_model::approval::ApprovalDecision;
@@ -36,7 +36,7 @@ use crate::reason::gap_closer;
 use crate::reply::children::finished_inside;
 use crate::reply::recovery::{self, Reader, Recovering};
 use crate::reply::{LongText, OpenGap, ReplyInput, ReplyMoment, StepExtras};
-use crate::report::Material;
+use crate::report::ContentReader;
 use crate::{derive, reply};
 
 /// An ack to be decided.
@@ -46,32 +46,32 @@ pub struct Advance<'a> {
     pub attempt: OpenAttempt<'a>,
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
-    /// What the refused attempt before this one sent, if this is its retry.
+    /// What the preceding refused attempt sent, if this is its retry.
     pub kept: StepOutput,
-    /// What a person asked for since; applied at this node before anything is judged.
+    /// What a person has asked for since; applied at this node before anything is checked.
     pub wished: Option<&'a WishedPreferences>,
-    /// What a decision needs to count.
+    /// What makes a decision count.
     pub approvals: ApprovalRule<'a>,
-    /// The workspace as it is now; only what changed is recorded.
+    /// The current workspace; only changes are recorded.
     pub observed: &'a [ObservedFact],
-    /// What is known of the step's work beside what was sent.
+    /// What is known of the step's work besides what was sent.
     pub evidence: EvidenceAtHand,
-    /// What the reply says beside what follows from the session.
+    /// Notices for the reply that do not follow from the session.
     pub notices: Vec<Warning>,
-    /// The workflow's file is not the one that the run was started from.
+    /// Whether the workflow's file differs from the one that the run was started from.
     pub workflow_changed: bool,
-    pub material: &'a dyn Material,
+    pub material: &'a dyn ContentReader,
     /// What the server offers.
     pub tools: ToolSet,
     pub minting: Minting,
 }
 
-/// Append the plan, then answer with the reply that is part of it.
+/// A plan to append, and then the reply in it to answer with.
 #[derive(Debug)]
 pub struct Decided {
     pub plan: AppendPlan,
     pub reply: StoredReply,
-    /// The snapshot that the plan makes, so that nobody has to read it back; none when it was refused.
+    /// The snapshot in the plan, so that it need not be read back; `None` if the attempt was refused.
     pub made: Option<(SnapshotRef, ExecutionSnapshot)>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
     kept::submitted(&Case::open(command)?.delivered)
 }
 
-/// Whether the run applied this proof before, somewhere else than where it still holds: then it is a copy that was put back.
+/// Whether the run has already applied this proof elsewhere than where it is in effect: then it is a replayed copy.
 fn is_spent(facts: &SessionState, node: &NodeState, proof: &PreferenceProof) -> bool {
     let is_same = |own: &PreferenceProof| own.signed.nonce == proof.signed.nonce;
     let applied = facts.nodes(node.run_id).flat_map(|own| facts.preference_changes(own.node_id));
@@ -97,23 +97,23 @@ fn is_spent(facts: &SessionState, node: &NodeState, proof: &PreferenceProof) -> 
     was_applied && !facts.mode_proof(node.node_id).is_some_and(is_same)
 }
 
-/// An attempt with everything that deciding it looks at.
+/// An attempt with everything needed to decide it.
 pub(super) struct Case<'a> {
     pub(super) command: Advance<'a>,
     pub(super) attempt: AttemptId,
     pub(super) node: &'a NodeState,
     pub(super) pending: &'a PendingStep,
     pub(super) retried: Vec<AttemptId>,
-    /// What was sent now, with values that were unmistakable in another spelling as the step accepts them.
+    /// What was sent now, with unambiguous misspellings corrected to what the step accepts.
     pub(super) sent: Submission,
-    /// What the reply says about this call: values that were adjusted, a run that is open again.
+    /// What the reply says about this call: adjusted values, a reopened run.
     notices: Vec<Warning>,
-    /// The context that this call leads to, its retry chain included.
+    /// The context that results from this call and its retry chain.
     pub(super) context: Context,
-    /// What was sent now and what the retry chain sent before; its context is what they sent, not what they lead to.
+    /// What was sent now and earlier in the retry chain; its context is what they sent, not the result.
     pub(super) delivered: Submission,
     pub(super) preferences: Preferences,
-    /// What a passkey signed of them.
+    /// A passkey's signature on them.
     pub(super) mode_proof: Option<&'a PreferenceProof>,
 }
 
@@ -153,7 +153,7 @@ impl<'a> Case<'a> {
         })
     }
 
-    /// A draft that begins with what changed around the step since it was handed out.
+    /// A draft that starts with what changed around the step since it was handed out.
     fn draft(&self) -> Draft {
         let facts = self.command.facts;
         let mut draft =
@@ -177,7 +177,7 @@ impl<'a> Case<'a> {
         if before.risk_policy != effective.risk_policy {
             delta.push(PreferenceChange::RiskPolicy(effective.risk_policy));
         }
-        // A passkey vouches for what it signed and for nothing else.
+        // A passkey vouches only for what it signed.
         let vouches = |proof: &&PreferenceProof| {
             let signed = proof.changes.iter().fold(effective, |own, change| own.with(*change));
             signed == effective && delta.iter().all(|change| proof.changes.contains(change))
@@ -201,7 +201,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What the step says about edits.
+    /// The step's rule about edits.
     pub(super) fn edit_rule(&self) -> Option<&EditRule> {
         self.command.workflow.step(&self.pending.step_id)?.edits.as_ref()
     }
@@ -266,14 +266,14 @@ impl<'a> Case<'a> {
         Recovering { facts, workflow, context: &self.context, snapshots: material, reader: Reader::Agent }
     }
 
-    /// Records the refusal, keeps what was sent for the retry, and moves nowhere.
+    /// Records the refusal and keeps what was sent for the retry; the run does not move.
     fn block(&self, blockers: BlockerReport, check: &OutputCheck) -> Result<Decided, DecideError> {
         let state = self.command.snapshot.state();
         let moment = ReplyMoment::Blocked { blockers: &blockers, in_a_row: self.retried.len() + 1 };
         let facts = self.command.facts;
         let way_out = recovery::last_good(facts, self.node.node_id)
             .map(|event| reply::look_call(&state_mark_of(event), RunLabel::of(self.node.run_id)));
-        // A value that is recorded already must not stand in the way of a retry; one that is sent now can be
+        // A value that is already recorded must not prevent a retry; one that is sent now can be
         // sent again, smaller.
         let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
@@ -305,7 +305,7 @@ impl<'a> Case<'a> {
     }
 
     fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> Result<EventData, DecideError> {
-        // A child takes over what its parent's blocked attempts had set: nothing sent is lost.
+        // A child takes over what its parent's blocked attempts had set: nothing that was sent is lost.
         let context = match attempt_id {
             Some(_) => self.sent.context.clone(),
             None => self.effective_delta()?,
@@ -320,8 +320,8 @@ impl<'a> Case<'a> {
         }))
     }
 
-    /// What changes between the parent's own context and the child's. Together with what it deletes it may be
-    /// too large to be recorded although the result is not: then the call is refused, never cut.
+    /// The changes from the parent's own context to the child's. Including its deletions, they may be too large to
+    /// record although the result is not: then the call is refused, never truncated.
     fn effective_delta(&self) -> Result<Context, DecideError> {
         let parent = self.command.facts.context_at(self.node.node_id).unwrap_or_default();
         let mut delta = serde_json::Map::new();
@@ -392,13 +392,13 @@ impl<'a> Case<'a> {
         Ok(Decided { plan: draft.plan()?, reply: body, made: Some((snapshot_ref, snapshot)) })
     }
 
-    /// An ordinary advance, a second branch that was asked for, or one that just happened.
+    /// An ordinary advance, a second branch that was asked for, or an unintended one.
     fn cause(&self) -> EdgeCauseKind {
         let facts = self.command.facts;
         if facts.is_tip(self.node.node_id) {
             return EdgeCauseKind::AckPending;
         }
-        // The ack that the reply at this node handed out; any other one was asked for by rehydrating.
+        // The ack handed out by the reply at this node; any other one was requested by rehydrating.
         let original = match self.node.edge.as_ref().and_then(|edge| edge.attempt) {
             Some(attempt) => derive::next_attempt(attempt, self.node.node_id),
             None => derive::root_attempt(self.node.node_id),
@@ -407,12 +407,12 @@ impl<'a> Case<'a> {
         if first_try == original { EdgeCauseKind::NonTipAdvance } else { EdgeCauseKind::IntentionalFork }
     }
 
-    /// What finished runs inside this step brought back: their parent's next reply has it (G37).
+    /// Results of finished nested runs of this step: their parent's next reply contains them (G37).
     fn children(&self) -> Vec<ChildResult> {
         finished_inside(self.command.facts, self.node.node_id, self.command.material)
     }
 
-    /// How the approval that opened the gate of the completed step was given.
+    /// How the approval that opened the completed step's gate was given.
     fn approved_how(&self) -> Option<Warning> {
         let Advance { facts, workflow, approvals, .. } = &self.command;
         let node = self.node.node_id;
@@ -424,7 +424,7 @@ impl<'a> Case<'a> {
         counts.then(|| Warning { code: WarningCode::ApprovedHow, message: disclose::approved_how(decided) })
     }
 
-    /// What the reply to an advance says beside the next step.
+    /// What the reply to an advance says besides the next step.
     fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> StepExtras {
         let (facts, node) = (self.command.facts, self.node.node_id);
         let forks = !facts.is_tip(node);
@@ -440,7 +440,7 @@ impl<'a> Case<'a> {
             closer: gap_closer(gap.reason),
         });
         let open_gaps = open.chain(new).collect();
-        // What this very advance adds is among the warnings.
+        // What this advance itself adds is among the warnings.
         let disclosed = disclose::disclosed(facts, self.node.run_id).map(str::to_owned).collect();
         let mut warnings = disclose::warnings(self.preferences.risk_policy, gaps);
         warnings.extend(self.notices.iter().cloned());

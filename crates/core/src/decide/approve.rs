@@ -1,4 +1,4 @@
-//! A decision on a step: one event, never made through the agent's tools (G63).
+//! A person's decision on a step: one event, never made through the agent's tools (G63).
 
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin};
 use workrail_model::digest::Sha256;
@@ -27,12 +27,12 @@ pub struct Approve<'a> {
     /// Why, in the person's words.
     pub reason: Option<&'a str>,
     pub origin: ApprovalOrigin,
-    /// What a passkey signed of this; the channel says whether there is one.
+    /// A passkey's signature; the channel says whether there is one.
     pub proof: Option<PasskeyProof>,
     pub minting: Minting,
 }
 
-/// A person's words as they are recorded.
+/// A person's words as recorded.
 pub fn recorded_reason(reason: &str) -> BoundedText<SUMMARY_BYTES_MAX> {
     BoundedText::clip(reason)
 }
@@ -40,7 +40,7 @@ pub fn recorded_reason(reason: &str) -> BoundedText<SUMMARY_BYTES_MAX> {
 pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
     let facts = command.facts;
     let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
-    // The index of the decision before tells this one apart from it.
+    // The index of the previous decision distinguishes this one from it.
     let earlier = facts.approval(command.node, &command.step).map_or(0, |found| found.index.get() as u32 + 1);
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.push(
@@ -59,14 +59,14 @@ pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
     Ok(draft.plan()?)
 }
 
-/// An answer of a person to a question of the step that waits at a node.
+/// A person's answer to a question of the step that waits at a node.
 #[derive(Debug)]
 pub struct GiveAnswer<'a> {
     pub facts: &'a SessionState,
     pub node: NodeId,
     pub values: Context,
     pub channel: AnswerChannel,
-    /// What a passkey signed of it.
+    /// A passkey's signature on it.
     pub proof: Option<PasskeyProof>,
     pub minting: Minting,
 }
@@ -76,17 +76,17 @@ pub struct GiveAnswer<'a> {
 pub enum AnswerChannel {
     /// `workrail answer`.
     CommandLine,
-    /// A form that the program that runs the agent was asked to show.
+    /// A form that the agent's program was asked to show.
     Chat,
-    /// A form of the console.
+    /// A form in the console.
     Console,
 }
 
-/// The values hold from this node on, in whichever chat the step is completed.
+/// The values apply from this node on, whichever chat completes the step.
 pub fn answer(command: GiveAnswer<'_>) -> Result<AppendPlan, DecideError> {
     let facts = command.facts;
     let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
-    // The context must stay within its bounds together with what is there.
+    // Together with the new values, the context must stay within its limits.
     facts.context_at(command.node)?.merged(&command.values)?;
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.push(

@@ -1,4 +1,4 @@
-//! One attempt at a step: decided before, or open. Only an open one can be decided (G30).
+//! One attempt at a step: already decided, or open. Only an open one can be decided (G30).
 
 use workrail_model::canonical::CanonicalError;
 use workrail_model::digest::Sha256;
@@ -9,7 +9,7 @@ use crate::project::{AdvanceRecord, SessionState};
 
 #[derive(Debug)]
 pub enum AttemptState<'a> {
-    /// Answer from the record and decide nothing again.
+    /// Answer from the record; do not decide again.
     Recorded {
         record: AdvanceRecord,
         input_differs: bool,

@@ -1,4 +1,4 @@
-//! Saving work without advancing: a node and an edge beside the step, once per token (G38).
+//! Saving work without advancing: a node and an edge attached to the step, once per token (G38).
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{
@@ -20,7 +20,7 @@ use crate::project::{NodeState, SessionState};
 use crate::reply::{LongText, ReplyInput, ReplyMoment, StepExtras};
 use crate::{derive, reply};
 
-/// A checkpoint to be decided. It carries no context: a checkpoint changes no decision.
+/// A checkpoint to be decided. It has no context: a checkpoint changes no decision.
 #[derive(Debug)]
 pub struct Checkpoint<'a> {
     pub facts: &'a SessionState,
@@ -32,7 +32,7 @@ pub struct Checkpoint<'a> {
     pub minting: Minting,
 }
 
-/// A checkpoint that was recorded before.
+/// A checkpoint that was already recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedCheckpoint {
     pub node: NodeId,
@@ -40,7 +40,7 @@ pub struct RecordedCheckpoint {
     pub input_differs: bool,
 }
 
-/// What was recorded for this token before, if anything; answered without deciding again (G30).
+/// What was already recorded for this token, if anything; answered without deciding again (G30).
 pub fn recorded(
     facts: &SessionState,
     node: NodeId,
@@ -77,7 +77,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         preferences: facts.preferences(node),
         moment: ReplyMoment::Checkpointed,
         long_text: LongText::Shorten,
-        // A server that takes checkpoints offers them.
+        // A server that accepts checkpoints offers them.
         tools: ToolSet::ALL,
         beside: StepExtras {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
@@ -129,7 +129,7 @@ fn refuse_empty(output: &StepOutput) -> Result<(), DecideError> {
     }
 }
 
-/// The attempt whose ack completes the step, whichever checkpoint of the chain is at hand: saving in
+/// The attempt whose ack completes the step, whichever checkpoint of the chain is given: saving in
 /// between must not turn a retried ack into a fork.
 pub fn ack_attempt(facts: &SessionState, node: NodeId, attempt: AttemptId) -> AttemptId {
     let checkpoints: Vec<&NodeState> = facts
@@ -151,12 +151,12 @@ pub fn ack_attempt(facts: &SessionState, node: NodeId, attempt: AttemptId) -> At
     current
 }
 
-/// The attempt of the checkpoint token that the reply to a checkpoint hands out.
+/// The attempt of the checkpoint token in the reply to a checkpoint.
 pub fn next_attempt(attempt: AttemptId, made: NodeId) -> AttemptId {
     derive::next_attempt(attempt, made)
 }
 
-/// A session that holds notes before any run, or without one.
+/// A session that can hold notes before or without any run.
 pub fn open_session(
     session: SessionId,
     output: &StepOutput,
@@ -169,7 +169,7 @@ pub fn open_session(
     Ok(draft.plan()?)
 }
 
-/// Notes on the session itself; `None` when the very same were recorded before.
+/// Notes on the session itself; `None` if the same notes are already recorded.
 pub fn session_notes(
     facts: &SessionState,
     output: &StepOutput,

@@ -1,7 +1,7 @@
-//! What checks of the step found, and whether its result is known as well as it must be (G107, G120).
+//! What the step's checks found, and whether its result is known well enough (G107, G120).
 
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
-use workrail_model::compiled::{CheckRequest, CompiledStep, EvidenceRule, RequiredGrade};
+use workrail_model::compiled::{CheckRequest, CompiledStep, RequiredGrade};
 use workrail_model::digest::Sha256;
 use workrail_model::evidence::{
     CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeLook,
@@ -18,11 +18,11 @@ use workrail_model::text::BoundedText;
 use super::advance::Case;
 use super::evidence::EvidenceDemand;
 use crate::evidence::{self, not_run};
-use crate::interpret::Finding;
+use crate::interpret::{Finding, UnprovenClaim};
 use crate::label::RunLabel;
 use crate::project::SessionState;
 
-/// A check of the step at the moment of the advance.
+/// A check of the step, when the advance is decided.
 #[derive(Clone, Debug)]
 pub enum CheckAtHand {
     /// It ran for this attempt, or was not run.
@@ -38,7 +38,8 @@ impl CheckAtHand {
         Self::Run { run, output: None }
     }
 
-    /// A check that ran, judged by what the step expects. Its output moves to the content store where the event cannot hold it.
+    /// A check that ran, judged by what the step expects. Its output is moved to the content store if the event
+    /// cannot hold it.
     pub fn ended(
         request: &CheckRequest,
         argv: &[String],
@@ -80,7 +81,7 @@ impl CheckAtHand {
     }
 }
 
-/// The argv as it is recorded. What does not fit was refused when the checks file was read.
+/// The argv as recorded. Arguments that do not fit were refused when the checks file was read.
 fn shown_argv(argv: &[String]) -> Vec<BoundedText<{ workrail_model::limits::EVIDENCE_ARGUMENT_BYTES_MAX }>> {
     argv.iter()
         .take(workrail_model::limits::EVIDENCE_ARGUMENTS_MAX)
@@ -88,7 +89,7 @@ fn shown_argv(argv: &[String]) -> Vec<BoundedText<{ workrail_model::limits::EVID
         .collect()
 }
 
-/// The newest run of each check in the attempts that this one retries, where it passed.
+/// The newest run of each check in the attempts that this one retries, if it passed.
 pub fn passes_in_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Vec<CheckRun> {
     let retried = facts.retry_chain(node, attempt);
     let of_chain = facts
@@ -104,8 +105,8 @@ pub fn passes_in_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -
     newest
 }
 
-/// Whether a pass still holds: the same command on a tree that is still the same would give the same answer. Where the
-/// tree is not known, nothing is taken over.
+/// Whether a pass is still valid: the same command on an unchanged tree would give the same result. If the tree is
+/// unknown, nothing is carried over.
 pub fn still_holds(run: &CheckRun, name: &CheckName, argv: &[String], tree: Option<Sha256>) -> bool {
     let CheckResult::Passed(ended) = &run.outcome else { return false };
     run.name == *name
@@ -115,7 +116,7 @@ pub fn still_holds(run: &CheckRun, name: &CheckName, argv: &[String], tree: Opti
         && ended.tree_after == tree
 }
 
-/// Whether only a person can change that a check was not run.
+/// Whether only a person can get the check to run.
 fn is_for_people(reason: NotRunReason) -> bool {
     match reason {
         NotRunReason::Untrusted | NotRunReason::NotHere => true,
@@ -128,7 +129,7 @@ fn is_for_people(reason: NotRunReason) -> bool {
     }
 }
 
-/// What leads on from a check that was not run.
+/// The next step after a check that was not run.
 fn next_step(reason: NotRunReason, label: &str) -> String {
     match reason {
         NotRunReason::Untrusted => format!(
@@ -183,7 +184,7 @@ impl Case<'_> {
         })
     }
 
-    /// One finding for all failed checks, so that they are one gap where nothing stops.
+    /// One finding for all failed checks, so that they become one gap in a mode that never stops.
     pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<Finding> {
         let failed: Vec<String> = self.failed_checks().map(evidence::check).collect();
         if failed.is_empty() {
@@ -204,7 +205,7 @@ impl Case<'_> {
         Some((Reason::ContractViolation(ContractViolation::CheckFailed), blocker))
     }
 
-    /// The outputs of failed checks for the reply: name and end of the output.
+    /// Names and final output of failed checks, for the reply.
     pub(super) fn failed_outputs(&self) -> Vec<(String, String)> {
         let tail = |run: &CheckRun| {
             run.outcome.ended().map(|ended| (run.name.to_string(), ended.tail.as_str().to_owned()))
@@ -212,7 +213,7 @@ impl Case<'_> {
         self.failed_checks().filter_map(tail).collect()
     }
 
-    /// What the reply says about checks beside failures.
+    /// What the reply says about checks besides failures.
     pub(super) fn check_warnings(&self) -> Vec<Warning> {
         match self.command.evidence.demand {
             EvidenceDemand::Enforced => {}
@@ -229,48 +230,52 @@ impl Case<'_> {
         });
         let changed = self.checks().filter(|run| run.outcome.has_changed_tree()).map(|run| Warning {
             code: WarningCode::CheckChangedTree,
-            message: format!("Files of the repository changed while check `{}` ran.", run.name),
+            message: format!("Files in the repository changed while check `{}` ran.", run.name),
         });
         not_run.chain(changed).collect()
     }
 
-    /// The claim alone, where the step asks for more (G107).
-    pub(super) fn evidence_finding(&self, pending: &PendingStep) -> Option<Finding> {
-        let step = self.step()?;
-        let EvidenceRule { min } = step.evidence?;
-        match self.command.evidence.demand {
-            EvidenceDemand::Enforced => {}
-            EvidenceDemand::Assumed => return None,
-        }
-        let (message, fix) = match min {
-            RequiredGrade::Observed if self.is_observed() => return None,
-            RequiredGrade::Observed => (
-                "This step needs evidence that somebody saw, and there is only your word: no hook of the host saw a command, \
-                 an edit or a subagent since the step began, and no file changed."
-                    .to_owned(),
-                "Do the work with the host's tools and send this step again. If hooks are not installed, ask the user to run \
-                 `workrail install`."
-                    .to_owned(),
-            ),
-            RequiredGrade::Checked if step.checks.is_empty() => match self.command.evidence.workspace.look {
-                TreeLook::Seen(_) => return None,
-                TreeLook::NoRepository | TreeLook::NotSeen(_) => (
-                    "This step needs evidence that WorkRail checked, and it could not look at the repository.".to_owned(),
-                    "Send `workspacePath` of the git repository in which you work.".to_owned(),
-                ),
+    /// The grades of evidence that the step has (G107). A trial assumes all of them.
+    pub(super) fn known_grades(&self) -> Vec<RequiredGrade> {
+        let holds = |grade: &RequiredGrade| match self.command.evidence.demand {
+            EvidenceDemand::Assumed => true,
+            EvidenceDemand::Enforced => match grade {
+                RequiredGrade::Observed => self.is_observed(),
+                RequiredGrade::Checked => self.is_checked(),
             },
-            RequiredGrade::Checked => {
-                let missing: Vec<(&CheckName, NotRunReason)> = self.not_run().collect();
-                // What failed is reported as that.
-                let (_, first) = *missing.first()?;
-                let words: Vec<String> =
-                    missing.iter().map(|(name, reason)| format!("check `{name}` was not run: {}", not_run(*reason))).collect();
-                (
-                    format!("This step needs evidence that WorkRail checked: {}.", words.join("; ")),
-                    format!("{} Then send this step again.", next_step(first, &self.label())),
-                )
-            }
         };
+        RequiredGrade::ALL.iter().copied().filter(holds).collect()
+    }
+
+    /// What needs evidence that it does not have: the step itself, and what the notes claim (G107).
+    fn unmet_demands(&self, unproven: &[UnprovenClaim]) -> Vec<EvidenceGap> {
+        let known = self.known_grades();
+        let rule = self.step().and_then(|step| step.evidence).filter(|rule| !known.contains(&rule.min));
+        let of_step = rule.map(|rule| EvidenceGap { claim: None, min: rule.min });
+        let of_claims =
+            unproven.iter().map(|own| EvidenceGap { claim: Some(own.message.clone()), min: own.min });
+        of_step.into_iter().chain(of_claims).collect()
+    }
+
+    /// The claim alone, where the step or a criterion asks for more (G107). All of it is one finding, which the first explains.
+    pub(super) fn evidence_finding(
+        &self,
+        pending: &PendingStep,
+        unproven: &[UnprovenClaim],
+    ) -> Option<Finding> {
+        let demands = self.unmet_demands(unproven);
+        let (place, (mut message, mut fix)) = demands
+            .iter()
+            .enumerate()
+            .find_map(|(place, own)| Some((place, self.missing_evidence(&own.subject(), own.min)?)))?;
+        let others = demands.iter().enumerate().filter(|(other, _)| *other != place);
+        let others: Vec<String> = others.map(|(_, own)| own.named()).collect();
+        if !others.is_empty() {
+            message.push_str(&format!(" Also without evidence: {}.", others.join("; ")));
+        }
+        if demands.iter().any(|own| own.claim.is_some()) {
+            fix.push_str(" Or send notes that do not claim it: new notes replace the old ones.");
+        }
         let blocker = Blocker {
             code: BlockerCode::EvidenceMissing,
             pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
@@ -280,12 +285,53 @@ impl Case<'_> {
         Some((Reason::ContractViolation(ContractViolation::EvidenceMissing), blocker))
     }
 
-    /// Whether the missing evidence is a person's to allow: never-stop does not ask the agent for it.
-    pub(super) fn evidence_is_for_people(&self) -> bool {
-        let rule = self.step().and_then(|step| step.evidence.as_ref());
-        rule.is_some_and(|rule| rule.min == RequiredGrade::Checked)
+    /// What is missing and what leads on, for a subject that needs this grade. Nothing where a check failed: that is a
+    /// finding of its own.
+    fn missing_evidence(&self, subject: &str, min: RequiredGrade) -> Option<(String, String)> {
+        let has_checks = self.step().is_some_and(|step| !step.checks.is_empty());
+        Some(match min {
+            RequiredGrade::Observed => (
+                format!(
+                    "{subject} needs evidence that was observed, and there is only your word: no hook of the host saw a \
+                     command, an edit or a subagent since the step began, and no file changed."
+                ),
+                "Do the work with the host's tools and send this step again. If hooks are not installed, ask the user to run \
+                 `workrail install`."
+                    .to_owned(),
+            ),
+            RequiredGrade::Checked if !has_checks => (
+                format!("{subject} needs evidence that WorkRail checked, and it could not look at the repository."),
+                "Send `workspacePath` of the git repository in which you work.".to_owned(),
+            ),
+            RequiredGrade::Checked => {
+                let missing: Vec<(&CheckName, NotRunReason)> = self.not_run().collect();
+                let (_, first) = *missing.first()?;
+                let words: Vec<String> =
+                    missing.iter().map(|(name, reason)| format!("check `{name}` was not run: {}", not_run(*reason))).collect();
+                (
+                    format!("{subject} needs evidence that WorkRail checked: {}.", words.join("; ")),
+                    format!("{} Then send this step again.", next_step(first, &self.label())),
+                )
+            }
+        })
+    }
+
+    /// Whether all of the missing evidence is a person's to allow: never-stop does not ask the agent for it.
+    pub(super) fn evidence_is_for_people(&self, unproven: &[UnprovenClaim]) -> bool {
+        self.unmet_demands(unproven).iter().all(|own| own.min == RequiredGrade::Checked)
             && self.not_run().next().is_some()
             && self.not_run().all(|(_, reason)| is_for_people(reason))
+    }
+
+    /// Whether every check of the step passed; in a step without checks, whether WorkRail could look at the repository.
+    fn is_checked(&self) -> bool {
+        if self.step().is_none_or(|step| step.checks.is_empty()) {
+            return match self.command.evidence.workspace.look {
+                TreeLook::Seen(_) => true,
+                TreeLook::NoRepository | TreeLook::NotSeen(_) => false,
+            };
+        }
+        self.not_run().next().is_none() && self.failed_checks().next().is_none()
     }
 
     /// Whether anybody but the agent saw work in this attempt or in those that it retries.
@@ -301,6 +347,32 @@ impl Case<'_> {
             || recorded.map(|recorded| &recorded.data.evidence).any(shows_work)
             || at_hand.workspace.changed.as_ref().is_some_and(|changed| !changed.is_empty())
             || self.checks().any(|run| run.outcome.has_passed())
+    }
+}
+
+/// Something that needs evidence of a grade and does not have it.
+struct EvidenceGap {
+    /// The message of the criterion whose claim it is; `None` for the step.
+    claim: Option<String>,
+    min: RequiredGrade,
+}
+
+impl EvidenceGap {
+    fn subject(&self) -> String {
+        match &self.claim {
+            None => "This step".to_owned(),
+            Some(message) => format!(
+                "Your notes claim what a criterion asks for (\"{}\"). The claim",
+                message.trim_end_matches('.')
+            ),
+        }
+    }
+
+    fn named(&self) -> String {
+        match &self.claim {
+            None => "the step".to_owned(),
+            Some(message) => format!("\"{}\"", message.trim_end_matches('.')),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Closing a run that nobody will finish: one event, never made through the agent's tools (G65).
+//! Closing a run that will not be finished: one event, never made through the agent's tools (G65).
 
 use workrail_model::event::{CloseChannel, EventData, RunClosed, Scope};
 use workrail_model::id::{NodeId, RunId};
@@ -38,7 +38,7 @@ pub fn close(command: Close<'_>) -> Result<AppendPlan, DecideError> {
     Ok(draft.plan()?)
 }
 
-/// That a call at this node reopens the run, told in its reply.
+/// Tells the caller in the reply that a call at this node reopens the run.
 pub(super) fn reopened(facts: &SessionState, node: NodeId) -> Option<Warning> {
     let closed = facts.run(facts.node(node)?.run_id)?.closed.as_ref()?;
     let message = format!("A person had closed this run ({}); this call reopened it.", closed.reason);

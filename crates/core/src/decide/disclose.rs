@@ -1,4 +1,4 @@
-//! What the reply to an advance discloses beside the next step: warnings, facts, the way back.
+//! What the reply to an advance discloses besides the next step: warnings, facts, the way back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ pub(super) fn degraded(
 pub(super) fn fork(cause: EdgeCauseKind) -> Option<TraceEntry> {
     let summary = match cause {
         EdgeCauseKind::IntentionalFork => {
-            "This step was completed before; a new branch was asked for and starts here."
+            "This step was completed before; a new branch was requested and starts here."
         }
         EdgeCauseKind::NonTipAdvance => {
             "This step was completed before with another ackToken; this advance starts a new branch."
@@ -70,17 +70,16 @@ pub(super) fn warnings(policy: RiskPolicy, gaps: &[GapRecorded]) -> Vec<Warning>
             Reason::UserOnlyDependency(_)
             | Reason::ContractViolation(_)
             | Reason::CapabilityMissing(_)
-            | Reason::Unexpected(_) => (
-                WarningCode::GapRecorded,
-                format!("Passed over and recorded as a gap: {}", gap.summary.as_str()),
-            ),
+            | Reason::Unexpected(_) => {
+                (WarningCode::GapRecorded, format!("Skipped and recorded as a gap: {}", gap.summary.as_str()))
+            }
         };
         Some(Warning { code, message })
     });
     shown.collect()
 }
 
-/// How an advisory is called in a reply.
+/// The code of an advisory in a reply.
 pub(crate) fn advisory_code(advisory: Advisory) -> WarningCode {
     match advisory {
         Advisory::PreferencesAboveRecommendation => WarningCode::PreferencesAboveRecommendation,
@@ -97,28 +96,28 @@ pub(super) fn approved_how(decided: &ApprovalRecorded) -> String {
     match decided.channel {
         ApprovalChannel::Passkey => {
             let key = decided.proof.as_ref().map(|proof| proof.key.name.as_str()).unwrap_or_default();
-            format!("The step was approved with the passkey \"{key}\", whose signature holds.")
+            format!("Approved with the passkey \"{key}\"; its signature is valid.")
         }
         ApprovalChannel::Terminal => {
-            "The step was approved at a terminal. A typed label does not prove a person.".to_owned()
+            "Approved at a terminal. A typed label does not prove that a person did it.".to_owned()
         }
         ApprovalChannel::Console => {
-            "The step was approved in the console, without a passkey. This does not prove a person.".to_owned()
+            "Approved in the console without a passkey. This does not prove that a person did it.".to_owned()
         }
         ApprovalChannel::Chat => {
-            "The step was approved in the chat. The program that runs the agent can answer by itself, so this does not prove a \
-             person."
+            "Approved in the chat. The program that runs the agent can answer by itself, so this does not prove that a \
+             person did it."
                 .to_owned()
         }
     }
 }
 
-/// What the disclosure is about: other settings that go too far are disclosed again.
+/// What the disclosure is about: different settings that go too far are disclosed again.
 pub(super) fn preferences_cause(effective: Preferences) -> String {
     format!("preferences {} {}", effective.autonomy.as_str(), effective.risk_policy.as_str())
 }
 
-/// What to say when a mode goes beyond what the workflow recommends.
+/// The message if a mode goes beyond what the workflow recommends.
 pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Preferences) -> Option<String> {
     let RecommendedPreferences { autonomy, risk_policy } = exceeded(effective, workflow.recommended);
     let told = |what: &str, now: &str, most: &str| format!("{what} is `{now}`, at most `{most}` is advised");
@@ -129,13 +128,13 @@ pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Prefe
     let above: Vec<String> = above.into_iter().flatten().collect();
     (!above.is_empty()).then(|| {
         format!(
-            "The settings of this run go further than the workflow recommends: {}. This is allowed; there is nothing to do.",
+            "The settings of this run go further than the workflow recommends: {}. This is allowed; no action is needed.",
             above.join("; ")
         )
     })
 }
 
-/// The run's critical gaps that nothing has resolved, oldest first, each by its id.
+/// The run's unresolved critical gaps, oldest first, each by its id.
 pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
     let open = facts.gaps(run).filter(|gap| gap.is_open() && gap.severity == Severity::Critical);
     open.map(|gap| OpenGap {
@@ -146,7 +145,7 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
     .collect()
 }
 
-/// What a complete run tells beside its gaps: the open disclosures that changed which steps were done.
+/// What a complete run reports besides its gaps: the open disclosures that changed which steps were done.
 pub fn disclosed(facts: &SessionState, run: RunId) -> impl Iterator<Item = &str> {
     let open = facts.gaps(run).filter(|gap| gap.is_open() && is_told_at_the_end(gap.reason));
     open.map(|gap| gap.summary.as_str())
@@ -169,10 +168,10 @@ pub(super) fn is_told_at_the_end(reason: Reason) -> bool {
     }
 }
 
-/// The artifact by which an agent says that a gap was closed after all.
+/// The artifact with which an agent reports that a gap has been closed.
 pub(crate) const GAP_RESOLUTION: &str = "wr.gap_resolution";
 
-/// Refuses an artifact that would close a gap in the user's place (G63).
+/// Refuses an artifact that would close a gap on the user's behalf (G63).
 pub(super) fn check_resolutions(
     facts: &SessionState,
     run: RunId,
@@ -194,7 +193,7 @@ pub(super) fn check_resolutions(
     Ok(())
 }
 
-/// Refuses, beside a step, an artifact that closes no open gap: there is no retry to correct it in.
+/// Outside a step, refuses an artifact that closes no open gap: there is no retry in which to correct it.
 pub(super) fn check_named_gaps(
     facts: &SessionState,
     run: RunId,
@@ -210,7 +209,7 @@ fn open_ids(facts: &SessionState, run: RunId) -> Vec<String> {
     facts.gaps(run).filter(|gap| gap.is_open()).map(|gap| gap.gap_id.to_string()).collect()
 }
 
-/// Whether an artifact says that a gap is closed and names none that is open.
+/// Whether an artifact claims to close a gap but names no open one.
 pub(super) fn names_no_open_gap(facts: &SessionState, run: RunId, artifact: &Value) -> bool {
     kind_of(artifact) == GAP_RESOLUTION && named_gap(facts, run, artifact).is_none()
 }
@@ -243,7 +242,7 @@ pub(super) fn unknown_gaps(
     findings.collect()
 }
 
-/// The open gap of this run that the artifact says is closed.
+/// The open gap in this run that the artifact claims to close.
 fn named_gap<'a>(facts: &'a SessionState, run: RunId, artifact: &Value) -> Option<&'a GapState> {
     if kind_of(artifact) != GAP_RESOLUTION {
         return None;
@@ -277,7 +276,7 @@ pub(super) fn resolutions(
     resolved.collect()
 }
 
-/// Kinds under `wr.` are a closed set: one that does not exist is usually a misspelt one, and nothing reads it.
+/// Kinds under `wr.` are a closed set: an unknown one is usually a typo, and nothing reads it.
 pub(super) fn unknown_kinds(artifacts: &[Value]) -> Vec<Warning> {
     let known: Vec<&str> =
         builtins::contracts().iter().map(|own| own.artifact_kind).chain(["wr.gap_resolution"]).collect();
@@ -298,7 +297,7 @@ pub(super) fn unknown_kinds(artifacts: &[Value]) -> Vec<Warning> {
         .collect()
 }
 
-/// More misspelt kinds than this teach nothing new.
+/// More misspelled kinds than this teach nothing new.
 const UNKNOWN_KINDS_MAX: usize = 4;
 
 /// The assessments that were accepted; absent, not empty, without one.
@@ -323,8 +322,8 @@ fn facts_of(accepted: &AcceptedAssessment) -> AssessmentFacts {
     }
 }
 
-/// Where to continue when this run ends and was started inside another (G37): the point at which that one
-/// stands now, by a bookmark that shows its step afresh.
+/// Where to continue when this run ends and was started inside another (G37): the point at which that run
+/// is now, by a bookmark that shows its step afresh.
 pub fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Option<ReturnTo> {
     if !state.is_complete() {
         return None;

@@ -1,4 +1,4 @@
-//! Collects the events of one plan and gives them their places: index, id, dedupe key, time.
+//! Collects the events of one plan and assigns their index, id, dedupe key and time.
 
 use workrail_model::digest::SnapshotRef;
 use workrail_model::event::{DedupeKey, Event, EventData, EventIndex, Scope};
@@ -39,7 +39,7 @@ impl Draft {
         event_id
     }
 
-    /// Appends an event unless one with the same identity is in the plan already.
+    /// Appends an event unless the plan already has one with the same identity.
     pub(super) fn push_once(&mut self, scope: Scope, data: EventData) {
         let key = DedupeKey::of(self.session, scope, &data);
         if self.events.iter().all(|event| event.dedupe_key != key) {
@@ -51,7 +51,7 @@ impl Draft {
         self.attachments.push(attachment);
     }
 
-    /// Attaches content unless the plan has the same already.
+    /// Attaches content unless the plan already has it.
     pub(super) fn attach_once(&mut self, attachment: Attachment) {
         if !self.attachments.contains(&attachment) {
             self.attach(attachment);

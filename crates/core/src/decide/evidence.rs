@@ -1,4 +1,4 @@
-//! What is known of the step's work beside what the agent sent, recorded with the attempt that it is about (G104).
+//! What is known of the step's work besides what the agent sent, recorded with its attempt (G104).
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use super::checks::CheckAtHand;
 use super::draft::Draft;
 use crate::derive;
 use crate::project::SessionState;
-use crate::report::Material;
+use crate::report::ContentReader;
 
 /// What an advance can record as evidence.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct EvidenceAtHand {
     pub demand: EvidenceDemand,
 }
 
-/// Whether evidence is asked for that a step wants.
+/// Whether a step's required evidence is enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EvidenceDemand {
     #[default]
@@ -40,20 +40,20 @@ pub enum EvidenceDemand {
     Assumed,
 }
 
-/// The repository as it is at this moment.
+/// The repository at this moment.
 #[derive(Clone, Debug, Default)]
 pub struct WorkspaceAtHand {
     pub look: TreeLook,
-    /// Every file that changed since the step began; none where that is not known.
+    /// Every file that changed since the step began; `None` if unknown.
     pub changed: Option<Vec<String>>,
-    /// Every file that changed since the run began; looked at only for steps that make claims about it.
+    /// Every file that changed since the run began; determined only for steps that make claims about it.
     pub changed_in_run: Option<Vec<String>>,
 }
 
-/// The repository as it was when the step of a node began.
+/// The repository as it was when a node's step began.
 pub fn baseline(facts: &SessionState, node: NodeId) -> Option<&WorkspaceState> {
     let own = facts.node(node)?;
-    // At the root it was recorded by the start, elsewhere by the attempt that led here.
+    // For the root it was recorded by the start, elsewhere by the attempt that led here.
     let (owner, attempt) = match own.parent {
         None => (node, None),
         Some(parent) => (parent, Some(own.edge.as_ref()?.attempt?)),
@@ -73,15 +73,15 @@ pub fn baseline(facts: &SessionState, node: NodeId) -> Option<&WorkspaceState> {
     })
 }
 
-/// The files of a recorded state; none where their content cannot be read.
-pub fn recorded_files(state: &WorkspaceState, material: &dyn Material) -> Option<DirtyFiles> {
+/// The files of a recorded state; `None` if their content cannot be read.
+pub fn recorded_files(state: &WorkspaceState, material: &dyn ContentReader) -> Option<DirtyFiles> {
     match &state.dirty {
         RecordedFiles::Here { files } => Some(files.clone()),
         RecordedFiles::Content { blob_ref, .. } => serde_json::from_slice(&material.blob(*blob_ref)?).ok(),
     }
 }
 
-/// Every file that differs between two states, with those that commits changed between them.
+/// Every file that differs between two states, plus those changed by commits in between.
 pub fn changed_files(before: &DirtyFiles, now: &DirtyFiles, committed: Vec<String>) -> Vec<String> {
     let differs = now.iter().filter(|(path, mark)| before.get(path) != Some(mark)).map(|(path, _)| path);
     let gone = before.keys().filter(|path| !now.contains_key(path));
@@ -90,7 +90,7 @@ pub fn changed_files(before: &DirtyFiles, now: &DirtyFiles, committed: Vec<Strin
 }
 
 impl EvidenceAtHand {
-    /// How many of the observations one plan records; the rest waits for the next one.
+    /// How many of the observations one plan records; the rest is left for the next one.
     pub fn recorded(&self) -> usize {
         self.observations.len().min(OBSERVATIONS_PER_ADVANCE_MAX)
     }
@@ -102,7 +102,7 @@ pub(super) struct About<'a> {
     pub(super) facts: &'a SessionState,
     pub(super) scope: Scope,
     pub(super) node: NodeId,
-    /// None when the run starts.
+    /// `None` when the run starts.
     pub(super) attempt: Option<AttemptId>,
 }
 
@@ -115,7 +115,7 @@ struct Found {
 }
 
 impl Found {
-    /// The repository; one that was not seen is of interest only where the step restricts edits.
+    /// The repository; if it could not be seen, that matters only if the step restricts edits.
     fn workspace(at_hand: &WorkspaceAtHand, restricts_edits: bool) -> Option<Self> {
         let (evidence, content) = match &at_hand.look {
             TreeLook::NoRepository => return None,
@@ -131,7 +131,7 @@ impl Found {
         Some(Self { host: None, seen_at: None, evidence, content })
     }
 
-    /// A hook's observation; what the command wrote moves to the content store.
+    /// A hook's observation; the command's output is moved to the content store.
     fn observed(seen: &HookObservation) -> Self {
         let content = seen.output().map(|output| Attachment::blob(output.as_bytes().to_vec()));
         let mut evidence = seen.evidence().clone();
@@ -159,7 +159,7 @@ impl About<'_> {
                         content: output.clone(),
                     },
                 ),
-                // The record of the attempt that it passed in holds.
+                // The record of the attempt in which it passed still applies.
                 CheckAtHand::PassedBefore(_) => {}
             }
         }
@@ -187,7 +187,7 @@ impl About<'_> {
         }
     }
 
-    /// Whether the advance before recorded it and was stopped before it could say so.
+    /// Whether the previous advance recorded it and was interrupted before the observation was removed.
     fn is_recorded(&self, found: &Found) -> bool {
         let parent = self.facts.node(self.node).and_then(|node| node.parent);
         let nodes = [Some(self.node), parent].into_iter().flatten();
@@ -198,17 +198,17 @@ impl About<'_> {
     }
 }
 
-/// What is recorded of a tree: its files within the event, or in the content store where they are many.
+/// What is recorded of a tree: its files in the event, or in the content store if there are many.
 fn state_of(tree: &WorkingTree, changed: Option<&[String]>) -> (WorkspaceState, Option<Attachment>) {
     let (dirty, content) = if tree.dirty.len() <= EVIDENCE_PATHS_MAX {
         (RecordedFiles::Here { files: tree.dirty.clone() }, None)
     } else {
-        // Texts alone always have a canonical form.
+        // Texts always have a canonical form.
         let content = Attachment::blob(to_canonical(&tree.dirty).expect("texts have a canonical form"));
         let count = tree.dirty.len() as u64;
         (RecordedFiles::Content { blob_ref: content.blob_ref(), count }, Some(content))
     };
-    // A name over its limit is left out: cut, it would be another one.
+    // A name over the limit is left out: truncated, it would be another one.
     let state = WorkspaceState {
         branch: tree.branch.as_ref().and_then(|name| BoundedText::new(name).ok()),
         head: tree.head.as_ref().and_then(|id| BoundedText::new(id).ok()),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_changed_if_its_mark_is_new_other_or_gone_or_a_commit_has_it() {
+    fn a_file_counts_as_changed_if_its_mark_differs_or_a_commit_contains_it() {
         let before = files(&[("same", "1"), ("edited", "1"), ("reverted", "1")]);
         let now = files(&[("same", "1"), ("edited", "2"), ("new", "1")]);
         let changed = changed_files(&before, &now, vec!["committed".to_owned(), "edited".to_owned()]);

@@ -1,4 +1,4 @@
-//! Records what checking an attempt found out: validations, assessments, divergences, capabilities.
+//! Records what was found when checking an attempt: validations, assessments, divergences, capabilities.
 
 use workrail_model::event::{
     AssessmentConsequenceApplied, AssessmentRecorded, CapabilityObserved, DivergenceRecorded, EventData,

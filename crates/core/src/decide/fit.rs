@@ -1,4 +1,4 @@
-//! Takes what is unmistakable: the value of a declared key or of an artifact's field in another spelling (G47).
+//! Accepts unambiguous misspellings of a declared key's value or of an artifact's field (G47).
 
 use serde_json::{Map, Number, Value};
 use workrail_model::canonical::value_to_canonical;
@@ -17,8 +17,8 @@ use crate::secrets::is_secret;
 /// A value may be long; its beginning is enough to recognise it.
 const VALUE_SHOWN_BYTES: usize = 60;
 
-/// What was sent, with declared context values and the owed artifact's fields as the step accepts them, and a warning for
-/// each that was changed.
+/// What was sent, with declared context values and the required artifact's fields corrected to what the step accepts,
+/// and a warning for each change.
 pub(super) fn fitted(
     sent: &Submission,
     workflow: &CompiledWorkflow,
@@ -72,7 +72,7 @@ impl Adjusted {
     }
 }
 
-/// What the text of a value means, where that is another value.
+/// The value that a text means, if it differs from the text.
 fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
     meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)
 }
@@ -112,7 +112,7 @@ fn fit_fields(value: &mut Value, schema: &Value, place: &str, adjusted: &mut Adj
     }
 }
 
-/// An optional text that is sent empty, where that is not allowed, says the same as one that is not sent.
+/// Removes an optional text that is empty although that is not allowed: it means the same as an absent one.
 fn leave_out_empty(members: &mut Map<String, Value>, schema: &Value, place: &str, adjusted: &mut Adjusted) {
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
@@ -131,7 +131,7 @@ fn refuses_empty(field: &Value) -> bool {
     has_words || is_closed || field["type"] == "string" && field["pattern"].is_string()
 }
 
-/// What a field takes beside free text.
+/// What a field accepts, if that is not free text.
 fn accepted_by(schema: &Value) -> Option<AcceptedValues> {
     if let Some(options) = schema["enum"].as_array() {
         let values = options.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -145,7 +145,7 @@ fn accepted_by(schema: &Value) -> Option<AcceptedValues> {
     }
 }
 
-/// A value as a declared key takes it; `None` for one that it does not take.
+/// A value as accepted by a declared key; `None` if it is not accepted.
 pub fn accepted(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
     if routing::allows(accepts, value) {
         return Some(value.clone());
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_artifact_in_another_spelling_is_taken_with_a_warning_for_each_field() {
+    fn an_artifact_in_another_spelling_is_accepted_with_a_warning_for_each_field() {
         let schema = json!({ "type": "object", "properties": {
             "decision": { "enum": ["continue", "stop"] },
             "metadata": { "type": "object", "properties": {

@@ -1,4 +1,4 @@
-//! What an advance discloses: what was passed over, what is only to be known, and what is delivered at last (G41).
+//! What an advance discloses: what was skipped, what is only worth knowing, and what was delivered late (G41).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use workrail_model::text::BoundedText;
 
 use super::advance::{Advance, Case};
 use super::disclose;
-use crate::claims::{self, Contradiction, Known};
+use crate::claims::{self, Contradiction, KnownFact};
 use crate::contract::{self, kind_of};
 use crate::interpret::{Finding, OutputCheck, Selection};
 use crate::project::GapState;
@@ -54,18 +54,19 @@ impl Case<'_> {
             let reason = Reason::Advisory(Advisory::ClaimContradicted);
             gaps.push(self.gap(reason, &self.contradicted(&contradiction), &contradiction.text));
         }
-        // What is open already stays one gap, however often it is met again.
+        // An open gap stays one gap, however often it is encountered again.
         gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
         gaps.extend(self.resolutions(step, passed_over));
         gaps
     }
 
-    /// Where what is submitted says something else than what is known (G124).
+    /// Where the submission contradicts what is known (G124).
     fn contradictions(&self) -> Vec<Contradiction> {
         let Advance { facts, evidence, .. } = &self.command;
-        let recorded = facts.evidence(self.node.node_id).iter().map(|record| Known::recorded(&record.data));
-        let waiting = evidence.observations.iter().map(Known::waiting);
-        let known: Vec<Known<'_>> = recorded.chain(waiting).collect();
+        let recorded =
+            facts.evidence(self.node.node_id).iter().map(|record| KnownFact::recorded(&record.data));
+        let waiting = evidence.observations.iter().map(KnownFact::waiting);
+        let known: Vec<KnownFact<'_>> = recorded.chain(waiting).collect();
         let changed = evidence.workspace.changed_in_run.as_deref();
         claims::contradictions(&self.delivered.output.artifacts, &known, changed)
     }
@@ -76,7 +77,7 @@ impl Case<'_> {
         BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
     }
 
-    /// What was reported of capabilities in this attempt and in the refused ones that it retries.
+    /// Capabilities reported in this attempt and in the refused ones that it retries.
     fn reported_capabilities(&self, check: &OutputCheck) -> BTreeMap<Capability, CapabilityStatus> {
         let mut statuses = BTreeMap::new();
         if !self.retried.is_empty() {
@@ -124,8 +125,8 @@ impl Case<'_> {
         self.command.facts.gaps(self.node.run_id).filter(|gap| gap.is_open())
     }
 
-    /// Whether this attempt delivers what a gap is about: the same pass of the same step done again, a value that the
-    /// key takes, or a valid artifact at a later step that does not owe one itself.
+    /// Whether this attempt delivers what a gap is about: the same pass of the same step done again, an accepted value
+    /// for the key, or a valid artifact at a later step that does not require one itself.
     fn is_delivered(&self, cause: &str) -> bool {
         if let Some(key) = cause.strip_prefix("context.") {
             return self.is_set_now(key);
@@ -147,7 +148,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether this attempt sent a value that everything takes which declares or reads the key.
+    /// Whether this attempt sent a value that is accepted by everything that declares or reads the key.
     fn is_set_now(&self, key: &str) -> bool {
         let Some(value) = self.delivered.context.get(key).filter(|value| !value.is_null()) else {
             return false;
@@ -158,7 +159,7 @@ impl Case<'_> {
         is_allowed && workflow.loops.iter().all(|owner| routing::can_control(owner, key, value))
     }
 
-    /// A run that ends without steps that nobody decided about says so.
+    /// Discloses, when a run ends, steps that were never decided on.
     fn never_decided(&self, selection: &Selection) -> Vec<GapRecorded> {
         if !selection.state.is_complete() {
             return Vec::new();
@@ -172,7 +173,7 @@ impl Case<'_> {
                 more => format!(" and {more} more"),
             };
             let summary = format!(
-                "`context.{key}` was never set, so these steps were passed over: {}{more}.",
+                "`context.{key}` was never set, so these steps were skipped: {}{more}.",
                 shown.join(", ")
             );
             let mut gap = self.gap(Reason::Advisory(Advisory::ContextKeyNeverSet), key, &summary);
@@ -195,10 +196,10 @@ impl Case<'_> {
     }
 }
 
-/// Steps that a sentence about passed-over ones names.
+/// How many skipped steps a sentence names.
 const STEPS_NAMED_MAX: usize = 6;
 
-/// Names what was missing, so that the same thing is recognised when it is met again.
+/// Names what was missing, so that it is recognised when it is encountered again.
 fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
     let at = place(pending);
     let cause = match &blocker.pointer {
@@ -213,11 +214,11 @@ fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
         }
         BlockerPointer::ContextBudget => "context".to_owned(),
     };
-    // As it is recorded: only then can it be compared.
+    // As recorded, so that it can be compared.
     BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
 }
 
-/// The step, with its pass in each loop around it: `work@0.2`.
+/// The step with its pass in each surrounding loop: `work@0.2`.
 fn place(pending: &PendingStep) -> String {
     let passes: Vec<String> = pending.loop_path.iter().map(|frame| frame.iteration.to_string()).collect();
     match passes.is_empty() {
@@ -226,7 +227,7 @@ fn place(pending: &PendingStep) -> String {
     }
 }
 
-/// Whether a gap is open for the same thing, in whichever pass.
+/// Whether a gap is open for the same thing, in any pass.
 fn is_same_cause(old: &GapState, new: &GapRecorded) -> bool {
     let without_pass = |cause: &BoundedText<GAP_CAUSE_BYTES_MAX>| match cause.as_str().split_once('#') {
         Some((owner, what)) => format!("{}#{what}", owner.split('@').next().unwrap_or(owner)),

@@ -1,4 +1,4 @@
-//! What an attempt leads to: the output checked, the gates asked, the next step selected.
+//! What an attempt leads to: the output is checked, the gates are evaluated, the next step is selected.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash 
                           step allows them, and send this step again. Take back a commit that has them with \
                           `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
 
-/// Whether a person's decision on what was submitted is all that is missing.
+/// Whether only a person's decision on the submission is missing.
 fn is_decision(finding: &Finding) -> bool {
     match (&finding.0, &finding.1.pointer) {
-        // A question is answered beside the rest.
+        // A question is answered separately.
         (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
         (Reason::UserOnlyDependency(_), _) => true,
         (
@@ -46,7 +46,7 @@ pub(super) enum AttemptResult {
 }
 
 impl Case<'_> {
-    /// Never-stop passes over what is missing once the agent had its tries.
+    /// Never-stop skips what is missing once the agent has used its tries.
     fn strictness(&self) -> Strictness {
         match self.preferences.autonomy {
             Autonomy::FullAutoNeverStop if self.retried.len() >= TRIES_BEFORE_GAP => Strictness::NeverStop,
@@ -80,6 +80,7 @@ impl Case<'_> {
             reported: &self.sent.output.artifacts,
             context: &self.context,
             given: &given,
+            known: &self.known_grades(),
         };
         let check = interpret::check_output(command.workflow, pending, submitted);
         let mut findings = check.findings.clone();
@@ -91,7 +92,7 @@ impl Case<'_> {
         ));
         findings.extend(self.edit_finding(pending));
         findings.extend(self.check_finding(pending));
-        findings.extend(self.evidence_finding(pending));
+        findings.extend(self.evidence_finding(pending, &check.unproven));
         findings.extend(self.gate_findings(pending, &check)?);
         let selection = interpret::advance_in(
             self.strictness(),
@@ -104,7 +105,7 @@ impl Case<'_> {
             Ok(selection) => Some(selection),
             Err(error) => {
                 let finding = error.finding(&pending.step_id).ok_or(error)?;
-                // A list that the step declares and a loop reads is missing once.
+                // A list that the step declares and a loop reads is reported missing once.
                 let is_same =
                     |own: &Finding| own.1.code == finding.1.code && own.1.pointer == finding.1.pointer;
                 if !findings.iter().any(is_same) {
@@ -116,10 +117,11 @@ impl Case<'_> {
         // The one table decides what stops and what is disclosed (G61).
         let refused = |finding: &Finding| {
             if finding.1.code == BlockerCode::AssessmentFollowupRequired {
-                // Another slip before it was no second look.
+                // Another mistake before it was not a second look.
                 return self.refusals_with(finding.1.code);
             }
-            if finding.1.code == BlockerCode::EvidenceMissing && self.evidence_is_for_people() {
+            if finding.1.code == BlockerCode::EvidenceMissing && self.evidence_is_for_people(&check.unproven)
+            {
                 // The agent cannot supply what only a person can allow.
                 return TRIES_BEFORE_GAP;
             }
@@ -139,7 +141,7 @@ impl Case<'_> {
                 AttemptResult::Advanced { selection, passed_over: findings }
             }
             Some(_) | None => {
-                // What stops nobody is not waited for, and a person decides on what is complete otherwise.
+                // What does not block is not waited for, and a person decides only on what is otherwise complete.
                 findings.retain(stops);
                 if !findings.iter().all(is_decision) {
                     findings.retain(|finding| !is_decision(finding));
@@ -153,8 +155,8 @@ impl Case<'_> {
         Ok((check, result))
     }
 
-    /// Files changed since the step began that it does not allow to change (G106), or that are not in the scope that the
-    /// run declared (G123).
+    /// Files changed since the step began that it does not allow to change (G106), or that are outside the scope that
+    /// the run declared (G123).
     fn edit_finding(&self, pending: &PendingStep) -> Option<Finding> {
         let allowed = AllowedEdits::of(self.edit_rule()?, &self.context)?;
         let changed = self.command.evidence.workspace.changed.as_ref()?;
@@ -167,14 +169,14 @@ impl Case<'_> {
             None => (
                 ContractViolation::EditsNotAllowed,
                 BlockerCode::EditsNotAllowed,
-                format!("Files changed since this step began that it does not allow to change: {files}."),
+                format!("Since this step began, files changed that it does not allow: {files}."),
                 UNDO_EDITS.to_owned(),
             ),
             Some(scope) => (
                 ContractViolation::ScopeExceeded,
                 BlockerCode::ScopeExceeded,
                 format!(
-                    "Files changed since this step began that are not in the declared scope (`context.{}`): {files}.",
+                    "Since this step began, files changed outside the declared scope (`context.{}`): {files}.",
                     scope.key
                 ),
                 format!(
@@ -193,7 +195,7 @@ impl Case<'_> {
         Some((Reason::ContractViolation(violation), blocker))
     }
 
-    /// How far the run goes on its own where a decision is missing.
+    /// The run's autonomy where a decision is missing.
     fn autonomy_at_gate(&self) -> Autonomy {
         let approvals = &self.command.approvals;
         let asked = approvals.asked(self.command.workflow, self.pending);
@@ -207,11 +209,11 @@ impl Case<'_> {
         let asked = self.command.approvals.asked(workflow, pending);
         let approval = match facts.approval(node, &pending.step_id).map(|found| &found.data) {
             None => ApprovalState::None,
-            // Who could not have decided has not (G97).
+            // A decision that does not count is treated as missing (G97).
             Some(decided) if !self.command.approvals.counts(facts, node, decided, asked) => {
                 ApprovalState::Unproven
             }
-            // A decision is about what was submitted and shown, and about nothing else (G63).
+            // A decision is about what was submitted and shown, and nothing else (G63).
             Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
                 ApprovalState::ForOther
             }

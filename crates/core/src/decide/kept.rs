@@ -1,4 +1,4 @@
-//! A fix is a delta: what a refused attempt sent holds until it is sent again (G47).
+//! A fix is a delta: what a refused attempt sent is kept until it is sent again (G47).
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -19,17 +19,17 @@ pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option
     facts.retry_chain(node, attempt).first().copied()
 }
 
-/// What becomes of the notes of a refused attempt when its retry sends notes, too.
+/// What happens to the notes of a refused attempt if its retry sends notes, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierNotes {
-    /// Nothing was wrong with them: the new ones are added to them.
+    /// Nothing was wrong with them: the new ones are appended.
     Kept,
     /// They were refused, or a person decides on the new ones alone.
     Replaced,
 }
 
 impl EarlierNotes {
-    /// `digest` names what is sent now: the same call again is not another one.
+    /// `digest` identifies what is sent now: repeating the same call does not make it another one.
     pub(super) fn of(refused: &AdvanceRecord, digest: Sha256) -> Self {
         if refused.request_digest == Some(digest) {
             return Self::Kept;
@@ -38,7 +38,13 @@ impl EarlierNotes {
         let concerns_notes = |blocker: &Blocker| match (&blocker.code, &blocker.pointer) {
             // A question is about a value.
             (BlockerCode::UserOnlyDependency, BlockerPointer::ContextKey { .. }) => false,
-            (BlockerCode::MissingRequiredNotes | BlockerCode::UserOnlyDependency, _) => true,
+            // A claim that lacks evidence can be withdrawn.
+            (
+                BlockerCode::MissingRequiredNotes
+                | BlockerCode::UserOnlyDependency
+                | BlockerCode::EvidenceMissing,
+                _,
+            ) => true,
             (_, BlockerPointer::OutputContract { contract_ref }) => contract_ref.as_str() == CRITERIA_REF,
             (_, _) => false,
         };
@@ -46,7 +52,7 @@ impl EarlierNotes {
     }
 }
 
-/// Both notes, the earlier first; only one where it holds the other.
+/// Both notes, the earlier ones first; only one if it contains the other.
 fn joined(old: &str, new: &str) -> Result<String, DecideError> {
     if old.contains(new.trim()) {
         return Ok(old.to_owned());
@@ -62,7 +68,7 @@ fn joined(old: &str, new: &str) -> Result<String, DecideError> {
 }
 
 /// What the attempt delivers: what was sent now, over what was kept of the refused attempt. An artifact that was itself
-/// at fault is not inherited: it is sent again, or it is gone.
+/// at fault is not inherited: it is sent again, or dropped.
 pub(super) fn delivered(
     sent: &StepOutput,
     kept: &StepOutput,
@@ -70,7 +76,7 @@ pub(super) fn delivered(
     is_at_fault: impl Fn(&Value) -> bool,
 ) -> Result<StepOutput, DecideError> {
     let old = kept.notes_markdown.as_deref();
-    // Words that say nothing never take the place of notes that do.
+    // Empty phrases never replace real notes.
     let own = sent.own_notes().filter(|notes| old.is_none() || !says_nothing(notes));
     let notes_markdown = match (own, old, earlier) {
         (Some(new), Some(old), EarlierNotes::Kept) => Some(joined(old, new)?),
@@ -78,16 +84,16 @@ pub(super) fn delivered(
     };
     let replaced = |old: &Value| sent.artifacts.iter().any(|new| takes_place_of(new, old));
     let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
-    // What is sent now comes first: the first artifact of a kind is the one that is judged.
+    // What is sent now comes first: the first artifact of a kind is the one that is checked.
     let artifacts = sent.artifacts.iter().cloned().chain(inherited).collect();
     Ok(StepOutput { notes_markdown, artifacts })
 }
 
-/// Whether one artifact takes the place of another. Of our own kinds there is one for each thing; a step may have
-/// several of an author's or agent's kind, so those are kept beside each other.
+/// Whether one artifact replaces another. Of our own kinds there is one for each subject; a step may have
+/// several of an author's or agent's kind, so those are all kept.
 fn takes_place_of(new: &Value, old: &Value) -> bool {
     const ABOUT: [&str; 4] = ["assessmentId", "capability", "gapId", "loopId"];
-    // What one of them leaves out is not another thing.
+    // A member that one of them omits does not make it another subject.
     let agrees = |name: &&str| match (old.get(name), new.get(name)) {
         (Some(old), Some(new)) => old == new,
         (Some(_) | None, None) | (None, Some(_)) => true,

@@ -1,6 +1,6 @@
-//! What is decided: from facts and a command to one append plan, without touching anything.
+//! Decisions: from facts and a command to one append plan, without side effects.
 //!
-//! Ids, time and the activity number come in as arguments, so that the same call gives the same plan.
+//! Ids, time and the activity number are arguments, so that the same call gives the same plan.
 
 pub mod advance;
 pub mod approve;
@@ -33,18 +33,18 @@ use workrail_model::time::Timestamp;
 use crate::interpret::InterpretError;
 use crate::render::prompt::StepTextTooLong;
 
-/// What a decision cannot make up by itself.
+/// What a decision cannot generate itself.
 #[derive(Clone, Debug)]
 pub struct Minting {
     /// Random bits from which the plan's event ids are derived.
     pub event_seed: [u8; 10],
     pub at: Timestamp,
     pub activity: Activity,
-    /// Who causes the plan, where records name them.
+    /// The actor of the plan, if records name one.
     pub actor: Option<Actor>,
 }
 
-/// A command that cannot be decided.
+/// Why a command cannot be decided.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DecideError {
     #[error("the context is refused")]
@@ -61,7 +61,7 @@ pub enum DecideError {
     NoSuchGap { position: usize, open: Vec<String> },
     #[error(transparent)]
     TextTooLong(#[from] StepTextTooLong),
-    #[error("the workflow cannot go on from here")]
+    #[error("the workflow cannot continue from here")]
     Interpret(#[from] InterpretError),
     #[error("the run is complete: no step is pending")]
     NothingPending,

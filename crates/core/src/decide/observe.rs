@@ -7,14 +7,14 @@ use workrail_model::event::{
 use super::draft::Draft;
 use crate::project::SessionState;
 
-/// One fact about the workspace as it is now.
+/// One fact about the current workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedFact {
     pub key: ObservationKey,
     pub value: ObservationValue,
 }
 
-/// Whether what was seen is in the repository in which the session's work happens, as far as that is known.
+/// Whether the observation is of the repository in which the session's work happens, as far as that is known.
 pub fn is_same_repository(facts: &SessionState, observed: &[ObservedFact]) -> bool {
     let root = ObservationKey::RepoRootHash;
     let seen = observed.iter().find(|fact| fact.key == root).map(|fact| &fact.value);
@@ -24,8 +24,8 @@ pub fn is_same_repository(facts: &SessionState, observed: &[ObservedFact]) -> bo
 
 /// Appends what differs from the session's latest observation of the same key.
 ///
-/// A workspace of another repository is left alone: a server that was started elsewhere has nothing to
-/// say about where this session's work happens.
+/// A workspace in another repository is ignored: a server started elsewhere knows nothing about where this session's
+/// work happens.
 pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[ObservedFact]) {
     if !is_same_repository(facts, observed) {
         return;
@@ -39,7 +39,7 @@ pub(super) fn push_changed(draft: &mut Draft, facts: &SessionState, observed: &[
             key: fact.key,
             value: fact.value.clone(),
             confidence: Confidence::High,
-            // A value may come back (branch a, b, a): the count keeps its key from being a repetition.
+            // A value may come back (branch a, b, a): the count keeps its key from looking like a repeat.
             occurrence: known.map(|known| known.occurrences),
         };
         draft.push(Scope::Session, EventData::ObservationRecorded(event));

@@ -16,7 +16,7 @@ use super::draft::Draft;
 use crate::derive;
 use crate::project::SessionState;
 
-/// Refuses what no step may send, before anything else looks at it: what is too long, and placeholders of ours,
+/// Refuses what no step may send, before anything else examines it: what is too long, and our own placeholders,
 /// which would be recorded in place of the caller's text.
 pub(super) fn check_sent(sent: &Submission) -> Result<(), DecideError> {
     check_output(&sent.output)?;
@@ -40,7 +40,7 @@ pub(super) fn check_output(output: &StepOutput) -> Result<(), DecideError> {
     Ok(())
 }
 
-/// Refuses a context that holds a placeholder of ours where a value belongs.
+/// Refuses a context with one of our placeholders in place of a value.
 pub(super) fn check_context(context: &Context) -> Result<(), DecideError> {
     let found = context.as_map().iter().find_map(|(key, value)| Some((key, placeholder_in(value)?)));
     match found {
@@ -49,12 +49,12 @@ pub(super) fn check_context(context: &Context) -> Result<(), DecideError> {
     }
 }
 
-/// Whose outputs these are, and what they replace.
+/// Which attempt the outputs belong to, and what they replace.
 pub(super) struct Outputs<'a> {
     pub facts: &'a SessionState,
     pub node: NodeId,
     pub attempt: AttemptId,
-    /// The blocked attempts of this retry chain: their outputs are superseded by these (G51).
+    /// The blocked attempts of this retry chain: these outputs supersede theirs (G51).
     pub retried: &'a [AttemptId],
 }
 
@@ -90,7 +90,7 @@ impl Outputs<'_> {
         })
     }
 
-    /// The current output of the same channel that a blocked attempt of this chain left.
+    /// The current output of the same channel, left by a blocked attempt of this chain.
     fn replaced(&self, channel: OutputChannel) -> Option<workrail_model::id::OutputId> {
         self.facts
             .outputs(self.node)
@@ -102,8 +102,8 @@ impl Outputs<'_> {
     }
 }
 
-/// Notes and artifacts that belong to the session itself. Their ids follow from their content alone, so
-/// that the same words sent again are the same output.
+/// Notes and artifacts of the session itself. Their ids are derived only from their content, so that the same
+/// words sent again are the same output.
 pub(super) fn push_session_notes(
     draft: &mut Draft,
     session: SessionId,
@@ -137,7 +137,7 @@ enum Supersede {
     Nothing,
 }
 
-/// The event holds the beginning; longer notes live whole in the content store.
+/// The event contains the beginning; longer notes are stored in full in the content store.
 fn notes_payload(draft: &mut Draft, notes: &str) -> OutputPayload {
     let full_text_ref = (notes.len() > NOTES_EVENT_BYTES_MAX).then(|| {
         let attachment = Attachment::blob(notes.as_bytes().to_vec());
@@ -159,7 +159,7 @@ fn artifact_payload(draft: &mut Draft, bytes: Vec<u8>) -> OutputPayload {
     payload
 }
 
-/// Equal artifacts are one; the order is that of their digests, not of the call.
+/// Equal artifacts count once; they are ordered by digest, not as in the call.
 fn sorted_artifacts(artifacts: &[Value]) -> Result<Vec<(Sha256, Vec<u8>)>, DecideError> {
     let mut sorted = Vec::with_capacity(artifacts.len());
     for artifact in artifacts {

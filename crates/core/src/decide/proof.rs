@@ -1,4 +1,4 @@
-//! Which decisions count: those that are given as the workflow and the settings ask for (G63, G97).
+//! Which decisions count: those given as the workflow and the settings require (G63, G97).
 
 use workrail_model::approval::{ApprovalChannel, RequiredProof};
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Confirmation};
@@ -15,12 +15,12 @@ use crate::passkey::{
 };
 use crate::project::SessionState;
 
-/// What a decision needs to count.
+/// What makes a decision count.
 #[derive(Clone, Copy, Debug)]
 pub struct ApprovalRule<'a> {
-    /// What the settings ask for; a workflow can ask for more.
+    /// What the settings require; a workflow can require more.
     pub required: RequiredProof,
-    /// The store's keys; `None` where its passkey log is damaged, so that no key can be believed.
+    /// The store's keys; `None` if its passkey log is damaged, so that no key can be trusted.
     pub keys: Option<&'a Passkeys>,
     is_script: bool,
 }
@@ -30,7 +30,7 @@ impl<'a> ApprovalRule<'a> {
         Self { required, keys, is_script: false }
     }
 
-    /// The rule of test scripts of workflows, whose decisions are made up.
+    /// The rule for workflows' test scripts, whose decisions are made up.
     pub(crate) fn of_scripts() -> Self {
         Self { required: RequiredProof::Terminal, keys: None, is_script: true }
     }
@@ -76,15 +76,16 @@ impl<'a> ApprovalRule<'a> {
         }
     }
 
-    /// Whether letting a run of this workflow go further on its own counts only with a passkey: as much as approving asks
-    /// for, raising its autonomy does (G63).
+    /// Whether raising the autonomy of a run of this workflow requires a passkey: raising requires the same proof as
+    /// approving (G63).
     pub fn raising_needs_passkey(&self, workflow: &CompiledWorkflow) -> bool {
         let has_gate = || workflow.steps.iter().any(|step| own_proof(step) == RequiredProof::Passkey);
         !self.is_script && (self.required == RequiredProof::Passkey || has_gate())
     }
 
-    /// How far a run goes on its own at a step that asks for a decision. A mode that passes a missing decision over counts
-    /// only if it was allowed as the decision must be given: where that is a passkey, one that a passkey signed (G97).
+    /// The run's autonomy at a step that requires a decision. A mode that skips missing decisions counts only if it
+    /// was allowed with the proof that the decision requires: where that is a passkey, the mode must be signed by one
+    /// (G97).
     pub(crate) fn autonomy_at_gate(
         &self,
         facts: &SessionState,
@@ -107,7 +108,7 @@ impl<'a> ApprovalRule<'a> {
         }
     }
 
-    /// What the proof of a decision is worth; `None` without keys to judge it by.
+    /// The validity of a decision's proof; `None` without keys to check it.
     fn standing(
         &self,
         facts: &SessionState,
@@ -119,7 +120,7 @@ impl<'a> ApprovalRule<'a> {
     }
 }
 
-/// What the step itself asks for.
+/// The proof that the step itself requires.
 fn own_proof(step: &CompiledStep) -> RequiredProof {
     match &step.confirmation {
         Confirmation::Gate { proof, .. } => proof.unwrap_or_default(),
@@ -127,7 +128,7 @@ fn own_proof(step: &CompiledStep) -> RequiredProof {
     }
 }
 
-/// What the proof of a decision is worth; `None` for one without a proof.
+/// The validity of a decision's proof; `None` if it has none.
 pub(crate) fn standing(
     decided: &ApprovalRecorded,
     node: NodeId,
@@ -146,7 +147,7 @@ pub(crate) fn standing(
     Some(check_recorded(proof, &statement, around, keys))
 }
 
-/// Whether an assertion is used for two decisions: a copy of an earlier one was put after another decision.
+/// Whether an assertion is used for two decisions: a copy of an earlier one was replayed after another decision.
 fn is_repeated(facts: &SessionState, node: NodeId, challenge: Sha256) -> bool {
     let same = facts.approvals(node).iter().filter(|own| {
         own.data.proof.as_ref().is_some_and(|proof| {

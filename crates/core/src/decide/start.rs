@@ -30,32 +30,32 @@ use crate::{derive, interpret, reply};
 /// A run to be started.
 #[derive(Debug)]
 pub struct Start<'a> {
-    /// The session as it is; an empty one is made by this start.
+    /// The current session; if empty, this start creates it.
     pub facts: &'a SessionState,
     pub run: RunId,
     pub workflow: &'a CompiledWorkflow,
     pub source_kind: WorkflowSourceKind,
     pub source_ref: &'a str,
-    /// Of the source file; absent when there is none.
+    /// Digest of the source file; absent if there is none.
     pub source_digest: Option<Sha256>,
     pub context: Context,
     pub preferences: Preferences,
-    /// Who chose them: a person, or nobody.
+    /// Who chose them: a person, or the system.
     pub preference_source: PreferenceSource,
     pub parent: Option<ParentLink>,
-    /// What the workflow points at, and whether it is there.
+    /// The workflow's references, and whether each exists.
     pub references: &'a [ReferenceInfo],
-    /// The workspace as it is now.
+    /// The current workspace.
     pub observed: &'a [ObservedFact],
-    /// Its working tree, which the first step is compared with when it ends.
+    /// Its working tree, compared when the first step ends.
     pub tree: TreeLook,
     /// Unfinished runs of the session, which the reply names.
     pub other_runs: Vec<OtherRun>,
-    /// What the reply says about the id that the caller used.
+    /// Notices for the reply about the id that the caller used.
     pub notices: Vec<Warning>,
-    /// Names what was asked, when the caller may repeat the start: then the reply is recorded with it (G30).
+    /// Identifies the request if the caller may repeat the start: then the reply is recorded with it (G30).
     pub repeatable: Option<Sha256>,
-    /// What the server offers.
+    /// The tools that the server offers.
     pub tools: ToolSet,
     pub minting: Minting,
 }
@@ -67,7 +67,7 @@ pub struct Started {
     pub begun: StartedRun,
 }
 
-/// What a start leads to, once its plan is appended.
+/// The result of a start once its plan is appended.
 #[derive(Debug)]
 pub struct StartedRun {
     pub root: NodeId,
@@ -83,7 +83,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     let selection = interpret::start(command.workflow, &command.context)?;
     let root = derive::root_node_id(command.run);
     let gaps = advisories(root, command.workflow, command.preferences, command.references);
-    // Rendered while nothing is recorded: a step that is too long to be shown is not started.
+    // Rendered before anything is recorded: a run whose first step is too long to be shown is not started.
     let reply = first_reply(&command, &selection.state, &gaps)?;
     let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state)?;
     let Start { facts, run, workflow, context, preferences, .. } = command;
@@ -180,7 +180,7 @@ fn first_reply(
     })?)
 }
 
-/// A run's baseline is recorded on its root, so that later changes of the defaults do not reach it.
+/// A run's baseline is recorded on its root, so that later changes of the defaults do not affect it.
 fn baseline(root: NodeId, effective: Preferences, source: PreferenceSource) -> PreferencesChanged {
     PreferencesChanged {
         change_id: derive::change_id(root, derive::before_any_attempt(), effective),
@@ -194,7 +194,7 @@ fn baseline(root: NodeId, effective: Preferences, source: PreferenceSource) -> P
     }
 }
 
-/// What is disclosed at the start and never refused: a mode beyond the recommendation, missing documents.
+/// What is disclosed at the start but never refused: a mode beyond the recommendation, missing documents.
 fn advisories(
     root: NodeId,
     workflow: &CompiledWorkflow,

@@ -1,12 +1,12 @@
-//! Older names of bundled workflows, which calls and documents from before the renaming still use (lock 7).
+//! Former names of bundled workflows, still used by old calls and documents (lock 7).
 //!
-//! Read-only: an alias resolves, with a warning, and nothing can be saved or listed under it. A file that
-//! really has the id always comes first.
+//! Read-only: an alias resolves with a warning, and nothing can be saved or listed under it. A file that
+//! actually has the id always takes precedence.
 
 use workrail_model::name::WorkflowId;
 
-/// Name without a namespace or with `wr.`, and the bundled workflow that took over its job. Names that differ from
-/// today's in nothing but hyphens and the namespace follow from the rule in [`canonical_ids`]. Sorted.
+/// Name without a namespace or with `wr.`, and the bundled workflow that replaced it. Names that differ from the
+/// current one only in hyphens and the namespace follow from the rule in [`canonical_ids`]. Sorted.
 const RENAMED: &[(&str, &str)] = &[
     ("adaptive-ticket-creation", "wr.ticket_writing"),
     ("bug-investigation-agentic", "wr.bug_investigation"),
@@ -32,8 +32,8 @@ pub fn older_names() -> &'static [(&'static str, &'static str)] {
     RENAMED
 }
 
-/// The bundled workflows that an older name may mean, the likeliest first. Ids of other namespaces mean
-/// nothing but themselves.
+/// The bundled workflows that a former name may refer to, the likeliest first. Ids in other namespaces are
+/// never aliases.
 pub(super) fn canonical_ids(asked: &WorkflowId) -> Vec<WorkflowId> {
     let text = asked.as_str();
     let name = match asked.namespace() {
@@ -57,7 +57,7 @@ mod tests {
     #[test_case("wr.coding-task", Some("wr.coding_task"); "respelled within the namespace")]
     #[test_case("small-change", Some("wr.small-change"); "the spelling as it is comes first")]
     #[test_case("team.mr-review", None; "another namespace")]
-    fn what_an_older_name_means(asked: &str, first: Option<&str>) {
+    fn an_older_name_resolves_to_its_bundled_workflow(asked: &str, first: Option<&str>) {
         let ids = canonical_ids(&WorkflowId::parse(asked).unwrap());
         assert_eq!(ids.first().map(WorkflowId::as_str), first);
     }

@@ -17,24 +17,24 @@ use super::list::{GOAL_WANTED, legacy_text};
 use super::{counted, kind_of, one_line, outline, staleness, tags, within};
 use crate::compile::{Code, Diagnostics, Severity};
 
-/// What everything but the plan may take of the text.
+/// The share of the text for everything except the plan.
 const METADATA_BYTES_MAX: usize = 5_000;
 const LINE_BYTES_MAX: usize = 600;
 
-/// A workflow with what is known about it beside its compiled form.
+/// A workflow with what is known about it besides its compiled form.
 #[derive(Clone, Debug)]
 pub struct Inspected<'a> {
     pub workflow: &'a CompiledWorkflow,
     pub hash: WorkflowHash,
     pub source_kind: Precedence,
     pub reference: &'a str,
-    /// What the call named, when it is another id than the workflow's own.
+    /// The id in the call, if it is not the workflow's own.
     pub asked: Option<&'a WorkflowId>,
     pub suggested: Option<String>,
-    /// Everything the compiler said; the errors are none.
+    /// All diagnostics of the compiler; there are no errors among them.
     pub diagnostics: &'a Diagnostics,
     pub references: Vec<InspectedReference>,
-    /// What the server offers.
+    /// The tools that the server offers.
     pub tools: ToolSet,
 }
 
@@ -135,7 +135,7 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
         warnings.push(warning(DiscoveryWarningCode::ReferenceUnresolved, message));
     }
     for problem in input.diagnostics.problems.iter().filter(|own| own.severity == Severity::Warning) {
-        // Said above, with the id that is free to take.
+        // Reported above, with the id that is available.
         if problem.code != Code::LegacyId {
             let message = format!("{} (at `{}`); {}", problem.message, problem.path, problem.fix);
             warnings.push(warning(DiscoveryWarningCode::CompilerWarning, message));
@@ -147,7 +147,7 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
     warnings
 }
 
-/// True when a diagnostic that is shown says the same, with the place in the file and the fix.
+/// True if a shown diagnostic says the same, with the place in the file and the fix.
 fn is_shown(kept: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
     let same: &[Code] = match kept.code {
         WarningCode::ConditionNeverHolds => &[Code::ConditionNeverHolds, Code::UnreachableStep],
@@ -211,11 +211,11 @@ fn metadata(body: &WorkflowInspection) -> Vec<String> {
             counted(body.loop_count, "loop"),
         ),
     ];
-    // A warning matters more than what follows, and what follows may be cut.
+    // A warning matters more than what follows, which may be cut.
     let warnings = body.warnings.iter().map(|warning| format!("- {}", one_line(&warning.message, 400)));
     section(&mut lines, "Warnings:", warnings);
     let short = |text: &String| format!("- {}", one_line(text, 300));
-    section(&mut lines, "Before it starts, this should hold:", body.preconditions.iter().map(short));
+    section(&mut lines, "Preconditions:", body.preconditions.iter().map(short));
     section(&mut lines, "To settle with the user first:", body.clarification_prompts.iter().map(short));
     if let Some(recommended) = recommended(body) {
         lines.push(recommended);
@@ -230,7 +230,7 @@ fn metadata(body: &WorkflowInspection) -> Vec<String> {
     let contracts = contracts.map(|pack| {
         format!("- {} ({}): {}", pack.contract_ref, pack.artifact_kind, one_line(&pack.purpose, 160))
     });
-    section(&mut lines, "Artifacts that steps owe:", contracts);
+    section(&mut lines, "Required artifacts:", contracts);
     section(&mut lines, "References:", body.references.iter().map(reference_line));
     let bindings = body.bindings.iter().map(|slot| {
         let source = if slot.is_default { "default" } else { "chosen by the workspace" };

@@ -1,4 +1,4 @@
-//! `list_workflows`: one compact line each, or counts when there are too many to read (G72, G73).
+//! `list_workflows`: one compact line each, or counts if there are too many to read (G72, G73).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,23 +18,23 @@ use super::{counted, kind_of, one_line, staleness, tags, within};
 use crate::compile::{Origin, suggested_id};
 use crate::search;
 
-/// Beside the call that starts a workflow: what an agent would leave out.
+/// Shown with the call that starts a workflow: what an agent would otherwise omit.
 pub(super) const GOAL_WANTED: &str =
     "Add `goal`, the request in a few words: a new chat finds the run by it.";
 
-/// What unusable files may take of the text: the list itself comes first.
+/// The share of the text for unusable files: the list itself comes first.
 const UNUSABLE_BYTES_MAX: usize = 2_600;
 const LEGACY_BYTES_MAX: usize = 1_200;
-/// Groups beyond the largest ones help nobody to choose.
+/// Groups beyond the largest ones do not help to choose.
 const GROUPS_MAX: usize = 40;
 
-/// What a listing needs to know of a workflow; small, so that it can be kept for every file.
+/// What a listing needs to know about a workflow; small, so that it can be kept for every file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub id: WorkflowId,
     pub kind: WorkflowKind,
     pub source_kind: Precedence,
-    /// Of the file's bytes.
+    /// Digest of the file's bytes.
     pub source: Sha256,
     pub hash: WorkflowHash,
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Summary {
     pub staleness: Option<Staleness>,
     /// What a query is compared with.
     words: BTreeSet<String>,
-    /// The same without the usual endings.
+    /// The same without common endings.
     stems: BTreeSet<String>,
 }
 
@@ -75,13 +75,13 @@ impl Summary {
         }
     }
 
-    /// The locked order: namespace, workflows before routines, name. No namespace is the empty one.
+    /// The fixed order: namespace, workflows before routines, name. A missing namespace sorts first.
     fn order(&self) -> (&str, WorkflowKind, &str) {
         let (namespace, name) = self.id.as_str().split_once('.').unwrap_or(("", self.id.as_str()));
         (namespace, self.kind, name)
     }
 
-    /// The namespaced id that a legacy one should become; `None` for ids that are fine.
+    /// The namespaced replacement for a legacy id; `None` for ids that are fine.
     pub fn suggested(&self, is_taken: impl Fn(&str) -> bool) -> Option<String> {
         match IdStatus::of(&self.id) {
             IdStatus::Namespaced => None,
@@ -98,14 +98,14 @@ impl Summary {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// All of them; none lets everything through.
+    /// All of these are required; an empty list matches everything.
     pub tags: Vec<String>,
-    /// All of its words.
+    /// All of its words are required.
     pub query: Option<String>,
 }
 
 impl Filter {
-    /// Whether it lets everything through.
+    /// Whether it matches everything.
     pub fn is_empty(&self) -> bool {
         self.tags.is_empty() && self.query.as_deref().is_none_or(|query| query.trim().is_empty())
     }
@@ -183,7 +183,7 @@ pub fn list(
     }
 }
 
-/// Those that the filter lets through, all of them and in the order of listings.
+/// All workflows that match the filter, in listing order.
 pub fn chosen(
     summaries: &[&Summary],
     filter: &Filter,
@@ -196,11 +196,11 @@ pub fn chosen(
     }
 }
 
-/// Whether what is listed has every word of the query.
+/// Whether the listed workflows contain every word of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Matching {
     Exact,
-    /// Nothing has; these come closest.
+    /// None does; these are the closest.
     Nearest,
 }
 
@@ -227,11 +227,11 @@ fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Matched<'s> {
     Matched { of, how }
 }
 
-/// Where not every word is found as it was written: those that share most of the telling words, whatever their ending
-/// is (`docs` finds documentation, `shape an idea` finds shaping).
+/// If not every word is found as written: the workflows that share most of the significant words, regardless of
+/// endings (`docs` finds documentation, `shape an idea` finds shaping).
 fn nearest<'s>(summaries: &[&'s Summary], query: &str) -> Vec<&'s Summary> {
     let words = search::query_words(query);
-    // One word alone may be a short form; beside others it would find what merely begins alike.
+    // A single word may be an abbreviation; among others it would match anything that begins alike.
     let is_short_form = words.len() == 1;
     let shared = |own: &Summary| {
         let has = |stem: &String| {
@@ -262,7 +262,7 @@ fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow 
 
 pub(super) fn legacy_text(id: &str, suggested: Option<&str>) -> String {
     let rename = suggested.map_or_else(String::new, |new| format!("; rename it to `{new}`"));
-    format!("`{id}` has no namespace: it runs, but names without one collide{rename}")
+    format!("`{id}` has no namespace: it runs, but such names can collide{rename}")
 }
 
 fn legacy_warning(workflow: &ListedWorkflow) -> Option<DiscoveryWarning> {
@@ -329,7 +329,7 @@ fn after(workflows: &[ListedWorkflow], unusable: &[UnusableFile]) -> String {
     let legacy = workflows.iter().filter(|own| own.id_status == IdStatus::Legacy);
     let lines: Vec<String> = legacy.map(rename_line).collect();
     if !lines.is_empty() {
-        text.push_str("\nWarning: ids without a namespace run, but such names collide; rename:\n");
+        text.push_str("\nWarning: ids without a namespace work, but can collide; rename:\n");
         text.push_str(&within(&lines, LEGACY_BYTES_MAX, |left| format!("- and {left} more")));
     }
     if !unusable.is_empty() {
@@ -360,7 +360,7 @@ fn unusable_line(file: &UnusableFile) -> String {
     text
 }
 
-/// Counts by tag, and by namespace where there is none; the largest first.
+/// Counts by tag, or by namespace if there is none; the largest first.
 fn groups(matched: &[&Summary]) -> Vec<WorkflowGroup> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for summary in matched {
@@ -393,7 +393,7 @@ fn group_line(group: &WorkflowGroup) -> String {
     format!("- {}: {} — list_workflows {}", group.name, group.count, arguments_of(group))
 }
 
-/// The one call that is surely next, when there is one.
+/// The one call that is certainly next, if there is one.
 fn next_call(
     workflows: &[ListedWorkflow],
     how: Matching,

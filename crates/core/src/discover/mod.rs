@@ -23,8 +23,8 @@ use workrail_model::discovery::{Precedence, Staleness};
 /// Ends a line that was cut to fit into a list.
 const CUT: &str = " …";
 
-/// What a workflow is for, in words that lists can be narrowed by. Files have no tags of their own: the
-/// metrics profile is what their authors already say.
+/// What a workflow is for, as tags for filtering. Files have no tags of their own: their authors already declare the
+/// metrics profile.
 pub(crate) fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
     let tag = match workflow.metrics_profile {
         MetricsProfile::Coding => "coding",
@@ -37,7 +37,7 @@ pub(crate) fn tags(workflow: &CompiledWorkflow) -> Vec<String> {
     vec![tag.to_owned()]
 }
 
-/// Whether the author's stamp is of today's rules; bundled files need none.
+/// Whether the author's stamp matches the current rules; bundled files need none.
 fn staleness(workflow: &CompiledWorkflow, source: Precedence) -> Option<Staleness> {
     (source != Precedence::Bundled).then(|| Staleness::of(workflow.validated_against_spec_version))
 }
@@ -58,7 +58,7 @@ fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Lines up to a budget, then how many are missing and where they are.
+/// Lines up to a budget, then how many are missing and where to find them.
 fn within(lines: &[String], max: usize, rest: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for (shown, line) in lines.iter().enumerate() {

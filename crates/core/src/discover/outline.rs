@@ -1,4 +1,4 @@
-//! A compiled plan in words: every step in order, its loop, its conditions and what it asks for.
+//! A compiled plan in words: every step in order, its loop, its conditions and what it requires.
 
 use workrail_model::approval::RequiredProof;
 use workrail_model::compiled::{
@@ -13,7 +13,7 @@ use super::one_line;
 /// A title or a condition in a line of the outline.
 const PART_BYTES_MAX: usize = 200;
 
-/// Every step and loop, in the order of execution; a loop is before its body.
+/// Every step and loop, in the order of execution; a loop precedes its body.
 pub fn plan(workflow: &CompiledWorkflow) -> Vec<PlanEntry> {
     let mut entries = Vec::new();
     walk(workflow, &workflow.plan, None, "", &mut entries);
@@ -127,7 +127,7 @@ pub(crate) fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) ->
     };
     let limit = match owner.on_limit {
         OnLimit::Advance => "then continues and discloses it",
-        OnLimit::Block => "then stops until told to end",
+        OnLimit::Block => "then blocks the run",
     };
     format!("{control}; at most {}, {limit}", owner.max_iterations)
 }
@@ -157,7 +157,7 @@ pub(crate) fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Conf
     }
 }
 
-/// The notes in brackets after a title: what is special about the entry, nothing when nothing is.
+/// The notes in brackets after a title: what is special about the entry, if anything.
 pub(super) fn line(entry: &PlanEntry) -> String {
     let short = |text: &str| one_line(text, PART_BYTES_MAX);
     let indent = "   ".repeat(entry.number.matches('.').count());

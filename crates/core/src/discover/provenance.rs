@@ -16,12 +16,12 @@ pub enum LineOrigin {
     Feature(String),
     Template(String),
     Snippet(String),
-    /// A step that another one declared.
+    /// A step added by another one.
     Step(String),
 }
 
 impl LineOrigin {
-    /// In words; nothing for the author's own lines.
+    /// In words; `None` for the author's own lines.
     pub fn said(&self) -> Option<String> {
         match self {
             Self::Author => None,
@@ -72,7 +72,7 @@ mod tests {
     use crate::compile::{CompileInput, compile};
 
     #[test]
-    fn a_line_of_a_feature_is_told_from_the_authors() {
+    fn a_feature_line_is_distinguished_from_the_authors() {
         let source = json!({
             "id": "team.any", "name": "Any", "description": "Any.", "version": "1.0.0",
             "features": ["wr.features.memory_context"],

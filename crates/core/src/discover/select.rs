@@ -1,7 +1,7 @@
 //! Which file owns an id: precedence, the reserved namespace, and duplicates (G90).
 //!
-//! An invalid file keeps its claim: running another version than the one its author is looking at would
-//! be a surprise, an error is not.
+//! An invalid file keeps its claim: running a version other than the one its author is looking at would
+//! be surprising; an error is not.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,23 +12,23 @@ use workrail_model::name::WorkflowId;
 
 use super::alias;
 
-/// A file that says whose id it is.
+/// A file that claims an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub id: WorkflowId,
     pub precedence: Precedence,
-    /// The position of its folder among those of its precedence.
+    /// Position of its folder within its precedence.
     pub folder: usize,
     pub reference: String,
     /// Of the file's bytes.
     pub digest: Sha256,
 }
 
-/// What becomes of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Chosen,
-    /// Another file of a higher precedence has the id: that is what precedence is for.
+    /// Another file of higher precedence has the id: that is what precedence is for.
     Shadowed,
     /// Another file of the same precedence has the id; its position among the claims.
     Duplicate {
@@ -36,7 +36,7 @@ pub enum Choice {
     },
     /// `wr.*` from outside the bundled workflows.
     Reserved,
-    /// The very bytes of a bundled workflow, as in a checkout of WorkRail: nothing is lost by ignoring it.
+    /// Byte-identical to a bundled workflow, as in a checkout of WorkRail: nothing is lost by ignoring it.
     BundledCopy,
 }
 
@@ -49,9 +49,9 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The owner of an id. An older name that no file has also means the bundled workflow that took it over,
-    /// so that calls from before the renaming keep working (lock 7). A file with that name that was refused
-    /// keeps the name all the same: its author would wonder about the other workflow, and not about an error.
+    /// The owner of an id. A former name that no file has also resolves to the bundled workflow that replaced it,
+    /// so that old calls keep working (lock 7). A refused file with that name still
+    /// keeps it: another workflow would confuse its author, an error does not.
     pub fn owner(&self, claims: &[Claim], id: &WorkflowId) -> Option<usize> {
         if let Some(own) = self.owners.get(id) {
             return Some(*own);
@@ -160,7 +160,7 @@ mod tests {
             let selection = select(&claims);
             assert_eq!(selection.choices, [Choice::Reserved, Choice::Chosen], "{other:?}");
             assert_eq!(selection.owners.values().copied().collect::<Vec<_>>(), [1]);
-            // Also when no bundled workflow has the id.
+            // Even if no bundled workflow has the id.
             let alone = select(&claims[..1]);
             assert_eq!(alone.choices, [Choice::Reserved]);
             assert!(alone.owners.is_empty());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_a_bundled_file_is_ignored_without_a_word() {
+    fn a_copy_of_a_bundled_file_is_ignored_silently() {
         let bundled = claim("wr.x", Precedence::Bundled, 0, "x.json");
         let copy = Claim { precedence: Precedence::Project, ..bundled.clone() };
         assert_eq!(select(&[bundled, copy]).choices, [Choice::Chosen, Choice::BundledCopy]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_from_before_the_namespaces_means_the_bundled_workflow_unless_a_file_has_it() {
+    fn an_id_without_a_namespace_means_the_bundled_workflow_unless_a_file_has_it() {
         let asked = WorkflowId::parse("bug-hunt").unwrap();
         let bundled = claim("wr.bug_hunt", Precedence::Bundled, 0, "wr.bug_hunt.json");
         let own = claim("bug-hunt", Precedence::User, 0, "bug-hunt.json");
@@ -206,7 +206,7 @@ mod tests {
             let alone = [bundled.clone()];
             assert_eq!(select(&alone).owner(&alone, &asked), Some(0), "{old}");
             let beside = [bundled.clone(), claim(old, Precedence::Project, 0, "own.json")];
-            // A file of the reserved namespace is refused, and is not answered by another workflow either.
+            // A file in the reserved namespace is refused, and no other workflow takes its place.
             let expected = asked.namespace().is_none().then_some(1);
             assert_eq!(select(&beside).owner(&beside, &asked), expected, "{old}");
         }

@@ -1,4 +1,4 @@
-//! What each diagnostic of the compiler means beyond the file at hand: the rule, its reason and the usual remedy.
+//! What each compiler diagnostic means in general: the rule, its reason and the usual remedy.
 
 use super::Page;
 use crate::compile::Code;
@@ -43,14 +43,14 @@ pub fn page_of(code: Code) -> Page {
         ),
         Code::UnknownField => (
             "An object has a field that the format does not know.",
-            "An unknown field would silently do nothing, which is how misspelled rules stay unnoticed.",
+            "An unknown field would silently do nothing, which is how misspelled rules go unnoticed.",
             "Correct the spelling or remove the field. docs/reference/workflow-format.md lists every field; an editor with the schema completes them.",
         ),
         Code::MissingField => {
             ("A required field is missing.", "The workflow cannot run without it.", "Add the field.")
         }
         Code::WrongType => (
-            "A value has another JSON type than the field takes.",
+            "A value has the wrong JSON type for its field.",
             "It would be ignored or misread.",
             "Write a value of the named type.",
         ),
@@ -103,12 +103,12 @@ pub fn page_of(code: Code) -> Page {
             "Use lowercase letters, digits, `-` and `_`.",
         ),
         Code::DuplicateId => (
-            "Two things of the workflow have the same id.",
+            "Two parts of the workflow have the same id.",
             "Records and references could not tell them apart.",
             "Rename one of them.",
         ),
         Code::PromptSource => (
-            "A step has none or several of `prompt`, `promptBlocks` and `templateCall`.",
+            "A step has none or more than one of `prompt`, `promptBlocks` and `templateCall`.",
             "A step has one text, and nothing says which of several counts.",
             "Keep exactly one of them.",
         ),
@@ -178,7 +178,7 @@ pub fn page_of(code: Code) -> Page {
             "Correct the `contractRef`; docs/reference/builtins.md lists the contracts.",
         ),
         Code::UnknownBinding => (
-            "A prompt uses `{{wr.bindings.SLOT}}` of a slot that is not declared, or a bindings file sets one.",
+            "A prompt uses `{{wr.bindings.SLOT}}` for a slot that is not declared, or a bindings file sets one.",
             "Nothing would be filled in.",
             "Declare the slot in `extensionPoints`, or correct its name.",
         ),
@@ -188,7 +188,7 @@ pub fn page_of(code: Code) -> Page {
             "Use `{{wr.bindings.SLOT}}` in a prompt, or remove the slot.",
         ),
         Code::UnresolvedToken => (
-            "A prompt contains a `{{wr. ...}}` token that does not exist.",
+            "A prompt contains an unknown token that starts with `{{wr.`.",
             "`{{wr.` is reserved for what the compiler fills in.",
             "Only `{{wr.bindings.SLOT}}` exists. Snippets are `{ \"kind\": \"ref\" }` parts of a prompt text.",
         ),
@@ -327,7 +327,7 @@ pub fn page_of(code: Code) -> Page {
         ),
         Code::BadGlob => (
             "A glob in `edits` cannot be used.",
-            "It would never fit a file, and edits would be refused that the author wants.",
+            "It would match no file, so edits that the author wants would be refused.",
             "Write globs relative to the root of the repository, for example `docs/**` or `src/*.rs`.",
         ),
         Code::UnsetContextKey => (
@@ -351,13 +351,13 @@ pub fn page_of(code: Code) -> Page {
             "Correct the id; `workrail workflow list` shows the workflows. Files that are validated together may delegate to each other.",
         ),
         Code::KeySetLater => (
-            "A condition reads a context key that is only set after it has decided.",
+            "A condition reads a context key that is set only after the condition was evaluated.",
             "The step is skipped before the key can be set.",
             "Set the key in an earlier step, or move the step that reads it.",
         ),
         Code::UnannouncedValue => (
             "A condition compares a key with a text that no step mentions.",
-            "An agent sets only values that it was told about, so the condition never holds.",
+            "An agent sets only values that it knows about, so the condition never holds.",
             "Declare the values in `sets` of the step that decides the key, or correct the value.",
         ),
         Code::UnclosedVariable => (
@@ -366,12 +366,12 @@ pub fn page_of(code: Code) -> Page {
             "Close it as in `{{name}}`, or write a single brace.",
         ),
         Code::ReferenceSource => (
-            "A reference is a web address, leads out of its folder, or names a document that is missing.",
+            "A reference is a web address, points outside its folder, or names a document that is missing.",
             "Runs report it as not found, and the agent works without it.",
             "Keep the document in the project and write its relative path.",
         ),
         Code::NoEffect => (
-            "A field is accepted and changes nothing here.",
+            "A field is accepted but has no effect here.",
             "The author may rely on a rule that has no effect.",
             "Put it where it has an effect, or remove it.",
         ),

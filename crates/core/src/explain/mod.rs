@@ -1,7 +1,7 @@
-//! What every code that people and agents see means: errors, diagnostics, blockers, gaps, warnings.
+//! The meaning of every code that people and agents see: errors, diagnostics, blockers, gaps, warnings.
 //!
 //! A word that occurs in several sets (a blocker and the detail of a gap) is one topic that names where it occurs. Codes are
-//! found whatever their case, with `-` or `_`.
+//! found in any case, with `-` or `_`.
 
 mod diagnostics;
 mod runs;
@@ -28,7 +28,7 @@ pub use diagnostics::page_of as diagnostic_page;
 /// A code and everything about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// As it is spelled where it matters most.
+    /// The spelling where it matters most.
     pub code: String,
     pub kinds: Vec<TopicKind>,
     /// The first sentence.
@@ -37,7 +37,7 @@ pub struct Topic {
     pub page: String,
 }
 
-/// Where a code occurs. In the order in which lists show them.
+/// Where a code occurs, in the order of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopicKind {
     Error,
@@ -77,11 +77,11 @@ impl TopicKind {
             Self::Diagnostic(Severity::Warning) => "a warning of `workrail workflow validate`",
             Self::Diagnostic(Severity::Hint) => "a hint of `workrail workflow validate`",
             Self::Blocker => "a blocker",
-            Self::Gap => "the reason of a gap",
+            Self::Gap => "the reason for a gap",
             Self::Choice => "a `choiceKind`",
             Self::Warning => "a warning in a reply",
             Self::CompiledWarning => "a warning in a compiled workflow",
-            Self::Divergence => "the reason of a divergence",
+            Self::Divergence => "the reason for a divergence",
             Self::Damage => "the reason why a session is damaged",
         }
     }
@@ -95,13 +95,13 @@ pub struct Page {
     pub remedy: &'static str,
 }
 
-/// No topic has the code; the closest one that exists.
+/// No topic has the code; names the closest one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCode {
     pub nearest: Option<String>,
 }
 
-/// Every topic: errors first, then by kind and in the order of their declaration.
+/// Every topic: errors first, then by kind in the order of declaration.
 pub fn topics() -> Vec<Topic> {
     let mut drafts = Drafts::default();
     for code in Code::ALL {
@@ -155,8 +155,8 @@ pub fn find(text: &str) -> Result<Topic, UnknownCode> {
     }
 }
 
-/// One spelling for `LOOP_LIMIT_REACHED`, `loop_limit_reached` and `loop-limit-reached`. What a terminal prints around a
-/// code (`error[syntax]`) is no part of it.
+/// One spelling for `LOOP_LIMIT_REACHED`, `loop_limit_reached` and `loop-limit-reached`. Strips what a terminal prints
+/// around a code (`error[syntax]`).
 fn folded(text: &str) -> String {
     let text = text.trim();
     let inner = text.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']')).unwrap_or(text);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_found_in_any_spelling_and_a_slip_gets_the_near_one() {
+    fn a_code_is_found_in_any_spelling_and_a_typo_gets_the_nearest_one() {
         let kinds = [TopicKind::Blocker, TopicKind::Warning, TopicKind::Gap];
         for spelling in ["LOOP_LIMIT_REACHED", "loop_limit_reached", " loop-limit-reached "] {
             assert_eq!(find(spelling).unwrap().kinds, kinds, "{spelling}");

@@ -25,21 +25,21 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
         BlockerCode::ContextBudgetExceeded => (
             "The context values that were sent are larger than a run may hold.",
             "Context is part of every snapshot and every reply.",
-            "Send shorter values. Long material belongs into notes, artifacts or files.",
+            "Send shorter values. Long material belongs in notes, artifacts or files.",
         ),
         BlockerCode::EditsNotAllowed => (
-            "Files of the repository changed while a step was pending that does not allow these changes.",
-            "The author wants the step to end before they are made, for example because a plan is approved first.",
+            "Files in the repository changed during a step that does not allow these changes.",
+            "The author wants these changes only in a later step, for example after a plan is approved.",
             "Undo or stash the changes and send the step again. The reply names the files.",
         ),
         BlockerCode::ScopeExceeded => (
-            "Files changed that the run had not declared as its scope.",
+            "Files changed that are outside the scope that the run declared.",
             "The plan said what would change. Other changes are mistakes, or the plan has to say so.",
             "Undo or stash the changes, or declare them: the reply names the files and the context key.",
         ),
         BlockerCode::EvidenceMissing => (
-            "The step asks for more than the agent's word, and there is nothing else.",
-            "The author wants a result that somebody saw or WorkRail checked.",
+            "The step requires evidence beyond the agent's word, and there is none.",
+            "The author wants a result that a hook observed or WorkRail checked.",
             "The reply says what is missing. Checks that nobody has trusted are allowed with `workrail trust`.",
         ),
         BlockerCode::InvalidRequiredOutput => (
@@ -48,12 +48,12 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
             "The reply names each field that is wrong and shows the shape. Correct it and send the step again.",
         ),
         BlockerCode::InvariantViolation => (
-            "WorkRail met a state that must not occur.",
-            "Whatever came next could not be relied on.",
+            "WorkRail reached a state that must not occur.",
+            "Nothing after it could be relied on.",
             "Run `workrail doctor` and report the problem with its output.",
         ),
         BlockerCode::LoopLimitReached => (
-            "A loop reached `maxIterations` although it was to continue.",
+            "A loop reached `maxIterations` before it was done.",
             "A loop without a limit might never end. With `onLimit: \"block\"` the run waits here; otherwise the loop ends and this is recorded.",
             "Decide to stop, or raise `maxIterations` in the workflow for new runs.",
         ),
@@ -144,28 +144,28 @@ pub(super) fn choice(kind: NonAssumableChoiceKind) -> Page {
 pub(super) fn warning(code: WarningCode) -> Page {
     let (what, why, remedy) = match code {
         WarningCode::ReplayInputDiffers => (
-            "The step was completed before with another payload. The recorded result was returned.",
+            "The step was completed before with a different payload. The recorded result was returned.",
             "A completed step is never changed by a second call.",
             "Continue with the reply. To redo the step, go back to it and complete it again, which starts a branch.",
         ),
         WarningCode::PreferencesAboveRecommendation => (
             "The run's autonomy or risk policy goes beyond what the workflow recommends.",
-            "The author considers less automation safe.",
+            "The author recommends less autonomy.",
             "Lower it with `workrail session prefs set`, or accept the warning.",
         ),
         WarningCode::ReferenceUnresolved => (
-            "A document that the workflow points at was not found.",
+            "A document that the workflow refers to was not found.",
             "The agent works without it.",
             "Add the file, or correct `source` and `resolveFrom` of the reference.",
         ),
         WarningCode::ContextKeyNeverSet => (
-            "Steps were skipped because a context key that decides about them was never set.",
+            "Steps were skipped because the context key that their conditions read was never set.",
             "They may have been meant to run.",
             "Set the key and go back, or declare it in `sets` of the workflow.",
         ),
         WarningCode::ClaimContradicted => (
-            "What the agent sent says something else than what a hook of its host observed, or than the repository shows.",
-            "A report of a run must not rest on a claim that is known to be wrong. The run continues, and a gap records it.",
+            "What the agent sent contradicts what a hook of its host observed or what the repository shows.",
+            "A report must not rely on a claim that is known to be wrong. The run continues, and a gap records it.",
             "The agent runs the command where the hook sees it, or corrects the claim. `workrail report RUN` shows both sides.",
         ),
         WarningCode::CapabilityDegraded => (
@@ -175,7 +175,7 @@ pub(super) fn warning(code: WarningCode) -> Page {
         ),
         WarningCode::LoopLimitReached => return blocker(BlockerCode::LoopLimitReached),
         WarningCode::GapRecorded => (
-            "Something that would have stopped another mode was recorded as a gap.",
+            "Something that would have stopped the run in another mode was recorded as a gap.",
             "`full_auto_never_stop` continues without what is missing.",
             "Look at the gaps with `workrail show RUN`; supply what is missing.",
         ),
@@ -196,22 +196,22 @@ pub(super) fn warning(code: WarningCode) -> Page {
         ),
         WarningCode::PreferencesPending => (
             "Preferences were changed; the change takes effect with the next completed step.",
-            "What is being worked on keeps its rules.",
+            "The step in progress keeps its rules.",
             "Nothing.",
         ),
         WarningCode::UnknownArtifactKind => (
-            "An artifact is of a kind in WorkRail's namespace that does not exist.",
+            "An artifact has an unknown kind in WorkRail's namespace.",
             "It is kept, and nothing reads it.",
             "Correct the kind; docs/reference/builtins.md lists the contracts and their kinds.",
         ),
         WarningCode::ArgumentsAdjusted => (
-            "Arguments were sent in another form than documented, and were understood or ignored.",
-            "The reply says which, so that a mistake does not stay unnoticed.",
+            "Arguments were not in the documented form; they were adjusted or ignored.",
+            "The reply says which, so that a mistake does not go unnoticed.",
             "Send them as the reply shows.",
         ),
         WarningCode::WorkspaceAssumed => (
             "The call named no folder, so the server's own folder was used.",
-            "Workflows and references of another project may be meant.",
+            "You may have meant workflows and references of another project.",
             "Send `workspacePath`.",
         ),
         WarningCode::UserAnswered => (
@@ -220,7 +220,7 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "The agent follows the next call in the reply.",
         ),
         WarningCode::UserAnswerNotRecorded => (
-            "The client sent an answer of the user that was not recorded.",
+            "The client sent an answer from the user that was not recorded.",
             "What it is about, or the settings, changed in the meantime.",
             "Ask again.",
         ),
@@ -238,8 +238,8 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "Define it in `.workrail/checks.toml` and trust it with `workrail trust`. Both are for people.",
         ),
         WarningCode::CheckChangedTree => (
-            "Files of the repository changed while a check ran.",
-            "The check may have seen another state than the one that is recorded.",
+            "Files in the repository changed while a check ran.",
+            "The check may have seen a different state than the one recorded.",
             "Submit steps only when nothing else changes files, and keep checks from writing to the repository.",
         ),
         WarningCode::RunReopened => (
@@ -263,7 +263,7 @@ pub(super) fn discovery(code: DiscoveryWarningCode) -> Page {
         },
         DiscoveryWarningCode::StaleWorkflow => Page {
             what: "The file was not checked against the current authoring rules.",
-            why: "It may use habits that no longer work well.",
+            why: "It may use patterns that no longer work well.",
             remedy: "Check it, then set `validatedAgainstSpecVersion` to the current version.",
         },
     }
@@ -303,9 +303,7 @@ pub(super) fn divergence(reason: DivergenceReason) -> Page {
 pub(super) fn corruption(kind: CorruptionKind) -> Page {
     let what = match kind {
         CorruptionKind::ManifestRecord => "A record of a session's manifest cannot be read.",
-        CorruptionKind::ManifestMismatch => {
-            "A record of a session's manifest does not follow from its segment."
-        }
+        CorruptionKind::ManifestMismatch => "A record of a session's manifest does not match its segment.",
         CorruptionKind::ManifestTail => {
             "A session's manifest ends with bytes that no interrupted write explains."
         }
@@ -321,7 +319,7 @@ pub(super) fn corruption(kind: CorruptionKind) -> Page {
         CorruptionKind::AccessDenied => {
             return Page {
                 what: "The user that runs WorkRail may not read a part of the data directory.",
-                why: "Whether the session is sound is not known until it can be read.",
+                why: "It is unknown whether the session is intact until it can be read.",
                 remedy: "Give this user access to the path in the message, or run WorkRail as its owner.",
             };
         }

@@ -1,7 +1,7 @@
-//! What a hook of an agent's host means, and what is answered: hold the turn, give the step back, refuse a call, or nothing.
+//! What a hook of an agent's host means, and the answer: hold the turn, show the step again, refuse a call, or nothing.
 //!
-//! A host's adapter (`hosts`) turns its JSON into one of our events, and our reply into its JSON. The rules between the two
-//! (`rules`) know no host. Text states facts: hosts take instructions in a hook's output for an injection.
+//! A host's adapter (`hosts`) turns its JSON into one of our events, and our reply into its JSON. The rules in between
+//! (`rules`) know no host. Text states facts: hosts treat instructions in a hook's output as an injection.
 
 pub mod hosts;
 mod observed;
@@ -25,30 +25,30 @@ pub struct HookEvent {
     pub host: HostName,
     /// The host's id of the chat.
     pub chat: String,
-    /// The agent in it, where that is not the one that the user talks to.
+    /// The agent in it, if it is not the one that the user talks to.
     pub agent: Option<String>,
     /// The folder that the host works in.
     pub workspace: Option<String>,
-    pub what: Happening,
+    pub what: HookEventKind,
 }
 
 impl HookEvent {
-    /// Under which the event's own agent is remembered.
+    /// The key under which the event's own agent is remembered.
     pub fn key(&self) -> ChatKey {
         ChatKey::of(self.host, &self.chat, self.agent.as_deref())
     }
 
-    /// Under which the chat as a whole is remembered.
+    /// The key under which the whole chat is remembered.
     pub fn chat_key(&self) -> ChatKey {
         ChatKey::of(self.host, &self.chat, None)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum HookEventKind {
     ChatBegins(ChatStart),
     TurnBegins,
-    /// The host is about to shorten the history, and will not say when it is done.
+    /// The host is about to compact the history, and will not report when it is done.
     HistoryShrinks,
     ToolStarts(ToolUse),
     ToolEnds {
@@ -70,21 +70,21 @@ pub enum ChatStart {
     Again,
 }
 
-/// Whether this end comes after a turn that was held.
+/// Whether this end follows a turn that was held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnEnd {
     Free,
     AfterHold,
 }
 
-/// A call of a tool, as far as it matters here.
+/// A tool call, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolUse {
     Own(ToolName),
     Shell {
         command: String,
     },
-    /// Writes files, under the paths that the host was given.
+    /// Writes files, by the paths given to the host.
     Edit {
         paths: Vec<String>,
     },
@@ -93,51 +93,53 @@ pub enum ToolUse {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolResult {
-    /// Everything in it that is text.
+    /// All text in it.
     pub text: String,
     pub exit_code: Option<i64>,
     pub duration_ms: Option<u64>,
 }
 
-/// What a hook answers.
+/// A hook's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookReply {
     Silent,
-    /// The turn does not end.
+    /// Do not end the turn.
     Hold {
         reason: String,
     },
-    /// The agent reads this.
+    /// Show this to the agent.
     Context {
         text: String,
     },
-    /// The call is not made.
+    /// Do not make the call.
     Deny {
         reason: String,
     },
 }
 
-/// The answer that needs no look at any run; `None` where it needs one.
+/// The answer that needs no run; `None` if it needs one.
 pub fn without_run(event: &HookEvent) -> Option<HookReply> {
     match &event.what {
-        Happening::ToolStarts(ToolUse::Shell { command }) => Some(match refused_command(command) {
+        HookEventKind::ToolStarts(ToolUse::Shell { command }) => Some(match refused_command(command) {
             Some(refused) => HookReply::Deny { reason: words::refused(&refused) },
             None => HookReply::Silent,
         }),
-        Happening::ToolStarts(ToolUse::Own(_) | ToolUse::Other)
-        | Happening::ToolEnds { tool: ToolUse::Other, .. } => Some(HookReply::Silent),
-        Happening::ToolEnds { tool: ToolUse::Own(tool), .. } if !gives_step(*tool) => Some(HookReply::Silent),
-        Happening::ChatBegins(_)
-        | Happening::TurnBegins
-        | Happening::HistoryShrinks
-        | Happening::ToolStarts(ToolUse::Edit { .. })
-        | Happening::ToolEnds { .. }
-        | Happening::SubagentStarts { .. }
-        | Happening::TurnEnds(_) => None,
+        HookEventKind::ToolStarts(ToolUse::Own(_) | ToolUse::Other)
+        | HookEventKind::ToolEnds { tool: ToolUse::Other, .. } => Some(HookReply::Silent),
+        HookEventKind::ToolEnds { tool: ToolUse::Own(tool), .. } if !gives_step(*tool) => {
+            Some(HookReply::Silent)
+        }
+        HookEventKind::ChatBegins(_)
+        | HookEventKind::TurnBegins
+        | HookEventKind::HistoryShrinks
+        | HookEventKind::ToolStarts(ToolUse::Edit { .. })
+        | HookEventKind::ToolEnds { .. }
+        | HookEventKind::SubagentStarts { .. }
+        | HookEventKind::TurnEnds(_) => None,
     }
 }
 
-/// Whether the replies of a tool hold the step that the chat works on from then on.
+/// Whether a tool's reply contains the step that the chat works on from then on.
 fn gives_step(tool: ToolName) -> bool {
     match tool {
         ToolName::StartWorkflow
@@ -150,9 +152,9 @@ fn gives_step(tool: ToolName) -> bool {
     }
 }
 
-/// The tokens in a reply of a tool, the one that decides which run the chat works on first. A reply that hands out a step
-/// ends with the right to complete it. One without it, at the end of a run, has only bookmarks; those of `resume_session`
-/// are of runs to choose from.
+/// The tokens in a tool's reply, starting with the one that decides which run the chat works on. A reply with a step
+/// ends with the right to complete it. A reply without one, at the end of a run, has only bookmarks; those of
+/// `resume_session` belong to runs to choose from.
 pub fn tokens_in(tool: ToolName, text: &str) -> Vec<&str> {
     let is_token_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let words: Vec<&str> = text.split(|c: char| !is_token_char(c)).collect();
@@ -174,7 +176,7 @@ pub fn tokens_in(tool: ToolName, text: &str) -> Vec<&str> {
         | ToolName::StartSession => "st",
     };
     let all = of_kind("ack").chain(of_kind(bookmarks).filter(|_| !bookmarks.is_empty()));
-    // The first ones decide; a text with more is none of ours.
+    // The first ones decide; a text with more is not ours.
     all.take(TOKENS_MAX).map(|word| word.trim_end_matches(['.', '-'])).collect()
 }
 

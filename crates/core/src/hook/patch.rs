@@ -1,4 +1,4 @@
-//! The files that a patch in the `apply_patch` form writes.
+//! The files that a patch in the `apply_patch` format writes.
 
 /// The lines that name a file, as the hosts' own parsers accept them.
 const HEADERS: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];

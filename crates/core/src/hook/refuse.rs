@@ -1,14 +1,14 @@
-//! Commands by which an agent would decide for a person (G109).
+//! Commands with which an agent would decide on a person's behalf (G109).
 //!
-//! This keeps an honest agent from a shortcut. It is no wall: an agent can hide a command from any reader of it. What stands
-//! behind it is what the decision itself asks for, up to a passkey (G97).
+//! This keeps an honest agent from taking a shortcut. It is not a security boundary: an agent can hide a command from
+//! any reader of it. The boundary is what the decision itself requires, up to a passkey (G97).
 
 use super::script::{Command, assignment, commands};
 
-/// A command that is for people.
+/// A command reserved for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCommand {
-    /// As it is typed after `workrail`.
+    /// As typed after `workrail`.
     pub path: &'static str,
     pub why: &'static str,
 }
@@ -16,7 +16,7 @@ pub struct RefusedCommand {
 struct ForPeople {
     path: &'static str,
     why: &'static str,
-    /// Only with an argument that begins like this.
+    /// Only with an argument that starts with this.
     about: Option<&'static str>,
 }
 
@@ -28,8 +28,8 @@ const FOR_PEOPLE: [ForPeople; 11] = [
     ForPeople { path: "reject", why: DECIDES, about: None },
     ForPeople { path: "answer", why: "it answers a question that was put to the user", about: None },
     ForPeople { path: "trust", why: "it allows commands of this folder to be run", about: None },
-    ForPeople { path: "console", why: "its address lets whoever has it decide as the user", about: None },
-    ForPeople { path: "store passkeys reset", why: "it ends all passkeys", about: None },
+    ForPeople { path: "console", why: "anyone who has its address can decide as the user", about: None },
+    ForPeople { path: "store passkeys reset", why: "it revokes all passkeys", about: None },
     ForPeople { path: "session prefs set", why: MODE, about: None },
     ForPeople { path: "sessions prefs set", why: MODE, about: None },
     ForPeople { path: "config set", why: "it changes what a decision needs", about: Some("approvals.") },
@@ -40,7 +40,7 @@ const FOR_PEOPLE: [ForPeople; 11] = [
 /// Options of the program that take a value.
 const WITH_VALUE: [&str; 3] = ["--config", "--store", "--color"];
 
-/// Words before a command that are no command themselves.
+/// Words before a command that are not commands themselves.
 const KEYWORDS: [&str; 12] =
     ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "{", "}", "spawn"];
 
@@ -72,16 +72,16 @@ const RUNNERS: [&str; 24] = [
     "winpty",
 ];
 
-/// Programs whose arguments are lines of shell, or close enough to be read as such.
+/// Programs whose arguments are shell lines, or close enough to be parsed as such.
 const SHELLS: [&str; 15] = [
     "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "eval", "su", "script", "watch", "expect", "tmux",
     "screen", "ssh",
 ];
 
-/// Lines inside lines are read to this depth.
+/// Nested lines are parsed to this depth.
 const DEPTH_MAX: usize = 4;
 
-/// The first command in a line of shell that is for people, if there is one.
+/// The first command in a shell line that is reserved for people, if any.
 pub fn refused_command(line: &str) -> Option<RefusedCommand> {
     in_line(line, 0)
 }
@@ -120,7 +120,7 @@ fn in_words(words: &[String], depth: usize) -> Option<RefusedCommand> {
         if !RUNNERS.contains(&&*program) {
             return None;
         }
-        // Options of a runner are skipped without knowing them: what it runs is the first word that matters here.
+        // A runner's options are skipped without knowing them: what it runs is the first word that matters here.
         let is_known = |word: &String| {
             let name = program_name(word);
             name == "workrail" || SHELLS.contains(&&*name) || RUNNERS.contains(&&*name)
@@ -129,7 +129,7 @@ fn in_words(words: &[String], depth: usize) -> Option<RefusedCommand> {
     }
 }
 
-/// What a shell without arguments reads, from a here-document or from the command before it.
+/// What a shell without arguments reads, from a here-document or from the preceding command.
 fn in_input(command: &Command, piped: Option<&Command>, depth: usize) -> Option<RefusedCommand> {
     let program = command.words.iter().find(|word| assignment(word).is_none());
     let program = program.map(|word| program_name(word))?;
@@ -142,7 +142,7 @@ fn in_input(command: &Command, piped: Option<&Command>, depth: usize) -> Option<
     command.input.iter().chain(printed).find_map(|line| in_line(line, depth + 1))
 }
 
-/// The last part of a path, without the ending that Windows needs.
+/// The last part of a path, without the Windows extension.
 fn program_name(word: &str) -> String {
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word).to_ascii_lowercase();
     name.strip_suffix(".exe").map(str::to_owned).unwrap_or(name)

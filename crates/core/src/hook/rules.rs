@@ -1,4 +1,4 @@
-//! When a turn is held: rules that cannot make a loop (G108).
+//! When a turn is held: rules that cannot cause a loop (G108).
 
 use serde_json::Value;
 use workrail_model::chat::HeldTurn;
@@ -12,7 +12,7 @@ use super::TurnEnd;
 use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, question_key};
 
-/// How often one step holds a turn. After the second time an agent that does not go on has its reasons.
+/// How often one step holds a turn. An agent that still stops after the second time has its reasons.
 const HOLDS_PER_STEP_MAX: u32 = 2;
 
 /// Where a run is, as the rules see it.
@@ -38,12 +38,12 @@ pub enum PendingFor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     Release,
-    /// To be recorded before the turn is held: a hold that is not remembered could be repeated for ever.
+    /// To be recorded before the turn is held: an unrecorded hold could be repeated forever.
     Hold(HeldTurn),
 }
 
-/// Holds a turn only while a step waits for the agent, only when the run moved since the last hold, and at most twice per
-/// step. A host that says that this turn was held before, when nobody remembers it, is not held.
+/// Holds a turn only while a step waits for the agent, only if the run moved since the last hold, and at most twice per
+/// step. If the host says that this turn was held before, but no hold is recorded, it is not held.
 pub fn hold(end: TurnEnd, last: Option<HeldTurn>, run: RunPosition) -> Hold {
     if run.pending != PendingFor::Agent {
         return Hold::Release;
@@ -61,8 +61,8 @@ pub fn hold(end: TurnEnd, last: Option<HeldTurn>, run: RunPosition) -> Hold {
     Hold::Hold(HeldTurn { node_id: run.node, log_length: run.log_length, times })
 }
 
-/// Whom the pending step of a run that is neither complete nor closed is for. `waits` says that the newest attempt was
-/// refused because a person has to decide or answer first.
+/// Whom the pending step of an open run is for. `waits` says that the newest attempt was refused because a person has
+/// to decide or answer first.
 pub fn pending_for(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -76,7 +76,7 @@ pub fn pending_for(
     if autonomy == Autonomy::FullAutoNeverStop {
         return PendingFor::Agent;
     }
-    // What an approval is about has to be submitted first, which is the agent's part. A confirmation is asked for in the chat.
+    // What an approval is about has to be submitted by the agent first. A confirmation is asked for in the chat.
     let confirms = asked_confirmation(workflow, pending, context) == AskedConfirmation::Confirmation
         && autonomy == Autonomy::Guided;
     let asks = workflow.step(&pending.step_id).is_some_and(|step| {
@@ -86,8 +86,8 @@ pub fn pending_for(
     if confirms || asks { PendingFor::Person } else { PendingFor::Agent }
 }
 
-/// The edited files that a step does not allow; `None` where it allows the edit. A host that does not say which file it is
-/// about to edit is refused only where no edit is allowed.
+/// The edited files that a step does not allow; `None` if it allows the edit. If a host does not say which file it is
+/// about to edit, the edit is refused only if no edits are allowed.
 pub fn refused_edit(allowed: &AllowedEdits, files: &[String]) -> Option<Vec<String>> {
     if files.is_empty() {
         return allowed.is_none_allowed().then(Vec::new);

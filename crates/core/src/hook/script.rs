@@ -1,26 +1,26 @@
-//! The commands in a line of shell, as far as they can be read without running it.
+//! The commands in a shell line, as far as they can be determined without running it.
 //!
-//! Quotes, escapes, substitutions, subshells, pipes, redirections, here-documents and variables that the same line sets are
-//! understood. Globs, arithmetic, aliases, functions and what a program prints are not.
+//! Handles quotes, escapes, substitutions, subshells, pipes, redirections, here-documents and variables that the same
+//! line sets. Does not handle globs, arithmetic, aliases, functions and program output.
 
 use std::collections::BTreeMap;
 
-/// Substitutions inside substitutions are read to this depth.
+/// Nested substitutions are parsed to this depth.
 const DEPTH_MAX: usize = 8;
-/// What is read of a line; hosts refuse longer ones.
+/// How much of a line is parsed; hosts refuse longer ones.
 const CHARS_MAX: usize = 256 * 1024;
 
 /// One command with its arguments, without quotes and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) words: Vec<String>,
-    /// What it is given to read, where that is in the line itself.
+    /// What it reads as input, if that is in the line itself.
     pub(super) input: Vec<String>,
     /// Whether the next command reads what this one writes.
     pub(super) is_piped: bool,
 }
 
-/// Every command in the text, those in substitutions before the one that they are part of.
+/// Every command in the text, those in substitutions before the one that contains them.
 pub(super) fn commands(text: &str) -> Vec<Command> {
     let mut reader = Reader {
         chars: text.chars().take(CHARS_MAX).collect(),
@@ -46,12 +46,12 @@ struct Reader {
     depth: usize,
     /// What the line itself assigned.
     variables: BTreeMap<String, String>,
-    /// The ends of here-documents that begin after this line, and the commands that read them.
+    /// The delimiters of here-documents that begin after this line, and the commands that read them.
     documents: Vec<(String, usize)>,
     found: Vec<Command>,
 }
 
-/// The command that is being read.
+/// The command that is being parsed.
 #[derive(Default)]
 struct Current {
     command: Command,
@@ -153,7 +153,7 @@ impl Reader {
             return;
         }
         let assigned = command.words.iter().skip_while(|word| *word == "export").map(|word| assignment(word));
-        // Before a command, an assignment is for that command alone.
+        // Before a command, an assignment applies to that command alone.
         if let Some(assigned) = assigned.collect::<Option<Vec<_>>>() {
             self.variables
                 .extend(assigned.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
@@ -257,7 +257,7 @@ impl Reader {
         }
     }
 
-    /// Reads the commands of a substitution. What it prints is taken to be its last word, as of `$(which workrail)`.
+    /// Parses the commands of a substitution. Its output is assumed to be its last word, as in `$(which workrail)`.
     fn substitution(&mut self, current: &mut Current, until: Until) {
         if self.depth >= DEPTH_MAX {
             return;
@@ -337,7 +337,7 @@ impl Reader {
         current.next = Next::RedirectTarget;
     }
 
-    /// Here-documents begin on the line after the one that names their ends.
+    /// Here-documents begin on the line after the one with their delimiters.
     fn read_documents(&mut self) {
         for (end, reader) in std::mem::take(&mut self.documents) {
             let mut body = String::new();

@@ -41,7 +41,7 @@ fn a_run_that_moved_is_held_again_at_most_twice_per_step() {
 }
 
 #[test]
-fn nothing_is_held_for_a_person_a_complete_run_or_a_hold_that_nobody_remembers() {
+fn nothing_is_held_for_a_person_a_complete_run_or_an_unrecorded_hold() {
     for pending in [PendingFor::Person, PendingFor::Nobody] {
         assert_eq!(hold(TurnEnd::Free, None, at('1', 10, pending)), Hold::Release, "{pending:?}");
     }

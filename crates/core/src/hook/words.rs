@@ -1,18 +1,18 @@
-//! What hooks say: facts, and the call that leads on.
+//! What hooks say: facts, and the next call.
 
 use workrail_model::reply::NextCall;
 
 use super::refuse::RefusedCommand;
 use crate::edits::AllowedEdits;
 
-/// A run and its pending step, in the words of people.
+/// A run and its pending step, in plain words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingWork {
     pub label: String,
     pub workflow: String,
     pub goal: Option<String>,
     pub step: String,
-    /// Shows the step again.
+    /// The call that shows the step again.
     pub look: NextCall,
 }
 
@@ -37,7 +37,7 @@ pub fn held(work: &PendingWork) -> String {
     )
 }
 
-/// The step, for a chat that may have lost it; `text` is what the agent was given, where there is room for it.
+/// The step, for a chat that may have lost it; `text` is what the agent was given, if there is room for it.
 pub fn given_back(work: &PendingWork, text: Option<&str>) -> String {
     match text {
         Some(text) => format!(
@@ -53,7 +53,7 @@ pub fn given_back(work: &PendingWork, text: Option<&str>) -> String {
     }
 }
 
-/// A run that another chat left in this folder.
+/// A run that another chat left unfinished in this folder.
 pub fn unfinished_here(work: &PendingWork) -> String {
     let goal = work.goal.as_ref().map_or_else(String::new, |goal| format!(" Its goal: {goal}."));
     format!(
@@ -65,12 +65,12 @@ pub fn unfinished_here(work: &PendingWork) -> String {
     )
 }
 
-/// Why files are not edited.
+/// Why files may not be edited.
 pub fn edit_denied(work: &PendingWork, allowed: &AllowedEdits, files: &[String]) -> String {
     let globs = allowed.globs().take(GLOBS_SHOWN_MAX).collect::<Vec<_>>().join("`, `");
     let allowed = match &allowed.declared {
-        _ if globs.is_empty() => "allows no edits of this repository".to_owned(),
-        None => format!("allows only edits of files that fit `{globs}`"),
+        _ if globs.is_empty() => "allows no edits in this repository".to_owned(),
+        None => format!("allows only edits to files that match `{globs}`"),
         Some(scope) => {
             format!("allows only edits within the declared scope (`context.{}`): `{globs}`", scope.key)
         }
@@ -85,7 +85,7 @@ pub fn edit_denied(work: &PendingWork, allowed: &AllowedEdits, files: &[String])
         }
     };
     format!(
-        "The pending step \"{}\" of {} {allowed}. {files}. What changed is checked when the step ends; {} shows the step.",
+        "The pending step \"{}\" of {} {allowed}. {files}. Changes are checked when the step ends; {} shows the step.",
         work.step,
         work.called(),
         work.look()
@@ -96,11 +96,11 @@ const FILES_SHOWN_MAX: usize = 5;
 /// A declared scope may be long.
 const GLOBS_SHOWN_MAX: usize = 20;
 
-/// Why a command is not run.
+/// Why a command may not be run.
 pub(super) fn refused(command: &RefusedCommand) -> String {
     format!(
-        "`workrail {}` is for the user: {}. It is not run from an agent's shell. The user can run it in a terminal of their \
-         own, or use `workrail console`.",
+        "`workrail {}` is for the user: {}. It cannot be run from an agent's shell. The user can run it in their own \
+         terminal, or use `workrail console`.",
         command.path, command.why
     )
 }

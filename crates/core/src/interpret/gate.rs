@@ -1,4 +1,4 @@
-//! What only a person or the agent's environment can give: confirmations, approvals, dependencies.
+//! What only a person or the agent's environment can provide: confirmations, approvals, dependencies.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum ApprovalState<'a> {
     Rejected {
         reason: Option<&'a str>,
     },
-    /// They decided on something else than what is submitted now.
+    /// They decided on something other than what is submitted now.
     ForOther,
     /// There is a decision, but not one that counts here.
     Unproven,
@@ -41,13 +41,13 @@ pub enum AskedProof {
     PasskeyToEnrol,
 }
 
-/// What the pending step asks of a person before the run continues.
+/// What the pending step requires of a person before the run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskedConfirmation {
     Nothing,
-    /// Shown, and advisory.
+    /// Shown, but advisory.
     Confirmation,
-    /// Real: only a person's approval opens it.
+    /// Enforced: only a person's approval opens it.
     Approval,
 }
 
@@ -152,12 +152,8 @@ fn gate_of(step: &CompiledStep) -> Option<GateKind> {
 
 fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> Finding {
     let message = match approval {
-        ApprovalState::Rejected { reason: Some(reason) } => {
-            format!("A person has rejected what this step submitted: {reason}")
-        }
-        ApprovalState::Rejected { reason: None } => {
-            "A person has rejected what this step submitted, without a reason.".to_owned()
-        }
+        ApprovalState::Rejected { reason: Some(reason) } => format!("{REJECTED}: {reason}"),
+        ApprovalState::Rejected { reason: None } => format!("{REJECTED}, without a reason."),
         ApprovalState::ForOther => {
             "The person's decision was about something else: what you send now is not what they were shown."
                 .to_owned()
@@ -166,7 +162,7 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: Ask
             "There is a decision on this step, but it does not count: a passkey that is enrolled here must sign it.".to_owned()
         }
         ApprovalState::None | ApprovalState::Approved => {
-            "A person must approve what this step submitted before it can end.".to_owned()
+            "A person must approve this step's result before the step can end.".to_owned()
         }
     };
     let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
@@ -178,28 +174,35 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: Ask
     )
 }
 
-/// What the agent does about a decision that is missing or does not fit.
+/// What the agent should do about a decision that is missing or does not match.
 fn after_decision(approval: ApprovalState<'_>, asked: AskedProof) -> String {
     match (approval, asked) {
         (ApprovalState::Rejected { .. }, _) => {
             "Change the result as they say and send it with the call below; then ask them again."
         }
         (_, AskedProof::Passkey) => {
-            "Ask the user to open the console (`workrail console`) and approve this there with their passkey; nothing else \
-             counts. Wait until they have. Then send the call below as it is: what you submitted is kept, and only that is \
-             approved."
+            "Ask the user to open the console (`workrail console`) and approve this there with their passkey; nothing \
+             else counts. Wait until they have. Then send the call below unchanged: your submission is kept, and only \
+             that is approved."
         }
         (_, AskedProof::PasskeyToEnrol) => {
-            "Only a passkey counts here, and none is enrolled. Ask the user to open the console (`workrail console`), enrol \
-             one under Settings, Passkeys, and approve this with it. Wait until they have. Then send the call below as it is: \
-             what you submitted is kept, and only that is approved."
+            "Only a passkey counts here, and none is enrolled. Ask the user to open the console (`workrail console`), \
+             enrol one under Settings, Passkeys, and approve this with it. Wait until they have. Then send the call \
+             below unchanged: your submission is kept, and only that is approved."
         }
         (approval, AskedProof::Any) => return decided_anywhere(approval).to_owned(),
     }
     .to_owned()
 }
 
-/// Whether a person is asked to decide in the console, and nowhere else.
+const REJECTED: &str = "A person rejected this step's result";
+
+/// Whether a person has decided, against what was submitted.
+pub(crate) fn is_rejection(blocker: &Blocker) -> bool {
+    blocker.message.as_str().starts_with(REJECTED)
+}
+
+/// Whether a person must decide in the console.
 pub(crate) fn asks_for_console(blocker: &Blocker) -> bool {
     blocker.suggested_fix.as_ref().is_some_and(|fix| fix.as_str().contains("`workrail console`"))
 }
@@ -210,12 +213,12 @@ fn decided_anywhere(approval: ApprovalState<'_>) -> &'static str {
             "Change the result as they say and send it with the call below; then ask them again."
         }
         ApprovalState::ForOther => {
-            "Ask the user to look at this and approve it (`workrail approve`), then send the call below as it is: what you \
-             submitted is kept."
+            "Ask the user to look at this and approve it (`workrail approve`), then send the call below unchanged: \
+             your submission is kept."
         }
         ApprovalState::None | ApprovalState::Approved | ApprovalState::Unproven => {
-            "Ask the user to approve (`workrail approve`) and wait until they have. Then send the call below as it is: what \
-             you submitted is kept, and only that is approved."
+            "Ask the user to approve (`workrail approve`) and wait until they have. Then send the call below \
+             unchanged: your submission is kept, and only that is approved."
         }
     }
 }
@@ -235,8 +238,8 @@ fn user_finding(
     (Reason::UserOnlyDependency(reason), blocker)
 }
 
-/// Required capabilities that strong observations have not shown to be available. The probe of a
-/// capability is excused from `unknown`: it is there to find out.
+/// Required capabilities that strong observations have not shown to be available. A capability's own probe
+/// may have `unknown`: its purpose is to find out.
 pub fn capability_findings(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,

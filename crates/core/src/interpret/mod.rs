@@ -1,6 +1,6 @@
-//! Chooses the next step: pure, forward only, every decision traced (G44).
+//! Selects the next step: pure, forward only, every decision traced (G44).
 //!
-//! `advance` marks the pending step complete and walks on. The loop condition is evaluated at entry and
+//! `advance` marks the pending step complete and moves on. The loop condition is evaluated at entry and
 //! between iterations, never in the middle of a body; reaching the limit of a loop is disclosed.
 
 mod gate;
@@ -15,14 +15,14 @@ pub use gate::{
     ApprovalState, AskedConfirmation, AskedProof, asked_confirmation, capability_findings, question_key,
     user_findings,
 };
-pub(crate) use gate::{capability_name, condition_holds};
+pub(crate) use gate::{capability_name, condition_holds, is_rejection};
 pub use output::CapabilityFact;
 pub(crate) use output::{
     ASSESSMENT_CONTRACT, CRITERIA_REF, definitions, is_at_fault, pattern_of, says_nothing, wants,
 };
 pub use output::{
-    AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, ValidationFact,
-    check_output,
+    AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, UnprovenClaim,
+    ValidationFact, check_output,
 };
 pub use position::{PositionError, Positions, Progress, StepPosition, position};
 pub(crate) use scope::step_scope;
@@ -39,18 +39,18 @@ use workrail_model::text::BoundedText;
 
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
-/// A reason with the blocker that tells the agent about it.
+/// A reason, and the blocker that explains it to the agent.
 pub(crate) type Finding = (Reason, Blocker);
 
 /// What the interpreter chose, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     pub state: EngineState,
-    /// At most as many entries as one trace event holds; what is left out is counted in an entry.
+    /// At most as many entries as fit one trace event; omitted ones are counted in an entry.
     pub trace: Vec<TraceEntry>,
     /// Facts to disclose that never block.
     pub advisories: Vec<Advisory>,
-    /// Under never-stop: what would have blocked and was passed over.
+    /// Under never-stop: what would have blocked and was skipped.
     pub passed_over: Vec<Finding>,
 }
 
@@ -71,7 +71,7 @@ impl Advisory {
         match self {
             Self::LoopLimitReached { loop_id, iteration, max_iterations } => format!(
                 "Loop `{loop_id}` ended at its limit (iteration {iteration}, maxIterations {max_iterations}) \
-                 although it was to go on."
+                 before it was done."
             ),
         }
     }
@@ -106,7 +106,7 @@ impl InterpretError {
         }
     }
 
-    /// The reason and blocker; `None` where the run's own data contradict each other. `step_id` is the
+    /// The reason and blocker; `None` if the run's own data contradict each other. `step_id` is the
     /// step being completed.
     pub fn finding(&self, step_id: &StepId) -> Option<Finding> {
         let at_step = BlockerPointer::WorkflowStep { step_id: step_id.clone() };
@@ -195,7 +195,7 @@ fn place_after(
         .position(&pending.step_id)
         .ok_or_else(|| drift(format!("step `{}` is not in the workflow", pending.step_id)))?;
     if let Some(outermost) = stack.first() {
-        // A step may be the body of several loops: the loop on the stack tells which place is meant.
+        // A step may be the body of several loops: the loop on the stack says which one.
         top = workflow
             .plan
             .iter()
@@ -223,7 +223,7 @@ fn owes_decision(workflow: &CompiledWorkflow, step: &StepId) -> bool {
     output.is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT)
 }
 
-/// The last decision among the artifacts that is meant for this loop: one without a `loopId`, or with
+/// The last decision among the artifacts that is for this loop: one without a `loopId`, or with
 /// the loop's own id or label. Anything else is not a decision, and never an exit.
 fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value]) -> Option<LoopDecision> {
     let label = loop_label(workflow, loop_id)?;
@@ -244,7 +244,7 @@ fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value
     })
 }
 
-/// `Some` when the loop is controlled by an artifact; inside, its other name.
+/// `Some` if the loop is controlled by an artifact; inside, its other name.
 fn loop_label<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option<Option<&'a str>> {
     let condition_id = match &workflow.loop_of(loop_id)?.control {
         LoopControl::While { condition_id } | LoopControl::Until { condition_id } => condition_id,

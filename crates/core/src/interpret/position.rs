@@ -1,7 +1,7 @@
-//! Whether a recorded position is one that its workflow has (G9).
+//! Whether a recorded position exists in its workflow (G9).
 //!
-//! Import and `verify` ask the same function, so that they agree. A bundle may hold hundreds of thousands of
-//! snapshots of a workflow of ten steps: positions that differ only in numbers can be joined first, because
+//! Import and `verify` use the same function, so that they agree. A bundle may hold hundreds of thousands of
+//! snapshots of a workflow of ten steps: positions that differ only in numbers can be merged first, because
 //! each number is only compared with an upper bound.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use workrail_model::compiled::{CompiledWorkflow, PlanItem};
 use workrail_model::name::{LoopId, StepId};
 use workrail_model::snapshot::{CompletedSteps, EngineState};
 
-/// Where a snapshot is: the step that waits and the place of each loop around it.
+/// Where a snapshot is: the waiting step and the position in each loop around it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepPosition {
     pub step: Option<StepId>,
@@ -36,7 +36,7 @@ impl Progress {
     }
 }
 
-/// A position that its workflow does not have.
+/// A position that does not exist in its workflow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PositionError {
     #[error("waits at step `{step}`, which its workflow does not have")]
@@ -55,7 +55,7 @@ pub enum PositionError {
     TooManySteps { completed: u64, possible: u64 },
 }
 
-/// The position of a state, in the two parts that are judged.
+/// The position of a state, in the two parts that are checked.
 pub fn position(state: &EngineState) -> (StepPosition, Progress) {
     let completed = state.completed().map_or(0, CompletedSteps::count);
     let stack = match state {
@@ -69,11 +69,11 @@ pub fn position(state: &EngineState) -> (StepPosition, Progress) {
     (place, Progress { iterations: stack.iter().map(|active| active.iteration).collect(), completed })
 }
 
-/// The places of a workflow, prepared for many questions.
+/// The positions of a workflow, prepared for many checks.
 #[derive(Debug)]
 pub struct Positions<'a> {
     workflow: &'a CompiledWorkflow,
-    /// What is in the plan outside of loops.
+    /// Steps in the plan outside loops.
     top_steps: BTreeSet<&'a StepId>,
     top_loops: BTreeSet<&'a LoopId>,
     possible_steps: u64,
@@ -134,7 +134,7 @@ impl<'a> Positions<'a> {
         Ok(())
     }
 
-    /// The step waits where the innermost loop is, or in the plan outside of loops.
+    /// The step waits where the innermost loop is, or in the plan outside loops.
     fn check_step(&self, place: &StepPosition, around: Option<&PlanItem>) -> Result<(), PositionError> {
         let Some(step) = &place.step else { return Ok(()) };
         let is_here = match around {
@@ -146,10 +146,10 @@ impl<'a> Positions<'a> {
     }
 }
 
-/// The most step instances that any run of the workflow can complete.
+/// The maximum number of step instances that any run of the workflow can complete.
 fn possible_steps(workflow: &CompiledWorkflow) -> u64 {
     let mut steps: u64 = 0;
-    // A loop is in one place only, so every item is looked at once.
+    // A loop is in one place only, so every item is visited once.
     let mut queue: Vec<(&PlanItem, u64)> = workflow.plan.iter().map(|item| (item, 1)).collect();
     while let Some((item, passes)) = queue.pop() {
         match item {

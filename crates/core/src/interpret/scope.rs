@@ -1,4 +1,4 @@
-//! The values that a step inside loops sees: the context with the loops' variables laid over it.
+//! The values that a step inside loops sees: the context overlaid with the loops' variables.
 
 use serde_json::Value;
 use workrail_model::compiled::{CompiledLoop, CompiledWorkflow, LoopControl};
@@ -7,7 +7,7 @@ use workrail_model::snapshot::PendingStep;
 
 use crate::condition::Scope;
 
-/// The scope of a pending step; inner loops cover outer ones.
+/// The scope of a pending step; inner loops hide outer ones.
 pub(crate) fn step_scope<'a>(
     workflow: &'a CompiledWorkflow,
     step: &PendingStep,
@@ -22,7 +22,7 @@ pub(crate) fn step_scope<'a>(
     scope
 }
 
-/// Lays one loop's variables over the scope. Lists are read from the context of this very call.
+/// Overlays the scope with one loop's variables. Lists are read from the context of the current call.
 pub(super) fn overlay<'a>(
     scope: &mut Scope<'a>,
     owner: &'a CompiledLoop,

@@ -1,4 +1,4 @@
-//! Collects why the interpreter chose what it chose, within the budget of one trace event.
+//! Records why the interpreter chose what it chose, within the budget of one trace event.
 
 use workrail_model::event::{TraceEntry, TraceKind, TraceRef};
 use workrail_model::limits::TRACE_ENTRIES_MAX;
@@ -14,7 +14,7 @@ pub(super) struct TraceLog {
 }
 
 const FIRST_MAX: usize = TRACE_ENTRIES_MAX / 2;
-/// Two places stay free: one for how many entries are left out, one for what the decision adds to the walk.
+/// Two places stay free: one for the number of omitted entries, one for what the decision adds to the walk.
 const LAST_MAX: usize = TRACE_ENTRIES_MAX - FIRST_MAX - 2;
 
 impl TraceLog {
@@ -79,7 +79,7 @@ impl TraceLog {
     }
 }
 
-/// The step or loop that a run condition kept from running, by its id, with that condition.
+/// The step or loop that a run condition skipped, by its id, with that condition.
 pub(crate) fn passed_over(entry: &TraceEntry) -> Option<(&str, &ConditionId)> {
     let [TraceRef::ConditionId { condition_id }] = entry.refs.as_slice() else { return None };
     let name = entry.summary.as_str().strip_prefix("The run condition of `")?;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_passed_over_is_read_back_from_the_trace() {
+    fn skipped_steps_are_read_back_from_the_trace() {
         let condition = ConditionId::parse("is_large").unwrap();
         let mut log = TraceLog::default();
         log.run_condition(&condition, "design", false);

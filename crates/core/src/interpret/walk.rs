@@ -14,7 +14,7 @@ use super::trace::TraceLog;
 use super::{Advisory, Finding, InterpretError, Selection, Strictness};
 use crate::condition::{Scope, holds};
 
-/// Items looked at in one call. Nested loops whose conditions skip everything could otherwise spin for
+/// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
 /// a billion iterations; a body that does real work returns after one item.
 const LOOKS_MAX: u32 = 100_000;
 
@@ -36,7 +36,7 @@ pub(super) struct Walk<'a> {
     passed_over: Vec<Finding>,
 }
 
-/// Whether a loop wants another iteration, and the reason in words.
+/// Whether a loop continues with another iteration, and the reason in words.
 struct IterationDecision {
     goes_on: bool,
     why: String,
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
             self.workflow.condition(id).ok_or_else(|| InterpretError::Drift { detail: detail() })?;
         Ok(match &condition.test {
             ConditionTest::Context { expr } => holds(expr, scope),
-            // A decision artifact exists inside its loop only; elsewhere nothing was decided.
+            // A decision artifact exists only inside its loop; elsewhere nothing was decided.
             ConditionTest::LoopControl { .. } => true,
         })
     }
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         self.runs(step.run_condition.as_ref(), step_id.as_str())
     }
 
-    /// Pushes the loop when it is to run at all. A loop that runs zero times is traced as well.
+    /// Pushes the loop if it runs at all. A loop that runs zero times is traced as well.
     fn enter(&mut self, owner: &'a CompiledLoop) -> Result<bool, InterpretError> {
         if !self.runs(owner.run_condition.as_ref(), owner.loop_id.as_str())? {
             return Ok(false);
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// The body is done: another iteration, or out of the loop.
+    /// The body is done: start another iteration, or leave the loop.
     fn end_iteration(&mut self, owner: &'a CompiledLoop) -> Result<(), InterpretError> {
         let Some(active) = self.place.stack.pop() else { return Ok(()) };
         let next = active.iteration.saturating_add(1);
@@ -226,12 +226,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What blocks is an error in blocking modes; under never-stop it is noted and passed over.
+    /// What blocks is an error in blocking modes; under never-stop it is recorded and skipped.
     fn stop_or_pass(&mut self, error: InterpretError, owner: &CompiledLoop) -> Result<(), InterpretError> {
         match self.strictness {
             Strictness::Blocking => Err(error),
             Strictness::NeverStop => {
-                // A loop id is a valid step id: its alphabet is the smaller one.
+                // A loop id is a valid step id: its alphabet is smaller.
                 if let Ok(place) = StepId::parse(owner.loop_id.as_str()) {
                     self.passed_over.extend(error.finding(&place));
                 }
@@ -240,7 +240,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether iteration `next` is wanted. The limit is not looked at here.
+    /// Whether iteration `next` should run. The limit is not checked here.
     fn verdict(
         &mut self,
         owner: &'a CompiledLoop,
@@ -345,7 +345,7 @@ impl<'a> Walk<'a> {
         Ok(IterationDecision { goes_on: (next as usize) < len, why, condition_id: None })
     }
 
-    /// Whether a prompt of the body reads a member of the item, as in `{{item.name}}`.
+    /// Whether a prompt in the body reads a member of the item, as in `{{item.name}}`.
     fn reads_members(&self, owner: &CompiledLoop, item_var: &str) -> bool {
         let token = format!("{{{{{item_var}.");
         owner.body.iter().any(|item| match item {

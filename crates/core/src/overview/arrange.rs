@@ -1,4 +1,4 @@
-//! The list of sessions: what waits first, then by recency (G7), and as much of it as is wanted.
+//! The list of sessions: those that wait first, then by recency (G7), as long as requested.
 
 use std::cmp::Reverse;
 
@@ -11,9 +11,9 @@ use workrail_model::time::Timestamp;
 
 use super::{DamagedRow, RunRow, Stage};
 
-/// A short list has so many of the newest runs in progress; more than this nobody reads.
+/// How many of the newest runs in progress a short list has; nobody reads more.
 const IN_PROGRESS_SHOWN: usize = 500;
-/// And so many of the newest finished ones.
+/// How many of the newest finished ones it has.
 const FINISHED_SHOWN: usize = 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -27,10 +27,10 @@ pub struct SessionsList {
     pub left_out: u64,
 }
 
-/// Which rows are wanted. What is absent does not narrow the list.
+/// Which rows to list. An absent field does not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowFilter {
-    /// Any of these; all when it is empty.
+    /// Any of these; all if empty.
     pub stages: Vec<Stage>,
     /// A part of the workflow's id.
     pub workflow: Option<String>,
@@ -55,10 +55,11 @@ impl RowFilter {
     }
 }
 
-/// How much of the list is wanted.
+/// The length of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListLength {
-    /// What a person reads first: all that needs a person, the newest runs in progress and the newest finished ones.
+    /// What a person reads first: everything that needs a person, the newest runs in progress and the newest finished
+    /// ones.
     #[default]
     Short,
     /// Every unfinished run and the newest finished ones.
@@ -77,7 +78,7 @@ impl ListLength {
     }
 }
 
-/// What is asked of the list.
+/// What is requested of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub extent: ListLength,
@@ -87,12 +88,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Not narrowed.
+    /// Without a filter.
     pub fn all_of(extent: ListLength) -> Self {
         Self { extent, ..Self::default() }
     }
 
-    /// How many of the newest runs of each stage the list is made of; `None` when any run may be in it.
+    /// How many of the newest runs of each stage the list needs; `None` if any run may be in it.
     pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
         let is_bounded = self.extent == ListLength::Short || self.limit.is_some();
         if !is_bounded || !self.filter.is_empty() {
@@ -113,7 +114,7 @@ impl Wanted {
     }
 }
 
-/// Puts the rows of all healthy sessions in order: by stage, then the most recent first, then by id. Only rows that are
+/// Sorts the rows of all healthy sessions: by stage, then the most recent first, then by id. Only rows that are
 /// listed are copied; the others are counted.
 pub fn arrange<'a>(healthy: impl IntoIterator<Item = &'a [RunRow]>, wanted: &Wanted) -> SessionsList {
     let mut list = SessionsList::default();
@@ -151,7 +152,7 @@ fn in_list(row: &RunRow) -> (Stage, Recency) {
     (row.stage, recency(row))
 }
 
-/// Keeps so many of the first rows, in no order; how many went.
+/// Keeps the first `count` rows, in no order; returns how many were dropped.
 fn keep_first<K: Ord>(rows: &mut Vec<&RunRow>, count: usize, key: impl Fn(&RunRow) -> K) -> u64 {
     if rows.len() <= count {
         return 0;
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_first_and_then_what_was_touched_last() {
+    fn waiting_runs_come_first_and_then_the_most_recent() {
         let rows = vec![
             row(1, Stage::Complete, 99),
             row(2, Stage::InProgress, 5),
@@ -225,7 +226,7 @@ mod tests {
             _ => Stage::InProgress,
         };
         let mut rows: Vec<RunRow> = (0..1_800).map(|n| row(n, stage(n), u64::from(n))).collect();
-        // Nobody touched anything earlier.
+        // The oldest activity of all.
         rows.extend([row(1_800, Stage::WaitsForPerson, 0), row(1_801, Stage::Unreadable, 0)]);
         let (shown, left_out) = listed(&rows, &with(ListLength::Short));
         assert_eq!((shown.len(), left_out), (522, 1_280));

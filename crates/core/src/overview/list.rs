@@ -17,7 +17,7 @@ use crate::label::RunLabel;
 use crate::progress::Progress;
 use crate::project::{RunState, SessionState};
 use crate::render::prompt::title_without_secrets;
-use crate::report::Material;
+use crate::report::ContentReader;
 
 const TITLE_BYTES_MAX: usize = 120;
 
@@ -39,7 +39,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// What waits first, then what runs, then what is over.
+    /// Waiting runs first, then running ones, then finished ones.
     pub const ALL: [Self; 8] = [
         Self::WaitsForPerson,
         Self::Blocked,
@@ -126,7 +126,7 @@ pub struct DamagedRow {
 }
 
 /// The rows of a healthy session.
-pub fn rows(facts: &SessionState, material: &dyn Material) -> Vec<RunRow> {
+pub fn rows(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunRow> {
     if facts.runs().len() == 0 {
         return vec![RunRow {
             session_id: facts.session_id(),
@@ -146,7 +146,7 @@ pub fn rows(facts: &SessionState, material: &dyn Material) -> Vec<RunRow> {
     facts.runs().map(|run| row(facts, run, material)).collect()
 }
 
-fn row(facts: &SessionState, run: &RunState, material: &dyn Material) -> RunRow {
+fn row(facts: &SessionState, run: &RunState, material: &dyn ContentReader) -> RunRow {
     let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
     let state = tip.and_then(|tip| material.state_at(tip));
     let workflow = material.workflow(run.workflow_hash);
@@ -186,11 +186,11 @@ fn repository(facts: &SessionState) -> Option<Sha256> {
     }
 }
 
-/// Where a run is; `state` is that of its preferred tip, where it can be read.
+/// A run's stage; `state` is that of its preferred tip, if it can be read.
 pub(crate) fn stage(facts: &SessionState, run: &RunState, state: Option<&EngineState>) -> Stage {
     let waits = facts.preferred_tip(run.run_id).is_some_and(|tip| facts.waits_for_person(tip));
     match state.and_then(|state| facts.run_status(run.run_id, state.is_complete())) {
-        // Nobody will finish it, so nobody has to read it.
+        // It will not be finished, so its content is not needed.
         None if run.closed.is_some() => Stage::Closed,
         None => Stage::Unreadable,
         Some(RunStatus::Blocked) if waits => Stage::WaitsForPerson,
@@ -202,7 +202,7 @@ pub(crate) fn stage(facts: &SessionState, run: &RunState, state: Option<&EngineS
     }
 }
 
-/// The row of a damaged session; `facts` holds its validated beginning.
+/// The row of a damaged session; `facts` holds its validated prefix.
 pub fn damaged(session_id: SessionId, health: SessionHealth, facts: Option<&SessionState>) -> DamagedRow {
     let runs = facts.into_iter().flat_map(|facts| facts.runs());
     DamagedRow {

@@ -1,4 +1,4 @@
-//! The event log as people read it: one event, one line.
+//! The event log for people: one line per event.
 
 use std::collections::BTreeMap;
 
@@ -43,14 +43,14 @@ pub struct LogLine {
     pub summary: String,
 }
 
-/// What the lines of a log say about nodes.
+/// What the lines of a log need to know about nodes.
 #[derive(Clone, Debug, Default)]
 pub struct LoggedNodes {
-    /// What each is called.
+    /// The name of each.
     pub names: BTreeMap<NodeId, PointName>,
-    /// The step of each, when it can be read.
+    /// The step of each, if it can be read.
     pub steps: BTreeMap<NodeId, String>,
-    /// What the passkey signatures are worth.
+    /// The validity of the passkey signatures.
     pub signatures: Signatures,
 }
 
@@ -148,7 +148,7 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
         EventData::DecisionTraceAppended(trace) => {
             trace.entries.iter().map(|entry| entry.summary.as_str()).collect::<Vec<_>>().join(" ")
         }
-        // Keys alone: values may be anything that a user typed.
+        // Only keys: values may be anything that a user typed.
         EventData::ContextSet(set) => {
             let keys = set.context.as_map().keys().cloned().collect::<Vec<_>>().join(", ");
             if let Some(proof) = &set.proof {
@@ -194,7 +194,7 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
                     ", not from a terminal of the program that runs the agent"
                 }
                 (ApprovalChannel::Terminal, Descent::Unknown) => {
-                    ", not known whether from a terminal of the program that runs the agent"
+                    ", unknown whether from a terminal of the program that runs the agent"
                 }
             };
             format!(
@@ -217,7 +217,7 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
     }
 }
 
-/// Nothing where the keys were never reset.
+/// Empty if the keys were never reset.
 fn after_resets(resets: u32) -> String {
     match resets {
         0 => String::new(),

@@ -1,6 +1,6 @@
 //! Sessions at a glance: the rows of a list, the lines of a log, the hits of a search.
 //!
-//! Views only: made from folded sessions, equal for equal stores (G76), and never a ground to advance anything.
+//! Views only: made from folded sessions, equal for equal stores (G76), and never a basis for advancing anything.
 //! Damaged sessions are shown up to the damage and say so (G20).
 
 mod arrange;

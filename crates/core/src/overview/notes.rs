@@ -1,8 +1,8 @@
 //! Full-text search over what was recorded: goals, labels and workflows of runs, and notes and artifacts of all branches,
-//! checkpoints and sessions, whole where an event was cut.
+//! checkpoints and sessions, in full where an event was truncated.
 //!
-//! Words are compared by the one normaliser (G39). A text is found when it holds every word of the query; notes that were
-//! corrected later are not searched, and neither is the mark of a cut.
+//! Words are compared with the one normaliser (G39). A text matches if it contains every word of the query; notes
+//! that were corrected later are not searched, and neither is the truncation mark.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use workrail_model::time::Timestamp;
 use crate::label::RunLabel;
 use crate::link::NodeLink;
 use crate::project::{RunState, SessionState};
-use crate::report::{Material, words};
+use crate::report::{ContentReader, words};
 use crate::search;
 
-/// How much of a note is on each side of the first word that was found.
+/// How much of a note is shown on each side of the first match.
 const AROUND_BYTES: usize = 100;
 
-/// What is behind the beginning of a large artifact is data, not what a person remembers of the work.
+/// Beyond the beginning, a large artifact is data, not what a person remembers of the work.
 const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
 
 /// Where the words were found.
@@ -39,12 +39,12 @@ pub enum FoundIn {
     Artifact,
 }
 
-/// The words that are looked for.
+/// The words to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchWords(BTreeSet<String>);
 
 impl SearchWords {
-    /// `None` when the text has no word that could be found.
+    /// `None` if the text has no searchable word.
     pub fn new(text: &str) -> Option<Self> {
         let tokens = search::tokens(text);
         (!tokens.is_empty()).then_some(Self(tokens))
@@ -80,13 +80,13 @@ pub struct Hit {
     pub excerpt: String,
 }
 
-/// What a session holds of every word; `step` names the step of a node and is asked only for hits.
+/// The hits of a session; `step` names the step of a node and is called only for hits.
 pub fn hits(
     facts: &SessionState,
     events: &[Event],
     health: &SessionHealth,
     wanted: &SearchWords,
-    material: &dyn Material,
+    material: &dyn ContentReader,
     step: &dyn Fn(NodeId) -> Option<String>,
 ) -> Vec<Hit> {
     let superseded = superseded(facts, events);
@@ -132,13 +132,13 @@ pub fn hits(
     found
 }
 
-/// A run whose label, goal or workflow holds every word, or all of them together.
+/// A run whose label, goal or workflow, alone or together, contain every word.
 fn run_hit(
     facts: &SessionState,
     run: &RunState,
     health: &SessionHealth,
     wanted: &SearchWords,
-    material: &dyn Material,
+    material: &dyn ContentReader,
 ) -> Option<Hit> {
     let label = RunLabel::of(run.run_id).to_string();
     let tip = facts.preferred_tip(run.run_id);
@@ -178,7 +178,7 @@ fn run_hit(
     })
 }
 
-/// The texts of an artifact, each behind its name; bytes that are no JSON have none.
+/// The texts of an artifact, each after its name; `None` for bytes that are not JSON.
 fn artifact_text(mut bytes: Vec<u8>) -> Option<String> {
     let value: Value = serde_json::from_slice(&bytes).ok().or_else(|| {
         bytes.truncate(ARTIFACT_SEARCHED_BYTES_MAX);
@@ -227,11 +227,11 @@ pub fn order(hits: &mut [Hit]) {
     });
 }
 
-/// The surroundings of the first word that was found, on one line.
+/// The text around the first match, on one line.
 fn excerpt(text: &str, wanted: &SearchWords) -> String {
     let mut place = 0;
     for word in text.split_whitespace() {
-        // The word is a part of the text, so that its place follows from the two addresses.
+        // The word is a slice of the text, so its position follows from the two addresses.
         let start = text[place..].find(word).map_or(place, |offset| place + offset);
         place = start;
         if !search::tokens(word).is_disjoint(&wanted.0) {
@@ -241,7 +241,7 @@ fn excerpt(text: &str, wanted: &SearchWords) -> String {
     }
     let from = text.floor_char_boundary(place.saturating_sub(AROUND_BYTES));
     let to = text.ceil_char_boundary((place + AROUND_BYTES).min(text.len()));
-    // Words are not cut, unless there is nothing else.
+    // Do not cut words unless there is no other way.
     let from = match text[from..place].find(char::is_whitespace) {
         Some(offset) if from > 0 => from + offset,
         Some(_) | None => from,
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_word_must_be_there_whole_in_any_case_or_width() {
+    fn every_word_must_occur_as_a_whole_word_in_any_case_or_width() {
         let text = "We fixed the LOGIN form; see re-try_budget.";
         for (query, found) in [
             ("login FORM", true),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_an_artifact_are_read_behind_their_names() {
+    fn the_texts_of_an_artifact_follow_their_names() {
         let artifact =
             br#"{"kind":"finding","items":[{"path":"src/a.rs","line":7},{"path":"src/b.rs","ok":true}]}"#;
         let text = artifact_text(artifact.to_vec()).unwrap();

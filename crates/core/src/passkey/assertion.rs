@@ -1,7 +1,7 @@
-//! What an authenticator returned: parsed, and checked against a challenge and a public key.
+//! Parses an authenticator's response and checks it against a challenge and a public key.
 //!
 //! The steps are those of WebAuthn level 3, sections 7.1 and 7.2, for the one case that consoles have: no attestation,
-//! ES256, user verification required. Keys are in CTAP2 canonical CBOR, so one of P-256 has exactly one form.
+//! ES256, user verification required. Keys are in CTAP2 canonical CBOR, so a P-256 key has exactly one form.
 
 use data_encoding::BASE64URL_NOPAD;
 use p256::ecdsa::signature::Verifier;
@@ -11,7 +11,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::passkey::{CredentialId, PublicKey, SignedChallenge, relying_party};
 use workrail_model::strict_json;
 
-/// Why an assertion does not hold.
+/// Why an assertion is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssertionError {
     #[error("the client data cannot be read")]
@@ -76,7 +76,7 @@ impl<'a> AuthenticatorData<'a> {
         if flags & verified != verified {
             return Err(AssertionError::UserNotVerified);
         }
-        // A key that cannot be copied is not copied; an authenticator that says so is none.
+        // The flags contradict each other: a key that cannot be backed up is backed up.
         if flags & MAY_BE_COPIED == 0 && flags & IS_COPIED != 0 {
             return Err(AssertionError::AuthenticatorData);
         }
@@ -102,14 +102,14 @@ fn check_client_data(
     if text("origin") != Some(origin) || relying_party(origin).is_none() {
         return Err(AssertionError::OtherOrigin);
     }
-    // A browser names the page around a frame in `topOrigin`, and the console is in no frame.
+    // A browser names the page around a frame in `topOrigin`, and the console is never in a frame.
     match (data.get("crossOrigin"), data.get("topOrigin")) {
         (None | Some(Value::Bool(false)), None) => Ok(()),
         (Some(_), _) | (None, Some(_)) => Err(AssertionError::CrossOrigin),
     }
 }
 
-/// The counter of an assertion that holds for this challenge, origin and key.
+/// The counter of an assertion that is valid for this challenge, origin and key.
 pub(super) fn check(
     signed: &SignedChallenge,
     challenge: Sha256,
@@ -119,7 +119,7 @@ pub(super) fn check(
     check_client_data(client_data, TYPE_GET, challenge, signed.origin.as_str())?;
     let authenticator_data = signed.assertion.authenticator_data.bytes();
     let data = AuthenticatorData::parse(authenticator_data, signed.origin.as_str())?;
-    // No key is made by an assertion, and nothing follows what the flags announce.
+    // An assertion contains no new key, and no data without a flag that announces it.
     if data.flags & HAS_KEY != 0 || data.flags & HAS_EXTENSIONS == 0 && !data.rest.is_empty() {
         return Err(AssertionError::AuthenticatorData);
     }
@@ -131,7 +131,7 @@ pub(super) fn check(
     Ok(data.counter)
 }
 
-/// A key in the one form that is enrolled: uncompressed, so that a key has one spelling.
+/// A key in the one accepted form: uncompressed, so that every key has one spelling.
 fn point(bytes: &[u8]) -> Option<VerifyingKey> {
     let is_uncompressed = bytes.len() == 65 && bytes.first() == Some(&0x04);
     is_uncompressed.then(|| VerifyingKey::from_sec1_bytes(bytes).ok()).flatten()
@@ -142,11 +142,11 @@ fn point(bytes: &[u8]) -> Option<VerifyingKey> {
 pub struct NewKey {
     pub credential: CredentialId,
     pub public_key: PublicKey,
-    /// What the authenticator had counted by then.
+    /// The authenticator's counter at that time.
     pub counter: u32,
 }
 
-/// The key in what an authenticator returned for this challenge. Nothing attests its maker: none is asked for.
+/// The key in an authenticator's response to this challenge. Attestation of its maker is not requested.
 pub fn registered(
     authenticator_data: &[u8],
     client_data_json: &[u8],

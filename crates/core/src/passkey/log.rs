@@ -1,7 +1,7 @@
 //! The passkey log of a store: which keys are enrolled, who agreed to that, and which assertions were accepted (G98).
 //!
-//! Every line names the digest of the line before it, and every change after the first enrolment carries the assertion that
-//! allowed it, so the whole log is checked again whenever it is read.
+//! Every line contains the digest of the line before it, and every change after the first enrolment carries the
+//! assertion that allowed it, so the whole log is checked again whenever it is read.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct LogDamage {
     pub problem: String,
 }
 
-/// The lines of a log, without their ends.
+/// The lines of a log, without line breaks.
 fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
     log.split_inclusive(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\n").unwrap_or(line))
 }
@@ -37,13 +37,13 @@ fn lines(log: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Why a key was trusted when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// No key of theirs had ever been enrolled, so the person at the console was trusted.
+    /// None of the owner's keys had ever been enrolled, so the person at the console was trusted.
     FirstUse,
-    /// Nobody could be asked because the last key had been removed, by its own word.
+    /// There was no key to ask because the last one had been removed, with its own agreement.
     AfterRemoval,
-    /// Nobody could be asked because all keys had been reset at a terminal.
+    /// There was no key to ask because all keys had been reset at a terminal.
     AfterReset,
-    /// A key that was enrolled agreed.
+    /// An enrolled key agreed.
     Agreed,
 }
 
@@ -58,7 +58,7 @@ pub enum Ended {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     pub name: KeyName,
-    /// The member of a team whose key it is; `None` for the user of a machine.
+    /// The team member who owns it; `None` for the user of a machine.
     pub owner: Option<PrincipalName>,
     pub credential: CredentialId,
     pub public_key: PublicKey,
@@ -67,7 +67,7 @@ pub struct Enrolment {
     pub at: Timestamp,
     pub trust: Trust,
     pub ended: Option<Ended>,
-    /// The last one that the authenticator sent; 0 from those that do not count.
+    /// The last counter that the authenticator sent; 0 for those that do not count.
     counter: u32,
 }
 
@@ -78,7 +78,7 @@ pub enum Refusal {
     UnknownKey,
     #[error("the key was removed")]
     RemovedKey,
-    #[error("the key is somebody else's")]
+    #[error("the key belongs to someone else")]
     OthersKey,
     #[error("this assertion was used before")]
     Replayed,
@@ -88,7 +88,7 @@ pub enum Refusal {
     Assertion(#[from] AssertionError),
 }
 
-/// An assertion that was accepted: what an event keeps of its key, and the line that records its use.
+/// An accepted assertion: what an event stores of its key, and the line that records its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     pub key: KeyOrigin,
@@ -126,8 +126,8 @@ impl Passkeys {
         Ok(keys)
     }
 
-    /// The same of a log with the record of its last line, which is kept in another file: lines that were cut off its end are
-    /// damage as well. The record may be one line behind: the line is written first.
+    /// The same for a log with the separately stored record of its last line: lines missing at its end count as
+    /// damage as well. The record may be one line behind, because the line is written first.
     pub fn read(log: &[u8], head: Option<&[u8]>) -> Result<Self, LogDamage> {
         let keys = Self::fold(log)?;
         let count = lines(log).count();
@@ -150,7 +150,7 @@ impl Passkeys {
         }
     }
 
-    /// How many bytes of a damaged log are sound, and the keys that they say.
+    /// How many bytes of a damaged log are intact, and the keys in them.
     pub fn sound_part(log: &[u8]) -> (Self, usize) {
         let (mut keys, mut bytes) = (Self::default(), 0);
         for line in log.split_inclusive(|byte| *byte == b'\n') {
@@ -241,7 +241,7 @@ impl Passkeys {
         Ok(())
     }
 
-    /// Whether a change of somebody's keys was allowed: by a key of theirs, or because there was none to ask.
+    /// Whether a change to an owner's keys was allowed: by one of their keys, or because there was none to ask.
     fn agreed(
         &mut self,
         statement: &Statement<'_>,
@@ -282,7 +282,7 @@ impl Passkeys {
         self.enrolments.iter().find(|own| own.ended.is_none() && own.credential == *credential)
     }
 
-    /// The counter of an assertion that an enrolled key may use now.
+    /// The counter of an assertion by a key that is enrolled now.
     fn check(&self, signed: &SignedChallenge, challenge: Sha256) -> Result<u32, Refusal> {
         let credential = &signed.assertion.credential_id;
         let is_known = self.enrolments.iter().any(|own| own.credential == *credential);
@@ -323,7 +323,7 @@ impl Passkeys {
         if is_others { Err(Refusal::OthersKey) } else { Ok(()) }
     }
 
-    /// Judges an assertion that somebody's browser sent for a statement: a key speaks for its owner only.
+    /// Checks an owner's assertion for a statement: a key counts only for its owner.
     pub fn accept_from(
         &self,
         owner: Option<&PrincipalName>,
@@ -334,7 +334,7 @@ impl Passkeys {
         self.accept(statement, signed)
     }
 
-    /// Judges an assertion that a browser sent for a statement.
+    /// Checks an assertion that a browser sent for a statement.
     pub fn accept(&self, statement: &Statement<'_>, signed: &SignedChallenge) -> Result<Accepted, Refusal> {
         let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
         let counter = self.check(signed, challenge)?;
@@ -359,7 +359,7 @@ impl Passkeys {
         Ok(line)
     }
 
-    /// Keys that are accepted now.
+    /// Keys that are enrolled now.
     pub fn enrolled(&self) -> impl Iterator<Item = &Enrolment> {
         self.enrolments.iter().filter(|own| own.ended.is_none())
     }
@@ -369,7 +369,7 @@ impl Passkeys {
         &self.enrolments
     }
 
-    /// Somebody's keys that are accepted now.
+    /// An owner's keys that are enrolled now.
     pub fn enrolled_by(&self, owner: Option<&PrincipalName>) -> impl Iterator<Item = &Enrolment> {
         self.enrolled().filter(move |own| own.owner.as_ref() == owner)
     }
@@ -391,7 +391,7 @@ impl Passkeys {
         self.enrolments.iter().find(|own| own.entry == entry)
     }
 
-    /// What the log says about the use of this challenge.
+    /// The recorded use of this challenge, if any.
     pub(super) fn use_of(&self, challenge: Sha256) -> Option<AcceptedUse> {
         self.used.get(&challenge).copied()
     }

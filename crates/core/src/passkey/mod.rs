@@ -1,8 +1,8 @@
-//! Passkeys: what is signed, whether an assertion holds, and which keys a store has enrolled (G97, G98).
+//! Passkeys: what is signed, whether an assertion is valid, and which keys a store has enrolled (G97, G98).
 //!
-//! Values in, verdict out: nothing here asks an authenticator. `statement` makes the challenge of exactly what is decided;
-//! `assertion` checks what an authenticator returned; `log` folds the store's passkey log; `recorded` judges what an event
-//! kept.
+//! Pure functions: nothing here talks to an authenticator. `statement` computes the challenge for exactly what is
+//! decided; `assertion` checks an authenticator's response; `log` folds the store's passkey log; `recorded` checks
+//! what an event stored.
 
 mod assertion;
 mod fingerprint;

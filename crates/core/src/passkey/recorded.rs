@@ -1,4 +1,5 @@
-//! What a proof in an event is worth: checked offline, against what the event says and the store's own keys (G97, G98).
+//! The validity of a proof in an event: checked offline, against what the event says and the store's own keys (G97,
+//! G98).
 
 use workrail_model::digest::Sha256;
 use workrail_model::id::{RunId, SessionId};
@@ -8,7 +9,7 @@ use super::assertion::{self, AssertionError};
 use super::log::Passkeys;
 use super::statement::Statement;
 
-/// Why a proof proves nothing.
+/// Why a proof is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
     #[error(transparent)]
@@ -25,24 +26,24 @@ pub enum ProofError {
     Repeated,
 }
 
-/// What a proof that holds proves.
+/// What a valid proof proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignerOrigin {
-    /// A key that was enrolled in this store at that time signed it.
+    /// It was signed by a key that was enrolled in this store at that time.
     EnrolledHere,
-    /// The key that came with the session signed it. Whose key that is, this store cannot know.
+    /// It was signed by the key that came with the session. This store cannot know whose key that is.
     Foreign,
 }
 
-/// Where the event is.
+/// Which session the event is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedIn {
     pub run: RunId,
-    /// Whether the session came here in a bundle.
+    /// Whether the session was imported from a bundle.
     pub is_imported: bool,
 }
 
-/// The challenge of a proof and what it proves. The statement names the run that the proof names.
+/// The challenge of a proof, and what it proves. The statement names the run that the proof names.
 pub fn check_recorded(
     proof: &PasskeyProof,
     statement: &Statement<'_>,
@@ -57,7 +58,7 @@ pub fn check_recorded(
     check_kept(&proof.signed, &proof.key, statement, origin, keys)
 }
 
-/// The same of a proof that let the runs of a session go further on their own.
+/// The same for a proof that raised the autonomy of a session's runs.
 pub fn check_preferences(
     proof: &PreferenceProof,
     session: SessionId,
@@ -76,7 +77,7 @@ pub fn check_preferences(
 #[derive(Clone, Copy)]
 struct RecordOrigin {
     is_imported: bool,
-    /// Whether an import gave it another id than the one that was signed.
+    /// Whether an import changed the id that was signed.
     is_renamed: bool,
 }
 
@@ -102,13 +103,13 @@ fn check_kept(
         return Err(ProofError::OtherKey);
     }
     let used = keys.use_of(challenge).filter(|used| used.entry == own.entry).ok_or(ProofError::NotInLog)?;
-    // Leaving out a reset would make a key look better than it is.
+    // Leaving out a reset would make a key look more trustworthy than it is.
     if used.resets != key.resets {
         return Err(ProofError::OtherKey);
     }
     match origin.is_renamed {
         false => Ok((challenge, SignerOrigin::EnrolledHere)),
-        // A copy of a run of this store: the decision was about the other one.
+        // A copy of a run in this store: the decision was about the original.
         true => Ok((challenge, SignerOrigin::Foreign)),
     }
 }

@@ -1,4 +1,4 @@
-//! What a person signs: the digest of exactly what they decide, so that an assertion fits nothing else (G97).
+//! What a person signs: the digest of exactly what they decide, so that an assertion is valid for nothing else (G97).
 
 use serde_json::{Map, Value, json};
 use workrail_model::approval::ApprovalDecision;
@@ -9,7 +9,7 @@ use workrail_model::name::{PrincipalName, StepId};
 use workrail_model::passkey::{CredentialId, Nonce, PublicKey};
 use workrail_model::preferences::PreferenceChange;
 
-/// Something that a person decides with a passkey.
+/// What a person decides with a passkey.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement<'a> {
     /// A decision on what a step submitted.
@@ -19,7 +19,7 @@ pub enum Statement<'a> {
         step: &'a StepId,
         submitted: Option<Sha256>,
         decision: ApprovalDecision,
-        /// As it is recorded.
+        /// As recorded.
         reason: Option<&'a str>,
     },
     /// Answers to the questions of a step.
@@ -28,7 +28,7 @@ pub enum Statement<'a> {
         node: NodeId,
         values: &'a Map<String, Value>,
     },
-    /// How far the open runs of a session may go on their own.
+    /// The autonomy of a session's open runs.
     Preferences {
         session: SessionId,
         changes: &'a [PreferenceChange],
@@ -43,10 +43,14 @@ pub enum Statement<'a> {
     Remove {
         credential: &'a CredentialId,
     },
-    /// A protection that the settings switch off.
+    /// A protection that the settings turn off.
     Setting {
         key: &'a str,
         value: Option<&'a str>,
+    },
+    /// The commands that may run as checks of a workspace, by the digest of exactly what was shown.
+    Trust {
+        commands: Sha256,
     },
 }
 
@@ -54,7 +58,7 @@ impl Statement<'_> {
     /// The challenge that an authenticator signs. It is recomputed from the record, so every part is in the record.
     pub fn challenge(&self, origin: &str, nonce: &Nonce) -> Sha256 {
         let told = self.told();
-        // Values of an event are canonical JSON already; what is not has no canonical form and equals nothing.
+        // Values of an event are canonical JSON; anything else has no canonical form and matches nothing.
         let bytes = value_to_canonical(&told).unwrap_or_default();
         Sha256::of_parts(&[b"workrail/passkey-challenge/1", &bytes, origin.as_bytes(), nonce.bytes()])
     }
@@ -76,7 +80,7 @@ impl Statement<'_> {
                     "about": "enrol", "name": name, "credential": credential, "publicKey": public_key,
                     "replaces": replaces,
                 });
-                // Keys of a machine's user have none, and were signed before there were owners.
+                // Keys of a machine's user have no owner, and were signed before owners existed.
                 if let Some(owner) = owner {
                     told["owner"] = json!(owner);
                 }
@@ -84,6 +88,7 @@ impl Statement<'_> {
             }
             Self::Remove { credential } => json!({ "about": "remove", "credential": credential }),
             Self::Setting { key, value } => json!({ "about": "setting", "key": key, "value": value }),
+            Self::Trust { commands } => json!({ "about": "trust", "commands": commands }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The durable outcomes of ack attempts, from which replays are answered.
+//! The durable outcomes of ack attempts, used to answer replays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub struct AdvanceRecord {
     pub attempt: AttemptId,
     pub outcome: AdvanceOutcome,
     pub request_digest: Option<Sha256>,
-    /// Names what was submitted, when a person is asked about it.
+    /// Identifies what was submitted, if a person is asked about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submitted: Option<Sha256>,
     pub reply_ref: Option<BlobRef>,
@@ -42,11 +42,11 @@ impl AdvanceRecord {
     }
 }
 
-/// So many of a node's records are looked through; the map answers for the rest. Nearly every node has
+/// How many of a node's records are scanned; beyond that a map is used. Nearly every node has
 /// fewer, but nothing bounds the number of blocked attempts.
 const SCANNED_MAX: usize = 8;
 
-/// An advance whose edge has not been drawn yet.
+/// An advance whose edge has not been recorded yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Awaited {
@@ -58,12 +58,12 @@ struct Awaited {
 #[serde(from = "Stored")]
 pub(super) struct Advances {
     records: PerNode<AdvanceRecord>,
-    /// By the node that the edge will lead to. Within one plan the record may be before or after the
-    /// node and the edge it mentions; both orders say the same.
+    /// By the node that the edge will lead to. Within one plan the record may come before or after the
+    /// node and the edge it mentions; both orders mean the same.
     awaited: BTreeMap<NodeId, Awaited>,
     /// The nodes with more than `SCANNED_MAX` records.
     crowded: BTreeSet<NodeIx>,
-    /// The place of an attempt among its node's records, from `SCANNED_MAX` on.
+    /// The position of an attempt among its node's records, from `SCANNED_MAX` on.
     #[serde(skip)]
     places: BTreeMap<(NodeIx, AttemptId), usize>,
 }
@@ -154,7 +154,7 @@ impl Advances {
         Ok(())
     }
 
-    /// Refuses a node that an earlier record puts under another parent.
+    /// Refuses a node that an earlier record assigns to another parent.
     pub(super) fn check_node(
         &self,
         index: EventIndex,
@@ -170,7 +170,7 @@ impl Advances {
         }
     }
 
-    /// The attempt that a record before the edge named for it.
+    /// The attempt that an earlier record named for the edge.
     pub(super) fn take_awaited(&mut self, to: NodeId) -> Option<AttemptId> {
         self.awaited.remove(&to).map(|made| made.attempt)
     }

@@ -1,7 +1,7 @@
-//! Context that follows the branch (G50): a node sees the sets on its own path to the root, nothing else.
+//! Context that follows the branch (G50): a node sees only the sets on its own path to the root.
 //!
-//! Kept are the sets as they were recorded, and now and then what a node inherits from above, so that a
-//! lookup folds a bounded number of sets and the state grows by what the events hold, not by the whole
+//! The sets are kept as recorded, plus now and then what a node inherits from above, so that a
+//! lookup folds a bounded number of sets and the state grows with the events, not by the whole
 //! context at every step.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,22 +17,22 @@ use super::nearest::Nearest;
 use super::per_node::PerNode;
 use crate::secrets::is_secret;
 
-/// After this many nodes with sets on a path the next one keeps what it inherits.
+/// After this many nodes with sets on a path, the next one stores what it inherits.
 const SETS_FOLDED_MAX: u32 = 32;
 
-/// The sets of a node, and how they hang together with those above.
+/// The sets of a node, and how they relate to those above.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeSets {
     sets: Vec<Context>,
-    /// What the node inherits, merged; without it the nodes above are folded.
+    /// What the node inherits, merged; if absent, the nodes above are folded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     inherited: Option<Context>,
-    /// How many nodes with sets are to be folded before this one.
+    /// How many nodes with sets must be folded before this one.
     to_fold: u32,
 }
 
-/// A blocked attempt's set, which only its retry chain sees.
+/// A blocked attempt's set, visible only to its retry chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AttemptSet {
@@ -41,7 +41,7 @@ struct AttemptSet {
     context: Context,
 }
 
-/// What a person answered at a node, and when they did last.
+/// What a person answered at a node, and their last answer's position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answered {
@@ -60,7 +60,7 @@ pub(super) struct Contexts {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     answered: BTreeMap<NodeIx, Answered>,
     /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
-    /// below is not repaired but no longer used: such runs fold the whole path.
+    /// below is not repaired but ignored: in such runs the whole path is folded.
     unmerged_runs: BTreeSet<RunId>,
 }
 
@@ -157,13 +157,13 @@ impl SessionState {
         self.context_for(node, &[])
     }
 
-    /// What a person answered at the node itself.
+    /// What a person answered at this node.
     pub(crate) fn answers_at(&self, node: NodeId) -> Option<&Map<String, Value>> {
         self.contexts.answered.get(&self.dag.find(node)?).map(|answered| &answered.values)
     }
 
-    /// The context that an attempt on the node sees: the node's own, and over it what the blocked
-    /// attempts of its retry chain sent, in the order in which they were recorded.
+    /// The context that an attempt on the node sees: the node's own, overlaid with what the blocked
+    /// attempts of its retry chain sent, in the order recorded.
     pub(crate) fn context_for(
         &self,
         node: NodeId,
@@ -172,7 +172,7 @@ impl SessionState {
         let Some(ix) = self.dag.find(node) else { return Ok(Context::default()) };
         let nearest = self.contexts.nearest.find(&self.dag, ix);
         let mut merged = nearest.map(|from| self.contexts.fold(&self.dag, from)).unwrap_or_default();
-        // An answer holds over what was sent before it.
+        // An answer overrides what was sent before it.
         let answered = self.contexts.answered.get(&ix);
         let (before, after): (Vec<&AttemptSet>, Vec<&AttemptSet>) = self
             .contexts
@@ -187,7 +187,8 @@ impl SessionState {
         Context::new(merged)
     }
 
-    /// The context that the next attempt at the node sees: with what its refused attempts sent, if the newest one was.
+    /// The context that the next attempt at the node sees, including what its refused attempts sent if the newest was
+    /// refused.
     pub fn context_of_retry(&self, node: NodeId) -> Result<Context, ContextError> {
         match self.latest_advance(node).filter(|last| last.is_blocked()) {
             None => self.context_at(node),
@@ -199,14 +200,14 @@ impl SessionState {
         }
     }
 
-    /// What the attempts of a retry chain sent, deletions included, in the order in which it was recorded.
+    /// What the attempts of a retry chain sent, including deletions, in the order recorded.
     pub(crate) fn context_sent(&self, node: NodeId, retry_chain: &[AttemptId]) -> Map<String, Value> {
         let sets = self.dag.find(node).map_or(&[][..], |ix| self.contexts.by_attempt.get(ix));
         let own = sets.iter().filter(|set| retry_chain.contains(&set.attempt));
         own.flat_map(|set| set.context.as_map().clone()).collect()
     }
 
-    /// The context values that an attempt and the refused ones before it sent, as people are shown them: without those of
+    /// The context values that an attempt and the refused ones before it sent, as shown to people: without those of
     /// secret keys (G81).
     pub fn shown_context_of(&self, node: NodeId, attempt: AttemptId) -> Map<String, Value> {
         let mut chain = self.retry_chain(node, attempt);
@@ -217,7 +218,7 @@ impl SessionState {
         sent
     }
 
-    /// Whether a person has decided on the node, or answered a question of it, since this event.
+    /// Whether a person has decided on the node, or answered one of its questions, since this event.
     fn is_decided_since(&self, node: NodeId, index: EventIndex) -> bool {
         let answered =
             self.dag.find(node).and_then(|ix| self.contexts.answered.get(&ix)).map(|answered| answered.index);
@@ -225,13 +226,13 @@ impl SessionState {
         answered.into_iter().chain(decided).any(|later| later > index)
     }
 
-    /// Whether the node waits for a person: its newest attempt asked for one, and nobody has answered since.
+    /// Whether the node waits for a person: its newest attempt asked for one and has not been answered.
     pub fn waits_for_person(&self, node: NodeId) -> bool {
         self.latest_advance(node)
             .is_some_and(|last| last.asks_a_person() && !self.is_decided_since(node, last.event_index))
     }
 
-    /// Whether the node's newest attempt was refused and nobody has answered since.
+    /// Whether the node's newest attempt was refused and has not been answered by a person since.
     pub(crate) fn is_refused(&self, node: NodeId) -> bool {
         self.latest_advance(node).is_some_and(|last| {
             last.is_blocked() && !(last.asks_a_person() && self.is_decided_since(node, last.event_index))

@@ -1,9 +1,9 @@
 //! Nodes, edges and ancestry of all runs of a session, in one arena.
 //!
-//! A node's place in the arena is its rank by creation, so that a parent always is before its
-//! children and the index of a `node_created` event is found by bisection. Only what events said is
-//! serialised; children, depth and links are rebuilt from it, so a damaged cache cannot hold a link that
-//! leads nowhere.
+//! A node's index in the arena is its rank by creation, so a parent always comes before its
+//! children and the index of a `node_created` event is found by bisection. Only what events say is
+//! serialised; children, depth and links are rebuilt from it, so a damaged cache cannot contain a
+//! dangling link.
 //!
 //! Every node belongs to a step: itself, or for a checkpoint the step it was taken on (its *owner*; a
 //! root owns itself whatever its kind). Checkpoints are notes on their owner's work, not work of their own.
@@ -19,18 +19,18 @@ use super::index::IdIndex;
 use super::saved_nodes::SavedNodes;
 use super::{FoldError, SessionState};
 
-/// How many of the newest nodes are looked at before the index of all: an advance touches the tip and its
+/// How many of the newest nodes are checked before the index: an advance touches the tip and its
 /// child, so nearly every lookup ends here, in memory that was just used.
 const RECENT_NODES: usize = 4;
 
-/// A node's place in the arena.
+/// A node's index in the arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct NodeIx(u32);
 
 impl NodeIx {
     pub(super) fn at(place: usize) -> Self {
-        // Every node took an event, and event indexes fit 25 bits.
+        // Every node took an event, and event indexes fit in 25 bits.
         Self(place as u32)
     }
 
@@ -45,7 +45,7 @@ pub struct EdgeInfo {
     pub kind: EdgeKind,
     pub cause: EdgeCause,
     pub index: EventIndex,
-    /// The attempt whose recorded advance made this edge; none for a checkpoint.
+    /// The attempt whose recorded advance made this edge; `None` for a checkpoint.
     pub attempt: Option<AttemptId>,
 }
 
@@ -58,30 +58,30 @@ pub struct NodeState {
     pub snapshot_ref: SnapshotRef,
     /// The index of its `node_created`; short tokens name the node by it.
     pub created_index: EventIndex,
-    /// Its `node_created` itself. Drawn again by every append, so that a node of a history that was cut or
-    /// restored is not taken for the one that stood there before.
+    /// Its `node_created` event. Every append draws a new id, so that a node of a truncated or
+    /// restored history is not taken for the one that was there before.
     pub created_by: EventId,
     pub edge: Option<EdgeInfo>,
-    /// What the call that made this checkpoint is answered with when it comes again.
+    /// The reply to the call that made this checkpoint, for when it is repeated.
     pub checkpoint: Option<CheckpointRecord>,
     pub children: Vec<NodeId>,
     pub depth: u32,
-    /// The number of its step on the way to it, from 1, as replies and lists count; a checkpoint has that of its step.
+    /// The number of its step on the path to it, from 1, as in replies and lists; a checkpoint has that of its step.
     /// Not the depth: an advance may start from a checkpoint.
     pub step_number: u64,
     pub(super) links: Links,
 }
 
-/// What follows from the nodes' parents, kinds and edges.
+/// What is derived from the nodes' parents, kinds and edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Links {
     pub(super) parent: Option<NodeIx>,
-    /// An ancestor further up, chosen so that any ancestor is reached in O(log depth) hops.
+    /// A distant ancestor, chosen so that any ancestor is reached in O(log depth) hops.
     jump: NodeIx,
     pub(super) owner: NodeIx,
     /// The checkpoints that this step owns, oldest first.
     pub(super) checkpoints: Vec<NodeIx>,
-    /// An `acked_step` edge leaves from here, or from one of the checkpoints.
+    /// An `acked_step` edge starts here, or at one of the checkpoints.
     continued: bool,
 }
 
@@ -105,7 +105,7 @@ impl TryFrom<SavedNodes> for Dag {
 
     fn try_from(saved: SavedNodes) -> Result<Self, String> {
         let mut dag = Self::default();
-        // A parent is named by its place among the nodes before, so it is always found.
+        // A parent is referred to by its index among the preceding nodes, so it is always found.
         for node in saved.nodes()? {
             dag.insert(node);
         }
@@ -118,7 +118,7 @@ impl Dag {
         self.nodes.get(ix.place())
     }
 
-    /// For places that this arena handed out.
+    /// For indexes that this arena handed out.
     pub(super) fn node(&self, ix: NodeIx) -> &NodeState {
         &self.nodes[ix.place()]
     }
@@ -145,7 +145,7 @@ impl Dag {
         self.tips.get(&run).into_iter().flatten().copied()
     }
 
-    /// Adds a node whose parent, when it has one, is here.
+    /// Adds a node whose parent, if any, is already in the arena.
     pub(super) fn insert(&mut self, mut node: NodeState) -> NodeIx {
         let ix = NodeIx::at(self.nodes.len());
         let parent = node.parent.and_then(|parent| self.find(parent));
@@ -191,7 +191,7 @@ impl Dag {
 
     fn mark_continued(&mut self, from: NodeIx) {
         let owner = self.node(from).links.owner;
-        // Work that continues from a checkpoint continues from the step that the checkpoint belongs to.
+        // Work that continues from a checkpoint continues from the step that owns it.
         for ix in [from, owner] {
             self.nodes[ix.place()].links.continued = true;
         }
@@ -240,7 +240,7 @@ impl Dag {
         }
     }
 
-    /// Names the attempt of an edge that came before its `advance_recorded`; `false` without an edge.
+    /// Sets the attempt of an edge that came before its `advance_recorded`; `false` without an edge.
     pub(super) fn set_edge_attempt(&mut self, to: NodeIx, attempt: AttemptId) -> bool {
         match &mut self.nodes[to.place()].edge {
             Some(edge) => {
@@ -273,7 +273,7 @@ impl SessionState {
         std::iter::successors(self.node(id), |node| node.links.parent.map(|ix| self.dag.node(ix)))
     }
 
-    /// Whether `ancestor` is `of` itself or is on its path to the root; does not walk the path.
+    /// Whether `ancestor` is `of` itself or on its path to the root; does not walk the path.
     pub(crate) fn is_ancestor_or_self(&self, ancestor: NodeId, of: NodeId) -> bool {
         match (self.dag.find(ancestor), self.dag.find(of)) {
             (Some(ancestor), Some(of)) => self.dag.is_ancestor_or_self(ancestor, of),
@@ -281,7 +281,7 @@ impl SessionState {
         }
     }
 
-    /// The children that advances from this very node created, oldest first.
+    /// The children created by advances from this node itself, oldest first.
     pub(crate) fn acked_children(&self, id: NodeId) -> impl Iterator<Item = &NodeState> {
         let children = self.node(id).map_or(&[][..], |node| &node.children);
         children
@@ -290,7 +290,7 @@ impl SessionState {
             .filter(|child| child.edge.is_some_and(|edge| edge.kind == EdgeKind::AckedStep))
     }
 
-    /// Whether no `acked_step` edge leaves from the node, nor from a checkpoint that belongs to it.
+    /// Whether no `acked_step` edge starts at the node or at a checkpoint that belongs to it.
     /// Checkpoints alone never end a tip. `false` for an unknown node.
     pub(crate) fn is_tip(&self, id: NodeId) -> bool {
         self.node(id).is_some_and(|node| !node.links.continued)

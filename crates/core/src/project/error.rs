@@ -1,4 +1,4 @@
-//! Events that contradict the log before them; each names the event and what does not hold.
+//! Events that contradict the log before them; each error names the event and the contradiction.
 
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{EventIndex, EventKind};

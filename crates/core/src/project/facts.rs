@@ -1,4 +1,4 @@
-//! Facts that are kept as they were recorded: approvals, divergences, assessments, validations, traces.
+//! Facts that are kept as recorded: approvals, divergences, assessments, validations, traces.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use workrail_model::name::StepId;
 use super::SessionState;
 use super::per_node::PerNode;
 
-/// A payload with its node and its place in the log.
+/// A payload with its node and its position in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recorded<T> {
@@ -32,7 +32,7 @@ pub(super) struct Facts {
     pub(super) consequences: PerNode<Recorded<AssessmentConsequenceApplied>>,
     pub(super) validations: PerNode<Recorded<ValidationPerformed>>,
     pub(super) evidence: PerNode<Recorded<EvidenceRecorded>>,
-    /// Not saved with a state: only reports ask for them, and reports read the whole log. They are more than a third of
+    /// Not saved with a state: only reports need them, and reports read the whole log. They are more than a third of
     /// what a long run records.
     #[serde(skip)]
     pub(super) traces: PerNode<Recorded<DecisionTraceAppended>>,
@@ -57,7 +57,7 @@ impl SessionState {
         self.of_node(&self.facts.approvals, node).iter().rev().find(|approval| approval.data.step_id == *step)
     }
 
-    /// Every decision of a person at this node, oldest first.
+    /// Every decision by a person at this node, oldest first.
     pub(crate) fn approvals(&self, node: NodeId) -> &[Recorded<ApprovalRecorded>] {
         self.of_node(&self.facts.approvals, node)
     }
@@ -77,7 +77,7 @@ impl SessionState {
         all.iter().filter(move |record| record.data.attempt_id == attempt)
     }
 
-    /// The consequences that one attempt's assessments brought about, oldest first.
+    /// The consequences of one attempt's assessments, oldest first.
     pub(crate) fn consequences(
         &self,
         node: NodeId,
@@ -92,12 +92,12 @@ impl SessionState {
         self.of_node(&self.facts.validations, node)
     }
 
-    /// What is known of the node's work beside what was sent, over all attempts, oldest first.
+    /// What is known of the node's work besides what was sent, over all attempts, oldest first.
     pub fn evidence(&self, node: NodeId) -> &[Recorded<EvidenceRecorded>] {
         self.of_node(&self.facts.evidence, node)
     }
 
-    /// Why the engine chose what it chose at this node, oldest first. Complete only in a state that was folded from the
+    /// Why the engine chose what it chose at this node, oldest first. Complete only in a state folded from the
     /// whole log.
     pub(crate) fn trace(&self, node: NodeId) -> &[Recorded<DecisionTraceAppended>] {
         self.of_node(&self.facts.traces, node)

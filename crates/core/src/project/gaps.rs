@@ -26,7 +26,7 @@ pub struct GapState {
     pub evidence_refs: Vec<EvidenceRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<BoundedText<GAP_CAUSE_BYTES_MAX>>,
-    /// The gap that this record closes: then it is an answer, and itself never open.
+    /// The gap that this record closes: then it is itself never open.
     pub resolves: Option<GapId>,
     /// The first later record that closes this one.
     pub resolved_by: Option<GapId>,
@@ -37,7 +37,7 @@ impl GapState {
         self.resolved_by.is_some()
     }
 
-    /// Neither closed nor the closing of another.
+    /// Neither closed nor closing another.
     pub fn is_open(&self) -> bool {
         self.resolves.is_none() && self.resolved_by.is_none()
     }
@@ -46,7 +46,7 @@ impl GapState {
         self.severity == Severity::Critical
     }
 
-    /// Critical in a category that blocks where the mode blocks (lock 2.1).
+    /// Critical, in a category that blocks if the mode blocks (lock 2.1).
     fn is_blocking(&self) -> bool {
         let blocks = match self.reason {
             Reason::UserOnlyDependency(_) | Reason::ContractViolation(_) | Reason::CapabilityMissing(_) => {
@@ -135,7 +135,7 @@ impl Gaps {
         }
     }
 
-    /// Keeps the counters of open gaps, so that a status never looks through them.
+    /// Keeps the counters of open gaps, so that a status never scans them.
     fn count(&mut self, state: &GapState, change: fn(usize) -> usize) {
         if !state.is_open() {
             return;
@@ -149,7 +149,7 @@ impl Gaps {
     }
 }
 
-/// Zero is not kept: a state that was read back is then equal to the one that was written.
+/// Zero is not stored, so that a state read back equals the one written.
 fn change_count<K: Ord + Copy>(counts: &mut BTreeMap<K, usize>, key: K, change: fn(usize) -> usize) {
     let count = change(counts.get(&key).copied().unwrap_or(0));
     if count == 0 {
@@ -160,7 +160,7 @@ fn change_count<K: Ord + Copy>(counts: &mut BTreeMap<K, usize>, key: K, change: 
 }
 
 impl SessionState {
-    /// All gap records of the run, oldest first; closed ones and the closing ones included.
+    /// All gap records of the run, oldest first, including closed and closing ones.
     pub fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
         self.gaps.by_run.get(&run).into_iter().flatten().map(|place| &self.gaps.states[*place])
     }
@@ -174,7 +174,7 @@ impl SessionState {
         self.gaps.open_critical.get(&run).copied().unwrap_or(0)
     }
 
-    /// Whether an open critical gap on the node blocks, where the mode lets it.
+    /// Whether an open critical gap on the node blocks, if the mode lets it.
     pub(crate) fn node_has_blocking_gap(&self, node: NodeId) -> bool {
         self.gaps.open_blocking.contains_key(&node)
     }

@@ -1,8 +1,8 @@
-//! From a node's id to its place in the arena, at a cost that does not grow with the log.
+//! From a node's id to its index in the arena, at a cost that does not grow with the log.
 //!
-//! A search tree over random ids costs a cache miss per level, and was most of what folding an event took.
+//! A search tree over random ids costs a cache miss per level, and took most of the time of folding an event.
 //! This is a table of slots with a fixed hash, so equal logs give equal tables (no random order). An id is
-//! looked for in a few slots only; an entry that finds no room there, by chance or by design, goes to a
+//! searched for in only a few slots; an entry that finds no room there, by chance or by design, goes to a
 //! tree, so that no choice of ids makes a lookup long.
 
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ const SLOTS_MIN: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Slot {
-    /// Part of the hash, so that a foreign slot is passed by without a look at its node.
+    /// Part of the hash, so that a foreign slot is skipped without reading its node.
     tag: u32,
     ix: NodeIx,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct IdIndex {
-    /// None, or a power of two that is at least twice the number of nodes.
+    /// Empty, or a power of two that is at least twice the number of nodes.
     slots: Vec<Option<Slot>>,
     overflow: BTreeMap<NodeId, NodeIx>,
 }
@@ -41,7 +41,7 @@ impl IdIndex {
         self.overflow.get(&id).copied()
     }
 
-    /// Adds the node that was just put at the end of `nodes`.
+    /// Adds the last node of `nodes`.
     pub(super) fn add_last(&mut self, nodes: &[NodeState]) {
         if nodes.len() * 2 <= self.slots.len() {
             self.add(nodes, nodes.len() - 1);
@@ -65,7 +65,7 @@ impl IdIndex {
         }
     }
 
-    /// The tag of an id and the slots in which it may stand; none while there are no slots.
+    /// The tag of an id and the slots in which it may be; none while there are no slots.
     fn probes(&self, id: NodeId) -> (u32, impl Iterator<Item = usize> + use<>) {
         let hash = hash(id);
         let (start, len) = (hash as usize, self.slots.len());
@@ -75,7 +75,7 @@ impl IdIndex {
     }
 }
 
-/// Ids are digests or random already; this only brings all their bits to where they are used.
+/// Ids are already digests or random; this only moves all their bits to where they are used.
 fn hash(id: NodeId) -> u64 {
     let mix =
         |hash: u64, byte: &u8| (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x517c_c1b7_2722_0a95);
@@ -129,7 +129,7 @@ mod tests {
         let ids: Vec<NodeId> = (0..3000u16)
             .map(|n| NodeId::from_bits([n.to_be_bytes()[0], n.to_be_bytes()[1], 0, 0, 0, 0, 0, 0, 0, 0]))
             .collect();
-        // Half of the slots are empty: a good hash leaves hardly anyone without room.
+        // Half of the slots are empty: with a good hash, hardly any id overflows.
         assert!(check(&ids).overflow.len() < 30);
     }
 

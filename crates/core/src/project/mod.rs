@@ -1,18 +1,18 @@
-//! The fold of a session's events into one state: what every view, decision and status is read from.
+//! Folds a session's events into one state, the source of every view, decision and status.
 //!
-//! [`SessionState::apply`] takes events one by one, in the order of their index and by nothing else
+//! [`SessionState::apply`] takes events one by one, strictly in the order of their index
 //! (G6). Its cost does not depend on how many events came before: nothing in it walks a run's history.
-//! A state is derived, never truth (G18): it goes into the projection cache under [`VERSION`], and folding
-//! the log again gives an equal one, however the events were split on the way.
+//! A state is derived, never the source of truth (G18): it goes into the projection cache under [`VERSION`], and
+//! folding the log again gives an equal one, however the events were split on the way.
 //!
-//! An event that contradicts the log before it is refused with a [`FoldError`] and leaves the state as it
-//! was, so that the validated prefix can still be shown (G20).
+//! An event that contradicts the log before it is refused with a [`FoldError`] and leaves the state
+//! unchanged, so that the validated prefix can still be shown (G20).
 //!
 //! Code map: `dag` holds nodes, edges and ancestry; `tip` the preferred tip and why it is cheap; `run`,
 //! `advances`, `outputs`, `context`, `gaps`, `modes` (preferences and capabilities), `facts` (what is only
 //! shown: approvals, assessments, validations, traces, divergences) and `observations` one topic each;
-//! `status` where a run is. Beneath them: `index` (ids to places), `per_node` (facts by node, parsed when
-//! they are asked for), `nearest` (who answers for a node) and `saved_nodes` (the saved form of `dag`).
+//! `status` a run's status. Beneath them: `index` (ids to indexes), `per_node` (facts by node, parsed on
+//! demand), `nearest` (which ancestor has a fact) and `saved_nodes` (the saved form of `dag`).
 
 mod advances;
 mod context;

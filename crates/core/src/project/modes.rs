@@ -1,4 +1,4 @@
-//! Preferences (G60) and capabilities (G62) as they hold at a node: the nearest record on its path.
+//! Preferences (G60) and capabilities (G62) in effect at a node: the nearest record on its path.
 //!
 //! Both are attached to nodes, so that a rewind restores them and a fork does not inherit what another
 //! branch changed or found out.
@@ -28,13 +28,13 @@ pub struct CapabilityState {
 }
 
 impl CapabilityState {
-    /// Only a strong one unlocks a required capability.
+    /// Only a strong one satisfies a required capability.
     pub(crate) fn grade(&self) -> EnforcementGrade {
         self.provenance.grade()
     }
 }
 
-/// Latest by node, and which node answers for which.
+/// The latest record by node, and which node answers for which.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Latest<T> {
     by_node: BTreeMap<NodeIx, T>,
@@ -113,19 +113,19 @@ impl SessionState {
         latest.find(&self.dag, self.dag.find(node)?)
     }
 
-    /// The effective preferences at the node: guided and conservative where nothing was ever set.
+    /// The effective preferences at the node: guided and conservative if nothing was ever set.
     pub fn preferences(&self, node: NodeId) -> Preferences {
         let ix = self.dag.find(node);
         ix.and_then(|ix| self.modes.preferences.find(&self.dag, ix)).copied().unwrap_or_default()
     }
 
-    /// What a passkey signed of the preferences that hold at the node.
+    /// A passkey's signature on the preferences in effect at the node.
     pub(crate) fn mode_proof(&self, node: NodeId) -> Option<&PreferenceProof> {
         let ix = self.modes.preferences.nearest.find(&self.dag, self.dag.find(node)?)?;
         self.modes.changes.get(ix).last()?.data.proof.as_ref()
     }
 
-    /// The changes attached to this very node, oldest first.
+    /// The changes attached to this node itself, oldest first.
     pub(crate) fn preference_changes(&self, node: NodeId) -> &[Recorded<PreferencesChanged>] {
         self.dag.find(node).map_or(&[], |ix| self.modes.changes.get(ix))
     }

@@ -1,9 +1,9 @@
-//! For each node the nearest ancestor-or-self that carries a fact, without walking the path.
+//! For each node, the nearest ancestor-or-self with a fact, without walking the path.
 //!
-//! A node takes over its parent's answer when it is created, and answers with itself once it is marked.
+//! A node inherits its parent's answer when it is created, and answers with itself once it is marked.
 //! A mark on a node that already has children (a fork that starts with a change) would leave its
-//! descendants with an older answer; such *late* marks are kept aside and asked as well. They are few, and
-//! asking one costs O(log depth), so the answer is exactly that of a walk.
+//! descendants with an outdated answer; such *late* marks are stored separately and checked as well. They are few, and
+//! checking one costs O(log depth), so the answer is exactly that of a walk.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Nearest {
 }
 
 impl Nearest {
-    /// To be called for every node, in the order of creation.
+    /// Must be called for every node, in the order of creation.
     pub(super) fn node_created(&mut self, parent: Option<NodeIx>) {
         let inherited = parent.and_then(|parent| self.answers.get(parent.place()).copied().flatten());
         self.answers.push(inherited);

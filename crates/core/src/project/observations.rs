@@ -14,7 +14,7 @@ pub struct ObservationState {
     pub value: ObservationValue,
     pub confidence: Confidence,
     pub index: EventIndex,
-    /// How often the key was recorded, this time included: the `occurrence` of the next change.
+    /// How often the key was recorded, including this time: the `occurrence` of the next change.
     pub occurrences: u32,
 }
 
@@ -50,7 +50,7 @@ impl SessionState {
         self.observations.latest.iter().map(|(key, state)| (*key, state))
     }
 
-    /// Every repository that the session was ever worked on in: a later call from elsewhere does not take it out of one.
+    /// Every repository that the session was ever worked on in: a later call from elsewhere removes none.
     pub fn repositories(&self) -> &BTreeSet<Sha256> {
         &self.observations.repositories
     }

@@ -1,4 +1,4 @@
-//! Notes and artifacts: what is current on a node, and what a branch has to say.
+//! Notes and artifacts: what is current on a node, and what a branch contributes.
 //!
 //! Two forks of one node never mix their notes (G51): along a path, a node contributes only the outputs
 //! of the attempt that made the edge to the next node of this path. Checkpoints are shared: they belong to
@@ -18,7 +18,7 @@ pub struct OutputState {
     pub id: OutputId,
     pub channel: OutputChannel,
     pub payload: OutputPayload,
-    /// The attempt that produced it; absent for outputs that hold on every branch.
+    /// The attempt that produced it; absent for outputs that apply to every branch.
     pub attempt: Option<AttemptId>,
     pub index: EventIndex,
     /// A later output of the node corrects this one.
@@ -32,7 +32,7 @@ pub struct PathOutput<'a> {
     pub output: &'a OutputState,
 }
 
-/// A step of a path with what it has to say there.
+/// A step of a path with its outputs there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathStep<'a> {
     pub node: &'a NodeState,
@@ -70,7 +70,7 @@ impl Outputs {
         appended: &NodeOutputAppended,
     ) -> Result<(), FoldError> {
         if let Some(output) = appended.supersedes_output_id {
-            // A correction follows what it corrects by a few outputs, so the search is short.
+            // A correction comes only a few outputs after what it corrects, so the search is short.
             let Some(old) = self.of_nodes.get_mut(ix).iter_mut().rev().find(|old| old.id == output) else {
                 return Err(self.not_on_node(index, output));
             };
@@ -83,7 +83,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Notes of the session itself are never corrected, so that nothing is looked up.
+    /// Session notes are never corrected, so nothing is looked up.
     pub(super) fn append_to_session(
         &mut self,
         index: EventIndex,
@@ -118,7 +118,7 @@ impl SessionState {
         &self.outputs.of_session
     }
 
-    /// What is not superseded; with an attempt, only its own outputs and those of no attempt.
+    /// Outputs that are not superseded; with an attempt, only its own and those of no attempt.
     pub(crate) fn current_outputs(
         &self,
         node: NodeId,
@@ -130,7 +130,7 @@ impl SessionState {
         self.outputs(node).iter().filter(move |output| wanted(output))
     }
 
-    /// What the node's branch has to say up to the node, oldest first.
+    /// The outputs of the node's branch up to the node, oldest first.
     ///
     /// Every step of the path to the root contributes the current outputs of the attempt that led on to
     /// the next node of the path, those without an attempt, and those of its checkpoints (decision 18).
@@ -145,7 +145,7 @@ impl SessionState {
     /// The steps of the node's path from the node to the root, each with its outputs, oldest first.
     /// Lazy, so that a reader who wants the newest few does not pay for the whole history (G23).
     pub(crate) fn path_steps(&self, node: NodeId) -> impl Iterator<Item = PathStep<'_>> {
-        // The path's checkpoints below the step at hand, with the attempt that led on from each.
+        // The path's checkpoints below the current step, with the attempt that led on from each.
         let mut below: Vec<(NodeId, Option<AttemptId>)> = Vec::new();
         let mut toward: Option<AttemptId> = None;
         self.ancestors(node).filter_map(move |at| {

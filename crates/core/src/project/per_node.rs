@@ -1,10 +1,10 @@
-//! Facts of nodes, in the order in which they were recorded.
+//! Facts of nodes, in the order recorded.
 //!
-//! A slot per node, up to the last node that has any: reaching one costs the same in a log of any length,
-//! which a search tree does not give.
+//! One slot per node, up to the last node that has any: access costs the same in a log of any length,
+//! which a search tree cannot offer.
 //!
-//! Slots are saved in chunks, and a chunk that was read from a cache is parsed at the first question for one of
-//! its nodes: a new process that continues a long run needs the last few nodes, not all of them (G23).
+//! Slots are saved in chunks, and a chunk read from a cache is parsed when one of its nodes is first accessed:
+//! a new process that continues a long run needs the last few nodes, not all of them (G23).
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
 
 use super::dag::NodeIx;
 
-/// Nodes per chunk: few enough that one chunk is parsed at once, enough that there are not too many.
+/// Nodes per chunk: few enough to parse a chunk at once, enough that there are not too many.
 const CHUNK_NODES: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct PerNode<T>(Vec<Chunk<T>>);
 
 #[derive(Clone, Debug)]
 struct Chunk<T> {
-    /// The text it was read from or written as, while nothing was added to it since.
+    /// The text it was read from or written as, unless something was added since.
     saved: OnceLock<String>,
     /// `None` within when the text could not be parsed.
     slots: OnceLock<Option<Vec<Vec<T>>>>,
@@ -47,7 +47,7 @@ impl<T: DeserializeOwned> Chunk<T> {
         self.parsed().map_or(&[], Vec::as_slice)
     }
 
-    /// The slots to be changed; none when the chunk is unreadable, which then stays as it is.
+    /// The slots to be changed; `None` if the chunk is unreadable and must not be changed.
     fn slots_mut(&mut self) -> Option<&mut Vec<Vec<T>>> {
         self.parsed()?;
         self.saved = OnceLock::new();
@@ -63,8 +63,8 @@ fn parse<T: DeserializeOwned>(saved: &str) -> Option<Vec<Vec<T>>> {
 }
 
 impl<T: Serialize> Chunk<T> {
-    /// As Base64, which is skipped faster than JSON that nobody asks for. Kept, so that a long session's state is
-    /// saved at the cost of what is new in it.
+    /// As Base64, which is skipped faster than JSON that is not needed. Cached, so that saving a long session's state
+    /// costs only what is new in it.
     fn text(&self) -> Result<&str, serde_json::Error> {
         if let Some(saved) = self.saved.get() {
             return Ok(saved);
@@ -79,8 +79,8 @@ impl<T: Serialize> Chunk<T> {
 }
 
 impl<T> PerNode<T> {
-    /// Whether everything that was asked for so far could be parsed. A cache is used only with the digest and the
-    /// version that it was written under, so this fails only for one that was forged.
+    /// Whether everything accessed so far could be parsed. A cache is used only with the digest and the
+    /// version it was written under, so this fails only for a forged one.
     pub(super) fn is_readable(&self) -> bool {
         self.0.iter().all(Chunk::is_readable)
     }
@@ -108,7 +108,7 @@ impl<T: DeserializeOwned> PerNode<T> {
         }
         let items = &mut slots[slot];
         if items.is_empty() {
-            // One item is the usual case: no spare room for more until a second one comes.
+            // One item is the usual case: reserve no spare room until a second one comes.
             items.reserve_exact(1);
         }
         items.push(item);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_chunk_that_is_asked_for_is_parsed() {
+    fn only_the_accessed_chunk_is_parsed() {
         let facts = reopened(&filled(1000));
         assert_eq!(facts.get(NodeIx::at(999)), ["fact 999".to_owned()]);
         assert_eq!(facts.get(NodeIx::at(998)), [] as [String; 0]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_that_does_not_parse_is_noticed_and_never_equal() {
+    fn a_chunk_that_does_not_parse_is_detected_and_never_equal() {
         for text in ["no base64", "bm8ganNvbg=="] {
             let mut facts: PerNode<String> = serde_json::from_value(serde_json::json!(["", text])).unwrap();
             assert!(facts.is_readable(), "nothing was asked for");

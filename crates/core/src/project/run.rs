@@ -1,4 +1,4 @@
-//! The runs of a session, in the order in which they were started.
+//! The runs of a session, in the order of their start.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::dag::NodeIx;
 pub struct RunState {
     pub run_id: RunId,
     pub workflow_id: WorkflowId,
-    /// The execution authority; the source is only where it came from.
+    /// What is executed; the source only says where it came from.
     pub workflow_hash: WorkflowHash,
     pub source_kind: WorkflowSourceKind,
     pub source_ref: BoundedText<512>,
@@ -31,27 +31,27 @@ pub struct RunState {
     pub source_digest: Option<Sha256>,
     /// The step of another run inside which this one was started.
     pub parent: Option<ParentLink>,
-    /// From which a repeated start with the same idempotency key is answered.
+    /// Used to answer a repeated start with the same idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keyed: Option<KeyedStart>,
     pub root: Option<NodeId>,
     pub started_at_index: EventIndex,
-    /// The store-wide number of the last event about this run that had one.
+    /// The store-wide number of the last event of this run that had one.
     pub last_activity: Option<Activity>,
-    /// The time of the last event about this run that had one; shown, never compared.
+    /// The time of the last event of this run that had one; shown, never compared.
     pub last_at: Option<Timestamp>,
-    /// That a person closed it, while nothing was recorded of it since (G65).
+    /// Set if a person closed it and nothing of it was recorded since (G65).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closing>,
-    /// How often it was closed, reopened ones included.
+    /// How often it was closed, including times it was reopened.
     #[serde(default)]
     pub(crate) closings: u32,
-    /// The last event that touched a node of this run, and the node; the preferred tip follows from it.
+    /// The last event that touched a node of this run, and the node; the preferred tip is derived from it.
     pub(super) touched_index: Option<EventIndex>,
     pub(super) touched: Option<NodeIx>,
 }
 
-/// A person's decision that nobody will finish a run.
+/// A person's decision that a run will not be finished.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Closing {
@@ -61,8 +61,8 @@ pub struct Closing {
 }
 
 impl RunState {
-    /// Takes note of an event of this run: whatever is recorded after a closing reopens it. What is only observed around
-    /// the run says nothing about it.
+    /// Handles an event of this run: anything recorded after a closing reopens it, except observations, which say
+    /// nothing about the run itself.
     pub(super) fn reopen_or_close(&mut self, event: &Event) {
         match &event.data {
             EventData::RunClosed(closed) => {

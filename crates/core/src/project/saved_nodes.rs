@@ -1,4 +1,4 @@
-//! The saved form of the nodes: records of one size in one Base64 text, read many times faster than JSON objects.
+//! The saved form of the nodes: fixed-size records in one Base64 text, read many times faster than JSON objects.
 //!
 //! Every node of a session is needed to fold the next event, so these cannot be read on demand like the facts.
 
@@ -13,22 +13,22 @@ use workrail_model::id::{AttemptId, EventId, NodeId, RunId};
 use super::dag::{EdgeInfo, Links, NodeState};
 
 const RECORD_BYTES: usize = 89;
-/// In place of a parent or an attempt that a node does not have. Places are smaller, attempts have 45 bits.
+/// Marks a missing parent or attempt. Indexes are smaller, and attempts have 45 bits.
 const NO_PARENT: u32 = u32::MAX;
 const NO_ATTEMPT: u64 = u64::MAX;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SavedNodes {
-    /// Named by their place here.
+    /// Referred to by their index here.
     runs: Vec<RunId>,
     records: String,
-    /// By the place of the node.
+    /// By the index of the node.
     checkpoints: BTreeMap<u32, CheckpointRecord>,
 }
 
 impl SavedNodes {
-    /// `place_of` gives the place of a parent.
+    /// `place_of` returns the index of a parent.
     pub(super) fn of(nodes: &[NodeState], place_of: impl Fn(NodeId) -> Option<usize>) -> Self {
         let mut runs = Vec::new();
         let mut run_places = BTreeMap::new();
@@ -48,7 +48,7 @@ impl SavedNodes {
         Self { runs, records: BASE64.encode(&records), checkpoints }
     }
 
-    /// The nodes; an error when a record says what no node can be.
+    /// The nodes; an error if a record is impossible.
     pub(super) fn nodes(self) -> Result<Vec<NodeState>, String> {
         let bytes = BASE64.decode(self.records.as_bytes()).map_err(|error| error.to_string())?;
         let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();

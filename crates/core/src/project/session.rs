@@ -1,6 +1,6 @@
 //! The session's state and the one function that changes it.
 //!
-//! Each event is checked against the state before anything is written, so that a refused event leaves
+//! Each event is checked against the state before anything is changed, so that a refused event leaves
 //! no trace.
 
 use serde::{Deserialize, Serialize};
@@ -86,13 +86,13 @@ impl SessionState {
         self.session_id
     }
 
-    /// Whether the session came into this store in a bundle.
+    /// Whether the session was imported from a bundle.
     pub(crate) fn is_imported(&self) -> bool {
         self.is_imported
     }
 
-    /// Whether every fact that was asked for could be read from the cache that the state came from. If not, answers
-    /// may lack something: the state must be dropped and the log folded again.
+    /// Whether every fact accessed so far could be read from the cache that the state came from. If not, answers
+    /// may be incomplete: the state must be dropped and the log folded again.
     pub fn is_readable(&self) -> bool {
         self.advances.is_readable()
             && self.outputs.is_readable()
@@ -111,7 +111,7 @@ impl SessionState {
         self.last_activity
     }
 
-    /// The time of the last event that had one; shown, and used by retention alone.
+    /// The time of the last event that had one; shown, and otherwise used only by retention.
     pub fn last_at(&self) -> Option<&Timestamp> {
         self.last_at.as_ref()
     }
@@ -219,9 +219,9 @@ impl SessionState {
             }
             EventData::ApprovalRecorded(data) => self.facts.approvals.push(ix, at.record(data)),
             EventData::EvidenceRecorded(data) => self.facts.evidence.push(ix, at.record(data)),
-            // About the run as a whole: `apply` notes it.
+            // About the run as a whole: handled by `apply`.
             EventData::RunClosed(_) => {}
-            // Not about one existing node: `fold` has dealt with these.
+            // Not about one existing node: handled by `fold`.
             EventData::SessionCreated(_)
             | EventData::ObservationRecorded(_)
             | EventData::RunStarted(_)

@@ -1,4 +1,4 @@
-//! Where a run is, seen from its preferred tip (lock 2.1 and decision 20).
+//! A run's status, as seen from its preferred tip (lock 2.1 and decision 20).
 
 use workrail_model::id::RunId;
 use workrail_model::preferences::{Autonomy, RunStatus};
@@ -9,7 +9,7 @@ impl SessionState {
     /// The run's status. Whether the preferred tip is complete is in its snapshot, which the caller has
     /// read. `None` for an unknown run or one without nodes.
     ///
-    /// A complete run stays complete: gaps then only qualify it. A run is blocked when its tip waits for
+    /// A complete run stays complete: gaps then only qualify it. A run is blocked if its tip waits for
     /// something: an open critical gap there, or a newest attempt that was refused. Never-stop never
     /// waits. A run that a person closed is closed, whatever it waited for (G65).
     pub fn run_status(&self, run: RunId, tip_is_complete: bool) -> Option<RunStatus> {

@@ -3,23 +3,23 @@
 //! Lock 2 ranks leaves by last activity, then by `node_created` index, then by id. The last activity of a
 //! leaf is the highest index among the events that touch its reachable history, which is its path to the
 //! root. An event touches the node it is scoped to; an edge touches the node it leads to, and a context
-//! set the node from which on it holds.
+//! set the node from which on it applies.
 //!
-//! **Leaves are steps.** A checkpoint is a note on a step, and what is continued is the step. So the
+//! **Leaves are steps.** A checkpoint is a note on a step, and it is the step that is continued. So the
 //! candidates are the steps that were not continued ([`SessionState::is_tip`]), and what touches a
-//! checkpoint touches the step that owns it. Decision 19 asks for this: a checkpoint never makes the next
+//! checkpoint touches the step that owns it. Decision 19 requires this: a checkpoint never makes the next
 //! advance a fork, so it must not hide the step whose advance is awaited.
 //!
 //! **Why no history is walked.** Indexes are unique, so one event E is the last that touched the run, at
 //! one node A. E is in the history of exactly the nodes at or below A: each of them has the last
 //! activity E, every other node has less. The winner is therefore the newest tip at or below A; older
-//! activity, private to a branch or shared, can no longer matter. Two tips never have the same
+//! activity, private to a branch or shared, no longer matters. Two tips never have the same
 //! `node_created` index, so the id never decides. There is always such a tip: the newest step at or below
 //! A cannot have been continued, because its child would be newer.
 //!
-//! The fold keeps A (one write per event) and the set of tips. The query goes through the tips from the
-//! newest and takes the first that is below A, a test of O(log depth): O(tips) at worst, one test when
-//! work continues where it was last continuing.
+//! The fold stores A (one write per event) and the set of tips. The query goes through the tips from the
+//! newest and takes the first that is below A, a test of O(log depth): O(tips) at worst, one test if
+//! work continues on the same branch as before.
 
 use workrail_model::event::EventIndex;
 use workrail_model::id::{NodeId, RunId};
@@ -40,7 +40,7 @@ impl SessionState {
         self.run(run)?.touched_index
     }
 
-    /// The ends of the run's branches: its steps that were not continued, oldest first.
+    /// The tips of the run's branches: its steps that were not continued, oldest first.
     pub(crate) fn leaves(&self, run: RunId) -> impl DoubleEndedIterator<Item = &NodeState> {
         self.dag.tips(run).map(|tip| self.dag.node(tip))
     }

@@ -10,17 +10,17 @@ use super::{NoSuchStep, RunRecord, kind_of};
 use crate::evidence;
 use crate::project::PathStep;
 
-/// As much text of one run as fits a few hundred pages; one step more than that is always shown.
+/// As much text as fits a few hundred pages; a single longer step is still shown.
 const ALL_STEPS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Enough for the commands of a long step.
 const EVIDENCE_LINES_MAX: usize = 40;
 
-/// Asks for the notes of the session in the place of a step's.
+/// Selects the session's notes instead of a step's.
 const SESSION: &str = "session";
 
 impl RunRecord<'_> {
-    /// A step with all of its notes and artifacts. `asked` is its number on the way to where the run is, its id (the
+    /// A step with all of its notes and artifacts. `asked` is its number on the path to the current point, its id (the
     /// latest time it came up), the id of a node, which may be on another branch, `session` for the session's notes, or
     /// `all` for all steps.
     pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
@@ -49,7 +49,7 @@ impl RunRecord<'_> {
             return Ok(self.told(position + 1, &path[position]));
         }
         let node = self.facts.nodes(self.run.run_id).find(|node| node.node_id.to_string() == asked);
-        // The outputs of a step belong to the way that leads on from it.
+        // The outputs of a step belong to the branch that leads on from it.
         let end = node.and_then(|node| self.facts.acked_children(node.node_id).last().or(Some(node)));
         let branch = end.map(|end| self.path(end.node_id)).unwrap_or_default();
         let position =
@@ -57,7 +57,7 @@ impl RunRecord<'_> {
         Ok(self.told(position + 1, &branch[position]))
     }
 
-    /// Every step that recorded something; of very much text, the newest.
+    /// Every step that recorded something; if there is too much text, the newest.
     fn all_steps(&self, path: &[PathStep<'_>]) -> String {
         let mut newest = Vec::new();
         let mut bytes = 0;
@@ -121,7 +121,7 @@ impl RunRecord<'_> {
         without_marks(&text)
     }
 
-    /// What is known of a step beside what was sent, newest attempt last (G104).
+    /// What is known of a step besides what was sent, newest attempt last (G104).
     fn known(&self, node: NodeId) -> Vec<String> {
         let recorded = self.facts.evidence(node).iter().map(|own| &own.data);
         let recorded = recorded.filter(|own| own.attempt_id.is_some());
@@ -144,7 +144,7 @@ impl RunRecord<'_> {
         }
     }
 
-    /// The whole context where the run is.
+    /// The whole context at the current point.
     pub fn whole_context(&self) -> String {
         let context = self.context();
         let lines: Vec<String> =
@@ -160,7 +160,7 @@ fn pretty(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
-        // A value that was parsed from JSON always serialises.
+        // A value parsed from JSON always serialises.
         Value::Array(_) | Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
     }
 }

@@ -12,13 +12,13 @@ const HITS_MAX: usize = 20;
 const AROUND_BYTES: usize = 160;
 
 struct RankedLine {
-    /// How many of the words it holds.
+    /// How many of the words it contains.
     words: usize,
     line: String,
 }
 
 impl RunRecord<'_> {
-    /// What holds most of the words first, then the newest; `None` when the query has no word.
+    /// Texts with the most matching words first, then the newest; `None` if the query has no word.
     pub fn find(&self, query: &str) -> Option<String> {
         let wanted = search::words_with_stems(query);
         if wanted.is_empty() {
@@ -55,7 +55,7 @@ impl RunRecord<'_> {
         found.sort_by_key(|hit| std::cmp::Reverse(hit.words));
         let label = self.label();
         if found.is_empty() {
-            return Some(format!("Run {label}: nothing holds these words."));
+            return Some(format!("Run {label}: nothing matches."));
         }
         let more = found.len().saturating_sub(HITS_MAX);
         let mut lines: Vec<String> = found.into_iter().take(HITS_MAX).map(|hit| hit.line).collect();
@@ -66,7 +66,7 @@ impl RunRecord<'_> {
     }
 }
 
-/// How many of the words a text holds; a word may be the beginning of one of the text's, or another form of it.
+/// How many of the words a text contains; a word may be a prefix or another form of one of the text's.
 fn matching(text: &str, wanted: &[(String, Vec<String>)]) -> usize {
     let words = search::tokens(text);
     let stems = LazyCell::new(|| search::stems_of(&words));
@@ -74,7 +74,7 @@ fn matching(text: &str, wanted: &[(String, Vec<String>)]) -> usize {
     wanted.iter().filter(|(word, own)| begins(word) || own.iter().all(|stem| stems.contains(stem))).count()
 }
 
-/// The text around the first of the words, on one line.
+/// The text around the first match, on one line.
 fn excerpt(text: &str, wanted: &[(String, Vec<String>)]) -> String {
     let line = gist(text, usize::MAX);
     let lower = line.to_lowercase();
@@ -83,7 +83,7 @@ fn excerpt(text: &str, wanted: &[(String, Vec<String>)]) -> String {
             word.starts_with(own.as_str()) || search::stems(word).iter().any(|stem| stems.contains(stem))
         })
     };
-    // Lowercasing may move places: then the beginning is shown.
+    // Lowercasing may shift positions: then the beginning is shown.
     let same_places = lower.len() == line.len();
     let words =
         lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).filter(|_| same_places);

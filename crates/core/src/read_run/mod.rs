@@ -1,9 +1,9 @@
 //! The agent's memory of a run: what was asked, done and decided, read from the record and never from the chat.
 //!
-//! The answers are text, in pages that fit a reply. Reading changes nothing (G36, G56).
+//! The answers are text, in pages that fit in a reply. Reading changes nothing (G36, G56).
 //!
 //! Code map: `overview` the run at a glance, `detail` one step or the context in full, `find` a search in the run,
-//! `pages` how a long text is cut, `session` a session's notes and runs.
+//! `pages` how a long text is split, `session` a session's notes and runs.
 
 mod detail;
 mod find;
@@ -23,25 +23,25 @@ use crate::label::RunLabel;
 use crate::progress::loops;
 use crate::project::{NodeState, PathStep, RunState, SessionState};
 use crate::render::prompt::render_title;
-use crate::report::Material;
+use crate::report::ContentReader;
 
 pub use pages::{Page, page};
 pub use session::session;
 
 const TITLE_BYTES_MAX: usize = 120;
 
-/// A run whose record is read, from where it continues back to its start.
+/// A run whose record is read, from the current point back to its start.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRecord<'a> {
     facts: &'a SessionState,
     run: &'a RunState,
-    /// Absent when the pinned workflow cannot be read.
+    /// Absent if the pinned workflow cannot be read.
     workflow: Option<&'a CompiledWorkflow>,
-    material: &'a dyn Material,
+    material: &'a dyn ContentReader,
     tip: &'a NodeState,
 }
 
-/// A step that is asked for: its number on the way to where the run is, its id, or the id of its node.
+/// No such step: a step is named by its number on the path to the current point, its id, or the id of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSuchStep {
     pub asked: String,
@@ -51,13 +51,13 @@ pub struct NoSuchStep {
 
 impl<'a> RunRecord<'a> {
     /// The record of the branch that `at` is on: the one where the run continues, unless `at` is on another one. `None`
-    /// when the run has no node yet.
+    /// if the run has no node yet.
     pub fn of(
         facts: &'a SessionState,
         run: RunId,
         at: Option<NodeId>,
         workflow: Option<&'a CompiledWorkflow>,
-        material: &'a dyn Material,
+        material: &'a dyn ContentReader,
     ) -> Option<Self> {
         let preferred = facts.preferred_tip(run)?;
         let elsewhere = at.filter(|at| !facts.is_ancestor_or_self(*at, preferred));
@@ -71,7 +71,7 @@ impl<'a> RunRecord<'a> {
         RunLabel::of(self.run.run_id)
     }
 
-    /// The steps on the way to where the run is, the first one first; the last one is pending or ends the run.
+    /// The steps on the path to the current point, in order; the last one is pending or ends the run.
     fn path(&self, end: NodeId) -> Vec<PathStep<'a>> {
         let mut steps: Vec<_> = self.facts.path_steps(end).collect();
         steps.reverse();
@@ -86,7 +86,7 @@ impl<'a> RunRecord<'a> {
         self.facts.context_at(self.tip.node_id).unwrap_or_default()
     }
 
-    /// A step's title as it was shown at its own node, and its id.
+    /// A step's title as shown at its own node, and its id.
     fn title(&self, node: &NodeState, pending: &PendingStep) -> String {
         let Some(workflow) = self.workflow else { return pending.step_id.to_string() };
         let own = self.facts.context_at(node.node_id).unwrap_or_default();
@@ -101,7 +101,7 @@ impl<'a> RunRecord<'a> {
         Some((pending.step_id.clone(), title))
     }
 
-    /// The loops that a step is in, as replies call them: `slice 2 of 3`.
+    /// The loops that a step is in, as named in replies: `slice 2 of 3`.
     fn loops(&self, node: &NodeState, pending: &PendingStep) -> Vec<String> {
         let Some(workflow) = self.workflow.filter(|_| !pending.loop_path.is_empty()) else {
             return Vec::new();
@@ -110,24 +110,24 @@ impl<'a> RunRecord<'a> {
         loops(workflow, pending, &own).iter().map(ToString::to_string).collect()
     }
 
-    /// All of a note, also where the event holds only its beginning.
+    /// The full note, even if the event contains only its beginning.
     fn whole_notes(&self, payload: &OutputPayload) -> Option<String> {
         notes_of(payload, self.material)
     }
 
-    /// An artifact as it was sent; `None` for notes, and for content that cannot be read.
+    /// An artifact as sent; `None` for notes, and for content that cannot be read.
     fn artifact(&self, payload: &OutputPayload) -> Option<serde_json::Value> {
         artifact_of(payload, self.material)
     }
 }
 
-fn notes_of(payload: &OutputPayload, material: &dyn Material) -> Option<String> {
+fn notes_of(payload: &OutputPayload, material: &dyn ContentReader) -> Option<String> {
     let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
     let whole = full_text_ref.and_then(|reference| String::from_utf8(material.blob(reference)?).ok());
     Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()))
 }
 
-fn artifact_of(payload: &OutputPayload, material: &dyn Material) -> Option<serde_json::Value> {
+fn artifact_of(payload: &OutputPayload, material: &dyn ContentReader) -> Option<serde_json::Value> {
     let OutputPayload::ArtifactRef { sha256, .. } = payload else { return None };
     serde_json::from_slice(&material.blob(*sha256)?).ok()
 }

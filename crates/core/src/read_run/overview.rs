@@ -1,4 +1,4 @@
-//! A run at a glance: what it is for, where it is, what each step left, and which ways are open.
+//! A run at a glance: what it is for, where it is, what each step recorded, and which branches are open.
 
 use serde_json::Value;
 use workrail_model::event::OutputPayload;
@@ -21,7 +21,7 @@ const GAPS_MAX: usize = 20;
 const BRANCHES_MAX: usize = 12;
 const INNER_RUNS_MAX: usize = 10;
 const SESSION_NOTES_MAX: usize = 5;
-/// Of a long run, the beginning holds what was agreed and the end what is current.
+/// In a long run, the beginning has what was agreed and the end what is current.
 const FIRST_STEPS_MAX: usize = 8;
 const LAST_STEPS_MAX: usize = 40;
 
@@ -29,9 +29,9 @@ const NO_WORKFLOW: &str = "The pinned workflow cannot be read, so steps are name
                            says what is damaged.";
 
 impl RunRecord<'_> {
-    /// The run at a glance; bookmarks of other branches are marks that the caller signs.
+    /// The run at a glance; bookmarks of other branches are markers that the caller signs.
     pub fn overview(&self, tools: ToolSet) -> String {
-        // Recorded text never holds a mark; only the calls of other branches do.
+        // Recorded text never contains a marker; only the calls of other branches do.
         let mut sections = vec![without_marks(&self.heading())];
         sections.extend(self.session_notes().map(|text| without_marks(&text)));
         sections.extend(self.inner_runs().map(|text| without_marks(&text)));
@@ -82,7 +82,7 @@ impl RunRecord<'_> {
             .then(|| format!("## Notes of the session (in full: `step: \"session\"`)\n{}", newest.join("\n")))
     }
 
-    /// The runs that were started inside this one, with what each recorded last.
+    /// The nested runs, with what each recorded last.
     fn inner_runs(&self) -> Option<String> {
         let facts = self.facts;
         let own = |run: &&RunState| run.parent.is_some_and(|parent| parent.run_id == self.run.run_id);
@@ -106,7 +106,7 @@ impl RunRecord<'_> {
         format!("- {} ({}), {}{at}{notes}", RunLabel::of(run.run_id), run.workflow_id, status_words(status))
     }
 
-    /// Those that the completion counts, and below them what was only disclosed.
+    /// Those that count against completion, followed by those that were only disclosed.
     fn open_gaps(&self) -> Option<String> {
         let critical = self.gaps("Open gaps", |severity| severity == Severity::Critical);
         let disclosed = self.gaps("Also recorded", |severity| severity != Severity::Critical);
@@ -131,7 +131,7 @@ impl RunRecord<'_> {
         Some(format!("## {heading}\n{}", lines.join("\n")))
     }
 
-    /// Every open end of the run beside the one where it continues.
+    /// Every open tip of the run except the one where it continues.
     fn other_tips(&self, tools: ToolSet) -> Option<String> {
         let others: Vec<&NodeState> = self
             .facts

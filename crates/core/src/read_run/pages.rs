@@ -1,6 +1,6 @@
-//! A long text in pages that fit a reply, cut between lines where there is a line to cut at.
+//! Splits a long text into pages that fit in a reply, between lines where possible.
 
-/// Beside the page, a reply holds its heading and the next call: together they stay within the limit of a reply.
+/// Leaves room for a reply's heading and next call within the limit of a reply.
 const PAGE_BYTES_MAX: usize = 7 * 1024;
 
 /// One page of a text.
@@ -12,7 +12,7 @@ pub struct Page<'a> {
     pub of: usize,
 }
 
-/// The page with that number; the last one when there are fewer.
+/// The page with that number, or the last one.
 pub fn page(text: &str, number: usize) -> Page<'_> {
     let mut pages = Vec::new();
     let mut rest = text;
@@ -38,7 +38,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_hold_every_word_once_and_fit(lines in prop::collection::vec("[a-zäö€ ]{0,400}", 0..80)) {
+        fn pages_contain_every_word_once_and_fit(lines in prop::collection::vec("[a-zäö€ ]{0,400}", 0..80)) {
             let text = lines.join("\n");
             let of = page(&text, 1).of;
             let all: Vec<&str> = (1..=of).map(|number| page(&text, number).text).collect();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_longer_than_a_page_is_cut() {
+    fn a_line_longer_than_a_page_is_split() {
         let text = "x".repeat(PAGE_BYTES_MAX + 10);
         assert_eq!((page(&text, 1).of, page(&text, 2).text.len()), (2, 10));
     }

@@ -7,13 +7,13 @@ use super::overview::status_words;
 use super::{artifact_of, gist, kind_of, notes_of};
 use crate::label::RunLabel;
 use crate::project::{RunState, SessionState};
-use crate::report::Material;
+use crate::report::ContentReader;
 
 const RUNS_MAX: usize = 50;
 const GOAL_BYTES_MAX: usize = 160;
 
 /// The notes of a session in full, and its runs at a glance.
-pub fn session(facts: &SessionState, material: &dyn Material) -> String {
+pub fn session(facts: &SessionState, material: &dyn ContentReader) -> String {
     let mut sections = vec![format!("Session {}", facts.session_id())];
     let mut runs: Vec<String> =
         facts.runs().rev().take(RUNS_MAX).map(|run| run_line(facts, run, material)).collect();
@@ -42,7 +42,7 @@ pub fn session(facts: &SessionState, material: &dyn Material) -> String {
     without_marks(&sections.join("\n\n"))
 }
 
-fn run_line(facts: &SessionState, run: &RunState, material: &dyn Material) -> String {
+fn run_line(facts: &SessionState, run: &RunState, material: &dyn ContentReader) -> String {
     let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
     let state = tip.and_then(|tip| material.state_at(tip));
     let status = state.and_then(|state| facts.run_status(run.run_id, state.is_complete()));

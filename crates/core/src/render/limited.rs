@@ -1,6 +1,6 @@
-//! A text that never grows beyond its limit: everything is measured before it is copied (G54).
+//! A text that never exceeds its limit: everything is measured before it is copied (G54).
 //!
-//! Sizes are those of a JSON string, escapes included: that is how a rendered text is stored and sent.
+//! Sizes are those of a JSON string, including escapes: that is how a rendered text is stored and sent.
 
 use std::collections::BTreeMap;
 
@@ -16,27 +16,27 @@ pub(crate) struct Full;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     Whole,
-    /// The beginning of each, as long as the budget for all of them lasts.
+    /// The beginning of each, within a budget for all of them.
     Excerpts,
-    /// Not at all: what is left is what the author wrote.
+    /// Not at all, leaving only what the author wrote.
     Nothing,
 }
 
-/// What happens to the part that does not fit.
+/// What happens to a part that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
     Refuse,
-    /// The part is cut, and the text ends there.
+    /// The part is truncated, and the text ends there.
     Cut,
 }
 
-/// So much of a value is shown as an excerpt.
+/// The maximum length of an excerpt.
 const EXCERPT_BYTES_MAX: usize = 200;
-/// All excerpts of one text together.
+/// The limit for all excerpts of one text together.
 const EXCERPTS_BYTES_MAX: usize = 64 * 1024;
 const EXCERPT_MARK: &str = "[...]";
 
-/// Collects a text up to a limit, and knows how much of it each variable takes.
+/// Collects a text up to a limit, and tracks how much of it each variable takes.
 #[derive(Debug)]
 pub(crate) struct LimitedText {
     text: String,
@@ -69,7 +69,7 @@ impl LimitedText {
         self.bytes
     }
 
-    /// The variable that takes the most, and how many bytes it takes. What was refused last counts.
+    /// The variable that takes the most, and its size. What was refused last counts.
     pub(crate) fn largest_share(&self) -> Option<(&str, usize)> {
         let largest = self.shares.iter().max_by_key(|(_, bytes)| **bytes)?;
         Some((largest.0, *largest.1))
@@ -119,7 +119,7 @@ impl LimitedText {
         }
     }
 
-    /// Part by part: a value may be far larger than what is left.
+    /// Part by part: a value may be far larger than the remaining room.
     fn push_json(&mut self, name: &str, value: &Value) -> Result<(), Full> {
         match value {
             Value::Array(items) => {
@@ -161,7 +161,7 @@ impl LimitedText {
         self.push(text)
     }
 
-    /// A part that is set apart by an empty line; nothing is left of one that is blank.
+    /// A section separated by an empty line; a blank one leaves nothing.
     pub(crate) fn section(&mut self, write: impl FnOnce(&mut Self) -> Result<(), Full>) -> Result<(), Full> {
         let (before, bytes) = (self.text.len(), self.bytes);
         if before > 0 {
@@ -177,12 +177,12 @@ impl LimitedText {
     }
 }
 
-/// The bytes of a text inside a JSON string.
+/// The size of a text inside a JSON string.
 pub(crate) fn json_bytes(text: &str) -> usize {
     text.bytes().map(json_bytes_of).sum()
 }
 
-/// The same when it is at most `max`. A text that is longer by itself is not read: a value of any length may be
+/// The same if it is at most `max`. A text that is already too long is not scanned: a value of any length may be
 /// written thousands of times.
 fn json_bytes_within(text: &str, max: usize) -> Option<usize> {
     (text.len() <= max).then(|| json_bytes(text)).filter(|bytes| *bytes <= max)
@@ -196,7 +196,7 @@ fn json_bytes_of(byte: u8) -> usize {
     }
 }
 
-/// The longest beginning that takes at most `max` bytes.
+/// The longest prefix that takes at most `max` bytes.
 fn fitting(text: &str, max: usize) -> &str {
     let mut bytes = 0;
     let end = text.bytes().position(|byte| {

@@ -1,4 +1,4 @@
-//! What agents and people read, built from typed values.
+//! What agents and people read, rendered from typed values.
 
 pub(crate) mod limited;
 pub mod prompt;

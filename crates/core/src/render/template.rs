@@ -1,11 +1,11 @@
-//! `{{name}}` in prompts: typed lookups in the context, no expressions, a clear word where nothing is set.
+//! `{{name}}` in prompts: typed lookups in the context, no expressions, a clear message for unset ones.
 
 use serde_json::Value;
 
 use super::limited::{Full, LimitedText, Overflow, Values};
 use crate::condition::{Scope, js_string};
 
-/// A piece of a text with variables.
+/// A part of a text with variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'t> {
     Text(&'t str),
@@ -13,21 +13,21 @@ pub(crate) enum Token<'t> {
     Variable {
         path: &'t str,
     },
-    /// Braces around something else, which is left as it is.
+    /// Braces around something else, left as they are.
     Other {
         source: &'t str,
     },
 }
 
-/// Cuts a text into its pieces; joined they are the text again.
+/// Splits a text into its parts; joined they are the text again.
 pub(crate) fn tokens(text: &str) -> Tokens<'_> {
     Tokens { rest: text, next: None }
 }
 
-/// The pieces of a text, one at a time: a text of a megabyte may have hundreds of thousands.
+/// The parts of a text, one at a time: a text of a megabyte may have hundreds of thousands.
 pub(crate) struct Tokens<'t> {
     rest: &'t str,
-    /// What was found behind the plain text that was handed out last.
+    /// What follows the plain text that was last returned.
     next: Option<Token<'t>>,
 }
 
@@ -48,7 +48,7 @@ impl<'t> Iterator for Tokens<'t> {
             return Some(Token::Text(rest));
         };
         let inner = &rest[start + 2..start + 2 + length];
-        // Of `{{{a}}` the inner pair is meant.
+        // In `{{{a}}` the inner pair counts.
         let (start, inner) = match inner.rfind('{') {
             Some(last) if last == 0 || inner[..last].ends_with('{') => (start + last + 1, &inner[last + 1..]),
             Some(_) | None => (start, inner),
@@ -85,18 +85,18 @@ pub(crate) fn fill(text: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Resu
     Ok(())
 }
 
-/// So much of a text with its values goes into a blocker, which has a limit of its own.
+/// The size limit of a filled text in a blocker, which has its own limit.
 const FILLED_BYTES_MAX: usize = 4096;
 
-/// A short text with every variable filled in; what is beyond the limit is cut.
+/// A short text with every variable filled in; what exceeds the limit is cut off.
 pub(crate) fn filled(text: &str, scope: &Scope<'_>) -> String {
     let mut out = LimitedText::new(FILLED_BYTES_MAX, Values::Whole, Overflow::Cut);
-    // What did not fit is cut.
+    // What did not fit is cut off.
     let _ = fill(text, scope, &mut out);
     out.into_text()
 }
 
-/// A value longer than this is shown up to here when it is not what the path needs.
+/// A value of the wrong shape is shown up to this length.
 const SHOWN_MAX: usize = 60;
 
 fn fill_variable(path: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {

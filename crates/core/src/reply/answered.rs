@@ -1,7 +1,7 @@
-//! What a blocked reply becomes when the user has answered in the chat meanwhile: what they said, and the call that
-//! leads on from it (G63).
+//! Replaces a blocked reply when the user has answered in the chat meanwhile: what they said, and the call that
+//! follows from it (G63).
 //!
-//! The recorded reply stays as it is: a replay returns that one (G30).
+//! The recorded reply is unchanged: a replay returns that one (G30).
 
 use serde_json::{Map, Value, json};
 use workrail_model::blocker::{Blocker, BlockerPointer};
@@ -12,7 +12,7 @@ use workrail_model::reply::{NextCall, ReplyBody, Warning, WarningCode};
 use workrail_model::text::{BoundedText, truncate_with_marker};
 use workrail_model::tool::ToolName;
 
-/// What is shown of one answer. The recorded one is whole.
+/// How much is shown of one answer. The recorded one is complete.
 const ANSWER_BYTES_MAX: usize = 2048;
 
 /// What the user said.
@@ -23,14 +23,14 @@ pub enum UserReply {
     Rejected { reason: Option<String> },
 }
 
-/// The text and the data of the reply that is sent in place of the blocked one.
+/// The text and the data of the reply that is sent instead of the blocked one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnsweredReply {
     pub parts: Vec<String>,
     pub body: ReplyBody,
 }
 
-/// Nothing where the blocked reply has no call to continue with: then it is sent as it is.
+/// `None` if the blocked reply has no call to continue with: then it is sent as it is.
 pub fn answered(first_part: &str, blocked: ReplyBody, said: &[UserReply]) -> Option<AnsweredReply> {
     let mut body = blocked;
     let mut arguments = body.next_call.take()?.arguments;
@@ -86,7 +86,7 @@ fn asked_key(blocker: &Blocker) -> Option<&str> {
     }
 }
 
-/// Takes the placeholders of answered questions out of a call: what the user said is recorded already.
+/// Removes the placeholders of answered questions from a call: what the user said is already recorded.
 fn drop_keys(arguments: &mut Map<String, Value>, answered: &Map<String, Value>) {
     let Some(Value::Object(context)) = arguments.get_mut("context") else { return };
     context.retain(|key, _| !answered.contains_key(key));
@@ -99,9 +99,9 @@ fn rejection(reason: Option<&str>) -> String {
     match reason {
         Some(reason) => {
             let reason = truncate_with_marker(reason, SUMMARY_BYTES_MAX);
-            format!("The user rejected what this step submitted: {reason}")
+            format!("The user rejected this step's result: {reason}")
         }
-        None => "The user rejected what this step submitted, without a reason.".to_owned(),
+        None => "The user rejected this step's result, without a reason.".to_owned(),
     }
 }
 
@@ -116,11 +116,11 @@ fn news(said: &UserReply) -> String {
             text
         }
         UserReply::Approved => {
-            "The user approved, in the chat, exactly what you submitted. Do not change it: something else is not approved."
+            "The user approved, in the chat, exactly what you submitted. Do not change it: nothing else is approved."
                 .to_owned()
         }
         UserReply::Rejected { reason } => {
-            format!("{} They decided in the chat. {AFTER_REJECTION}", rejection(reason.as_deref()))
+            format!("{}\nThey decided in the chat. {AFTER_REJECTION}", rejection(reason.as_deref()))
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_leaves_the_approval_open_and_needs_not_be_sent_again() {
+    fn an_answer_leaves_the_approval_open_and_need_not_be_sent_again() {
         let reply = after(&[answer()]);
         assert_eq!(reply.body.blockers.len(), 1);
         assert_eq!(reply.body.next_intent, NextIntent::AwaitUserConfirmation);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn with_everything_given_the_call_is_all_that_is_left() {
+    fn once_everything_is_given_only_the_call_is_left() {
         let reply = after(&[answer(), UserReply::Approved]);
         assert_eq!(reply.body.blockers, []);
         assert_eq!(reply.body.next_intent, NextIntent::PerformPendingThenContinue);

@@ -1,4 +1,4 @@
-//! What runs that were started inside a step brought back: a finished child's result belongs to its parent's next reply
+//! Results of nested runs: a finished child's result belongs in its parent's next reply
 //! (G37).
 
 use std::collections::BTreeSet;
@@ -15,9 +15,9 @@ use workrail_model::tool::ToolName;
 use crate::contract::kind_of;
 use crate::label::RunLabel;
 use crate::project::{OutputState, RunState, SessionState};
-use crate::report::Material;
+use crate::report::ContentReader;
 
-/// As many as one step usually delegates; the text names the rest by their labels.
+/// As many as one step usually delegates; the text names the others by label.
 const CHILDREN_MAX: usize = 12;
 const NOTES_BYTES_MAX: usize = 600;
 const ARTIFACTS_MAX: usize = 4;
@@ -26,8 +26,8 @@ const GAPS_MAX: usize = 5;
 const GAP_BYTES_MAX: usize = 120;
 const TEXT_BYTES_MAX: usize = 1400;
 
-/// The results of the finished runs that were started inside a step, the newest first.
-pub fn finished_inside(facts: &SessionState, node: NodeId, material: &dyn Material) -> Vec<ChildResult> {
+/// The results of a step's finished nested runs, the newest first.
+pub fn finished_inside(facts: &SessionState, node: NodeId, material: &dyn ContentReader) -> Vec<ChildResult> {
     let inside = facts
         .runs()
         .rev()
@@ -41,8 +41,8 @@ fn belongs_to_step(facts: &SessionState, step: NodeId, at: NodeId) -> bool {
     facts.is_ancestor_or_self(step, at) && number(step) == number(at)
 }
 
-/// The result of a run; `None` while it is unfinished or when its state cannot be read.
-fn result(facts: &SessionState, run: &RunState, material: &dyn Material) -> Option<ChildResult> {
+/// The result of a run; `None` if it is unfinished or its state cannot be read.
+fn result(facts: &SessionState, run: &RunState, material: &dyn ContentReader) -> Option<ChildResult> {
     let tip = facts.node(facts.preferred_tip(run.run_id)?)?;
     let state = material.state_at(tip)?;
     let status = facts.run_status(run.run_id, state.is_complete())?;
@@ -67,7 +67,7 @@ fn newest_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &Ou
     facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev()).map(|entry| entry.output)
 }
 
-/// The newest notes on the way to a node, as the event holds them.
+/// The newest notes on the path to a node, as contained in the event.
 pub(crate) fn last_notes(facts: &SessionState, tip: NodeId) -> Option<String> {
     newest_outputs(facts, tip).find_map(|output| match &output.payload {
         OutputPayload::Notes { notes_markdown, .. } => {
@@ -78,7 +78,7 @@ pub(crate) fn last_notes(facts: &SessionState, tip: NodeId) -> Option<String> {
 }
 
 /// The newest artifact of each kind, the newest first.
-fn artifacts(facts: &SessionState, tip: NodeId, material: &dyn Material) -> Vec<ArtifactGist> {
+fn artifacts(facts: &SessionState, tip: NodeId, material: &dyn ContentReader) -> Vec<ArtifactGist> {
     let mut kinds = BTreeSet::new();
     let values = newest_outputs(facts, tip).filter_map(|output| match &output.payload {
         OutputPayload::ArtifactRef { sha256, .. } => {
@@ -105,7 +105,7 @@ fn open_gaps(facts: &SessionState, run: RunId) -> Vec<String> {
     open.map(|gap| without_marks(&truncate_with_marker(gap.summary.as_str(), GAP_BYTES_MAX))).collect()
 }
 
-/// The results in words. Recorded words are quoted: they are what an agent said, not instructions of ours.
+/// The results in words. Recorded words are quoted: they are an agent's, not our instructions.
 pub(super) fn text(children: &[ChildResult]) -> Option<String> {
     let mut text = String::new();
     for (position, child) in children.iter().enumerate() {
@@ -132,7 +132,7 @@ fn told(child: &ChildResult) -> String {
         Some(notes) => lines.extend(notes.lines().map(|line| format!("> {line}"))),
         None => lines.push("> (no notes)".to_owned()),
     }
-    // The whole artifact names its kind.
+    // The artifact itself names its kind.
     lines.extend(child.artifacts.iter().map(|artifact| format!("Artifact: {}", artifact.gist)));
     lines.extend(child.open_gaps.iter().map(|gap| format!("Open gap: {gap}")));
     lines.push(format!("All of it: {} {}", child.next_call.tool, child.next_call.arguments_text()));

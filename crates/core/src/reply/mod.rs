@@ -1,6 +1,6 @@
 //! Renders what an agent reads: which run, what to do now, and the exact next call (G35, G72).
 //!
-//! Pure and deterministic; tokens are marks here and are signed in at the edge, so that the bytes can
+//! Pure and deterministic; tokens are markers here and are signed at the edge, so that the bytes can
 //! be stored with the attempt and returned on every replay (G30).
 
 pub mod answered;
@@ -35,7 +35,7 @@ use crate::reason::GapCloser;
 use crate::render::prompt::delegation::PARENT_TOKEN;
 use crate::render::prompt::{self, Lifecycle, RenderMode, StepTextTooLong};
 
-/// A title may hold a variable, and a variable anything.
+/// A title may contain a variable, and a variable anything.
 pub const TITLE_SHOWN_BYTES_MAX: usize = 200;
 
 /// What the reply is about.
@@ -45,7 +45,7 @@ pub enum ReplyMoment<'a> {
     Advanced,
     Blocked {
         blockers: &'a BlockerReport,
-        /// How many attempts in a row were refused, this one included.
+        /// How many consecutive attempts were refused, including this one.
         in_a_row: usize,
     },
     Rehydrated,
@@ -63,21 +63,21 @@ pub struct ReplyInput<'a> {
     pub preferences: Preferences,
     pub moment: ReplyMoment<'a>,
     pub long_text: LongText,
-    /// What the server offers; the reply names no other tool.
+    /// The tools that the server offers; the reply names no others.
     pub tools: ToolSet,
     pub beside: StepExtras,
 }
 
-/// What to do when the values of the context make the step's text too long.
+/// What to do if context values make the step's text too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongText {
     /// Nothing is recorded yet: the caller can send a smaller value.
     Refuse,
-    /// The value is recorded: the step is shown with excerpts, so that the run can be continued.
+    /// The value is already recorded: the step is shown with excerpts, so that the run can be continued.
     Shorten,
 }
 
-/// What is beside the step: only what the moment calls for.
+/// What is shown besides the step: only what the situation requires.
 #[derive(Clone, Debug, Default)]
 pub struct StepExtras {
     pub references: Vec<ReferenceInfo>,
@@ -93,17 +93,17 @@ pub struct StepExtras {
     pub open_tips: Vec<OpenTip>,
     pub children: Vec<ChildResult>,
     pub return_to: Option<ReturnTo>,
-    /// The workflow's file is not the one that the run was started from.
+    /// Whether the workflow's file differs from the one that the run was started from.
     pub workflow_changed: bool,
-    /// Critical gaps of a run that is complete.
+    /// Critical gaps of a complete run.
     pub open_gaps: Vec<OpenGap>,
-    /// What else a complete run has to tell: loops that ended at their limit, steps that nobody decided about.
+    /// What else a complete run reports: loops that ended at their limit, steps that were never decided on.
     pub disclosed: Vec<String>,
-    /// Why the last attempt at this point was refused, when it is looked at again.
+    /// Why the last attempt at this point was refused, if it is shown again.
     pub refused_before: Vec<Blocker>,
-    /// The checks that failed, with the end of what they wrote.
+    /// The failed checks, with the end of their output.
     pub failed_checks: Vec<(String, String)>,
-    /// Where the run last went well, offered after many refusals.
+    /// The last point where the run went well, offered after many refusals.
     pub way_out: Option<NextCall>,
 }
 
@@ -115,7 +115,7 @@ pub struct OpenGap {
     pub closer: GapCloser,
 }
 
-/// The reply, or the variable that makes the step's text too long where that is refused.
+/// The reply, or the variable that makes the step's text too long if that is refused.
 pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
     let pending = input.state.pending_step();
     let run = run_info(input, pending);
@@ -163,7 +163,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
     };
     let parts = text::parts(input, &body);
     if let ReplyMoment::Checkpointed = input.moment {
-        // The step was shown when it was handed out; a checkpoint does not repeat it.
+        // The step was already shown; a checkpoint does not repeat it.
         body.pending = None;
     }
     Ok(StoredReply { parts, body })
@@ -203,7 +203,7 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
     }
 }
 
-/// How a run ended; nothing while it continues.
+/// How a run ended; `None` while it continues.
 fn ended(input: &ReplyInput<'_>) -> Option<RunStatus> {
     match (input.state.is_complete(), input.beside.open_gaps.is_empty()) {
         (false, _) => None,
@@ -242,7 +242,7 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
     Ok(body(input, step, &prompt))
 }
 
-/// A step that delegates gives its own bookmark to the runs that it starts.
+/// A delegating step passes its own bookmark to the runs that it starts.
 fn with_parent(workflow: &CompiledWorkflow, step: &PendingStep, prompt: String) -> String {
     match workflow.step(&step.step_id).map(|step| &step.kind) {
         Some(StepKind::Parallel { .. }) => prompt.replace(PARENT_TOKEN, STATE_TOKEN_MARK),

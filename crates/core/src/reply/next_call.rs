@@ -1,6 +1,6 @@
-//! The call that completes a step: everything that it owes, as placeholders to fill in (G47).
+//! The call that completes a step: everything it requires, as placeholders to fill in (G47).
 //!
-//! After a refusal it holds only what is still wrong: the rest is kept.
+//! After a refusal it contains only what is still wrong: the rest is kept.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ struct OwedInput {
     context: Map<String, Value>,
 }
 
-/// The whole call, with the echo that tells a genuine token of the wrong run (G35). `blockers` are those of the refused
-/// attempt that it retries.
+/// The whole call, with the echo that exposes a genuine token of the wrong run (G35). `blockers` are those of the
+/// refused attempt that it retries.
 pub(super) fn complete(
     input: &ReplyInput<'_>,
     label: &str,
@@ -65,7 +65,7 @@ pub(super) fn complete(
     NextCall::new(ToolName::ContinueWorkflow, arguments)
 }
 
-/// A shape that would crowd out the step is named by its kind; the step's own text says what it holds.
+/// A template that would crowd out the step is reduced to its kind; the step's own text describes it.
 fn shown(artifact: Value) -> Value {
     const SHAPE_BYTES_MAX: usize = 3000;
     match artifact.to_string().len() > SHAPE_BYTES_MAX {
@@ -76,7 +76,7 @@ fn shown(artifact: Value) -> Value {
 
 fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> OwedInput {
     OwedInput {
-        // Also where they are optional: what a step asks for beside its artifacts has no other place.
+        // Even if they are optional: what a step asks for besides its artifacts has no other place.
         notes: true,
         artifacts: skeleton::artifacts(input.workflow, step),
         context: keys(input, pending, step),
@@ -86,7 +86,7 @@ fn everything(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep
 /// Keys that the step declares or asks the user for, and those that later steps read and this step's words name.
 fn keys(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> Map<String, Value> {
     let held = |key: &str| input.context.get(key).is_some_and(|value| !value.is_null());
-    // Also where a value is held: the step was asked to decide it, perhaps anew.
+    // Even if a value is set: the step was asked to decide it, perhaps anew.
     let declared =
         step.sets.iter().map(|(key, duty)| (key.to_string(), skeleton::context_value(&duty.accepts)));
     let open = routing::open_keys(input.workflow, pending, input.context);
@@ -155,7 +155,7 @@ fn missing(
                 | BlockerCode::ContextBudgetExceeded
                 | BlockerCode::EditsNotAllowed
                 | BlockerCode::EvidenceMissing
-                // An artifact that cannot be read is left out by sending nothing.
+                // An artifact that cannot be read is dropped by sending nothing.
                 | BlockerCode::InvalidRequiredOutput
                 | BlockerCode::InvariantViolation
                 | BlockerCode::MissingContextKey

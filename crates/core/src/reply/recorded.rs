@@ -1,4 +1,4 @@
-//! What the run recorded before, in the words of a reply: notes of earlier steps, and branches that left from here.
+//! What the run recorded before, in the words of a reply: notes of earlier steps, and branches that start here.
 
 use workrail_model::reply::{Recap, RecapEntry, ReplyBody};
 
@@ -6,7 +6,7 @@ use super::ReplyMoment;
 
 const BRANCHES_BYTES_MAX: usize = 1500;
 
-/// Recorded words are quoted: they are what an agent said, not instructions of ours.
+/// Recorded words are quoted: they are an agent's, not our instructions.
 pub(super) fn recap(title: &str, label: &str, recap: Option<&Recap>) -> Option<String> {
     let recap = recap?;
     let mut parts = Vec::new();
@@ -53,12 +53,12 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         if branches.len() == 1 { "1 branch".to_owned() } else { format!("{} branches", branches.len()) };
     let mut text = match moment {
         ReplyMoment::Advanced => format!(
-            "This is a new branch: the step before was completed differently earlier ({count}). Nothing of that is lost."
+            "This is a new branch: the previous step was completed differently before ({count}). That work is kept."
         ),
         ReplyMoment::Started
         | ReplyMoment::Blocked { .. }
         | ReplyMoment::Rehydrated
-        | ReplyMoment::Checkpointed => format!("From here the run went on before ({count}):"),
+        | ReplyMoment::Checkpointed => format!("Earlier work from here ({count}):"),
     };
     for (position, branch) in branches.iter().enumerate() {
         let stand = match (&branch.stands_at, branch.is_complete) {

@@ -1,7 +1,7 @@
 //! What an agent that lost the chat gets: what was done, and which branches start here (G53).
 //!
-//! Only the newest steps that fit are looked at, so that the cost does not grow with the run (G23). Which
-//! step a node represents is in its snapshot, which the caller lends.
+//! Only the newest steps that fit are examined, so that the cost does not grow with the run (G23). Which
+//! step a node represents is in its snapshot, which the caller provides.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -20,21 +20,21 @@ use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::render::prompt::{functions, render_title, title_without_secrets};
 
-/// In the place of a title that cannot be read: the notes beside it can.
+/// In place of a title that cannot be read; its notes can.
 const TITLE_UNKNOWN: &str = "(step unknown: its snapshot is missing or damaged)";
 const RECAP_BYTES_MAX: usize = 1500;
 const DOWNSTREAM_BYTES_MAX: usize = 800;
 /// One long report must not hide all the others.
 const ENTRY_BYTES_MAX: usize = 1000;
 const FUNCTIONS_BYTES_MAX: usize = 500;
-/// How far beyond a point its functions are looked for.
+/// How far beyond a point its functions are searched for.
 const FUNCTION_STEPS_MAX: usize = 12;
 const BRANCHES_MAX: usize = 3;
 const BRANCH_SUMMARY_BYTES_MAX: usize = 120;
 const TITLE_BYTES_MAX: usize = 120;
-/// What the quotation marks and the heading of an entry cost beside its words.
+/// The size of an entry's quote marks and heading.
 const ENTRY_OVERHEAD_BYTES: usize = 60;
-/// `> ` in front of a line.
+/// `> ` before a line.
 const QUOTE_BYTES: usize = 2;
 
 const POLICY: &str = "kept the first step, the latest plan and the most recent entries";
@@ -44,7 +44,7 @@ const KEPT_ENTRY_BYTES_MAX: usize = 900;
 /// How many older steps are searched for a plan.
 const PLAN_STEPS_MAX: usize = 64;
 
-/// Lends the execution state of a node; `None` where its content cannot be read.
+/// Provides the execution state of a node; `None` if its content cannot be read.
 pub trait Snapshots: Debug {
     fn state_at(&self, node: &NodeState) -> Option<EngineState>;
 }
@@ -58,7 +58,7 @@ pub enum Reader {
     Person,
 }
 
-/// Everything that the recovery of one point is made from.
+/// The input for recovering one point.
 #[derive(Clone, Copy, Debug)]
 pub struct Recovering<'a> {
     pub facts: &'a SessionState,
@@ -77,7 +77,7 @@ impl Recovering<'_> {
         if recap.omitted > 0 {
             recap.kept = self.first_step(node).into_iter().chain(self.latest_plan(node, seen)).collect();
             recap.omitted = recap.omitted.saturating_sub(recap.kept.len() as u64);
-            // What was too old to be told may be among what is kept, and whole there.
+            // What was too old to be listed may be among what is kept, and complete there.
             recap.truncated = recap.omitted > 0 || recap.kept.iter().chain(&recap.entries).any(is_shortened);
         }
         let is_empty = recap.goal.is_none() && recap.session_notes.is_empty() && recap.entries.is_empty();
@@ -95,7 +95,7 @@ impl Recovering<'_> {
         newest.iter().filter_map(|output| notes(&output.payload)).map(first_words).collect()
     }
 
-    /// What the first step recorded on the way to the node: there the work is agreed on.
+    /// What the first step recorded on the path to the node: that is where the work was agreed on.
     fn first_step(&self, node: NodeId) -> Option<RecapEntry> {
         let run = self.facts.run(self.facts.node(node)?.run_id)?;
         let root = self.facts.node(run.root?)?;
@@ -109,7 +109,7 @@ impl Recovering<'_> {
         Some(self.entry(root, root, &kept(words)))
     }
 
-    /// The newest notes of a step that plans, among those that are too old to be shown; `seen` are shown already.
+    /// The newest notes of a planning step among those too old to be shown; `seen` are already shown.
     fn latest_plan(&self, node: NodeId, seen: usize) -> Option<RecapEntry> {
         if !self.workflow.steps.iter().any(|step| is_plan(&step.step_id)) {
             return None;
@@ -127,7 +127,7 @@ impl Recovering<'_> {
         })
     }
 
-    /// What the branch that went on last recorded beyond the node; `None` at a tip.
+    /// What the most recently continued branch recorded beyond the node; `None` at a tip.
     pub fn downstream(&self, node: NodeId) -> Option<Recap> {
         let run = self.facts.node(node)?.run_id;
         let tip = self.facts.preferred_tip(run)?;
@@ -136,7 +136,7 @@ impl Recovering<'_> {
         (!told.entries.is_empty()).then_some(told)
     }
 
-    /// The functions that steps beyond the node name, of which their notes may speak; `None` at a tip.
+    /// The functions named by steps beyond the node, whose notes may mention them; `None` at a tip.
     pub fn functions(&self, node: NodeId) -> Option<String> {
         let at = self.facts.node(node)?;
         let tip = self.facts.preferred_tip(at.run_id).filter(|tip| *tip != node)?;
@@ -151,13 +151,13 @@ impl Recovering<'_> {
             .map(|text| without_marks(&text))
     }
 
-    /// The ways taken from this node before, the newest first.
+    /// The branches that start at this node, the newest first.
     pub fn branches(&self, node: NodeId) -> Vec<Branch> {
         let Some(from) = self.facts.node(node) else { return Vec::new() };
         self.ways_on(node).iter().map(|(child, tip)| self.branch(from, child, tip)).collect()
     }
 
-    /// The first steps of the ways taken from a node and where each of them is now, the newest first.
+    /// The first steps of the branches from a node and where each of them is now, the newest first.
     pub(super) fn ways_on(&self, node: NodeId) -> Vec<(&NodeState, &NodeState)> {
         let facts = self.facts;
         let mut children: Vec<&NodeState> = facts.acked_children(node).collect();
@@ -191,7 +191,7 @@ impl Recovering<'_> {
         }
     }
 
-    /// Where the run is now; `None` when it is at this node.
+    /// Where the run is now; `None` if it is at this node.
     pub fn run_is_at(&self, node: NodeId) -> Option<RunIsAt> {
         let run = self.facts.node(node)?.run_id;
         let tip = self.facts.node(self.facts.preferred_tip(run)?).filter(|tip| tip.node_id != node)?;
@@ -205,8 +205,8 @@ impl Recovering<'_> {
         })
     }
 
-    /// The newest entries that fit, from `tip` back to `until` (which is left out) or to the root; and how many steps
-    /// were looked at.
+    /// The newest entries that fit, from `tip` back to `until` (exclusive) or to the root; and how many steps
+    /// were examined.
     fn told(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> (Recap, usize) {
         let mut entries = Vec::new();
         let mut seen = 0;
@@ -220,7 +220,7 @@ impl Recovering<'_> {
             for entry in step.outputs.iter().rev() {
                 let Some(words) = notes(&entry.output.payload) else { continue };
                 let shown = truncate_in_the_middle(words, ENTRY_BYTES_MAX);
-                // Every line is quoted, and the marks count.
+                // Every line is quoted, and the quote marks count.
                 let quoted = shown.len() + shown.lines().count() * QUOTE_BYTES;
                 let room = budget.saturating_sub(bytes + ENTRY_OVERHEAD_BYTES);
                 if quoted > room {
@@ -255,11 +255,11 @@ impl Recovering<'_> {
         }
     }
 
-    /// A step's title as it was shown at its own node: with the context of that node, not of this one (G50).
+    /// A step's title as shown at its own node: with the context of that node, not of this one (G50).
     pub(super) fn title(&self, node: &NodeState, state: &EngineState) -> Option<String> {
         let pending = state.pending_step()?;
         let authored = &self.workflow.step(&pending.step_id)?.title;
-        // Folding a context costs; most titles name none of it.
+        // Folding a context is costly, and most titles use none of it.
         let own = authored.contains("{{").then(|| self.facts.context_at(node.node_id).ok()).flatten();
         let context = own.as_ref().unwrap_or(self.context);
         let title = match self.reader {
@@ -281,7 +281,7 @@ fn is_shortened(entry: &RecapEntry) -> bool {
     entry.notes.contains(TRUNCATION_MARKER)
 }
 
-/// Whether a step's id says that it plans.
+/// Whether a step's id indicates planning.
 fn is_plan(step: &StepId) -> bool {
     let mut words = step.as_str().split(['-', '_', '.']);
     words.any(|word| ["plan", "planning", "design", "approach"].contains(&word))
@@ -294,7 +294,7 @@ fn notes(payload: &OutputPayload) -> Option<&str> {
     }
 }
 
-/// The beginning of a report on one line.
+/// The beginning of a report, on one line.
 pub(super) fn first_words(notes: &str) -> String {
     let line: String = notes.replace(TRUNCATION_MARKER, " ").split_whitespace().collect::<Vec<_>>().join(" ");
     let keep = line.floor_char_boundary(BRANCH_SUMMARY_BYTES_MAX);
@@ -302,7 +302,7 @@ pub(super) fn first_words(notes: &str) -> String {
     without_marks(&format!("{}{more}", &line[..keep]))
 }
 
-/// The node before this one, to which a stuck run can go back.
+/// The previous node, to which a stuck run can go back.
 pub(crate) fn last_good(facts: &SessionState, node: NodeId) -> Option<EventIndex> {
     facts.ancestors(node).nth(1).map(|before| before.created_index)
 }

@@ -1,4 +1,4 @@
-//! The references of a workflow in the words of a reply: all are named, with as much about each as fits.
+//! A workflow's references in the words of a reply: all are named, with as much about each as fits.
 
 use workrail_model::reply::{ReferenceInfo, without_marks};
 
@@ -17,14 +17,14 @@ pub(super) fn text(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Opt
         | ReplyMoment::Rehydrated
         | ReplyMoment::Checkpointed => false,
     };
-    // What can be read comes first.
+    // Those that can be read come first.
     let (found, missing): (Vec<_>, Vec<_>) = references.iter().partition(|own| own.resolved);
     let ordered: Vec<&ReferenceInfo> = found.into_iter().chain(missing).collect();
     let listed = |line: fn(&ReferenceInfo) -> String| -> String {
         let lines = ordered.iter().map(|own| format!("\n- {}", without_marks(&line(own))));
         format!("References of this workflow:{}", lines.collect::<String>())
     };
-    // Every reference is named; how much is said about each depends on the room.
+    // Every reference is named; the detail depends on the room.
     let forms: &[fn(&ReferenceInfo) -> String] =
         if full { &[purpose_of, place_of, path_of, id_of] } else { &[place_of, path_of, id_of] };
     let fitting = forms.iter().map(|form| listed(*form)).find(|text| text.len() <= REFERENCES_BYTES_MAX);

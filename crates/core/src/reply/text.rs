@@ -1,7 +1,7 @@
 //! The words of a reply, in the order of its content items: step, references, recovery, next call.
 //!
-//! Instruction first, the exact call last: some clients cut the middle. Everything but the authored
-//! prompt stays within budgets, here and in the files for its parts, which together are less than 9 KB (G73).
+//! Instruction first, the exact call last: some clients cut the middle. Everything except the authored
+//! prompt stays within budgets, here and in the files for its parts, which total less than 9 KB (G73).
 
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
@@ -13,7 +13,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::recorded::{branches, recap};
 use super::{OpenGap, ReplyInput, ReplyMoment, children, references, tips};
-use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console};
+use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console, is_rejection};
 use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
 
@@ -24,10 +24,10 @@ const OTHER_RUNS_BYTES_MAX: usize = 400;
 const FACTS_BYTES_MAX: usize = 500;
 const GAPS_BYTES_MAX: usize = 2000;
 
-/// So many refusals in a row, and the reply offers a way out (decision 20: no run is ever wedged).
+/// After this many consecutive refusals the reply offers a way out (decision 20: no run ever gets stuck for good).
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
 
-/// So many refusals in a row, and the step is shown again: the call before is no longer near.
+/// After this many consecutive refusals the step is shown again: the earlier call is far up in the chat.
 const REFUSALS_BEFORE_STEP: usize = 3;
 const STEP_UNCHANGED: &str =
     "The step's text has not changed. To see it again: continue_workflow with the stateToken alone.";
@@ -40,11 +40,7 @@ pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
         recap("Recorded so far on this branch", &body.run.label, body.recap.as_ref()),
         branches(input.moment, body),
         tips::text(&body.open_tips),
-        recap(
-            "What the branch that went on last recorded after that",
-            &body.run.label,
-            body.downstream.as_ref(),
-        ),
+        recap("Recorded after that on the branch worked on last", &body.run.label, body.downstream.as_ref()),
         input.beside.functions.as_ref().map(|text| format!("Functions that those steps name:\n\n{text}")),
         warnings(&body.warnings),
         facts(body),
@@ -63,7 +59,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     lines.extend(body.run_is_at.as_ref().map(|now| moved_on(now, body.pending.is_some())));
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
-            lines.push(blocked(BLOCKED, &body.run.label, &body.blockers));
+            lines.push(blocked(opening(&body.blockers), &body.run.label, &body.blockers));
             lines.extend(check_outputs(&input.beside.failed_checks));
             if in_a_row >= REFUSALS_BEFORE_WAY_OUT {
                 lines.push(way_out(in_a_row, input.beside.way_out.as_ref()));
@@ -92,7 +88,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     lines.join("\n\n")
 }
 
-/// The end of what failed checks wrote; each gets its share of the room.
+/// The end of the output of failed checks; each gets its share of the room.
 fn check_outputs(failed: &[(String, String)]) -> Option<String> {
     let share = CHECK_OUTPUTS_BYTES_MAX.checked_div(failed.len())?;
     let shown = failed.iter().map(|(name, output)| {
@@ -103,7 +99,7 @@ fn check_outputs(failed: &[(String, String)]) -> Option<String> {
         }
         // A fence that the output cannot end.
         let fence = if end.contains("```") { "~~~~~~~~" } else { "```" };
-        format!("The end of what check `{name}` wrote:\n{fence}\n{end}\n{fence}")
+        format!("Last output of check `{name}`:\n{fence}\n{end}\n{fence}")
     });
     Some(shown.collect::<Vec<_>>().join("\n\n"))
 }
@@ -117,7 +113,7 @@ fn moved_on(now: &RunIsAt, has_step: bool) -> String {
     };
     let (what, effect) = match now.is_ahead {
         true => {
-            ("this is an earlier step. The run went on and is now", "makes a new branch, and nothing is lost")
+            ("this is an earlier step. The run moved on and is now", "starts a new branch; nothing is lost")
         }
         false => {
             ("this is another branch. The run was worked on last elsewhere and is", "continues this branch")
@@ -152,7 +148,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
         ReplyMoment::Started | ReplyMoment::Rehydrated => {
             heading.push_str(&format!("\nMode: {}.", mode(autonomy)));
         }
-        // What it means was said at the start and is said again on a resume.
+        // Its meaning is stated at the start and on a resume.
         ReplyMoment::Advanced | ReplyMoment::Blocked { .. } | ReplyMoment::Checkpointed => {
             heading.push_str(&format!("\nMode: {}.", autonomy.as_str()));
         }
@@ -169,15 +165,17 @@ fn mode(autonomy: Autonomy) -> &'static str {
     match autonomy {
         Autonomy::Guided => "guided: where a step says so, ask the user in the chat and wait for the answer",
         Autonomy::FullAutoStopOnUserDeps => {
-            "full_auto_stop_on_user_deps: go on by yourself, stop only for what the user alone can give"
+            "full_auto_stop_on_user_deps: work on your own, stop only for what only the user can give"
         }
         Autonomy::FullAutoNeverStop => {
-            "full_auto_never_stop: never wait; state your assumptions in the notes, what is missing is recorded"
+            "full_auto_never_stop: never wait; state your assumptions in the notes; what is missing is recorded"
         }
     }
 }
 
 const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this:";
+/// While only a decision is missing, there is nothing to correct.
+const AWAITS_DECISION: &str = "BLOCKED: the user decides on this step's result.";
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
@@ -199,7 +197,7 @@ fn completed(open_gaps: &[OpenGap], takes_checkpoints: bool) -> String {
     let (agents, others): (Vec<&OpenGap>, Vec<&OpenGap>) =
         open_gaps.iter().partition(|gap| gap.closer == GapCloser::Agent);
     if !others.is_empty() {
-        text.push_str("\nWhat only the user could give stays open in the record.");
+        text.push_str("\nGaps only the user could close stay open in the record.");
     }
     if !agents.is_empty() && takes_checkpoints {
         let which = if others.is_empty() { "a gap" } else { "any other gap" };
@@ -211,7 +209,7 @@ fn completed(open_gaps: &[OpenGap], takes_checkpoints: bool) -> String {
     text
 }
 
-/// What ended otherwise than it was meant to, and is no gap of the agent's.
+/// What ended differently than intended without being a gap of the agent's.
 fn disclosed(facts: &[String]) -> Option<String> {
     if facts.is_empty() {
         return None;
@@ -228,20 +226,25 @@ fn disclosed(facts: &[String]) -> Option<String> {
     Some(text)
 }
 
+fn opening(blockers: &[Blocker]) -> &'static str {
+    let awaits = |blocker: &Blocker| is_approval(blocker) && !is_rejection(blocker);
+    if blockers.iter().all(awaits) { AWAITS_DECISION } else { BLOCKED }
+}
+
+/// Whether only a person can lift it. A question is about a value, which the agent may bring.
+fn is_approval(blocker: &Blocker) -> bool {
+    blocker.code == BlockerCode::UserOnlyDependency
+        && !matches!(blocker.pointer, BlockerPointer::ContextKey { .. })
+}
+
 fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
     let mut text = opening.to_owned();
-    // Only a person can, and the person needs the words. A question is about a value, which the agent may bring.
-    let is_approval = |blocker: &Blocker| {
-        blocker.code == BlockerCode::UserOnlyDependency
-            && !matches!(blocker.pointer, BlockerPointer::ContextKey { .. })
-    };
+    // The person needs the words.
     match blockers.iter().find(|blocker| is_approval(blocker)) {
         Some(own) if asks_for_console(own) => text.push_str(&format!(
-            " (What waits for approval, the user approves in the console: `workrail console`, run {label}.)"
+            " (To approve, the user opens the console: `workrail console`, run {label}.)"
         )),
-        Some(_) => text.push_str(&format!(
-            " (What waits for approval, the user approves with `workrail approve {label}`.)"
-        )),
+        Some(_) => text.push_str(&format!(" (To approve, the user runs `workrail approve {label}`.)")),
         None => {}
     }
     for (position, blocker) in blockers.iter().enumerate() {
@@ -250,7 +253,7 @@ fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
             entry.push_str("\n  Fix: ");
             entry.push_str(&without_marks(fix.as_str()));
         }
-        // The first one is always whole: it is what to do next.
+        // The first one is always complete: it is what to do next.
         if position > 0 && text.len() + entry.len() > BLOCKERS_BYTES_MAX {
             text.push_str(&format!(
                 "\n- and {} more, shown once these are solved.",
@@ -265,11 +268,11 @@ fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
 
 fn way_out(in_a_row: usize, call: Option<&NextCall>) -> String {
     let mut text = format!(
-        "This step was refused {in_a_row} times in a row. Ask the user how to go on instead of trying again blindly."
+        "This step was refused {in_a_row} times in a row. Ask the user how to continue; do not retry blindly."
     );
     if let Some(call) = call {
         text.push_str(&format!(
-            " To look at the last point that went well: {} with {}",
+            " To see the last point that passed: {} with {}",
             call.tool,
             call.arguments_text()
         ));
@@ -330,7 +333,7 @@ fn other_runs(runs: &[OtherRun]) -> Option<String> {
 fn ending(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     if body.is_complete {
         let mut text = match &body.return_to {
-            None => "There is nothing more to call for this run.".to_owned(),
+            None => "This run needs no further calls.".to_owned(),
             Some(_) => "This run has no more steps.".to_owned(),
         };
         text.push_str(&bookmarks(body, "To add a late note"));
@@ -348,13 +351,14 @@ fn ending(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     text
 }
 
-/// When to make the call that ends the reply.
+/// When to make the call at the end of the reply.
 fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let waits = body.next_intent == NextIntent::AwaitUserConfirmation;
     if !body.blockers.is_empty() {
         return match waits {
-            true => "What you submitted is kept. When the user has decided, call",
-            false => "Everything else that you submitted is kept. Send only this, each artifact whole: call",
+            true if body.blockers.iter().any(is_rejection) => "When you have changed the result, call",
+            true => "Your submission is kept. When the user has decided, call",
+            false => "The rest of your submission is kept. Send only this, each artifact complete: call",
         }
         .to_owned();
     }
@@ -366,15 +370,15 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     let asked =
         input.state.pending_step().map(|step| asked_confirmation(input.workflow, step, input.context));
     let when = match (waits, asked) {
-        // What is submitted is what the user decides about.
+        // The user decides on what is submitted.
         (true, Some(AskedConfirmation::Approval)) => "When the result is ready, submit it: call",
-        (true, _) => "When it is done and the user has given their word, call",
+        (true, _) => "When it is done and the user has confirmed, call",
         (false, _) => "When it is done, call",
     };
     format!("{first} {when}")
 }
 
-/// The tokens that name this point without completing it; each is in the text as well as in the data.
+/// The tokens that name this point without completing it; each is in the text and in the data.
 fn bookmarks(body: &ReplyBody, purpose: &str) -> String {
     let mut text = format!("\nBookmark: stateToken {STATE_TOKEN_MARK}");
     if let Some(token) = &body.checkpoint_token {

@@ -1,4 +1,4 @@
-//! The open ends of a run beside the one that is shown: work that was left on another branch is offered, never lost.
+//! The open tips of a run other than the one shown: work left on another branch is offered, never lost.
 
 use workrail_model::id::NodeId;
 use workrail_model::reply::{OpenTip, state_mark_of};
@@ -9,15 +9,15 @@ use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::reply::children::last_notes;
 
-/// So many are offered; `read_run` has the others.
+/// How many are offered; `read_run` has the others.
 const TIPS_MAX: usize = 4;
-/// So many ends are looked at: what a reply costs does not grow with the number of branches.
+/// How many tips are examined: the cost of a reply does not grow with the number of branches.
 const LOOKED_AT_MAX: usize = 32;
 const TEXT_BYTES_MAX: usize = 1200;
 
 impl Recovering<'_> {
-    /// Unfinished ends of the run, the longest first, except those that the reply names anyway: this node, where the run is
-    /// now, and where the ways on from here are.
+    /// Unfinished tips of the run, the longest first, except those that the reply already names: this node, where the
+    /// run is now, and where the branches from here are.
     pub fn open_tips(&self, node: NodeId) -> Vec<OpenTip> {
         let facts = self.facts;
         let Some(run) = facts.node(node).map(|at| at.run_id) else { return Vec::new() };
@@ -29,12 +29,12 @@ impl Recovering<'_> {
             .collect();
         let elsewhere = |tip: &&NodeState| !told.contains(&tip.node_id);
         let is_open = |tip: &&NodeState| {
-            // What cannot be read is not known to be finished.
+            // An unreadable tip is not known to be finished.
             self.snapshots.state_at(tip).is_none_or(|state| !state.is_complete())
         };
         let newest = facts.leaves(run).rev().filter(elsewhere).take(LOOKED_AT_MAX);
         let mut tips: Vec<&NodeState> = newest.filter(is_open).collect();
-        // The sort is stable: of equally long branches, the newest stays first.
+        // The sort is stable: among equally long branches, the newest stays first.
         tips.sort_by_key(|tip| std::cmp::Reverse(tip.step_number));
         tips.truncate(TIPS_MAX);
         tips.into_iter().map(|tip| self.open_tip(tip, node)).collect()
@@ -54,12 +54,12 @@ impl Recovering<'_> {
     }
 }
 
-/// The last node that two ways have in common.
+/// The last node that two branches have in common.
 fn fork(facts: &SessionState, one: NodeId, other: NodeId) -> Option<&NodeState> {
     facts.ancestors(one).find(|node| facts.is_ancestor_or_self(node.node_id, other))
 }
 
-/// The open ends in words, for a reply and for a candidate of `resume_session`.
+/// The open tips in words, for a reply and for a candidate of `resume_session`.
 pub fn text(tips: &[OpenTip]) -> Option<String> {
     if tips.is_empty() {
         return None;

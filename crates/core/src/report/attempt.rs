@@ -1,4 +1,4 @@
-//! What an attempt at a step left: its outcome, its outputs and how they are shown.
+//! What an attempt at a step recorded: its outcome, its outputs and how they are shown.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -116,7 +116,7 @@ pub enum Shown {
     Unreadable,
 }
 
-/// An artifact that was submitted, under the contract of its kind.
+/// A submitted artifact, under the contract of its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmittedArtifact {
     pub artifact_kind: String,

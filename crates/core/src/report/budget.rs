@@ -1,19 +1,19 @@
-//! How much text a report takes in: enough for whole notes, and never more than a reader's memory.
+//! How much text a report includes: enough for complete notes, but bounded in memory.
 
 use workrail_model::event::OutputPayload;
 use workrail_model::text::truncate_with_marker;
 
-use super::build::Material;
+use super::build::ContentReader;
 
-/// Beyond this much text a report shows the beginnings that the events hold.
+/// Beyond this much text a report shows only the beginnings contained in the events.
 const REPORT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A longer artifact is shown by its beginning.
 pub(super) const ARTIFACT_BYTES_MAX: usize = 256 * 1024;
 
-/// Artifacts of points that are not looked at, for the tables of the whole run.
+/// Artifacts of points that are not shown, for the tables of the whole run.
 const BESIDE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What is left of the budget, and what had to be said about content on the way.
+/// What is left of the budget, and remarks about content that were made on the way.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
@@ -26,7 +26,7 @@ impl Budget {
         Self { left: REPORT_TEXT_BYTES_MAX, beside: BESIDE_BYTES_MAX, remarks: Vec::new() }
     }
 
-    /// Whether so many bytes more may be taken in; they are then spent.
+    /// Whether this many more bytes may be included; they are then spent.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         match self.left.checked_sub(bytes) {
             Some(left) => {
@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// Whether an artifact of so many bytes is read although its point is not looked at.
+    /// Whether an artifact of this size is read although its point is not shown.
     pub(super) fn take_beside(&mut self, bytes: u64) -> bool {
         let left = self.beside.checked_sub(bytes);
         self.beside = left.unwrap_or(self.beside);
@@ -55,8 +55,8 @@ impl Budget {
         }
     }
 
-    /// The whole notes where the event holds only their beginning.
-    pub(super) fn notes(&mut self, payload: &OutputPayload, material: &dyn Material) -> Option<String> {
+    /// The full notes if the event contains only their beginning.
+    pub(super) fn notes(&mut self, payload: &OutputPayload, material: &dyn ContentReader) -> Option<String> {
         let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
         let beginning = notes_markdown.as_str();
         let Some(reference) = full_text_ref else {

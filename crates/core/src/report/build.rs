@@ -31,22 +31,22 @@ use crate::reply::recovery::Snapshots;
 
 const TITLE_BYTES_MAX: usize = 200;
 
-/// Lends the content that events name; `None` where it cannot be read.
-pub trait Material: Snapshots {
+/// Provides the content that events refer to; `None` if it cannot be read.
+pub trait ContentReader: Snapshots {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>>;
     fn blob(&self, reference: BlobRef) -> Option<Vec<u8>>;
 }
 
-/// What a report is made from. The events are those that the state was folded from.
+/// The input of a report. The events are those that the state was folded from.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub facts: &'a SessionState,
     pub events: &'a [Event],
     pub health: &'a SessionHealth,
     pub covers: Covers,
-    pub material: &'a dyn Material,
+    pub material: &'a dyn ContentReader,
     pub context_values: ContextValues,
-    /// What the events' passkey signatures are worth.
+    /// The validity of the events' passkey signatures.
     pub signatures: &'a Signatures,
     pub detail: Detail,
 }
@@ -55,7 +55,7 @@ pub struct Subject<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     Everything,
-    /// Those of one point, or of where each run continues. Of other points the report has what the events hold, and
+    /// Those of one point, or of where each run continues. For other points the report has what the events contain, and
     /// artifacts while they are few: a page that shows one point must not cost as much as the whole run.
     Point(Option<NodeId>),
 }
@@ -103,7 +103,7 @@ fn workspace(facts: &SessionState) -> Vec<Observed> {
         let value = match &state.value {
             ObservationValue::ShortString(text) => text.as_str().to_owned(),
             ObservationValue::GitSha1(text) => text.as_str().to_owned(),
-            // It tells repositories apart and says nothing to a reader.
+            // It distinguishes repositories and means nothing to a reader.
             ObservationValue::Sha256(_) => return None,
         };
         Some(Observed { key: key.as_str().to_owned(), value })
@@ -112,7 +112,7 @@ fn workspace(facts: &SessionState) -> Vec<Observed> {
 }
 
 impl Subject<'_> {
-    /// Who caused an event, where it says so.
+    /// The actor of an event, if it names one.
     pub(super) fn caused_by(&self, index: EventIndex) -> Option<String> {
         let place = usize::try_from(index.get()).ok()?;
         let event = self.events.get(place).filter(|event| event.event_index == index)?;
@@ -225,7 +225,7 @@ impl<'a> RunBuilder<'a> {
         self.names.get(&node).cloned().unwrap_or_default()
     }
 
-    /// What a point asks for, its title as it read there, and the loops it is in.
+    /// What a point requires, its title as shown there, and the loops it is in.
     pub(super) fn step(&self, node: &NodeState) -> (StepReport, Vec<Round>) {
         let nothing = |step: StepReport| (step, Vec::new());
         let Some(state) = self.subject.material.state_at(node) else {
@@ -244,7 +244,7 @@ impl<'a> RunBuilder<'a> {
         let rounds = rounds.collect();
         let shown = self.workflow.as_deref().and_then(|workflow| {
             let authored = &workflow.step(&pending.step_id)?.title;
-            // Folding a context costs; most steps need none of it.
+            // Folding a context is costly, and most steps use none of it.
             let needs_context = authored.contains("{{") || !pending.loop_path.is_empty();
             let own = needs_context.then(|| self.subject.facts.context_at(node.node_id).ok()).flatten();
             let own = own.unwrap_or_default();
@@ -313,7 +313,7 @@ impl<'a> RunBuilder<'a> {
         let facts = self.subject.facts;
         let (node, attempt) = match first.parent {
             Some(parent) => (parent, attempt),
-            // The branch with the root did first what led on from it.
+            // What the root's branch did first is what led on from the root.
             None => (first.node_id, self.led_on(first.node_id)),
         };
         let mut outputs = facts.current_outputs(node, attempt).filter(|output| output.attempt == attempt);
@@ -391,7 +391,7 @@ impl<'a> RunBuilder<'a> {
         told.collect()
     }
 
-    /// Keyed tables of the attempts that led to where the run continues.
+    /// Keyed tables of the attempts that led to the point where the run continues.
     fn tables(&self, nodes: &[NodeReport]) -> Vec<Table> {
         let mut tables = Vec::new();
         for node in nodes.iter().filter(|node| node.branch == 0 && node.standing == BranchPosition::Passed) {
@@ -415,9 +415,7 @@ fn goal(facts: &SessionState, node: NodeId) -> Option<String> {
     Some(truncate_with_marker(goal, GOAL_BYTES_MAX).into_owned())
 }
 
-/// The branch of every node: 0 for the path to the tip, the others from 1 in the order in which they began. A
-/// checkpoint belongs to the branch of the step it was taken on.
-/// What every point of a session is called, in each of its runs.
+/// The name of every point of a session, in each of its runs.
 pub fn point_names(facts: &SessionState) -> BTreeMap<NodeId, PointName> {
     let of_run = |run: &RunState| {
         let branches = branch_numbers(facts, run, facts.preferred_tip(run.run_id));
@@ -426,6 +424,8 @@ pub fn point_names(facts: &SessionState) -> BTreeMap<NodeId, PointName> {
     facts.runs().flat_map(of_run).collect()
 }
 
+/// The branch of every node: 0 for the path to the tip, the others from 1 in the order in which they began. A
+/// checkpoint belongs to the branch of the step it was taken on.
 fn branch_numbers(facts: &SessionState, run: &RunState, tip: Option<NodeId>) -> BTreeMap<NodeId, u64> {
     let path: BTreeSet<NodeId> =
         tip.into_iter().flat_map(|tip| facts.ancestors(tip)).map(|node| node.node_id).collect();
@@ -437,7 +437,7 @@ fn branch_numbers(facts: &SessionState, run: &RunState, tip: Option<NodeId>) -> 
         let branch = match (parent, of_parent) {
             _ if path.contains(&node.node_id) => 0,
             (Some(_), Some(own)) if node.kind == NodeKind::Checkpoint => own,
-            // Beside the path to the tip, the first way on from a step continues with its branch.
+            // Off the path to the tip, the first continuation of a step stays on its branch.
             (Some(parent), Some(own))
                 if own != 0
                     && parent.kind == NodeKind::Step

@@ -1,6 +1,6 @@
-//! What a report shows of the context: keys always, short values when asked for, secrets never.
+//! What a report shows of the context: keys always, short values on request, secrets never.
 //!
-//! A report is made to be passed on, and context is where an agent puts what a user typed.
+//! A report is made to be shared, and context is where an agent puts what a user typed.
 
 use serde_json::Value;
 use workrail_model::event::Context;
@@ -50,7 +50,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_is_withheld_even_when_values_are_asked_for() {
+    fn a_secret_is_withheld_even_if_values_are_requested() {
         let map = json!({
             "api_Key": "k", "authToken": "t", "DB_PASSWORD": "p", "branch": "main", "files": ["a"], "tries": 3,
             "essay": "x".repeat(81),

@@ -1,8 +1,8 @@
 //! The run graph: where each point is drawn, and the graph as text.
 //!
 //! A branch goes straight down in its lane. What leaves it is drawn one lane to the right before the branch
-//! continues, so that the number of lanes follows from how deeply forks are nested and not from how many there
-//! are. Long straight stretches are drawn by their ends.
+//! continues, so that the number of lanes depends on how deeply forks are nested and not on how many there
+//! are. Only the ends of long straight stretches are drawn.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use workrail_model::id::NodeId;
 use super::sections::Tone;
 use super::{BranchPosition, NodeReport, Outcome, StepReport, words};
 
-/// A straight stretch longer than this is drawn by its ends.
+/// Only the ends of a longer straight stretch are drawn.
 const STRETCH_MAX: usize = 9;
 const STRETCH_ENDS: usize = 3;
-/// More ways from one point than this are counted, not drawn.
+/// Further branches from one point are counted, not drawn.
 const WAYS_MAX: usize = 24;
-/// Deeper forks than this are counted, not drawn.
+/// Deeper forks are counted, not drawn.
 const LANES_MAX: usize = 16;
 
 /// How much is drawn.
@@ -37,16 +37,16 @@ pub enum Strokes {
 /// What is drawn on a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// The place of the node in the run's list.
+    /// The index of the node in the run's list.
     Node(usize),
-    /// So many points that are not drawn.
+    /// This many points that are not drawn.
     Skipped(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub lane: usize,
-    /// Leaves the lane to its left here; otherwise it continues in its own.
+    /// Starts from the lane to its left; otherwise it continues in its own.
     pub starts: bool,
     pub point: Point,
     /// Which lanes continue below this row.
@@ -70,7 +70,7 @@ pub fn rows(nodes: &[NodeReport], extent: GraphDetail) -> Vec<Row> {
     rows
 }
 
-/// Every point in the order of drawing.
+/// Every point in drawing order.
 pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
     let places: BTreeMap<NodeId, usize> =
         nodes.iter().zip(0..).map(|(node, place)| (node.node_id, place)).collect();
@@ -82,13 +82,13 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
             None => roots.push(place),
         }
     }
-    // Points below each, itself included: parents are before their children.
+    // Number of points below each, including itself: parents come before their children.
     let mut sizes = vec![1_usize; nodes.len()];
     for place in (0..nodes.len()).rev() {
         sizes[place] += children[place].iter().map(|child| sizes[*child]).sum::<usize>();
     }
     let mut rows = Vec::new();
-    // Explicit, because a run may be deeper than a stack.
+    // An explicit stack, because a run may be deeper than the call stack.
     let mut ahead: Vec<(Point, usize, bool)> =
         roots.iter().rev().map(|root| (Point::Node(*root), 0, false)).collect();
     while let Some((point, lane, starts)) = ahead.pop() {
@@ -109,7 +109,7 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
 
 /// Whether a child is drawn in the lane of its parent.
 fn goes_on(parent: &NodeReport, child: &NodeReport) -> bool {
-    // A checkpoint is a note beside its step, unless the run went on from the checkpoint itself.
+    // A checkpoint is a note on its step, unless the run continued from the checkpoint itself.
     let of_path = child.kind == NodeKind::Step || child.standing == BranchPosition::Tip;
     child.branch == parent.branch && (of_path || parent.kind == NodeKind::Checkpoint)
 }
@@ -149,7 +149,7 @@ fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
     kept
 }
 
-/// A point at which nothing happened but the step itself.
+/// A point with nothing but the step itself.
 fn is_plain(node: &NodeReport) -> bool {
     node.standing == BranchPosition::Passed && blocked_attempts(node) == 0 && node.kind == NodeKind::Step
 }
@@ -158,7 +158,7 @@ fn blocked_attempts(node: &NodeReport) -> usize {
     node.attempts.iter().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count()
 }
 
-/// By what a point is drawn.
+/// The symbol for a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Step,
@@ -176,20 +176,20 @@ pub fn mark(node: &NodeReport) -> Mark {
     }
 }
 
-/// What is said of a point beside its title.
+/// What is said of a point besides its title.
 pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
     let blocked = match blocked_attempts(node) {
         0 => None,
         1 => Some((Tone::Warning, "1 blocked attempt".to_owned())),
         count => Some((Tone::Warning, format!("{count} blocked attempts"))),
     };
-    // The title of a tip that is complete says so already.
+    // The title of a complete tip already says so.
     let is_said = node.standing == BranchPosition::Tip && node.step == StepReport::Complete;
     let standing = words::standing(node).filter(|_| !is_said);
     blocked.into_iter().chain(standing.map(|(tone, text)| (tone, text.to_owned()))).collect()
 }
 
-/// A row as text: its lines, its mark, and what is beside it.
+/// A row as text: its lines, its symbol, and the text beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub strokes: String,

@@ -1,6 +1,6 @@
-//! A report as Markdown: readable as text, and as a page.
+//! A report as Markdown, readable both as text and rendered.
 //!
-//! What was recorded cannot break out of its place: notes are quoted line by line, artifacts are in a fence
+//! Recorded text cannot break out of its place: notes are quoted line by line, artifacts are in a fence
 //! longer than any inside, and everything inside a line is escaped.
 
 use workrail_model::event::NodeKind;
@@ -14,7 +14,7 @@ use super::{
     words,
 };
 
-/// Everything.
+/// The whole report.
 pub fn render(report: &Report, times: Times) -> String {
     let mut page = Page { text: String::new(), times };
     page.heading(1, &words::title(report));
@@ -63,7 +63,7 @@ impl Page {
         self.blank();
     }
 
-    /// One empty line, and never two.
+    /// One empty line, never two.
     fn blank(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
@@ -236,7 +236,7 @@ fn reached(node: &NodeReport, times: Times) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
     Code,
-    /// In a table a bar ends the cell, and inside code it cannot be escaped for every reader.
+    /// In a table a bar ends the cell, and inside code not every reader can unescape it.
     Text,
 }
 
@@ -269,7 +269,7 @@ fn inline_text(text: &str) -> String {
     joined(&escaped(text))
 }
 
-/// A table cell: line ends become breaks that every renderer knows.
+/// A table cell: line breaks become breaks that every renderer knows.
 fn cell(spans: &[Span]) -> String {
     let lines = spelled(spans, Names::Text);
     lines.trim().lines().map(joined).collect::<Vec<_>>().join("<br>")
@@ -279,7 +279,7 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Text with nothing in it that Markdown or HTML would take for itself.
+/// Text with everything escaped that Markdown or HTML would interpret.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean(text).chars() {

@@ -1,15 +1,15 @@
 //! What was done, step by step and by whom: a projection of one session for people to read.
 //!
-//! [`build`] makes a [`Report`] from the folded state, the events and the content they name. Every renderer takes
+//! [`build`] makes a [`Report`] from the folded state, the events and the content they refer to. Every renderer takes
 //! that value: [`markdown`], the engine's HTML, and JSON by `serde`. What is shown, in which order and under
 //! which names, is decided once, in [`sections`] and [`words`]; a renderer decides how it looks. Equal stores
-//! give equal bytes (G76): there is no "generated now", and clock times are shown and never order anything (G6).
+//! give equal bytes (G76): there is no "generated now", and clock times are shown but never order anything (G6).
 //! A damaged session is reported up to the damage, and every rendering says so first (G20).
 //!
-//! Code map: `attempt` what one try left, `build` the run, `node` one point of it, `point` how points are called, `table` artifacts by their contracts, `context` what may
-//! be shown of the context, `budget` how much text a report takes in, `timing` times for display, `graph` where
-//! the run graph's points are drawn, `path` the same with loops and forks folded, `sections` what is shown, `words` how things are called, `markdown` the text
-//! form.
+//! Code map: `attempt` what one attempt recorded, `build` the run, `node` one point of it, `point` how points are
+//! named, `table` artifacts by their contracts, `context` what may be shown of the context, `budget` how much text a
+//! report includes, `timing` times for display, `graph` where the run graph's points are drawn, `path` the same with
+//! loops and forks folded, `sections` what is shown, `words` how things are called, `markdown` the text form.
 
 mod attempt;
 mod budget;
@@ -52,7 +52,7 @@ pub use attempt::{
     Artifact, Assessment, Attempt, Body, EvidenceReport, Field, Outcome, Output, Shown, SubmittedArtifact,
     Table,
 };
-pub use build::{Detail, Material, Subject, build, point_names};
+pub use build::{ContentReader, Detail, Subject, build, point_names};
 pub use context::ContextValues;
 pub(crate) use context::seen as seen_context_value;
 pub(crate) use point::branch_number;
@@ -61,7 +61,7 @@ pub use signature::{SeenChallenges, Signature, Signatures, check_event, is_signe
 pub(crate) use timing::elapsed;
 pub use timing::{Times, ago, elapsed_text, shown};
 
-/// The version of the report's shape; a reader of `--format json` looks at it first.
+/// The version of the report's format; readers of `--format json` check it first.
 pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

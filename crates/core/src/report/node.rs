@@ -1,4 +1,4 @@
-//! One point of a run: what it asked for, every attempt at it, and what was decided there.
+//! One point of a run: what it required, every attempt at it, and what was decided there.
 
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision};
 use workrail_model::assessment::ConsequenceEffect;
@@ -19,7 +19,7 @@ use super::{
     Actor, Approval, Artifact, Assessment, Attempt, Body, BranchPosition, Decision, EvidenceReport,
     NodeReport, Outcome, Output, PassedOver, Shown, table,
 };
-use crate::claims::{self, Known};
+use crate::claims::{self, KnownFact};
 use crate::contract::kind_of;
 use crate::discover::condition_text;
 use crate::interpret::passed_over;
@@ -69,13 +69,13 @@ impl RunBuilder<'_> {
         }
     }
 
-    /// What the walk that led to a node skipped, by the decision trace of that walk.
+    /// What the walk that led to a node skipped, according to its decision trace.
     fn passed_over(&self, node: &NodeState) -> Vec<PassedOver> {
         let Some(workflow) = self.workflow.as_deref() else { return Vec::new() };
         let (from, attempt) = match (node.parent, node.edge.and_then(|edge| edge.attempt)) {
             (None, _) => (node.node_id, derive::before_any_attempt()),
             (Some(parent), Some(attempt)) => (parent, attempt),
-            // A checkpoint is at the step of its parent.
+            // A checkpoint is at its parent's step.
             (Some(_), None) => return Vec::new(),
         };
         let wanted = derive::trace_id(from, attempt);
@@ -122,7 +122,7 @@ impl RunBuilder<'_> {
         let at = subject.at(record.event_index);
         let own = facts.outputs(id).iter().filter(|output| output.attempt == Some(attempt));
         let known = facts.evidence(id).iter().filter(|own| own.index <= record.event_index);
-        let known: Vec<Known<'_>> = known.map(|own| Known::recorded(&own.data)).collect();
+        let known: Vec<KnownFact<'_>> = known.map(|own| KnownFact::recorded(&own.data)).collect();
         let outputs = own
             .map(|output| subject.output(self.workflow.as_deref(), (output, extent), &known, budget))
             .collect();
@@ -131,7 +131,7 @@ impl RunBuilder<'_> {
             ValidationResult::Valid => Vec::new(),
             ValidationResult::Invalid { issues } => issues.iter().map(ToString::to_string).collect(),
         });
-        // What a blocker says already is not said twice.
+        // Do not repeat what a blocker already says.
         let blockers = match &record.outcome {
             AdvanceOutcome::Blocked { blockers } => blockers.blockers(),
             AdvanceOutcome::Advanced { .. } => &[],
@@ -172,12 +172,12 @@ impl RunBuilder<'_> {
         }
     }
 
-    /// What is known of an attempt beside what was sent (G104).
+    /// What is known of an attempt besides what was sent (G104).
     fn evidence(&self, node: NodeId, attempt: AttemptId) -> Vec<EvidenceReport> {
         let own = self.subject.facts.evidence(node).iter().map(|record| &record.data);
         let own: Vec<&EvidenceRecorded> =
             own.filter(|recorded| recorded.attempt_id == Some(attempt)).collect();
-        // That a chat was seen is worth a line only where nothing was seen in it.
+        // That a chat was watched is worth a line only if nothing was seen in it.
         let is_watch = |recorded: &EvidenceRecorded| recorded.evidence == Evidence::ChatWatched;
         let saw_work = own.iter().any(|recorded| recorded.host.is_some() && !is_watch(recorded));
         let shown = own.iter().filter(|recorded| !(saw_work && is_watch(recorded)));
@@ -216,7 +216,7 @@ impl RunBuilder<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputExtent {
     Whole,
-    /// What the events hold, and small artifacts.
+    /// What the events contain, and small artifacts.
     AtHand,
 }
 
@@ -225,7 +225,7 @@ impl Subject<'_> {
         &self,
         workflow: Option<&CompiledWorkflow>,
         (output, extent): (&OutputState, OutputExtent),
-        known: &[Known<'_>],
+        known: &[KnownFact<'_>],
         budget: &mut Budget,
     ) -> Output {
         let body = match &output.payload {
@@ -263,7 +263,7 @@ impl Subject<'_> {
 fn artifact(
     workflow: Option<&CompiledWorkflow>,
     bytes: &[u8],
-    known: &[Known<'_>],
+    known: &[KnownFact<'_>],
     budget: &mut Budget,
 ) -> (String, Shown) {
     let Ok(value) = strict_json::parse(bytes) else {

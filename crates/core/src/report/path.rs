@@ -1,9 +1,9 @@
-//! The run graph for a reader who can open and close parts of it: the path on which the run continues is drawn whole,
-//! branches beside it and finished rounds of long loops are one line each until they are opened, and steps that were
-//! skipped are where they would have been.
+//! The run graph for a reader who can open and close parts of it: the path on which the run continues is drawn in full,
+//! other branches and finished rounds of long loops are one line each until they are opened, and skipped steps
+//! are where they would have been.
 //!
-//! Where a point is drawn comes from `graph`; here it is decided what is drawn. What is open is said by the ids of the
-//! first points of the parts, so that an address can hold it and a part stays open while the run grows.
+//! `graph` decides where a point is drawn; this module decides what is drawn. Open parts are identified by the ids of
+//! their first points, so that an address can contain them and a part stays open while the run grows.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use workrail_model::id::NodeId;
 use super::graph::{Row, walk};
 use super::{BranchPosition, NodeReport, Round, graph};
 
-/// A loop with more points than this has its finished rounds folded.
+/// The finished rounds of a loop with more points than this are folded.
 const LOOP_POINTS_MAX: usize = 6;
-/// More ways from one point than this are counted, not drawn.
+/// Further branches from one point are counted, not drawn.
 const WAYS_MAX: usize = 100;
-/// Deeper forks than this are counted, not drawn.
+/// Deeper forks are counted, not drawn.
 const LANES_MAX: usize = 16;
-/// Lines that are drawn at most; beyond them a browser would be slow.
+/// The maximum number of lines; more would make a browser slow.
 const LINES_MAX: usize = 3_000;
-/// Loops within loops beyond this depth are not folded.
+/// Loops nested deeper than this are not folded.
 const LOOP_DEPTH_MAX: usize = 4;
 
 /// What the reader has opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Everything, whatever else is said.
+    /// Everything, regardless of the other fields.
     pub all: bool,
     /// The first points of the opened parts.
     pub parts: BTreeSet<NodeId>,
-    /// The point that is looked at: nothing that holds it is folded.
+    /// The point that is shown: nothing that contains it is folded.
     pub shown: Option<NodeId>,
 }
 
@@ -40,11 +40,11 @@ impl Opened {
     }
 }
 
-/// What a line shows. Places are those of the run's list.
+/// What a line shows. Indexes are those of the run's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Point(usize),
-    /// The step at `at` among those that were skipped on the way to the point `before`.
+    /// The step at `at` among those skipped on the way to the point `before`.
     Skipped {
         before: usize,
         at: usize,
@@ -63,7 +63,7 @@ pub enum Item {
         first: usize,
         points: usize,
     },
-    /// So many points that are not drawn.
+    /// This many points that are not drawn.
     More(usize),
 }
 
@@ -71,12 +71,12 @@ pub enum Item {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub lane: usize,
-    /// Leaves the lane to its left here; otherwise it continues in its own.
+    /// Starts from the lane to its left; otherwise it continues in its own.
     pub starts: bool,
     pub item: Item,
-    /// The loops around it, outermost first, each by what tells it from the next loop of the same name.
+    /// The loops around it, outermost first, each by what distinguishes it from the next loop of the same name.
     pub brackets: Vec<String>,
-    /// The part that begins here, is open, and can be folded.
+    /// The open part that begins here and can be folded.
     pub folds: Option<NodeId>,
 }
 
@@ -106,7 +106,7 @@ fn line_of(row: &Row, nodes: &[NodeReport]) -> Line {
     Line { lane: row.lane, starts: row.starts, item, brackets, folds: None }
 }
 
-/// A loop inside another one is another loop in each round of the outer one.
+/// A nested loop is a different loop in each round of the outer one.
 fn brackets(rounds: &[Round]) -> Vec<String> {
     let mut outer = String::new();
     let named = rounds.iter().map(|round| {
@@ -117,7 +117,7 @@ fn brackets(rounds: &[Round]) -> Vec<String> {
     named.collect()
 }
 
-/// Whether a fold may hide the point: not where the run continues, and not what is looked at.
+/// Whether a fold may hide the point: not if the run continues there, and not if it is shown.
 fn is_hideable(node: &NodeReport, opened: &Opened) -> bool {
     node.standing != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
@@ -171,7 +171,7 @@ fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &Opened, depth:
             folded.push(line);
             continue;
         };
-        // The loop goes on in its lane; what leaves it to the right is between its lines.
+        // The loop continues in its lane; what leaves it to the right is between its lines.
         let lane = line.lane;
         let mut own = vec![line];
         while let Some(next) = rest.next_if(|next| {
@@ -281,7 +281,7 @@ fn points_of(item: &Item) -> usize {
     }
 }
 
-/// Puts what was skipped before the point that came instead.
+/// Inserts skipped steps before the point that came instead.
 fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
     let mut whole: Vec<Line> = Vec::new();
     for mut line in lines {

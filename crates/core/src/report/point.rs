@@ -1,4 +1,4 @@
-//! What the points of a run are called: by the numbers that replies use, so that people and agents mean the same step.
+//! The names of a run's points: the numbers that replies use, so that people and agents mean the same step.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ impl PointName {
         })
     }
 
-    /// Reads a name as it is written; the letter of the current branch may be there, too.
+    /// Parses a displayed name; the letter of the current branch is also accepted.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (step, checkpoint) = match text.split_once('+') {
             None => (text, None),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn branches_have_letters_and_points_the_numbers_of_replies() {
+    fn branches_have_letters_and_points_have_the_numbers_used_in_replies() {
         let letters: Vec<String> = [0, 1, 25, 26, 701, 702].map(branch_letter).to_vec();
         assert_eq!(letters, ["a", "b", "z", "aa", "zz", "aaa"]);
         assert_eq!(PointName::step(3, 0).to_string(), "3");

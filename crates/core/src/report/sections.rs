@@ -1,8 +1,8 @@
 //! What every rendering shows of a report: which facts and tables, in which order, under which names.
 //!
 //! Renderers decide only how it looks. A value is a list of [`Span`]s, so that a renderer can link, colour or
-//! quote a part of it without knowing what it means. Texts are as they were recorded: each renderer makes them
-//! harmless in its own way.
+//! quote a part of it without knowing what it means. Texts are as recorded: each renderer escapes them
+//! in its own way.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
     words,
 };
 
-/// What the run ended with, or came to so far.
+/// What the run ended with, or has produced so far.
 pub const OUTCOME: &str = "Outcome";
 pub const ABOUT: &str = "About this report";
 pub const GRAPH: &str = "Graph";
@@ -29,13 +29,13 @@ pub const DECISIONS: &str = "Decided by WorkRail";
 pub const CONTEXT_SET: &str = "Context set";
 pub const CONTEXT_SENT: &str = "Sent context";
 pub const PREFERENCES: &str = "Preferences";
-const PREFERENCES_HERE: &str = "Preferences that hold here";
+const PREFERENCES_HERE: &str = "Preferences in effect here";
 /// What the grades mean, in every rendering.
 const GRADES: &str = "claimed: the agent said so; observed: a hook of its host saw it; checked: WorkRail looked or ran it itself. \
                       Status, times, decisions and gaps are WorkRail's own record.";
 pub const UNREADABLE_CONTENT: &str = "Its content cannot be read.";
 
-/// How something is meant; renderings without colour lose nothing but the colour.
+/// The meaning of a colour; renderings without colour lose nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Good,
@@ -52,7 +52,7 @@ pub enum Span {
     Text(String),
     Strong(String),
     Toned(Tone, String),
-    /// A name as it is spelled.
+    /// A name in its exact spelling.
     Code(String),
     /// A point of the same run.
     Point(PointName),
@@ -67,7 +67,7 @@ pub enum Span {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FactRole {
     Line,
-    /// Beside the heading, in renderings that can do so.
+    /// Beside the heading, in renderings that support it.
     Badge(Tone),
 }
 
@@ -87,7 +87,7 @@ pub struct Section {
     pub rows: Vec<Vec<Vec<Span>>>,
 }
 
-/// What is said before everything else.
+/// What is shown before everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Banner {
     pub tone: Tone,
@@ -95,7 +95,7 @@ pub struct Banner {
     pub text: String,
 }
 
-/// The first line about an attempt: how it ended, then the rest of the sentence.
+/// The first line about an attempt: its outcome, then the rest of the sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptHead {
     pub tone: Tone,
@@ -168,7 +168,7 @@ impl RunReport {
         name.into_iter().chain([code(&workflow.workflow_id)]).chain(version).chain([source]).collect()
     }
 
-    /// The newest notes of a completed step on the branch where the run continues, and the step that they belong to.
+    /// The newest notes of a completed step on the branch where the run continues, and that step.
     pub fn outcome(&self) -> Option<(&NodeReport, &Output)> {
         let on_branch = self.nodes.iter().rev().filter(|node| node.branch == 0);
         on_branch.into_iter().find_map(|node| {
@@ -190,11 +190,11 @@ impl RunReport {
         }
     }
 
-    /// The tables that concern the run as a whole. Of those that the engine itself keeps, empty ones are left
+    /// The tables about the run as a whole. Empty tables of the engine's own records are left
     /// out; an artifact's table without rows says that there were none.
     pub fn sections(&self, times: Times) -> Vec<Section> {
         let mut sections: Vec<Section> = Vec::new();
-        // One way through is not a branching.
+        // A single path is not a branching.
         let branches = if self.branches.len() > 1 { self.branches.as_slice() } else { &[] };
         let columns = ["branch", "from", "steps", "did first", "now at", "why"];
         sections.push(Section::new(BRANCHES, &columns, branches.iter().map(branch)));
@@ -205,7 +205,7 @@ impl RunReport {
             .map(|own| vec![vec![code(&own.key)], plain(words::context_value(&own.value))]);
         sections.push(Section::new("Context, as sent", &["key", "value"], rows));
         let kept = sections.into_iter().filter(|section| !section.rows.is_empty());
-        // They are made from artifacts.
+        // They are derived from artifacts.
         let claimed = |table: &Table| Section {
             title: format!("{} ({})", table.title, EvidenceGrade::Claimed.as_str()),
             ..Section::from(table)
@@ -213,7 +213,7 @@ impl RunReport {
         self.tables.iter().map(claimed).chain(kept).collect()
     }
 
-    /// The tables that concern one point: what was recorded there, and the preferences that hold there.
+    /// The tables about one point: what was recorded there, and the preferences in effect there.
     pub fn sections_at(&self, node: &NodeReport, times: Times) -> Vec<Section> {
         let gaps: Vec<GapReport> = self.gaps.iter().filter(|own| own.point == node.point).cloned().collect();
         let divergences: Vec<DivergenceReport> =
@@ -231,7 +231,7 @@ impl RunReport {
         sections
     }
 
-    /// The points from a point up to the root, itself included.
+    /// The points from a point up to the root, including itself.
     fn above(&self, node: &NodeReport) -> Vec<&PointName> {
         let places: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
         let mut above = Vec::new();
@@ -321,7 +321,7 @@ impl Attempt {
         AttemptHead { tone, ending, rest }
     }
 
-    /// What was found about the attempt: blockers, problems, assessments and what they asked for.
+    /// What was found about the attempt: blockers, problems, assessments and their consequences.
     pub fn findings(&self) -> Vec<Vec<Span>> {
         let blockers = match &self.outcome {
             Outcome::Blocked { blockers } => blockers.as_slice(),
@@ -425,12 +425,12 @@ fn line(name: &str, value: Vec<Span>) -> Fact {
     Fact { name: name.to_owned(), value, role: FactRole::Line }
 }
 
-/// A value that is one text; no spans when there is none.
+/// A value that is one text; empty if there is none.
 pub(crate) fn plain(text: impl Into<String>) -> Vec<Span> {
     Some(text.into()).filter(|text| !text.is_empty()).map(Span::Text).into_iter().collect()
 }
 
-/// A text of ours in which names are between backticks. An odd one belongs to what is quoted, so nothing is read into it.
+/// One of our texts, with names in backticks. With an odd number of them, one is quoted text, so none is interpreted.
 pub fn ticked(own: &str) -> Vec<Span> {
     let parts: Vec<&str> = own.split('`').collect();
     if parts.len().is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! What the passkey signatures of a session are worth, checked for every reader (G97).
+//! The validity of a session's passkey signatures, checked for every reader (G97).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,12 +29,12 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// What it proves, after a semicolon or a dash.
+    /// What it proves, for after a semicolon or a dash.
     pub(crate) fn in_words(&self) -> String {
         match self {
-            Self::Holds => "the signature holds, by a key that was enrolled here".to_owned(),
+            Self::Holds => "the signature is valid, by a key that was enrolled here".to_owned(),
             Self::Foreign => {
-                "the signature holds, by a key that came with the imported session; whose key it is, this store does not know"
+                "the signature is valid, by a key that came with the imported session; this store does not know whose key it is"
                     .to_owned()
             }
             Self::Fails { problem } => format!("warning: not proven: {problem}"),
@@ -46,7 +46,7 @@ impl Signature {
 }
 
 impl Signature {
-    /// The same in a few words, for a line of a log.
+    /// The same in a few words, for a log line.
     pub(crate) fn briefly(&self) -> String {
         match self {
             Self::Holds => "proven".to_owned(),
@@ -67,7 +67,7 @@ impl From<Result<(Sha256, SignerOrigin), ProofError>> for Signature {
     }
 }
 
-/// Whether an event holds something that a passkey signed.
+/// Whether an event contains something that a passkey signed.
 pub fn is_signed(event: &Event) -> bool {
     let data = &event.data;
     matches!(data, EventData::ApprovalRecorded(decided) if decided.proof.is_some())
@@ -75,10 +75,10 @@ pub fn is_signed(event: &Event) -> bool {
         || matches!(data, EventData::PreferencesChanged(change) if change.proof.is_some())
 }
 
-/// What the signatures of a session are worth, by event.
+/// The validity of a session's signatures, by event.
 pub type Signatures = BTreeMap<EventIndex, Signature>;
 
-/// The signature of each event that has one; without keys where the log cannot be believed.
+/// The signature of each event that has one; without keys if the log cannot be trusted.
 pub fn signatures(facts: &SessionState, events: &[Event], keys: Option<&Passkeys>) -> Signatures {
     let mut seen = SeenChallenges::default();
     let signed = events.iter().filter(|event| is_signed(event));
@@ -90,7 +90,7 @@ pub fn signatures(facts: &SessionState, events: &[Event], keys: Option<&Passkeys
     checked.collect()
 }
 
-/// What was signed so far in a session: an assertion is for one record.
+/// What was signed so far in a session: an assertion is valid for one record.
 #[derive(Clone, Debug, Default)]
 pub struct SeenChallenges(BTreeSet<(Sha256, Option<RunId>)>);
 
@@ -101,7 +101,7 @@ impl SeenChallenges {
         event: &Event,
         checked: Result<(Sha256, SignerOrigin), ProofError>,
     ) -> Result<(Sha256, SignerOrigin), ProofError> {
-        // One agreement lets several runs go further.
+        // One agreement may raise the autonomy of several runs.
         let run = event.scope.run().filter(|_| matches!(event.data, EventData::PreferencesChanged(_)));
         let (challenge, standing) = checked?;
         match self.0.insert((challenge, run)) {
@@ -111,7 +111,7 @@ impl SeenChallenges {
     }
 }
 
-/// Checks what a passkey signed in an event; `None` where nothing is signed.
+/// Checks what a passkey signed in an event; `None` if nothing is signed.
 pub fn check_event(
     facts: &SessionState,
     event: &Event,

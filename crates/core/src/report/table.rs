@@ -1,10 +1,10 @@
-//! Artifacts as tables where their contract says so.
+//! Artifacts as tables if their contract says so.
 //!
-//! A contract says it by its schema, the one that is pinned with the run: a member that is a list of objects
+//! A contract says so by its schema, the one pinned with the run: a member that is a list of objects
 //! is a table, its members are the columns. Rows with a `path` are keyed by it, so that a later row for the
-//! same file replaces an earlier one, and are in its byte order; rows with a `severity` are in the order in
+//! same file replaces an earlier one, and are in byte order; rows with a `severity` are in the order in
 //! which the contract lists the severities. Everything else keeps the order of the artifact. An artifact
-//! whose kind no contract of the workflow knows is shown as it is: nothing is guessed.
+//! whose kind is in no contract of the workflow is shown as it is: nothing is guessed.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ const FIRST_COLUMNS: [&str; 16] = [
 const KEY: &str = "path";
 const RANK: &str = "severity";
 
-/// The artifact under the contract of its kind, when the pinned workflow has one with a list of rows.
+/// The artifact under the contract of its kind, if the pinned workflow has one with a list of rows.
 pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Value) -> Shown {
     let contract =
         workflow.and_then(|workflow| workflow.contracts.iter().find(|own| own.artifact_kind == kind));
@@ -53,11 +53,11 @@ pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Valu
     if tables.is_empty() { Shown::Json { value } } else { Shown::Tables { tables, fields } }
 }
 
-/// The column that says of each reported check how it is known.
+/// The column that says how each reported check is known.
 const GRADE: &str = "How it is known";
 const CHECKS: &str = "Checks";
 
-/// A report of checks with the grade of each of them (G104); anything else as it is.
+/// A report of checks with the grade of each (G104); anything else unchanged.
 pub(super) fn graded(shown: Shown, grades: Vec<String>) -> Shown {
     let Shown::Tables { mut tables, fields } = shown else { return shown };
     let checks = tables.iter_mut().find(|table| table.title == CHECKS && table.rows.len() == grades.len());
@@ -93,7 +93,7 @@ fn table(contract: &CompiledContract, name: &str, member: &Value) -> Option<Tabl
     let rows = ordered(rows?, declared);
     let used = |column: &&String| rows.iter().any(|row| row.contains_key(column.as_str()));
     let mut columns: Vec<&String> = declared.keys().filter(used).collect();
-    // A reviewer may keep columns that the contract allows without naming them.
+    // A reviewer may add columns that the contract allows without naming them.
     let mut further: Vec<&String> =
         rows.iter().flat_map(|row| row.keys()).filter(|key| !declared.contains_key(key.as_str())).collect();
     further.sort();
@@ -146,7 +146,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// A place in a file, as editors read it.
+/// A position in a file, in the form that editors understand.
 fn place(members: &Map<String, Value>) -> Option<String> {
     let file = members.get("file")?.as_str()?;
     match members.get("line") {

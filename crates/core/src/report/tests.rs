@@ -64,7 +64,7 @@ fn text(nodes: &[NodeReport], extent: GraphDetail) -> Vec<String> {
 }
 
 #[test]
-fn nested_forks_take_one_lane_each_and_give_it_back() {
+fn nested_forks_take_one_lane_each_and_free_it_again() {
     let nodes = [
         node(1, None, 0),
         node(2, Some(1), 1),
@@ -81,7 +81,7 @@ fn nested_forks_take_one_lane_each_and_give_it_back() {
 }
 
 #[test]
-fn a_long_way_is_drawn_by_its_ends_and_whole_on_request() {
+fn a_long_stretch_is_drawn_by_its_ends_and_in_full_on_request() {
     let mut nodes: Vec<NodeReport> = (1..=1_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
     nodes[999].standing = BranchPosition::Tip;
     assert_eq!(
@@ -97,7 +97,7 @@ fn a_wide_fork_and_a_deep_nest_are_bounded() {
         (1..=500).map(|n| node(n, (n > 1).then_some(1), if n <= 2 { 0 } else { n })).collect();
     let lines = text(&wide, GraphDetail::Condensed);
     assert_eq!((lines.len(), lines[25].as_str(), lines[26].as_str()), (27, "├─⋮ +474", "● 2"));
-    // Every point forks from the one before: no stack and no width is used up.
+    // Every point forks from the one before: neither the stack nor the width is exhausted.
     let deep: Vec<NodeReport> = (1..=5_000).map(|n| node(n, (n > 1).then_some(n - 1), n - 1)).collect();
     assert_eq!(text(&deep, GraphDetail::Condensed).last().unwrap().trim_start(), "╰─⋮ +4984");
     assert_eq!(text(&deep, GraphDetail::Everything).len(), 5_000);
@@ -122,7 +122,7 @@ fn path(nodes: &[NodeReport], opened: &Opened) -> Vec<String> {
 }
 
 #[test]
-fn branches_beside_the_path_are_one_line_until_they_are_opened() {
+fn branches_off_the_path_are_one_line_until_they_are_opened() {
     let mut nodes = vec![
         node(1, None, 0),
         node(2, Some(1), 1),
@@ -213,7 +213,7 @@ fn tables(value: Value) -> Vec<Table> {
 }
 
 #[test]
-fn changed_files_are_keyed_by_path_and_the_last_word_counts() {
+fn changed_files_are_keyed_by_path_and_the_last_row_counts() {
     let row = |path: &str, summary: &str| json!({ "path": path, "summary": summary, "risk": "L" });
     let found = tables(
         json!({ "kind": "wr.changed_files", "changedFiles": [row("b", "1"), row("a", "2"), row("b", "3")] }),
@@ -228,7 +228,7 @@ fn changed_files_are_keyed_by_path_and_the_last_word_counts() {
 }
 
 #[test]
-fn findings_stand_in_the_order_of_their_severity() {
+fn findings_are_ordered_by_severity() {
     let row = |severity: &str, title: &str| json!({ "severity": severity, "location": { "file": "f", "line": 3 }, "title": title, "rationale": "r" });
     let found = tables(json!({
         "kind": "wr.review_findings", "findings": [row("nit", "1"), row("critical", "2"), row("nit", "0")],
@@ -241,7 +241,7 @@ fn findings_stand_in_the_order_of_their_severity() {
 }
 
 #[test]
-fn without_a_contract_or_with_rows_that_are_none_nothing_is_guessed() {
+fn nothing_is_guessed_without_a_contract_or_valid_rows() {
     let rows = json!({ "kind": "wr.changed_files", "changedFiles": [{ "path": "a" }] });
     assert_eq!(table::shown(None, "wr.changed_files", rows.clone()), Shown::Json { value: rows });
     for odd in [

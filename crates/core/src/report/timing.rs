@@ -1,5 +1,5 @@
-//! Clock times for display. Nothing is ordered or decided by them (G6): a clock that went backwards gives no
-//! elapsed time, and nothing else.
+//! Clock times for display. Nothing is ordered or decided by them (G6): if a clock went backwards, only the
+//! elapsed time is missing.
 
 use workrail_model::time::Timestamp;
 
@@ -16,8 +16,8 @@ pub(crate) fn elapsed(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Optio
     u64::try_from(to?.epoch_ms()? - from?.epoch_ms()?).ok()
 }
 
-/// How clock times are written: recorded views write UTC, so that equal stores give equal bytes (G76); what a person
-/// reads at a terminal is in their own zone, which only the edge knows.
+/// How clock times are written: recorded views use UTC, so that equal stores give equal bytes (G76); a person
+/// at a terminal sees their own zone, which only the edge knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Times(fn(&Timestamp) -> String);
 
@@ -36,7 +36,7 @@ impl Times {
 /// `2026-01-31 23:59 UTC`.
 pub fn shown(at: &Timestamp) -> String {
     let text = at.as_str();
-    // A timestamp has exactly this shape.
+    // A timestamp always has this format.
     format!("{} {} UTC", &text[..10], &text[11..16])
 }
 
@@ -63,7 +63,7 @@ pub fn elapsed_text(ms: u64) -> String {
     }
 }
 
-/// How long ago something was, in the largest unit that matters: `3 min ago`. A clock that went backwards says nothing.
+/// How long ago something was, in the largest useful unit: `3 min ago`. `None` if the clock went backwards.
 pub fn ago(at: &Timestamp, now: &Timestamp) -> Option<String> {
     const MINUTE: u64 = 60_000;
     const HOUR: u64 = 60 * MINUTE;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_past_is_told_in_its_largest_unit() {
+    fn elapsed_time_is_shown_in_its_largest_unit() {
         let now = at("2026-03-01T12:00:00.000Z");
         let told = |text: &str| ago(&at(text), &now);
         assert_eq!(told("2026-03-01T11:59:01.000Z").as_deref(), Some("just now"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_backwards_tells_no_time() {
+    fn a_clock_that_went_backwards_gives_no_elapsed_time() {
         let (early, late) = (at("2026-01-01T00:00:00.000Z"), at("2026-01-01T03:20:30.000Z"));
         assert_eq!(elapsed(Some(&early), Some(&late)), Some(12_030_000));
         assert_eq!(elapsed(Some(&late), Some(&early)), None);

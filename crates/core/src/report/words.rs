@@ -1,4 +1,4 @@
-//! What things are called when people read about them, in every rendering alike.
+//! The words for things in text for people, the same in every rendering.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub fn plain<T: Serialize>(word: &T) -> String {
     }
 }
 
-/// What a run is doing. Of one in a damaged session only what it did before is known.
+/// What a run is doing. In a damaged session, only what it did before the damage is known.
 pub fn status(run: &RunReport) -> String {
     match run.is_damaged {
         true => format!("damaged (was {})", undamaged_status(run)),
@@ -40,7 +40,7 @@ fn undamaged_status(run: &RunReport) -> String {
     }
 }
 
-/// Why a closed run was closed, how and when; nothing for any other run.
+/// Why a closed run was closed, how and when; `None` for any other run.
 pub fn closed(run: &RunReport, times: Times) -> Option<String> {
     let closed = run.closed.as_ref()?;
     let at = closed.at.as_ref().map(|at| format!(", {}", times.shown(at))).unwrap_or_default();
@@ -51,10 +51,10 @@ pub(crate) fn actor(actor: Actor) -> &'static str {
     match actor {
         Actor::Agent => "the agent",
         Actor::Terminal => "someone at a terminal",
-        Actor::Chat => "the chat",
+        Actor::Chat => "an answer in the chat",
         Actor::Console => "someone in the console",
         Actor::Passkey => "a person with a passkey",
-        Actor::CommandLine => "the command line",
+        Actor::CommandLine => "someone on the command line",
         Actor::User => "the call that started the run",
         Actor::Workflow => "the workflow's recommendation",
         Actor::System => "the defaults",
@@ -65,7 +65,7 @@ pub fn cause(cause: EdgeCauseKind) -> &'static str {
     match cause {
         EdgeCauseKind::AckPending => "ordinary advance",
         EdgeCauseKind::IdempotentReplay => "repeated call",
-        EdgeCauseKind::IntentionalFork => "fork that was asked for",
+        EdgeCauseKind::IntentionalFork => "requested fork",
         EdgeCauseKind::NonTipAdvance => "advance from an earlier point",
         EdgeCauseKind::CheckpointCreated => "checkpoint",
     }
@@ -89,7 +89,7 @@ pub fn point(node: &NodeReport) -> String {
     }
 }
 
-/// Where a point is in its run; nothing for one that work went beyond.
+/// The position of a point in its run; `None` if work went beyond it.
 pub fn standing(node: &NodeReport) -> Option<(Tone, &'static str)> {
     match (node.standing, &node.step) {
         (BranchPosition::Tip, StepReport::Complete) => Some((Tone::Good, "complete")),
@@ -151,7 +151,7 @@ pub fn title(report: &Report) -> String {
     }
 }
 
-/// What is said first of a damaged session, in every rendering.
+/// The notice at the top of a damaged session's report, in every rendering.
 pub fn damage(report: &Report) -> Option<String> {
     let (until, reason) = report.damage()?;
     Some(format!(
@@ -168,7 +168,7 @@ pub fn counts(run: &RunReport) -> String {
         (counts.advances, "step completed", "steps completed"),
         (counts.blocked_attempts, "blocked attempt", "blocked attempts"),
         (counts.checkpoints, "checkpoint", "checkpoints"),
-        // One way through is not a branching.
+        // A single path is not a branching.
         (if counts.branches > 1 { counts.branches } else { 0 }, "branch", "branches"),
         (counts.open_gaps, "open gap", "open gaps"),
         (counts.artifacts, "artifact", "artifacts"),
@@ -180,7 +180,7 @@ pub fn counts(run: &RunReport) -> String {
     said.collect::<Vec<_>>().join(", ")
 }
 
-/// How much of a run is known beside what was claimed; nothing where that is nothing.
+/// How much of a run is known besides what was claimed; empty if nothing is.
 pub fn evidence(run: &RunReport) -> String {
     let attempts = run.nodes.iter().flat_map(|node| &node.attempts);
     let grades: Vec<EvidenceGrade> = attempts.flat_map(|own| &own.evidence).map(|own| own.grade).collect();
@@ -229,7 +229,7 @@ fn signed(approval: &Approval, verb: &str, at: &str, note: &str) -> String {
     )
 }
 
-/// Who did something, by the way it was done and by name where the record has one.
+/// The actor, by the channel used and by name if the record has one.
 pub(crate) fn caused(by: &str, who: Option<&str>) -> String {
     who.map_or_else(|| by.to_owned(), |who| format!("{who}, {by}"))
 }

@@ -1,4 +1,4 @@
-//! What ranking keeps of a session: one card for every run, or one for its notes when it has no run.
+//! What ranking keeps of a session: one card for every run, or one for its notes if it has no run.
 
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Activity, EventIndex, ObservationKey, ObservationValue, OutputPayload};
@@ -12,16 +12,16 @@ use super::{Query, Words};
 use crate::label::RunLabel;
 use crate::overview::{Stage, stage};
 use crate::project::{OutputState, RunState, SessionState};
-use crate::report::Material;
+use crate::report::ContentReader;
 
 /// Bytes of a candidate's excerpt (lock 2.3).
 const SNIPPET_BYTES_MAX: usize = 1024;
 /// Older notes of a very long run are not searched, so that one run cannot fill the memory.
 const NOTES_PER_RUN_MAX: usize = 512;
-/// What is behind the beginning of a large artifact is data, not what a person remembers of the work.
+/// Beyond the beginning, a large artifact is data, not what a person remembers of the work.
 const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
 
-/// Where a run continues, with all that a token for it needs.
+/// Where a run continues, with everything that a token for it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPlace {
     pub run: RunId,
@@ -34,7 +34,7 @@ pub struct RunPlace {
     pub tip_created_by: EventId,
 }
 
-/// One run as ranking sees it; `at` is absent for a session that holds notes only.
+/// A run as seen by ranking; `at` is absent for a session with only notes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCard {
     pub session: SessionId,
@@ -62,8 +62,8 @@ impl RunCard {
     }
 }
 
-/// One card for every run of a session, or one for its notes when it has no run.
-pub fn cards(facts: &SessionState, material: &dyn Material) -> Vec<RunCard> {
+/// One card for every run of a session, or one for its notes if it has no run.
+pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard> {
     let observed = |key| facts.observation(key).and_then(|state| observed_text(&state.value));
     let of_session = || facts.session_outputs().iter().rev().take(NOTES_PER_RUN_MAX);
     let blank = RunCard {
@@ -122,7 +122,7 @@ fn observed_text(value: &ObservationValue) -> Option<Box<str>> {
     }
 }
 
-/// What was recorded on the way to a node, the newest first.
+/// What was recorded on the path to a node, the newest first.
 fn newest_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &OutputState> {
     let outputs = facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev());
     outputs.map(|entry| entry.output).take(NOTES_PER_RUN_MAX)
@@ -136,19 +136,19 @@ fn words_of<'a>(
     Words::of(texts.iter().map(String::as_str))
 }
 
-/// The searched beginning of an artifact; bytes that are no text have no words.
-fn artifact_text(output: &OutputState, material: &dyn Material) -> Option<String> {
+/// The searched beginning of an artifact; bytes that are not text have no words.
+fn artifact_text(output: &OutputState, material: &dyn ContentReader) -> Option<String> {
     let OutputPayload::ArtifactRef { sha256, .. } = &output.payload else { return None };
     let mut bytes = material.blob(*sha256)?;
     bytes.truncate(ARTIFACT_SEARCHED_BYTES_MAX);
-    // A character that was cut in two ends the text.
+    // A character cut in two ends the text.
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
     bytes.truncate(valid);
     String::from_utf8(bytes).ok()
 }
 
-/// The text of notes: whole where it was cut, without the mark of the cut.
-fn notes_text(output: &OutputState, material: &dyn Material) -> Option<String> {
+/// The text of notes: in full if it was truncated, without the truncation mark.
+fn notes_text(output: &OutputState, material: &dyn ContentReader) -> Option<String> {
     match &output.payload {
         OutputPayload::Notes { notes_markdown, full_text_ref } => {
             let whole = full_text_ref.and_then(|reference| material.blob(reference));
@@ -159,13 +159,13 @@ fn notes_text(output: &OutputState, material: &dyn Material) -> Option<String> {
     }
 }
 
-/// The newest notes that hold all words of the query, or most of them; without words, the newest notes. Those of the
-/// session come after the run's own.
+/// The newest notes that contain all words of the query, or most of them; without words, the newest notes. The
+/// session's notes come after the run's own.
 pub fn snippet(
     facts: &SessionState,
     tip: Option<NodeId>,
     query: &Query,
-    material: &dyn Material,
+    material: &dyn ContentReader,
 ) -> Option<String> {
     let of_run = tip.into_iter().flat_map(|tip| newest_outputs(facts, tip));
     let newest = of_run.chain(facts.session_outputs().iter().rev().take(NOTES_PER_RUN_MAX));

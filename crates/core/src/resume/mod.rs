@@ -20,13 +20,13 @@ pub use words::Words;
 
 use query::Matched;
 
-/// How well a run fits a query, from the strongest reason to the weakest.
+/// How well a run matches a query, from the strongest reason to the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
     Named,
     SameCommit,
     SameBranch,
-    /// What was recorded in the run holds all words.
+    /// What was recorded in the run contains all words.
     AllWords,
     /// All words, some of them only in the name of the workflow or of the git branch.
     AllWordsWithNames,
@@ -41,12 +41,12 @@ pub struct Ranked<'a> {
     pub why: Vec<MatchReason>,
     /// The same in words.
     pub reason: String,
-    /// The words of the query that the run holds.
+    /// The words of the query that the run contains.
     pub words: Vec<String>,
     pub fit: Fit,
 }
 
-/// How well a run fits a query. Runs that fit equally well are ordered by the rarity of their words and by recency.
+/// How well a run matches a query. Equal matches are ordered by the rarity of their words and by recency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
     tier: Tier,
@@ -63,8 +63,8 @@ impl Fit {
 }
 
 /// The best `max` runs: by tier, then more matching words before fewer, unfinished before finished, more words in the goal
-/// before fewer, rarer words before common ones, then by recency and by ids. A run that was named is offered without any other, and runs that match
-/// nothing only when no run matches (or when the query asks for them).
+/// before fewer, rarer words before common ones, then by recency and by ids. A run that was named is offered alone, and
+/// runs that match nothing only if no run matches (or if the query asks for them).
 pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: usize) -> Vec<Ranked<'a>> {
     let mut all: Vec<(&'a RunCard, Matched)> = cards.map(|card| (card, query.matched(card))).collect();
     let runs_with = query.runs_with_each_word(all.iter().map(|(_, matched)| matched.held));
@@ -78,7 +78,7 @@ pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: us
     });
     all.sort_by_cached_key(|(card, matched)| {
         let is_finished = card.stage.is_finished();
-        // Nobody asked for a certain run: work that is left to do comes first, wherever it was done.
+        // No particular run was asked for: unfinished work comes first, wherever it was done.
         let has_nothing_left = query.recent == RecentRuns::Always && is_finished;
         let rarest = matched.held.positions().map(|word| runs_with[word]).min();
         (

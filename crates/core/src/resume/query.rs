@@ -1,4 +1,4 @@
-//! What the caller remembers of the work, and what of it a run holds.
+//! What the caller remembers of the work, and how much of it a run contains.
 
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::resume::MatchReason;
@@ -8,7 +8,7 @@ use super::{RunCard, Tier, Words, terms};
 use crate::label::RunLabel;
 use crate::search;
 
-/// More words than this say nothing more; each is one bit of a [`WordSet`].
+/// Further words add nothing; each is one bit of a [`WordSet`].
 const WORDS_MAX: usize = 64;
 
 /// How many words a reason names, and how much of each.
@@ -20,7 +20,7 @@ const WORD_NAMED_BYTES_MAX: usize = 40;
 pub struct Query {
     text: String,
     words: Vec<Word>,
-    /// Ids and labels that are among the words; they may be meant so, or just be words.
+    /// Ids and labels among the words; they may be meant as such, or just be words.
     sessions_in_words: Vec<SessionId>,
     runs_in_words: Vec<RunId>,
     labels_in_words: Vec<RunLabel>,
@@ -32,7 +32,7 @@ pub struct Query {
     pub recent: RecentRuns,
 }
 
-/// When runs are offered that match nothing of the query.
+/// When to offer runs that match nothing in the query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecentRuns {
     #[default]
@@ -45,7 +45,7 @@ pub enum RecentRuns {
 struct Word {
     /// As the caller wrote it, in lowercase.
     shown: String,
-    /// It is held where all of these are.
+    /// A text contains the word if it contains all of these.
     stems: Vec<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Field {
         }
     }
 
-    /// Whether it holds what was recorded in the run, not only how something is called.
+    /// Whether it is what was recorded in the run, not only the name of something.
     fn is_recorded(self) -> bool {
         match self {
             Self::Notes | Self::Artifacts | Self::Goal => true,
@@ -127,25 +127,25 @@ impl Field {
     }
 }
 
-/// What a run holds of a query.
+/// How much of a query a run contains.
 #[derive(Clone, Debug)]
 pub(super) struct Matched {
     pub(super) tier: Tier,
     pub(super) why: Vec<MatchReason>,
     pub(super) held: WordSet,
-    /// What a run is about says more than a word that its notes mention in passing.
+    /// A word in the goal counts more than one that the notes mention in passing.
     pub(super) in_goal: WordSet,
-    /// Where the words are; when some place holds all of them, only such places.
+    /// Where the words are; if some field contains all of them, only such fields.
     pub(super) fields: Vec<Field>,
 }
 
 impl Query {
-    /// Whether the caller named this very run.
+    /// Whether the caller named exactly this run.
     pub fn names(&self, run: RunId) -> bool {
         self.run == Some(run) || self.label == Some(RunLabel::of(run))
     }
 
-    /// A query in words. Ids and labels inside it are recognised, also a label that is written with a space.
+    /// A query in words. Ids and labels in it are recognised, including a label written with a space.
     pub fn new(text: &str) -> Self {
         let sequence = search::sequence(text);
         let pairs = sequence.windows(2).map(|pair| pair.join("-"));
@@ -169,7 +169,7 @@ impl Query {
         !self.words.is_empty()
     }
 
-    /// Whether something exact was asked for, by name and not just in words.
+    /// Whether a run or session was asked for by name and not just in words.
     pub fn is_exact(&self) -> bool {
         self.session.is_some() || self.run.is_some() || self.label.is_some()
     }
@@ -179,7 +179,7 @@ impl Query {
         self.session.into_iter().chain(self.sessions_in_words.iter().copied())
     }
 
-    /// A run that matches the query holds at least one of these terms, or belongs to one of the sessions.
+    /// A run that matches the query has at least one of these terms, or belongs to one of the sessions.
     pub fn terms(&self) -> Vec<u64> {
         let runs = self.run.iter().chain(&self.runs_in_words).map(|run| terms::of_run(*run));
         let labels = self.label.iter().chain(&self.labels_in_words).map(|label| terms::of_label(*label));
@@ -194,7 +194,7 @@ impl Query {
         all
     }
 
-    /// How many words of the query a text holds.
+    /// How many words of the query a text contains.
     pub(super) fn count_in(&self, text: &str) -> u32 {
         self.held_by(&Words::of([text])).len()
     }
@@ -208,7 +208,7 @@ impl Query {
         held.fold(WordSet::default(), |set, (position, _)| set.and(WordSet(1 << position)))
     }
 
-    /// In how many runs each word is.
+    /// How many runs contain each word.
     pub(super) fn runs_with_each_word(&self, held: impl Iterator<Item = WordSet>) -> Vec<u64> {
         let mut runs = vec![0; self.words.len()];
         for set in held {
@@ -281,7 +281,7 @@ impl Query {
         })
     }
 
-    /// The branch itself or its beginning; two letters would match half of all branches.
+    /// The branch itself or a prefix of it; two letters would match half of all branches.
     fn is_same_branch(&self, card: &RunCard) -> bool {
         let Some(branch) = card.git_branch.as_deref() else { return false };
         let begins = |wanted: &str| wanted.len() >= terms::BRANCH_BYTES_MIN && branch.starts_with(wanted);

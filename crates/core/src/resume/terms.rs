@@ -1,7 +1,7 @@
-//! The terms that a run is found by in an index that is asked instead of read: a number for each word, name and id.
+//! The terms by which a run is found in an index that supports queries: a number for each word, name and id.
 //!
-//! A term only says which runs may be meant. Whether they are is decided by ranking their cards, so two things with one
-//! number, or a beginning that several names share, do no harm.
+//! A term only selects runs that may be meant. Ranking their cards decides, so two things with the same number, or a
+//! prefix shared by several names, do no harm.
 
 use workrail_model::id::RunId;
 
@@ -9,12 +9,12 @@ use super::RunCard;
 use super::words::hash;
 use crate::label::RunLabel;
 
-/// The shortest beginning of a branch that names it.
+/// The shortest prefix of a branch that names it.
 pub(super) const BRANCH_BYTES_MIN: usize = 3;
-/// A branch is found by beginnings up to this long.
+/// A branch is found by prefixes up to this length.
 const BRANCH_BYTES_MAX: usize = 40;
 
-/// A word has no slash, so that nothing here is one.
+/// Words contain no slash, so none collides with these.
 pub fn of_run(run: RunId) -> u64 {
     hash(&format!("run/{run}"))
 }
@@ -27,7 +27,7 @@ pub(super) fn of_commit(sha: &str) -> u64 {
     hash(&format!("commit/{}", sha.to_ascii_lowercase()))
 }
 
-/// The term of the longest beginning that is indexed.
+/// The term of the longest indexed prefix.
 pub(super) fn of_branch(name: &str) -> u64 {
     hash(&format!("branch/{}", &name[..name.floor_char_boundary(BRANCH_BYTES_MAX)]))
 }

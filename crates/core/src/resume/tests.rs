@@ -109,16 +109,16 @@ fn more_words_come_before_fewer_and_unfinished_before_finished() {
 }
 
 #[test]
-fn a_rare_word_says_more_than_a_common_one() {
+fn a_rare_word_counts_more_than_a_common_one() {
     let mut cards: Vec<RunCard> =
         (2..9).map(|n| goal(n, u64::from(n), "fix a leak", Stage::InProgress)).collect();
     cards.push(goal(1, 1, "timeout of the client", Stage::InProgress));
     assert_eq!(order(&cards, &Query::new("fix timeouts"))[0], 1);
 }
 
-/// Runs of one repository mention each other's subjects: the run whose goal it is comes first, however old it is.
+/// Runs in one repository mention each other's subjects: the run with it as its goal comes first, however old.
 #[test]
-fn a_word_of_the_goal_says_more_than_one_in_the_notes() {
+fn a_word_in_the_goal_counts_more_than_one_in_the_notes() {
     let mut cards: Vec<RunCard> =
         (2..6).map(|n| RunCard { notes: Words::of(["read_rows takes a delimiter"]), ..card(n, 9) }).collect();
     cards.push(goal(1, 1, "use the delimiter argument", Stage::InProgress));
@@ -130,9 +130,9 @@ fn a_word_of_the_goal_says_more_than_one_in_the_notes() {
     assert_eq!(order(&[finished, cards[0].clone()], &query), [2, 7], "unfinished work still comes first");
 }
 
-/// Nobody asked for a certain run: what is finished at the very commit is no reason to hide what is left to do.
+/// No particular run was asked for: finished work at the same commit must not hide what is left to do.
 #[test]
-fn when_nothing_is_asked_unfinished_work_comes_first() {
+fn without_a_query_unfinished_work_comes_first() {
     let finished = RunCard { git_branch: Some("main".into()), stage: Stage::Complete, ..card(1, 9) };
     let open = RunCard { git_branch: Some("main".into()), ..card(2, 1) };
     let elsewhere = card(3, 5);
@@ -168,7 +168,7 @@ fn a_pasted_id_or_label_is_exact_and_offered_alone() {
 #[test_case("mai", true; "a prefix")]
 #[test_case("main", true; "the branch")]
 #[test_case("maine", false; "longer than the branch")]
-fn branches_match_by_beginning(wanted: &str, expected: bool) {
+fn branches_match_by_prefix(wanted: &str, expected: bool) {
     let card = RunCard { git_branch: Some("main".into()), ..card(1, 1) };
     let mut query = Query::default();
     query.git_branch = Some(wanted.to_owned());
@@ -176,7 +176,7 @@ fn branches_match_by_beginning(wanted: &str, expected: bool) {
 }
 
 proptest! {
-    /// The order of the cards that come in never shows in what comes out.
+    /// The order of the input cards never affects the result.
     #[test]
     fn ranking_does_not_depend_on_the_order_of_reading(
         activities in proptest::collection::vec(0_u64..4, 1..12),

@@ -1,4 +1,4 @@
-//! Sets of words that can be asked for membership, at eight bytes a word.
+//! Sets of words that support membership tests, at eight bytes per word.
 
 use crate::search;
 
@@ -18,17 +18,17 @@ impl Words {
         Self(all)
     }
 
-    /// The sorted hashes, as an index keeps them.
+    /// The sorted hashes, as stored in an index.
     pub(crate) fn as_hashes(&self) -> &[u64] {
         &self.0
     }
 
-    /// From what `as_hashes` gave; `None` when they are not sorted, so that every search finds what is here.
+    /// From the result of `as_hashes`; `None` if they are not sorted, since searching relies on that.
     pub(crate) fn from_hashes(hashes: Vec<u64>) -> Option<Self> {
         hashes.is_sorted_by(|a, b| a < b).then_some(Self(hashes))
     }
 
-    /// Whether all of them are here.
+    /// Whether the set contains all of these.
     pub(super) fn contain_all(&self, hashes: &[u64]) -> bool {
         hashes.iter().all(|hash| self.0.binary_search(hash).is_ok())
     }

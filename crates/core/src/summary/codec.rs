@@ -1,6 +1,6 @@
-//! Summaries as bytes: numbers and texts one after the other, each text preceded by its length.
+//! Summaries as bytes: numbers and texts in sequence, each text preceded by its length.
 //!
-//! Twenty thousand summaries are read at once by every new process, which JSON would make slow.
+//! Every new process reads twenty thousand summaries at once, for which JSON would be too slow.
 
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex};
@@ -29,7 +29,7 @@ impl SessionSummary {
         out.0
     }
 
-    /// `None` for bytes that are not a whole summary.
+    /// `None` if the bytes are not a complete summary.
     pub fn from_bytes(session: SessionId, bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         let cards = from.many(|from| from.card(session))?;
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// The outer `None` is damage, the inner one a value that is absent.
+    /// The outer `None` is damage, the inner one an absent value.
     fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.array()? {
             [0] => Some(None),
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing is allocated for a count that the bytes do not hold.
+    /// Allocates nothing for a count that the bytes do not contain.
     fn many<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.number()?;
         let mut found = Vec::new();

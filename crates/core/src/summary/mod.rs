@@ -1,7 +1,7 @@
-//! What an index keeps of a session: all that lists, resuming and labels need, without folding it again.
+//! What an index keeps of a session: everything that lists, resuming and labels need, without folding it again.
 //!
-//! A summary is derived, never truth (G18). It is written as compact bytes under [`VERSION`]; bytes of another
-//! version, or damaged ones, give nothing, and the session is read instead.
+//! A summary is derived, never the source of truth (G18). It is written as compact bytes under [`VERSION`]; for bytes
+//! of another version, or damaged ones, the session is read instead.
 
 mod codec;
 
@@ -21,10 +21,10 @@ use workrail_model::snapshot::EngineState;
 use crate::overview::{RunRow, rows};
 use crate::project::{NodeState, SessionState};
 use crate::reply::recovery::Snapshots;
-use crate::report::Material;
+use crate::report::ContentReader;
 use crate::resume::{RunCard, cards};
 
-/// The version of the summaries: raised whenever their bytes or what they say of a session changes.
+/// The version of the summaries: raised whenever their bytes or their meaning change.
 pub const VERSION: u32 = 4;
 
 /// A healthy session as lists and `resume_session` show it.
@@ -34,16 +34,16 @@ pub struct SessionSummary {
     pub rows: Vec<RunRow>,
 }
 
-/// Whether a summary says all that the log and its content say.
+/// Whether a summary reflects all of the log and its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completeness {
     Complete,
-    /// Some content could not be read: it may be readable next time, so this is not kept.
+    /// Some content could not be read: it may be readable next time, so this summary is not stored.
     ContentMissing,
 }
 
 impl SessionSummary {
-    /// What its runs are found by, each once.
+    /// The terms by which its runs are found, each once.
     pub fn terms(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.cards.iter().flat_map(RunCard::terms).collect();
         all.sort_unstable();
@@ -56,7 +56,7 @@ impl SessionSummary {
         self.rows.iter().map(|row| (stage_number(row.stage), row.activity))
     }
 
-    pub fn of(facts: &SessionState, material: &dyn Material) -> (Self, Completeness) {
+    pub fn of(facts: &SessionState, material: &dyn ContentReader) -> (Self, Completeness) {
         let material = Watched { material, missing: Cell::new(false) };
         let summary = Self { cards: cards(facts, &material), rows: rows(facts, &material) };
         let completeness = match material.missing.get() {
@@ -70,7 +70,7 @@ impl SessionSummary {
 /// Content, and whether any of it was missing.
 #[derive(Debug)]
 struct Watched<'a> {
-    material: &'a dyn Material,
+    material: &'a dyn ContentReader,
     missing: Cell<bool>,
 }
 
@@ -89,7 +89,7 @@ impl Snapshots for Watched<'_> {
     }
 }
 
-impl Material for Watched<'_> {
+impl ContentReader for Watched<'_> {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
         self.noted(self.material.workflow(hash))
     }

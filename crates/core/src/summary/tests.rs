@@ -113,13 +113,13 @@ fn summary() -> impl Strategy<Value = SessionSummary> {
 
 proptest! {
     #[test]
-    fn a_summary_is_read_back_as_it_was_written(summary in summary()) {
+    fn a_summary_round_trips(summary in summary()) {
         let bytes = summary.to_bytes();
         prop_assert_eq!(SessionSummary::from_bytes(session(), &bytes), Some(summary));
     }
 
     #[test]
-    fn cut_or_extended_bytes_are_no_summary(summary in summary(), cut in any::<prop::sample::Index>()) {
+    fn truncated_or_extended_bytes_are_refused(summary in summary(), cut in any::<prop::sample::Index>()) {
         let mut bytes = summary.to_bytes();
         let shorter = &bytes[..cut.index(bytes.len())];
         prop_assert_eq!(SessionSummary::from_bytes(session(), shorter), None);
@@ -127,9 +127,9 @@ proptest! {
         prop_assert_eq!(SessionSummary::from_bytes(session(), &bytes), None);
     }
 
-    /// Counts and lengths of hostile bytes must not be believed: neither a panic nor a huge allocation.
+    /// Counts and lengths in hostile bytes must not be trusted: neither a panic nor a huge allocation.
     #[test]
-    fn any_bytes_are_refused_or_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_refused_or_decoded_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = SessionSummary::from_bytes(session(), &bytes);
     }
 }

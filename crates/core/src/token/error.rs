@@ -1,4 +1,4 @@
-//! Why a token is not followed: a closed set, each with its code and what the caller can show.
+//! Why a token is refused: a closed set, each with its code and what the caller can show.
 
 use workrail_model::digest::WorkflowHash;
 use workrail_model::error::ErrorCode;
@@ -9,7 +9,7 @@ use super::TOKEN_CHARS_MAX;
 use super::v2::BODY_CHARS;
 use crate::label::RunLabel;
 
-/// What is wrong with a text that should be a token. Of the text itself it repeats at most a field name.
+/// What is wrong with a text that should be a token. Repeats at most a field name from the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenProblem {
     #[error("has {found} bytes, no token has more than {TOKEN_CHARS_MAX}")]
@@ -40,7 +40,7 @@ pub enum TokenProblem {
     SignatureForm,
 }
 
-/// How a token names its node.
+/// How a token refers to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeRef {
     Id(NodeId),
@@ -74,15 +74,15 @@ impl std::fmt::Display for ScopePart {
     }
 }
 
-/// Why a token is not followed.
+/// Why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// `label` is there when it can still be read, so that the caller can offer a way back.
+    /// `label` is present if it can still be read, so that the caller can offer a way back.
     #[error("the token {problem}")]
     InvalidFormat { problem: TokenProblem, label: Option<RunLabel> },
     #[error("the token has version {version}; this build reads v1 and v2")]
     UnsupportedVersion { version: String, label: Option<RunLabel> },
-    /// `label` as written in the token, which nobody vouches for.
+    /// `label` as written in the token, which is unverified.
     #[error("the token was changed after it was issued, or its signing key is no longer accepted")]
     BadSignature { label: Option<RunLabel> },
     /// `found` is what the token (of two: the state token) belongs to, `expected` what the log (of
@@ -93,7 +93,7 @@ pub enum TokenError {
     UnknownNode { session: SessionId, node: NodeRef },
     #[error("the token is for workflow {token}, but its run uses {run}")]
     WorkflowHashMismatch { token: WorkflowHash, run: WorkflowHash },
-    #[error("the session is being written by another process")]
+    #[error("another process is writing to the session")]
     SessionLocked,
 }
 

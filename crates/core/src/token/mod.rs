@@ -1,11 +1,11 @@
 //! Tokens: opaque, signed references into the log; the only thing an agent holds (G32).
 //!
-//! A token is nothing but a pointer. `decode` reads it without believing it, `Unverified::verify`
-//! believes it when one of the accepted keys signed it (G33), and `resolve` finds what it points at.
+//! A token is only a pointer. `decode` parses it without trusting it, `Unverified::verify`
+//! trusts it if one of the accepted keys signed it (G33), and `resolve` finds what it points at.
 //! Each stage has its own type, built nowhere else, so that an unchecked token cannot reach a decision:
 //! a mangled one never advances anything (G34).
 //!
-//! Two encodings are read at all times and one of them is minted: `v1` carries every id and is long,
+//! Both encodings are always accepted and one of them is minted: `v1` carries every id and is long,
 //! `v2` is what agents see, at most 64 characters.
 
 mod error;
@@ -31,10 +31,10 @@ use crate::label::RunLabel;
 pub use error::{NodeRef, ScopePart, TokenError, TokenProblem};
 pub use resolve::{NodeLookup, ResolvedToken, check_scope, resolve};
 
-/// A longer text is not looked at: the longest `v1` token has about 400 characters.
+/// A longer text is not parsed: the longest `v1` token has about 400 characters.
 pub(crate) const TOKEN_CHARS_MAX: usize = 2048;
 
-/// A node, by everything that either encoding says about it.
+/// A node, with everything that either encoding says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     pub node: NodeId,
@@ -43,7 +43,7 @@ pub struct NodeFacts {
     pub node_event: EventIndex,
     /// That event.
     pub created_by: EventId,
-    /// What the run is pinned to.
+    /// The workflow that the run is pinned to.
     pub workflow: WorkflowHash,
 }
 
@@ -91,7 +91,7 @@ impl MintTarget {
         }
     }
 
-    /// The run's label; a session token, which has no run, goes by its session's.
+    /// The run's label; a session token, which has no run, uses its session's.
     pub(crate) fn label(&self) -> RunLabel {
         match self.at() {
             Some(at) => RunLabel::of(at.run),
@@ -138,7 +138,7 @@ pub fn mint(target: &MintTarget, encoding: TokenEncoding, key: &SigningKey) -> S
     }
 }
 
-/// Where a token says it points.
+/// Where a token claims to point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenRef {
     /// All ids, from a `v1` token.
@@ -163,7 +163,7 @@ impl TokenRef {
     }
 }
 
-/// A well-formed token that nobody has vouched for. It answers no question but `verify`.
+/// A well-formed but unverified token. All it offers is `verify`.
 #[derive(Clone, Debug)]
 pub struct Unverified {
     reference: TokenRef,
@@ -202,7 +202,7 @@ impl Unverified {
     }
 }
 
-/// A token that this store signed. Made by `Unverified::verify` alone.
+/// A token that this store signed. Only `Unverified::verify` makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifiedToken {
     reference: TokenRef,
@@ -215,7 +215,7 @@ impl VerifiedToken {
         self.reference.kind()
     }
 
-    /// The session whose log `resolve` has to look into.
+    /// The session whose log `resolve` has to search.
     pub fn session(&self) -> SessionId {
         self.reference.session()
     }
@@ -224,13 +224,14 @@ impl VerifiedToken {
         &self.reference
     }
 
-    /// Whether the token was minted for the node that this event made, or for no node.
+    /// Whether the token was minted for the node created by this event, or for no node.
     fn is_of(&self, created_by: Option<EventId>) -> bool {
         self.bond.is_none_or(|bond| bond.holds(created_by))
     }
 }
 
-/// Reads a token: the exact bytes that `mint` writes, or the same in quotes. The signature decides whether it is one.
+/// Parses a token: the exact bytes that `mint` writes, or the same in quotes. The signature decides whether it is
+/// genuine.
 pub fn decode(text: &str) -> Result<Unverified, TokenError> {
     let text = &*unquoted(text);
     parse(text).map_err(|fault| match fault {
@@ -239,7 +240,7 @@ pub fn decode(text: &str) -> Result<Unverified, TokenError> {
     })
 }
 
-/// Chats put quotes, backticks and spaces around a token. Short tokens have one case only; long ones do not.
+/// Chats put quotes, backticks and spaces around a token. Short tokens are case-insensitive; long ones are not.
 fn unquoted(text: &str) -> Cow<'_, str> {
     let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
     let is_short = bare.split('.').nth(1).is_some_and(|version| version.eq_ignore_ascii_case("v2"));
@@ -283,20 +284,20 @@ fn is_version(text: &str) -> bool {
         .is_some_and(|number| (1..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The label inside a damaged token, so that its error can offer a way back to the run. Only whole,
-/// known words count: a label is read or it is not, never guessed.
+/// The label in a damaged token, so that its error can offer a way back to the run. Only complete,
+/// known words count: a label is never guessed.
 pub fn readable_label(text: &str) -> Option<RunLabel> {
     let start = &text[..text.floor_char_boundary(TOKEN_CHARS_MAX)];
     let lower = start.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_lowercase() && c != '-');
     let mut labels = words.filter_map(|word| RunLabel::parse(word).ok());
     let first = labels.next()?;
-    // Two tokens glued together name two runs: which one was meant is not for us to say.
+    // Two tokens glued together name two runs: it is unknown which one was meant.
     labels.all(|other| other == first).then_some(first)
 }
 
 fn mac(key: &SigningKey, message: &[u8]) -> Hmac<Sha256> {
-    // HMAC takes keys of any length, so that no length can be refused.
+    // HMAC accepts keys of any length.
     let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
     mac.update(message);
     mac

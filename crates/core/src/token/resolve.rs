@@ -1,4 +1,4 @@
-//! From a signed reference to the node it means, checked against the log.
+//! From a signed reference to its node, checked against the log.
 
 use workrail_model::event::EventIndex;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
@@ -14,12 +14,12 @@ pub trait NodeLookup {
     fn by_event(&self, index: EventIndex) -> Option<NodeFacts>;
 }
 
-/// A token of this store, and what it points at. Made by `resolve` alone.
+/// A token of this store, and what it points at. Only `resolve` makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolvedToken(MintTarget);
 
 impl ResolvedToken {
-    /// What the token means; minting it again gives the same token while the key is the same.
+    /// What the token points at; minting it again gives the same token while the key is the same.
     #[cfg(test)]
     pub(crate) fn target(&self) -> &MintTarget {
         &self.0
@@ -47,7 +47,7 @@ pub fn resolve(token: &VerifiedToken, lookup: &impl NodeLookup) -> Result<Resolv
     match *token.reference() {
         TokenRef::Full(target) => resolve_full(target, lookup),
         TokenRef::Short { target, label } => resolve_short(target, label, lookup).and_then(|found| {
-            // Something else is there now: the log was cut or restored since, and has continued differently.
+            // Something else is there now: the log was truncated or restored since, and has continued differently.
             match token.is_of(found.at().map(|at| at.created_by)) {
                 true => Ok(found),
                 false => Err(TokenError::BadSignature { label: Some(label) }),
@@ -106,12 +106,12 @@ fn resolve_short(
         (TokenKind::Ack, Some(attempt)) => MintTarget::Ack { session, at: at()?, attempt },
         (TokenKind::Checkpoint, Some(attempt)) => MintTarget::Checkpoint { session, at: at()?, attempt },
         (TokenKind::Session, _) => MintTarget::Session { session },
-        // Decoding gives every ack and checkpoint an attempt; without one there is nothing to follow.
+        // Decoding gives every ack and checkpoint an attempt; without one there is nothing to resolve.
         (TokenKind::Ack | TokenKind::Checkpoint, None) => {
             return Err(TokenError::UnknownNode { session, node: NodeRef::Event(target.node_event) });
         }
     };
-    // The signature covers the label, so this differs only when the log is not the one it was minted
+    // The signature covers the label, so this differs only if the log is not the one it was minted
     // from: a restored or repaired session whose event index now names another run's node.
     if resolved.label() != label {
         let part = ScopePart::Run;

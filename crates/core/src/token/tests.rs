@@ -1,4 +1,4 @@
-//! What the token encodings promise: fixed bytes, and nothing but those bytes.
+//! What the token encodings promise: fixed bytes, and only those bytes.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ fn target(kind: TokenKind) -> MintTarget {
     }
 }
 
-/// Read, verified and found in a log that holds the one node it may be about.
+/// Parsed, verified and resolved in a log that contains the one node it may be about.
 fn followed(text: &str) -> Result<ResolvedToken, TokenError> {
     resolve(&accepted(text, &keyring())?, &OneNode(facts()))
 }
@@ -74,11 +74,11 @@ impl NodeLookup for OneNode {
     }
 }
 
-/// Cut back or restored, a log can continue differently; what a token was minted for is then gone (G34).
+/// A truncated or restored log can continue differently; what a token was minted for is then gone (G34).
 #[test_case(TokenKind::State)]
 #[test_case(TokenKind::Ack)]
 #[test_case(TokenKind::Checkpoint)]
-fn a_token_of_a_replaced_history_does_not_fit_what_stands_there_now(kind: TokenKind) {
+fn a_token_of_a_replaced_history_does_not_fit_the_new_one(kind: TokenKind) {
     let text = mint(&target(kind), TokenEncoding::V2, &key());
     let replaced = NodeFacts { created_by: EventId::from_bits([7; 10]), ..facts() };
     let refused = resolve(&accepted(&text, &keyring()).unwrap(), &OneNode(replaced)).unwrap_err();
@@ -113,13 +113,13 @@ fn a_token_of_a_replaced_history_does_not_fit_what_stands_there_now(kind: TokenK
         "G9rZW5WZXJzaW9uIjoxfQ.O5ykYBJg2gmb4wyceO9hglTJGvMjm5ISlnibyRoPUms",
     ); "session v1")]
 #[test_case(TokenKind::Session, TokenEncoding::V2, "ses.v2.winter-dragon.208h44rm2mb1e60s00000000000000mdga75yqzz2fe"; "session v2")]
-fn golden(kind: TokenKind, encoding: TokenEncoding, expected: &str) {
+fn tokens_match_the_golden_vectors(kind: TokenKind, encoding: TokenEncoding, expected: &str) {
     assert_eq!(mint(&target(kind), encoding, &key()), expected);
     let resolved = resolve(&accepted(expected, &keyring()).unwrap(), &OneNode(facts())).unwrap();
     assert_eq!(resolved.target(), &target(kind));
 }
 
-/// Every text that one slip makes of a token.
+/// Every text that one typo makes of a token.
 fn slips(token: &str, symbols: &str) -> BTreeSet<String> {
     let characters: Vec<char> = token.chars().collect();
     let mut mangled = BTreeSet::new();
@@ -159,13 +159,13 @@ fn slips(token: &str, symbols: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_slip_in_a_short_token_is_rejected() {
+fn every_typo_in_a_short_token_is_rejected() {
     let symbols = "0123456789abcdefghijklmnopqrstuvwxyz.-_ AZ\u{e9}\u{0}";
     for kind in TokenKind::ALL {
         let token = mint(&target(kind), TokenEncoding::V2, &key());
         let mangled = slips(&token, symbols);
         assert!(mangled.len() > 64 * 36);
-        // Spaces around a short token and capitals in it are not slips.
+        // Spaces around a short token and capitals in it are not typos.
         for text in mangled.into_iter().filter(|text| text.trim().to_ascii_lowercase() != token) {
             let code = followed(&text).expect_err(&text).code();
             let refused = [
@@ -194,7 +194,7 @@ fn quotes_around_a_token_and_capitals_in_a_short_one_do_not_count() {
 }
 
 #[test]
-fn every_slip_in_a_long_token_is_rejected() {
+fn every_typo_in_a_long_token_is_rejected() {
     for kind in TokenKind::ALL {
         let token = mint(&target(kind), TokenEncoding::V1, &key());
         for text in slips(&token, "059AQZaqz-_.=+/ ").into_iter().filter(|text| text.trim() != token) {
@@ -251,7 +251,7 @@ fn all_short_tokens_fit_64_characters() {
 }
 
 #[test]
-fn an_index_that_the_short_form_cannot_name_is_minted_long() {
+fn an_index_beyond_the_short_form_is_minted_long() {
     let at = NodeFacts { node_event: EventIndex::ZERO.plus(EVENT_INDEX_MAX + 1), ..facts() };
     let token = mint(&MintTarget::State { session: session(), at }, TokenEncoding::V2, &key());
     assert!(token.starts_with("st.v1."), "{token}");
@@ -265,7 +265,7 @@ fn an_index_that_the_short_form_cannot_name_is_minted_long() {
 #[test_case("st.v2.indigo-tench.0", TokenProblem::BodyLength { found: 1 }; "cut body")]
 #[test_case("st.v1.e30=.AA", TokenProblem::Payload; "padding")]
 #[test_case("st.v1.e30.AA", TokenProblem::SignatureForm; "short signature")]
-fn problems_are_named(text: &str, expected: TokenProblem) {
+fn every_problem_has_its_own_error(text: &str, expected: TokenProblem) {
     let Err(TokenError::InvalidFormat { problem, .. }) = decode(text) else { panic!("{text}") };
     assert_eq!(problem, expected);
 }
@@ -295,7 +295,7 @@ fn a_damaged_token_still_shows_its_label(text: &str, readable: bool) {
     assert_eq!(label, readable.then(|| target(TokenKind::State).label()));
 }
 
-/// Signs a payload of any text, to see what is refused although it is genuine.
+/// Signs an arbitrary payload, to see what is refused although it is genuine.
 fn signed_payload(prefix: &str, payload: &str) -> String {
     let encode = |bytes: &[u8]| data_encoding::BASE64URL_NOPAD.encode(bytes);
     format!("{prefix}.v1.{}.{}", encode(payload.as_bytes()), encode(&signature(&key(), payload.as_bytes())))

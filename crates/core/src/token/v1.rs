@@ -1,7 +1,7 @@
 //! The long encoding, `st.v1.<payload>.<signature>`: canonical JSON with all ids, and its whole HMAC.
 //!
-//! The signed bytes are the payload's and nothing else; the kind is inside, so that a changed prefix
-//! is seen before the signature is asked.
+//! Only the payload's bytes are signed; the kind is inside, so that a changed prefix
+//! is noticed before the signature is checked.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ impl Payload {
         }
     }
 
-    /// `None` when a field of the kind is missing or one of another kind is there.
+    /// `None` if a field of the kind is missing or one of another kind is present.
     fn target(&self) -> Option<TokenTarget> {
         let session = self.session_id;
         match (self.token_kind, self.run_id, self.node_id, self.workflow_hash, self.attempt_id) {
@@ -83,7 +83,7 @@ pub(super) fn mint(target: &TokenTarget, key: &SigningKey) -> String {
 }
 
 pub(super) fn decode(kind: TokenKind, payload: &str, signature: &str) -> Result<Unverified, TokenProblem> {
-    // The decoder refuses padding, other alphabets and non-zero trailing bits: one text per bytes.
+    // The decoder refuses padding, other alphabets and non-zero trailing bits: one text per byte string.
     let message = BASE64URL_NOPAD.decode(payload.as_bytes()).map_err(|_| TokenProblem::Payload)?;
     let signature = BASE64URL_NOPAD
         .decode(signature.as_bytes())

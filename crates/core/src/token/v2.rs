@@ -1,10 +1,10 @@
 //! The short encoding, `st.v2.<run-label>.<43 characters>`: what agents see and copy.
 //!
-//! The body is 214 bits and one zero bit: session 80, node event index 25, attempt 45 (zero when the
-//! kind has none), MAC 64. The MAC covers the kind and the label too, so that no part of a token can
+//! The body is 214 bits and one zero bit: session 80, node event index 25, attempt 45 (zero if the
+//! kind has none), MAC 64. The MAC also covers the kind and the label, so that no part of a token can
 //! be exchanged for another token's (G34). Its first 40 bits can be checked before the log is read; the last
-//! 24 also cover the event that made the node, which only the log knows. So a token of a history that was
-//! cut or restored does not fit what came to be in its place.
+//! 24 also cover the event that created the node, which only the log knows. So a token of a truncated
+//! or restored history does not fit what took its place.
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::EventIndex;
@@ -16,7 +16,7 @@ use super::{Signature, TokenProblem, TokenRef, Unverified, signature};
 use crate::label::RunLabel;
 
 pub(super) const BODY_CHARS: usize = 43;
-/// 27 bytes are 216 bits: the 214 that mean something and two zeros.
+/// 27 bytes are 216 bits: 214 significant ones and two zeros.
 const BODY_BYTES: usize = 27;
 
 const ATTEMPT_BITS: u32 = 45;
@@ -58,10 +58,10 @@ impl SplitMac {
     }
 }
 
-/// A token's claim on the event that made its node.
+/// A token's claim on the event that created its node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct EventBinding {
-    /// Most of it is secret; it is never shown.
+    /// Mostly secret; never shown.
     signature: [u8; 32],
     right: [u8; 3],
 }
@@ -105,7 +105,7 @@ pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverif
         return Err(TokenProblem::BodyLength { found: characters });
     }
     let (target, mac) = read_body(kind, text)?;
-    // The decoder is strict already; comparing the bytes keeps it so whatever it becomes.
+    // The decoder is already strict; comparing the bytes keeps it so if it changes.
     if body(&target, mac) != text {
         return Err(TokenProblem::NotCanonical);
     }

@@ -94,7 +94,7 @@ impl Coverage {
         }
     }
 
-    /// Everything that some run should still try, in words.
+    /// Everything that a run should still cover, in words.
     pub fn missing(&self) -> Vec<String> {
         let mut missing = Vec::new();
         for (kind, parts) in [("step", &self.steps), ("loop", &self.loops)] {
@@ -102,7 +102,7 @@ impl Coverage {
                 if !reached.taken {
                     missing.push(format!("{kind} `{name}` is never reached"));
                 } else if !reached.is_full() {
-                    missing.push(format!("{kind} `{name}` is never passed over"));
+                    missing.push(format!("{kind} `{name}` is never skipped"));
                 }
             }
         }

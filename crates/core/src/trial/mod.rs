@@ -1,6 +1,6 @@
-//! Tries a workflow with a scripted agent, in memory, by the same decisions that a server makes (G45).
+//! Tests a workflow with a scripted agent, in memory, by the same decisions that a server makes (G45).
 //!
-//! Authors say what they send at each step and what they expect; the report tells what differed and
+//! Authors write what they send at each step and what they expect; the report lists what differed and
 //! which steps, branches and loops no run has reached.
 
 mod coverage;
@@ -40,7 +40,7 @@ impl TrialReport {
     }
 }
 
-/// Runs every run of the script from the start.
+/// Plays every run of the script from the start.
 pub fn try_workflow(workflow: &CompiledWorkflow, script: &Script) -> TrialReport {
     let mut coverage = Coverage::of(workflow);
     let runs = script.runs.iter().map(|run| try_run(workflow, run, &mut coverage)).collect();

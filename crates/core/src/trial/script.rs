@@ -1,4 +1,4 @@
-//! What an author writes to try a workflow: runs, and for each step what is sent and expected.
+//! What an author writes to test a workflow: runs, and for each step what is sent and expected.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -29,9 +29,9 @@ use crate::decide::start::{Start, start};
 use crate::derive;
 use crate::project::{NodeState, SessionState};
 use crate::reply::recovery::Snapshots;
-use crate::report::Material;
+use crate::report::ContentReader;
 
-/// What sending one step led to.
+/// The result of sending one step.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub blocked: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) struct Answer {
     pub next: Option<String>,
 }
 
-/// The snapshots of the session, as a store would lend them.
+/// The snapshots of the session, as a store would provide them.
 #[derive(Debug, Default)]
 struct MemorySnapshots(BTreeMap<SnapshotRef, ExecutionSnapshot>);
 
@@ -49,8 +49,8 @@ impl Snapshots for MemorySnapshots {
     }
 }
 
-/// A trial has one run and asks for no content beside its snapshots.
-impl Material for MemorySnapshots {
+/// A trial has one run and needs no content besides its snapshots.
+impl ContentReader for MemorySnapshots {
     fn workflow(&self, _: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
         None
     }
@@ -67,7 +67,7 @@ pub(super) struct Session<'a> {
     node: NodeId,
     attempt: AttemptId,
     plans: u64,
-    /// What the refused attempt before sent.
+    /// What the preceding refused attempt sent.
     kept: StepOutput,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
         Ok(this)
     }
 
-    /// The step instance that waits; `None` when the run is complete.
+    /// The pending step instance; `None` if the run is complete.
     pub(super) fn pending(&self) -> Option<StepInstanceKey> {
         self.snapshot()?.state().pending_step()?.key().ok()
     }
@@ -199,7 +199,7 @@ impl<'a> Session<'a> {
             workflow: self.workflow,
             kept: self.kept.clone(),
             wished: None,
-            // A script decides as a person would, so what its gates ask for is not asked of it.
+            // A script decides in place of a person, so its gates require no proof.
             approvals: ApprovalRule::of_scripts(),
             observed: &[],
             evidence: EvidenceAtHand { demand: EvidenceDemand::Assumed, ..EvidenceAtHand::default() },
@@ -211,7 +211,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Decides on what the script sends next, as a person would who was shown it.
+    /// Decides on what the script sends next, like a person who was shown it.
     fn approve(&mut self, decision: ApprovalDecision, submitted: Sha256) -> Result<(), String> {
         let step = self.pending().ok_or("no step waits for approval")?.step_id;
         let plan = approve(Approve {
@@ -250,7 +250,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Fixed: nothing of a trial is kept, and equal scripts give equal reports.
+/// Fixed: a trial stores nothing, and equal scripts give equal reports.
 fn minting(plans: u64) -> Minting {
     let mut event_seed = [0; 10];
     event_seed[2..].copy_from_slice(&plans.to_be_bytes());

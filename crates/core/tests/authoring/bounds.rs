@@ -12,7 +12,7 @@ use workrail_model::snapshot::{CompletedSteps, EngineState, ExecutionSnapshot, P
 use crate::driver::context;
 use crate::{compiled, plain, workflow};
 
-/// A step that shows `{{b}}` so often that a long value takes gigabytes.
+/// A step that shows `{{b}}` so often that a long value would take gigabytes.
 fn repeating(times: usize) -> Value {
     json!({ "id": "show", "title": "Show {{b}}", "prompt": "{{b}}".repeat(times) })
 }
@@ -70,7 +70,7 @@ fn inputs_of_delegations_count_as_well() {
 }
 
 #[test]
-fn an_imported_text_that_is_too_long_by_itself_is_cut_and_never_refused() {
+fn an_imported_text_that_is_too_long_by_itself_is_truncated_and_never_refused() {
     let mut workflow = compiled(&workflow(json!([plain("long")])));
     workflow.steps[0].prompt = format!("{} {{{{b}}}}", "x".repeat(2 * RENDERED_STEP_BYTES_MAX));
     let pending = first(&workflow);
@@ -109,7 +109,7 @@ fn a_file_cannot_make_the_compiler_write_gigabytes() {
     assert_eq!(codes, ["workflow-too-large"]);
 }
 
-/// Three loops in one another, each step of the innermost a little work: the shape that once wedged.
+/// Three nested loops, each step of the innermost a little work: the shape that once got stuck for good.
 fn nested(passes: [u32; 3]) -> CompiledWorkflow {
     let counted = |id: &str, count: u32, body: Value| {
         json!({ "id": id, "type": "loop", "title": id, "body": body,
@@ -140,7 +140,7 @@ fn snapshots_stay_small_however_long_a_run_is() {
 }
 
 #[test]
-fn a_run_of_the_older_form_of_snapshots_continues() {
+fn a_run_with_snapshots_in_the_old_form_continues() {
     let workflow = nested([2, 2, 2]);
     let old = json!({
         "v": 1, "kind": "execution_snapshot", "workflowHash": workflow.hash().unwrap(),

@@ -136,7 +136,7 @@ fn lists_of_the_snapshot_are_sorted_and_the_stored_form_is_checked() {
 }
 
 #[test]
-fn what_the_compiler_accepted_with_doubt_is_in_the_snapshot() {
+fn compiler_warnings_are_in_the_snapshot() {
     let source = workflow(json!([{ "id": "l", "type": "loop", "title": "L", "body": "b",
         "loop": { "type": "while", "maxIterations": 2, "condition": { "var": "go" } } }, plain("b")]));
     let codes: Vec<WarningCode> = compiled(&source).compiled_warnings.iter().map(|own| own.code).collect();

@@ -45,8 +45,14 @@ fn a_declared_key_is_required_and_checked(key: &str, value: Value, told: &str) {
     let mut values: Value = serde_json::from_str(GOOD).unwrap();
     let submit = |values: &Value| {
         let context = context(values.clone());
-        let submitted =
-            Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &context, given: &context };
+        let submitted = Submitted {
+            notes: Some("n"),
+            artifacts: &[],
+            reported: &[],
+            context: &context,
+            given: &context,
+            known: &[],
+        };
         check_output(&workflow, pending, submitted).findings
     };
     assert_eq!(submit(&values), []);
@@ -72,8 +78,14 @@ fn in_a_loop_each_pass_gives_its_own_answer() {
     let held = context(json!({ "isGood": true }));
     let state = start(&workflow, &held).unwrap().state;
     let none = context(json!({}));
-    let submitted =
-        Submitted { notes: Some("n"), artifacts: &[], reported: &[], context: &held, given: &none };
+    let submitted = Submitted {
+        notes: Some("n"),
+        artifacts: &[],
+        reported: &[],
+        context: &held,
+        given: &none,
+        known: &[],
+    };
     assert_eq!(check_output(&workflow, state.pending_step().unwrap(), submitted).findings.len(), 1);
 }
 
@@ -88,7 +100,7 @@ fn keys_are_shown_with_their_values_and_meaning() {
 }
 
 #[test]
-fn keys_that_nobody_declares_are_named_with_what_they_are_compared_to() {
+fn undeclared_keys_are_named_with_what_they_are_compared_to() {
     let mut second = plain("second");
     second["runCondition"] = json!({ "and": [
         { "var": "size", "in": ["small", "large"] }, { "not": { "var": "isDone" } }, { "var": "count", "gt": 3 },
@@ -105,7 +117,7 @@ fn keys_that_nobody_declares_are_named_with_what_they_are_compared_to() {
 }
 
 #[test]
-fn a_key_that_nobody_can_have_set_is_a_warning() {
+fn a_key_that_nothing_can_have_set_is_a_warning() {
     let mut source = sized();
     source["steps"][1]["runCondition"] = json!({ "var": "sise", "equals": "large" });
     let found = problems(&source);
@@ -135,7 +147,7 @@ fn a_value_that_a_key_never_has_is_a_warning() {
 #[test_case(json!({ "taskSize": {} }); "neither")]
 #[test_case(json!({ "taskSize": { "values": ["a"], "type": "string" } }); "both")]
 #[test_case(json!({ "task size": { "type": "string" } }); "no key")]
-fn a_declaration_that_says_nothing_is_an_error(sets: Value) {
+fn an_empty_declaration_is_an_error(sets: Value) {
     let mut source = sized();
     source["steps"][0]["sets"] = sets;
     let found = problems(&source);

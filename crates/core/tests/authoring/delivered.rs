@@ -1,4 +1,4 @@
-//! Nothing authored is lost or bent: variables, order, titles and routines arrive as the file says.
+//! Nothing authored is lost or changed: variables, order, titles and routines arrive as in the file.
 
 use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, Library, check, compile};
@@ -73,7 +73,7 @@ fn required_outputs_keep_the_order_of_the_file_and_it_is_hashed() {
 }
 
 #[test]
-fn required_outputs_of_a_run_that_was_pinned_before_are_still_read() {
+fn required_outputs_of_a_run_pinned_earlier_are_still_read() {
     let old = json!({ "goal": "G", "outputRequired": { "b": "2", "a": "1" } });
     let read: PromptBlocks = serde_json::from_value(old.clone()).unwrap();
     assert_eq!(read.output_required.rows().collect::<Vec<_>>(), [("a", "1"), ("b", "2")]);
@@ -111,7 +111,7 @@ fn functions_named_in_prose_are_delivered_and_common_words_are_not() {
 }
 
 #[test]
-fn ask_for_files_asks() {
+fn ask_for_files_adds_the_request() {
     let mut step = plain("one");
     step["askForFiles"] = json!(true);
     let text = text_of(&compiled(&workflow(json!([step]))), json!({}));
@@ -119,7 +119,7 @@ fn ask_for_files_asks() {
 }
 
 #[test]
-fn a_disabled_capability_is_said() {
+fn a_disabled_capability_is_mentioned() {
     let mut source = workflow(json!([plain("one")]));
     source["capabilities"] = json!({ "disabled": ["web_browsing"] });
     assert!(text_of(&compiled(&source), json!({})).contains("switches web browsing off"));
@@ -145,7 +145,7 @@ fn routine() -> Value {
 }
 
 #[test]
-fn the_steps_of_a_routine_take_the_place_of_the_call() {
+fn the_steps_of_a_routine_replace_the_call() {
     let call = json!({ "templateId": "team.routine-smoke", "args": { "service": "billing" } });
     let checked = with_routine(&routine(), call);
     let workflow = checked.workflow.unwrap_or_else(|| panic!("{}", checked.diagnostics));

@@ -19,7 +19,7 @@ fn decision(word: &str) -> Value {
     json!({ "kind": "wr.loop_control", "decision": word })
 }
 
-/// Walks with one artifact per step, and gives the places visited.
+/// Walks with one artifact per step, and returns the positions visited.
 fn walk(workflow: &CompiledWorkflow, context: &Context, artifacts: &[Value]) -> Vec<String> {
     let mut selection = start(workflow, context).unwrap();
     let mut visited = vec![at(&selection.state)];
@@ -96,7 +96,7 @@ fn on_limit_block_blocks_until_told_to_stop() {
 }
 
 #[test]
-fn a_missing_list_stops_and_never_stop_passes_it_over() {
+fn a_missing_list_blocks_and_never_stop_skips_it() {
     let workflow = compiled(&workflow(json!([
         plain("before"),
         { "id": "each", "type": "loop", "title": "Each", "body": [plain("inner")],

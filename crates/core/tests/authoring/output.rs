@@ -9,7 +9,7 @@ use workrail_core::interpret::{
 };
 use workrail_model::blocker::{BlockerCode, BlockerReport};
 use workrail_model::capability::{Capability, CapabilityStatus, EnforcementGrade};
-use workrail_model::compiled::CompiledWorkflow;
+use workrail_model::compiled::{CompiledWorkflow, RequiredGrade};
 use workrail_model::event::Context;
 use workrail_model::placeholder::{is_placeholder, placeholder_in};
 
@@ -32,12 +32,14 @@ fn checked(
 ) -> OutputCheck {
     let context = context(with);
     let state = start(workflow, &context).unwrap().state;
-    let submitted = Submitted { notes, artifacts, reported: artifacts, context: &context, given: &context };
+    let known = &RequiredGrade::ALL;
+    let submitted =
+        Submitted { notes, artifacts, reported: artifacts, context: &context, given: &context, known };
     check_output(workflow, state.pending_step().unwrap(), submitted)
 }
 
 fn observed<'a>(artifacts: &'a [Value], context: &'a Context) -> Submitted<'a> {
-    Submitted { notes: None, artifacts, reported: artifacts, context, given: context }
+    Submitted { notes: None, artifacts, reported: artifacts, context, given: context, known: &[] }
 }
 
 /// The skeleton with the example's values in place of its placeholders.
@@ -191,6 +193,43 @@ fn criteria(criteria: Value, notes: &str, passes: bool) {
     assert_eq!(check.findings.is_empty(), passes, "{:?}", check.findings);
 }
 
+/// A rule that needs evidence: what the notes claim is one thing, whether it is known another (G107).
+#[test_case(json!([claim("passed", "checked")]), "passed", &[] => (0, 1); "a claim alone")]
+#[test_case(json!([claim("passed", "checked")]), "passed", &[RequiredGrade::Observed] => (0, 1); "observed is less")]
+#[test_case(json!([claim("passed", "checked")]), "passed", &[RequiredGrade::Checked] => (0, 0); "known")]
+#[test_case(json!([claim("passed", "checked")]), "Read the parser.", &[RequiredGrade::Checked] => (1, 0); "evidence without the claim")]
+#[test_case(json!([claim("passed", "checked"), claim("seen", "observed")]), "passed, seen", &[] => (0, 2); "each is named")]
+#[test_case(json!([claim("passed", "checked"), text("why")]), "passed", &[] => (1, 1); "beside a text that fails")]
+#[test_case(json!({ "or": [claim("passed", "checked"), text("not needed")] }), "not needed", &[] => (0, 0); "another way to pass")]
+#[test_case(json!({ "or": [text("not needed"), claim("passed", "checked")] }), "passed", &[] => (0, 1); "no other way")]
+#[test_case(json!([{ "type": "contains", "value": "passed", "message": "m", "condition": { "var": "strict" }, "evidence": { "min": "checked" } }]), "passed", &[] => (0, 0); "without its condition")]
+fn a_criterion_can_ask_for_evidence(criteria: Value, notes: &str, known: &[RequiredGrade]) -> (usize, usize) {
+    let workflow =
+        compiled(&one(json!({ "validationCriteria": criteria, "checks": [{ "command": "test" }] })));
+    let context = context(json!({}));
+    let state = start(&workflow, &context).unwrap().state;
+    let submitted = Submitted {
+        notes: Some(notes),
+        artifacts: &[],
+        reported: &[],
+        context: &context,
+        given: &context,
+        known,
+    };
+    let check = check_output(&workflow, state.pending_step().unwrap(), submitted);
+    (check.findings.len(), check.unproven.len())
+}
+
+fn text(value: &str) -> Value {
+    json!({ "type": "contains", "value": value, "message": "m" })
+}
+
+fn claim(value: &str, min: &str) -> Value {
+    let mut rule = text(value);
+    rule["evidence"] = json!({ "min": min });
+    rule
+}
+
 #[test]
 fn a_near_miss_is_named() {
     let criteria = json!([{ "type": "contains", "value": "Answer:", "message": "Write the answer." }]);
@@ -213,16 +252,12 @@ fn a_follow_up_asks_once_for_another_rating(guidance: &str) -> String {
     check.findings[0].1.suggested_fix.as_ref().unwrap().as_str().to_owned()
 }
 
-/// G46: what a step says about its proof and the proof itself do not contradict each other.
+/// G46: what a step says about its proof must not contradict the proof itself.
 #[test_case("passed", "passed", &[]; "both passed")]
 #[test_case("partial", "failed", &[]; "both negative")]
 #[test_case("partial", "passed", &[]; "partial leaves it open")]
 #[test_case("failed", "passed", &[BlockerCode::MissingContextKey]; "failed is not passed")]
-fn passed_beside_a_report_that_did_not_pass_is_refused(
-    result: &str,
-    verified: &str,
-    expected: &[BlockerCode],
-) {
+fn passed_with_a_report_that_failed_is_refused(result: &str, verified: &str, expected: &[BlockerCode]) {
     let workflow = compiled(&one(json!({
         "outputContract": { "contractRef": "wr.contracts.verification_report" },
         "sets": { "verified": { "values": ["passed", "failed", "stuck"] } },
@@ -303,7 +338,7 @@ fn a_required_capability_is_probed_first_and_only_its_own_observation_answers() 
 }
 
 #[test]
-fn what_only_the_user_can_give_blocks_until_given_or_approved() {
+fn what_only_the_user_can_give_blocks_until_it_is_given_or_approved() {
     let workflow = compiled(&one(json!({
         "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
             "description": "Which part?", "contextKey": "chosenPart" }],

@@ -103,13 +103,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn raw_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn raw_bytes_are_compiled_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let checked = check(CompileInput::new(&bytes, "raw"));
         prop_assert_eq!(checked.workflow.is_none(), checked.diagnostics.has_errors());
     }
 
     #[test]
-    fn broken_text_is_read_or_refused(cut in 0usize..400, byte in any::<u8>()) {
+    fn broken_text_is_compiled_or_refused(cut in 0usize..400, byte in any::<u8>()) {
         let mut text = workflow(json!([plain("a"), plain("b")])).to_string().into_bytes();
         let at = cut % text.len();
         text[at] = byte;
@@ -136,7 +136,7 @@ proptest! {
 
     #[test]
     fn any_prompt_renders(prompt in "[{}a-c.\\[\\] \u{e9}\u{1f600}wr]{1,60}", a in any_json(), b in any_json()) {
-        // What starts with the reserved token is refused at compile time, which is tested elsewhere.
+        // Prompts with the reserved token are refused at compile time, which is tested elsewhere.
         prop_assume!(!prompt.contains("{{wr.") && !prompt.trim().is_empty());
         let workflow = compiled(&workflow(json!([{ "id": "s", "title": "T", "prompt": prompt }])));
         let context = driver::context(json!({ "a": a, "b": b }));

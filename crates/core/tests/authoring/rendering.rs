@@ -1,4 +1,4 @@
-//! The text of a step: everything authored is in it, in one order, the same every time.
+//! The text of a step: it contains everything authored, in one order, the same every time.
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{advance, start};
@@ -48,7 +48,7 @@ fn everything_authored_is_in_the_text_in_one_order() {
         "**Confirmation:**",
         "**Guidance:**\n- Read twice.",
         "**Throughout this workflow:**\n- Stay calm.",
-        "**Before you begin, check the following. Write into the notes what does not hold and how you deal with it:**\n- A repository.",
+        "**Before you begin, check these. Write in the notes which do not hold and how you handle that:**\n- A repository.",
         "About x.",
         "`helper()`: Do the helping.",
         "**Metrics:** this is the last step.",
@@ -87,7 +87,7 @@ fn an_advance_is_shorter_than_a_start_or_a_resume() {
 }
 
 #[test]
-fn a_variable_nobody_set_is_said() {
+fn an_unset_variable_is_mentioned() {
     let text = first_text(&full(), json!({}), Lifecycle::Advance);
     assert!(text.contains("Examine [unset: thing];"), "{text}");
 }
@@ -117,10 +117,10 @@ fn people_are_waited_for_only_where_the_mode_waits() {
         render_step(&workflow, state.pending_step().unwrap(), &empty, telling).unwrap()
     };
     let gate = || json!({ "kind": "human_approval" });
-    assert!(asks(json!(true), Autonomy::Guided).contains("wait for their word"));
+    assert!(asks(json!(true), Autonomy::Guided).contains("wait for their OK"));
     for autonomy in [Autonomy::FullAutoStopOnUserDeps, Autonomy::FullAutoNeverStop] {
         let text = asks(json!(true), autonomy);
-        assert!(text.contains("not waited for") && !text.contains("wait for"), "{text}");
+        assert!(text.contains("not awaited") && !text.contains("wait for"), "{text}");
     }
     assert!(asks(gate(), Autonomy::FullAutoStopOnUserDeps).contains("approves exactly that"));
     let never = asks(gate(), Autonomy::FullAutoNeverStop);
@@ -158,7 +158,7 @@ fn a_parallel_step_lists_what_applies() {
     assert!(none.contains("None of this step's delegations applies"), "{none}");
 }
 
-/// The layout of version 1, whole: a change here is a new render version, so that started runs read the same.
+/// The layout of version 1 in full: a change here is a new render version, so that started runs keep their text.
 #[test]
 fn the_whole_layout_is_recorded() {
     insta::assert_snapshot!("start", first_text(&full(), json!({ "thing": "x" }), Lifecycle::Start));
@@ -198,7 +198,7 @@ fn the_layout_of_contracts_assessments_loops_and_delegations_is_recorded() {
     insta::assert_snapshot!("kinds", texts.join("\n\n"));
 }
 
-/// The identity of bundled workflows: it changes only when their text does, on no machine otherwise.
+/// The identity of bundled workflows: it changes only if their text does, and is the same on every machine.
 #[test]
 fn bundled_workflows_have_recorded_hashes() {
     let source = include_bytes!("../../../../workflows/wr.small_change.json");

@@ -53,7 +53,7 @@ fn satisfy(criteria: &Criteria, text: &mut String, wanted: &mut usize) {
     }
 }
 
-/// The artifacts a step owes; loops go round once more before they stop.
+/// The artifacts a step requires; loops run one more pass before they stop.
 pub(crate) fn artifacts(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -124,6 +124,7 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
                 reported: &artifacts,
                 context,
                 given: context,
+                known: &workrail_model::compiled::RequiredGrade::ALL,
             },
         );
         assert_eq!(check.findings, [], "{} of {}", step.step_id, workflow.workflow_id);

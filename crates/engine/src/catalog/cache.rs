@@ -1,4 +1,4 @@
-//! What the catalog remembers: bounded, and forgotten whole rather than kept in doubt.
+//! The catalog's cache: bounded, and dropped as a whole when in doubt.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -13,10 +13,9 @@ use workrail_model::discovery::UnusableFile;
 use workrail_model::name::WorkflowId;
 use workrail_ports::workflow_source::{Candidate, Stamp};
 
-/// Two full sets of files: two large workspaces do not push each other out.
+/// Two full sets of files, so that two large workspaces do not evict each other.
 const FILES_MAX: usize = 20_000;
-/// Compiled workflows are large; those that are started are few.
-// A constant: zero would not compile.
+/// Compiled workflows are large, but few are ever started.
 const COMPILED_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
 
 /// A file's content and the id that it claims.
@@ -56,19 +55,19 @@ impl Default for CacheEntries {
 }
 
 impl Cache {
-    /// A panic elsewhere leaves whole entries or none.
+    /// A poisoned lock is fine: a panic elsewhere leaves entries whole or absent.
     fn kept(&self) -> MutexGuard<'_, CacheEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of a file that has not changed.
+    /// What is cached for a file that has not changed.
     pub(super) fn head(&self, file: &Candidate) -> Option<Head> {
         let stamp = file.stamp?;
         let kept = self.kept();
         kept.heads.get(&file.place).filter(|(known, _)| *known == Some(stamp)).map(|(_, head)| head.clone())
     }
 
-    /// What is known of a file that has these bytes, whatever its stamp.
+    /// What is cached for a file with this digest, whatever its stamp.
     pub(super) fn head_of(&self, file: &Candidate, digest: Sha256) -> Option<Head> {
         let kept = self.kept();
         kept.heads.get(&file.place).filter(|(_, head)| head.digest == digest).map(|(_, head)| head.clone())

@@ -1,4 +1,4 @@
-//! Which files are usable: each is read, judged beside those that claim the same id, and compiled when it is needed.
+//! Which files are usable: each is read, judged together with those that claim the same id, and compiled when needed.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Catalog {
                     claims.push(Claim { id, precedence, folder, reference: file.reference.clone(), digest });
                     files.push(file);
                 }
-                // Without an id nobody can ask for it; what is wrong is the compiler's to say.
+                // A file without an id cannot be asked for; the compiler reports what is wrong with it.
                 Ok(Head { digest, id: None }) => {
                     nameless.push((file, digest));
                 }
@@ -80,10 +80,10 @@ impl Catalog {
         listing
     }
 
-    /// The routines of a listing, read now: only a file that calls a template needs them.
+    /// The routines of a listing, read only now: only a file that calls a template needs them.
     pub(super) fn routines_of(&self, listing: &Listing) -> Library {
         listing.routines.iter().fold(Library::EMPTY, |library, position| {
-            // A routine that cannot be read now is unknown now; its own entry says why.
+            // A routine that cannot be read now is treated as unknown; its own entry says why.
             match self.source.read(&listing.files[*position]) {
                 Ok(bytes) => library.with_routine(listing.claims[*position].id.as_str(), bytes),
                 Err(_) => library,
@@ -91,7 +91,7 @@ impl Catalog {
         })
     }
 
-    /// What a file's bytes are, and whose it says it is.
+    /// A file's digest, and the id it claims.
     fn head(&self, file: &Candidate) -> Result<Head, String> {
         if let Some(head) = self.cache.head(file) {
             return Ok(head);
@@ -111,7 +111,7 @@ impl Catalog {
         self.judge(file, claim.digest, Some(&claim.id), listing)
     }
 
-    /// Whether a file can be used, remembered by what decides it.
+    /// Whether a file can be used; the verdict is cached by everything it depends on.
     fn judge(
         &self,
         file: &Candidate,
@@ -128,7 +128,7 @@ impl Catalog {
             Err(CompileFailure::Diagnostics(diagnostics)) => {
                 FileUsability::Unusable(Arc::new(wrong(file, id, &diagnostics)))
             }
-            // Not a property of the bytes, so not worth remembering.
+            // Not a property of the bytes, so not cached.
             Err(CompileFailure::Outside(error)) => {
                 let why = error.message.clone();
                 let file = refused(file.precedence, &file.reference, id, &[why]);
@@ -178,7 +178,7 @@ impl Catalog {
         if Sha256::of(&bytes) != digest {
             return Err(outside("it changed while it was read; repeat the call"));
         }
-        // Without an id a file has no section of its own.
+        // A file without an id has no section of its own.
         let chosen = match (listing.bindings.as_ref(), id) {
             (Some(bindings), Some(id)) => bindings_for(&bindings.bytes, id.as_str())
                 .map_err(|cause| CompileFailure::Outside(error::bindings(&bindings.reference, &cause)))?,
@@ -202,7 +202,7 @@ impl Catalog {
     }
 }
 
-/// Everything that decides what compiling gives.
+/// Everything that the result of compiling depends on.
 pub(super) fn key(file: &Candidate, digest: Sha256, listing: &Listing) -> Sha256 {
     let kind = format!("{:?}", file.precedence);
     let bindings: &[u8] = listing.bindings.as_ref().map_or(&[], |file| &file.bytes);
@@ -214,10 +214,10 @@ pub(super) fn key(file: &Candidate, digest: Sha256, listing: &Listing) -> Sha256
     Sha256::of_parts(&[digest.as_bytes(), kind.as_bytes(), file.reference.as_bytes(), bindings, &routines])
 }
 
-/// What every spelling of a template call has.
+/// What every spelling of a template call contains.
 const CALL: &[u8] = b"emplate";
 
-/// The files that others may inject. The bundled routines are known to the compiler.
+/// The files that others may inject. The compiler already knows the bundled routines.
 fn routines(claims: &[Claim], selection: &Selection) -> Vec<usize> {
     let owners = selection.owners.iter();
     let routines = owners.filter(|(id, position)| {
@@ -231,7 +231,7 @@ pub(super) fn source_of(file: &Candidate) -> SourceFile {
     SourceFile { kind: file.precedence, reference: file.reference.clone(), package: file.package.clone() }
 }
 
-/// What is said about a claim that was not granted; nothing where precedence did its work.
+/// The message about a claim that was not granted; `None` where precedence decided as intended.
 pub(super) fn why_not(claim: &Claim, choice: Choice, claims: &[Claim]) -> Option<String> {
     match choice {
         Choice::Chosen | Choice::Shadowed | Choice::BundledCopy => None,
@@ -244,8 +244,7 @@ pub(super) fn why_not(claim: &Claim, choice: Choice, claims: &[Claim]) -> Option
                 Precedence::Plugin | Precedence::Git => "repo",
             };
             Some(format!(
-                "ids under `wr.` belong to the bundled workflows and no file may take one; rename it to \
-                 \"{namespace}.{name}\""
+                "ids under `wr.` are reserved for bundled workflows; rename it to \"{namespace}.{name}\""
             ))
         }
         Choice::Duplicate { winner } => {
@@ -291,7 +290,7 @@ enum CompileFailure {
     Outside(Failure),
 }
 
-/// The workspace's bindings, when they are usable as a whole; a wrong section is its workflow's affair.
+/// The workspace's bindings, if they are usable as a whole; a wrong section concerns only its workflow.
 fn usable_bindings(
     found: Result<Option<BindingsFile>, SourceError>,
 ) -> Result<Option<BindingsFile>, Failure> {

@@ -1,4 +1,4 @@
-//! What a workspace was found to offer, kept for as long as its source knows that nothing changed (G93).
+//! What a workspace offers, cached for as long as its source knows that nothing changed (G93).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,13 +10,13 @@ use workrail_ports::workspace::WorkspacePath;
 
 use super::Listing;
 
-/// A process serves a few workspaces; more are looked at afresh.
+/// A process serves a few workspaces; beyond that, they are listed anew each time.
 const WORKSPACES_MAX: usize = 16;
 
 pub(super) type Everything = (Vec<Arc<Summary>>, Vec<UnusableFile>);
 type Bindings = Result<Option<BindingsFile>, SourceError>;
 
-/// One look at a workspace, and what was made of it so far.
+/// One listing of a workspace, and what was derived from it so far.
 #[derive(Debug)]
 pub(super) struct WorkspaceListing {
     mark: Option<Mark>,
@@ -40,7 +40,7 @@ impl WorkspaceListing {
 pub(super) struct Listings(Mutex<BTreeMap<String, Arc<WorkspaceListing>>>);
 
 impl Listings {
-    /// A panic elsewhere leaves whole entries or none.
+    /// A poisoned lock is fine: a panic elsewhere leaves entries whole or absent.
     fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorkspaceListing>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +56,7 @@ impl Listings {
         (known.mark == Some(mark) && known.bindings == *bindings).then(|| Arc::clone(known))
     }
 
-    /// Keeps a look that a reader would notice to be out of date, and only such a one.
+    /// Caches a listing only if a reader would notice that it is out of date.
     pub(super) fn keep(
         &self,
         workspace: Option<&WorkspacePath>,
@@ -84,7 +84,7 @@ impl Listings {
     }
 }
 
-/// No path is empty.
+/// The key of a workspace; an empty text for none, since no path is empty.
 fn key(workspace: Option<&WorkspacePath>) -> &str {
     workspace.map_or("", WorkspacePath::as_str)
 }

@@ -1,8 +1,8 @@
 //! Every workflow that can be run, found on each call and read only when it changed (G90).
 //!
-//! Listing, inspecting and starting go through here, so that the hash that is shown is the hash that a
-//! run is pinned to. A warm call parses nothing; where changes are watched it does not even look at the files
-//! (G93), and elsewhere it costs one look at each file's metadata.
+//! Listing, inspecting and starting all go through here, so the hash shown is the hash that a run is pinned to. A warm
+//! call parses nothing; where changes are watched it does not even look at the files (G93), and elsewhere it reads only
+//! each file's metadata.
 
 mod cache;
 mod judging;
@@ -47,44 +47,44 @@ impl std::fmt::Debug for Catalog {
     }
 }
 
-/// A workflow that can be started, with all that is known about it.
+/// A workflow that can be started, with everything known about it.
 #[derive(Clone, Debug)]
 pub struct CatalogEntry {
     pub workflow: Arc<CompiledWorkflow>,
-    /// What a run that starts now is pinned to.
+    /// The hash that a run started now is pinned to.
     pub hash: WorkflowHash,
     pub source: SourceFile,
     pub source_digest: Sha256,
     /// Warnings and hints of the compiler.
     pub diagnostics: Arc<Diagnostics>,
-    /// What the caller asked for, when it is an older name of the workflow.
+    /// The id the caller asked for, if it is an older name of the workflow.
     pub asked: Option<WorkflowId>,
-    /// What a legacy id should become.
+    /// The suggested replacement for a legacy id.
     pub suggested: Option<String>,
 }
 
-/// What a workspace has to offer at one moment.
+/// What a workspace offers at one moment.
 #[derive(Debug)]
 pub(crate) struct Listing {
     claims: Vec<Claim>,
     /// In the order of the claims.
     files: Vec<Candidate>,
     selection: Selection,
-    /// What cannot be used, whatever the compiler says about the rest.
+    /// Files that cannot be used, whatever the compiler says about the rest.
     unusable: Vec<UnusableFile>,
     bindings: Option<BindingsFile>,
     /// Why the workspace's bindings cannot be used: nothing starts until they can.
     broken_bindings: Option<Failure>,
     repeatable: Repeatable,
-    /// The files that others may inject, by their position.
+    /// Positions of the files that others may inject.
     routines: Vec<usize>,
 }
 
-/// Whether the same files would give the same again.
+/// Whether the same files would give the same listing again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeatable {
     Yes,
-    /// Something could not be read, which may pass without any file changing.
+    /// Something could not be read, which may change without any file changing.
     No,
 }
 
@@ -94,7 +94,7 @@ impl Repeatable {
     }
 }
 
-/// A file that claims an id, and what became of the claim.
+/// A file that claims an id, and the outcome of that claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
     pub precedence: Precedence,
@@ -103,12 +103,12 @@ pub struct Claimant {
     pub choice: Choice,
 }
 
-/// How many files of one source there are, and how many of them can be used.
+/// How many files a source has, and how many of them can be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceCount {
     pub files: usize,
     pub usable: usize,
-    /// Of those that can be used: files whose id a source of higher precedence has. They are valid, and wait.
+    /// Usable files whose id belongs to a source of higher precedence: valid but not in use.
     pub shadowed: usize,
 }
 
@@ -119,12 +119,12 @@ impl Listing {
     }
 }
 
-/// Which file each id meant at one moment.
+/// Which file each id referred to at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceDigests(Arc<WorkspaceListing>);
 
 impl SourceDigests {
-    /// The digest of the file that a workflow id means.
+    /// The digest of the file that a workflow id refers to.
     pub(crate) fn digest(&self, id: &WorkflowId) -> Option<Sha256> {
         let listing = &self.0.listing;
         let owner = listing.selection.owner(&listing.claims, id)?;
@@ -137,7 +137,7 @@ impl Catalog {
         Self { source, cache: Cache::default(), listings: Listings::default() }
     }
 
-    /// The workflow that an id means in a workspace, compiled with the workspace's bindings.
+    /// The workflow that an id refers to in a workspace, compiled with the workspace's bindings.
     pub fn compiled(
         &self,
         id: &WorkflowId,
@@ -167,7 +167,7 @@ impl Catalog {
         })
     }
 
-    /// The file that a workflow id means now.
+    /// The file that a workflow id refers to now.
     pub(crate) fn source_text(
         &self,
         id: &WorkflowId,
@@ -179,12 +179,12 @@ impl Catalog {
         self.source.read(&listing.files[position]).map_err(|cause| error::source(&cause))
     }
 
-    /// Every file that the sources have, usable or not.
+    /// Every file in the sources, usable or not.
     pub(crate) fn files(&self, workspace: Option<&WorkspacePath>) -> Vec<Candidate> {
         self.source.survey(workspace).files
     }
 
-    /// The file with this key, and its bytes now.
+    /// The file with this key, and its current bytes.
     pub(crate) fn file(
         &self,
         key: Sha256,
@@ -196,7 +196,7 @@ impl Catalog {
         Ok((file, bytes))
     }
 
-    /// The file that a workflow id means now, whether it compiles or not.
+    /// The file that a workflow id refers to now, whether it compiles or not.
     pub(crate) fn file_of(
         &self,
         id: &WorkflowId,
@@ -208,19 +208,19 @@ impl Catalog {
         Ok(listing.files[position].clone())
     }
 
-    /// The workflows and routines of a workspace, to compile a text with that no source has.
+    /// The workflows and routines of a workspace, for compiling a text that is in no source.
     pub fn library(&self, workspace: Option<&WorkspacePath>) -> Library {
         let known = self.known(workspace);
         let ids = known.listing.selection.owners.keys().map(ToString::to_string);
         self.routines_of(&known.listing).with_workflows(ids)
     }
 
-    /// The digest of the file that a workflow id means now; nothing is compiled for it.
+    /// The digest of the file that a workflow id refers to now, without compiling anything.
     pub(crate) fn source_digest(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Option<Sha256> {
         self.sources(workspace).digest(id)
     }
 
-    /// The files that ids mean now, to be asked later without any reading.
+    /// The files that ids refer to now, to be looked up later without reading anything.
     pub(crate) fn sources(&self, workspace: Option<&WorkspacePath>) -> SourceDigests {
         SourceDigests(self.known(workspace))
     }
@@ -232,7 +232,7 @@ impl Catalog {
         (usable.len(), unusable.clone())
     }
 
-    /// Every workflow that can be started and that the filter lets through, in the order of listings, and every
+    /// Every workflow that can be started and passes the filter, in listing order, and every
     /// file that cannot be used.
     pub fn all(
         &self,
@@ -245,7 +245,7 @@ impl Catalog {
         (chosen(&summaries, filter, |id| known.listing.has(id)), unusable.clone())
     }
 
-    /// The answer of `list_workflows`; without a filter it is made once for as long as nothing changes.
+    /// The answer of `list_workflows`; without a filter it is cached for as long as nothing changes.
     pub fn list(&self, workspace: Option<&WorkspacePath>, filter: &Filter, tools: ToolSet) -> WorkflowList {
         let known = self.known(workspace);
         let made = || {
@@ -256,7 +256,7 @@ impl Catalog {
         if filter.is_empty() { known.plain(made) } else { made() }
     }
 
-    /// Every file that claims an id, the one that has it first, then by falling precedence.
+    /// Every file that claims an id: the one that owns it first, then by descending precedence.
     pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
         let known = self.known(workspace);
         let listing = &known.listing;
@@ -321,7 +321,7 @@ impl Catalog {
         })
     }
 
-    /// What a workspace has to offer now; looked for again only when something may have changed.
+    /// What a workspace offers now; surveyed again only if something may have changed.
     fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
         let bindings = self.source.bindings(workspace);
         let mark = self.source.mark(workspace);
@@ -345,7 +345,7 @@ fn unknown(listing: &Listing, id: &WorkflowId) -> Failure {
     }
     let ids: BTreeSet<&str> = listing.selection.owners.keys().map(WorkflowId::as_str).collect();
     let near = nearest(id.as_str(), ids.iter().copied());
-    // The same name in another namespace is the likeliest slip of all.
+    // The same name in another namespace is the likeliest mistake.
     let name = id.as_str().rsplit('.').next().unwrap_or_default();
     let same_name = || ids.iter().copied().find(|known| known.rsplit('.').next() == Some(name));
     let near = near.or_else(same_name);

@@ -1,4 +1,4 @@
-//! What a caller's role does not allow, and tokens that cannot be made or found.
+//! Errors about what a caller's role does not allow, and tokens that cannot be made or found.
 
 use serde_json::json;
 use workrail_core::access;
@@ -27,7 +27,7 @@ pub(crate) fn not_allowed(principal: &Principal, act: Act) -> Boxed {
         principal.role.as_str(),
         in_words(act)
     );
-    let next = format!("Leave it to somebody with the role {}.", roles.join(" or "));
+    let next = format!("Ask someone with the role {}.", roles.join(" or "));
     let mut refused = envelope(ErrorCode::StoreAccessDenied, Retry::NotRetryable, message, next.as_str());
     refused.details = Some(json!({ "role": principal.role, "act": act, "roles": roles }));
     refused

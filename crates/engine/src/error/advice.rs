@@ -1,7 +1,7 @@
 //! What to do next, for each of the two readers of an error: an agent, which sends calls, and a person, who runs
 //! commands.
 
-/// A suggestion for agents, and the one for people where it is not the same.
+/// A suggestion for agents, and a different one for people if needed.
 pub(crate) struct Advice {
     pub(super) suggestion: String,
     pub(super) for_people: Option<String>,
@@ -20,7 +20,7 @@ impl From<String> for Advice {
 }
 
 impl Advice {
-    /// The same again once `fix`, a clause such as "Free some disk space", is done.
+    /// Try again after `fix`, a clause such as "Free some disk space".
     pub(super) fn repeat_after(fix: &str) -> Self {
         Self {
             suggestion: format!("{fix}, then send the same call again with the same arguments."),
@@ -28,7 +28,7 @@ impl Advice {
         }
     }
 
-    /// The same again in a moment, with what else helps as whole sentences.
+    /// Try again in a moment; `otherwise` says in whole sentences what else helps.
     pub(super) fn repeat_soon(otherwise: &str) -> Self {
         Self {
             suggestion: format!("Send the same call again in a moment. {otherwise}").trim_end().to_owned(),
@@ -36,7 +36,7 @@ impl Advice {
         }
     }
 
-    /// What only the user can do, or must know: `what` begins in lower case and has no full stop at its end.
+    /// What only the user can do, or must know: `what` begins in lower case and has no final full stop.
     pub(super) fn for_the_user(what: &str) -> Self {
         Self {
             suggestion: format!("Tell the user: {what}."),

@@ -1,4 +1,4 @@
-//! Why a bundle was not taken in, and what to do about it.
+//! Why a bundle was not imported, and what to do about it.
 
 use serde_json::json;
 use workrail_core::bundle::{BundleError, BundleErrorKind};
@@ -37,7 +37,7 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
     error
 }
 
-/// Another process repaired or restored the session between two readings of its log.
+/// Another process repaired or restored the session between two reads of its log.
 pub(crate) fn changed_while_exported(session: SessionId) -> Boxed {
     envelope(
         ErrorCode::StoreBusy,
@@ -47,7 +47,7 @@ pub(crate) fn changed_while_exported(session: SessionId) -> Boxed {
     )
 }
 
-/// Another import holds the store, or took the id a moment ago.
+/// Another import holds the store, or has just taken the id.
 pub(crate) fn import_busy() -> Boxed {
     envelope(
         ErrorCode::StoreBusy,

@@ -1,4 +1,4 @@
-//! Arguments that cannot be taken, and things that nobody finds.
+//! Arguments that are refused, and things that are not found.
 
 use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
@@ -31,7 +31,7 @@ pub(crate) fn bad_idempotency_key(bytes: usize, max: usize) -> Boxed {
     error
 }
 
-/// The key was used for another start, which stays as it is.
+/// The key was used for another start, which is unchanged.
 pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
     let mut error = invalid(
         format!(
@@ -46,8 +46,8 @@ pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
 
 pub(crate) fn two_homes() -> Boxed {
     let mut error = invalid(
-        "`parent` and `sessionToken` both say where the run is to live.".to_owned(),
-        "Send `parent` to start inside a run, or `sessionToken` to start beside it, not both.",
+        "`parent` and `sessionToken` both say where the run belongs.".to_owned(),
+        "Send `parent` to start inside a run, or `sessionToken` to start next to it, not both.",
     );
     error.details = Some(json!({ "argument": "sessionToken" }));
     error
@@ -62,7 +62,7 @@ pub(crate) fn one_checkpoint_token() -> Boxed {
     )
 }
 
-/// A refused checkpoint; an empty one is shown what to send.
+/// A refused checkpoint; for an empty one the error shows what to send.
 pub(crate) fn checkpoint(cause: &DecideError, request: &CheckpointWorkflow) -> Boxed {
     let DecideError::EmptyCheckpoint = cause else { return decide(cause) };
     let mut error = decide(cause);
@@ -95,7 +95,7 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
     error
 }
 
-/// `own` is used by calls that name no folder.
+/// `own` is the workspace of calls that name no folder.
 pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath>) -> Boxed {
     let without = own.map_or_else(String::new, |own| format!(", which means {own}"));
     let mut error = invalid(
@@ -114,16 +114,16 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
     let mut error = envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("No healthy session of this data directory has a run or id `{named}`."),
+        format!("No healthy session in this data directory has run or id `{named}`."),
         "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
     );
     if unhealthy > 0 {
         let count = if unhealthy == 1 {
-            "1 session is damaged or cannot be read".to_owned()
+            "1 session is damaged or unreadable".to_owned()
         } else {
-            format!("{unhealthy} sessions are damaged or cannot be read")
+            format!("{unhealthy} sessions are damaged or unreadable")
         };
-        error.message.push_str(&format!(" {count}; it may be there."));
+        error.message.push_str(&format!(" {count}; it may be in there."));
         let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
         let latest = error.suggestion.clone();
         advise(&mut error, advice.for_agents(&latest));
@@ -143,7 +143,7 @@ pub(crate) fn unknown_label(label: &str) -> Boxed {
     )
 }
 
-/// An id that no run of this store has, told to an agent.
+/// An id that no run in this store has; the error is for an agent.
 pub(crate) fn unknown_run(text: &str) -> Boxed {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     let mut error = envelope(
@@ -167,7 +167,7 @@ pub(crate) fn no_such_step(missing: &NoSuchStep, label: &str) -> Boxed {
     error
 }
 
-/// A name that may be a session's, a run's or a label.
+/// A name that may be that of a session, a run or a label.
 pub(crate) fn unknown_reference(text: &str) -> Boxed {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     envelope(
@@ -179,20 +179,20 @@ pub(crate) fn unknown_reference(text: &str) -> Boxed {
     )
 }
 
-/// The same where so many sessions are damaged from their beginning: the run may be in one of them.
+/// The same if this many sessions are damaged from their beginning: the run may be in one of them.
 pub(crate) fn unknown_reference_among(text: &str, unreadable: usize) -> Boxed {
     let mut error = unknown_reference(text);
     let may_be = match unreadable {
         0 => return error,
-        1 => "1 session is damaged, and its runs cannot be named; it may be there.".to_owned(),
-        count => format!("{count} sessions are damaged, and their runs cannot be named; it may be there."),
+        1 => "1 session is damaged, so its runs are unknown; it may be one of them.".to_owned(),
+        count => format!("{count} sessions are damaged, so their runs are unknown; it may be one of them."),
     };
     error.message.push_str(&format!(" {may_be}"));
     error.suggestion.push_str(" `workrail store verify` says what can be repaired.");
     error
 }
 
-/// A part of a run that is not written as one, or that the run does not have.
+/// A part of a run that is misspelled or that the run does not have.
 pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> Boxed {
     let mut text: String = cause.to_string().chars().filter(|c| !c.is_control()).take(400).collect();
     if let Some(first) = text.get(..1).map(str::to_uppercase) {
@@ -206,7 +206,7 @@ pub(crate) fn wrong_part(cause: &dyn std::fmt::Display) -> Boxed {
     )
 }
 
-/// So many candidates are named.
+/// How many candidates are named.
 const CANDIDATES_NAMED: usize = 8;
 
 /// A name that fits several runs or sessions.
@@ -225,7 +225,7 @@ pub(crate) fn ambiguous_name(text: &str, candidates: &[String]) -> Boxed {
     error
 }
 
-/// A name that is nearly a label, where only the whole one will do.
+/// A name that is almost a label, where the exact one is required.
 pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> Boxed {
     let shown: String = text.trim().chars().filter(|c| !c.is_control()).take(80).collect();
     let named = candidates.iter().take(CANDIDATES_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -242,9 +242,7 @@ pub(crate) fn nearly_named(text: &str, candidates: &[String]) -> Boxed {
 pub(crate) fn no_words(text: &str) -> Boxed {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
     invalid(
-        format!(
-            "`{shown}` holds no word that could be found: words are letters a to z, digits, `_` and `-`."
-        ),
+        format!("`{shown}` has no word to search for: words are letters a to z, digits, `_` and `-`."),
         "Search with a word from the notes.",
     )
 }
@@ -260,8 +258,8 @@ pub(crate) fn ambiguous_label(label: &str, count: usize) -> Boxed {
 
 pub(crate) fn nothing_to_approve(label: &str) -> Boxed {
     invalid(
-        format!("Run {label} has submitted nothing that a person is asked about."),
-        "Run `workrail show` to see where the run is. A step is decided on once the agent has submitted it.",
+        format!("Run {label} has submitted nothing that needs a decision."),
+        "Run `workrail show` to see where the run is. You can decide once the agent has submitted the step.",
     )
 }
 
@@ -275,10 +273,10 @@ pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> Boxed {
             "Open the console with `workrail console` and decide there with a passkey."
         }
     };
-    invalid(format!("Run {label} asks for a passkey, so this would not count. Nothing was recorded."), next)
+    invalid(format!("Run {label} requires a passkey, so this would not count. Nothing was recorded."), next)
 }
 
-/// An assertion that proves nothing.
+/// An assertion that is not valid proof.
 pub(crate) fn passkey_refused(refusal: Refusal) -> Boxed {
     invalid(
         format!("The passkey was not accepted: {refusal}. Nothing was recorded."),
@@ -305,24 +303,24 @@ pub(crate) fn key_not_enrolled(problem: &str) -> Boxed {
     )
 }
 
-/// A further key without the word of one that is enrolled.
+/// A further key without the agreement of an enrolled one.
 pub(crate) fn agreement_needed() -> Boxed {
     invalid(
         "A passkey is enrolled, so another one needs its agreement. Nothing was recorded.".to_owned(),
         "Use the enrolled passkey when the browser asks for it. If all are lost: `workrail store passkeys reset` at a \
-         terminal, which stays visible for ever.",
+         terminal, which stays visible forever.",
     )
 }
 
-/// A log that cannot be believed.
+/// A log that cannot be trusted.
 pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
     invalid(
         format!(
             "The passkey log `keys/passkeys.jsonl` is damaged ({damage}), so no passkey can be believed. Nothing was \
              recorded."
         ),
-        "Restore it from a backup (`workrail store restore BACKUP` for a data directory, `pg_restore` for a database), or give \
-         it up with `workrail store passkeys reset` at a terminal.",
+        "Restore it from a backup (`workrail store restore BACKUP` for a data directory, `pg_restore` for a database), \
+         or discard it with `workrail store passkeys reset` at a terminal.",
     )
 }
 
@@ -335,7 +333,7 @@ pub(crate) fn no_reason() -> Boxed {
 
 pub(crate) fn closed_already(label: &str, reason: &str) -> Boxed {
     invalid(
-        format!("Run {label} is closed already: {reason}"),
+        format!("Run {label} is already closed: {reason}"),
         "Nothing more is needed. Completing its step in a chat reopens it.",
     )
 }
@@ -347,7 +345,7 @@ pub(crate) fn finished_already(label: &str) -> Boxed {
     )
 }
 
-/// A session of several runs was named where one run is meant.
+/// A session with several runs was named where one run is needed.
 pub(crate) fn which_run(labels: impl Iterator<Item = RunLabel>) -> Boxed {
     let labels: Vec<String> = labels.map(|label| label.to_string()).collect();
     match labels.is_empty() {
@@ -387,12 +385,12 @@ pub(crate) fn not_accepted(key: &ContextKey, accepts: &AcceptedValues) -> Boxed 
     };
     invalid(
         format!("The answer to `{key}` must be {wanted}. Nothing was recorded."),
-        "Answer with such a value.",
+        "Answer with a value of that kind.",
     )
 }
 
 pub(crate) fn no_answer(key: &str) -> Boxed {
-    invalid(format!("`{key}=null` is no answer. Nothing was recorded."), "Answer with a value.")
+    invalid(format!("`{key}=null` is not an answer. Nothing was recorded."), "Answer with a value.")
 }
 
 pub(crate) fn a_question(label: &str, questions: &[Question]) -> Boxed {
@@ -412,7 +410,7 @@ pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> 
     invalid(format!("Run {label} does not ask for `{key}`. Nothing was recorded."), &suggestion)
 }
 
-/// The commands that answer the questions, each with what is asked.
+/// The commands that answer the questions, each with its question.
 fn answers(label: &str, questions: &[Question]) -> String {
     let each: Vec<String> = questions
         .iter()

@@ -1,4 +1,4 @@
-//! Content that cannot be used: which file, which runs need it, and how it comes back.
+//! Content that cannot be used: which file, which runs need it, and how to restore it.
 
 use serde_json::json;
 use workrail_core::label::RunLabel;
@@ -10,11 +10,11 @@ use workrail_ports::content::ContentError;
 
 use super::{Advice, Boxed, advise, chain, envelope, io, sentence};
 
-const REPAIR: &str = "`workrail store repair --all`, which computes the file again or, with `--from BACKUP`, takes it \
+const REPAIR: &str = "`workrail store repair --all`, which recomputes the file or, with `--from BACKUP`, restores it \
                       from a backup";
 const AFFECTED: &str = "`workrail store verify` names the sessions that need it";
 
-/// Runs that an error names; of more it gives the number.
+/// How many runs an error names; beyond that it gives the number.
 const RUNS_NAMED_MAX: usize = 8;
 
 pub(crate) fn content(cause: ContentError) -> Boxed {
@@ -24,7 +24,7 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
     damaged(&sentence(&chain(&cause)))
 }
 
-/// The recorded reply to a repeated call. Nothing computes it again, but the run continues without it.
+/// The recorded reply to a repeated call is lost. It cannot be recomputed, but the run continues without it.
 pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
@@ -38,15 +38,16 @@ pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
     error
 }
 
-/// A bundle is complete or is not made; a backup takes what is there.
+/// A bundle is complete or not made at all; a backup takes what exists.
 pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
         advise(
             &mut error,
             format!(
-                "Run {REPAIR}. If neither has it, move the session with `workrail store backup FOLDER` and \
-                 `workrail store restore`, from a data directory: they copy everything but this file."
+                "Run {REPAIR}. If neither works, move the session (from a data directory only) with \
+                 `workrail store backup FOLDER` and `workrail store restore`: they copy everything but this \
+                 file."
             ),
         );
     }
@@ -78,7 +79,7 @@ fn damaged(what: &str) -> Boxed {
     )
 }
 
-/// Adds to an error about damaged content which runs of the session need that content.
+/// Adds to an error about damaged content which of the session's runs need it.
 pub(crate) fn naming_runs(mut error: Boxed, facts: &SessionState) -> Boxed {
     if error.code != ErrorCode::StoreContentDamaged || error.details.is_some() {
         return error;

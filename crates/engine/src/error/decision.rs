@@ -1,4 +1,4 @@
-//! What the core refused to decide, as an answer to the caller.
+//! What the core refused to decide, as an error for the caller.
 
 use serde_json::json;
 use workrail_core::decide::DecideError;
@@ -51,8 +51,8 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
         DecideError::NotTheAgentsGap { position, gap, summary } => {
             let mut error = invalid(
                 format!(
-                    "Gap {gap} cannot be closed with an artifact: what was missing is the user's to give ({summary}). \
-                     Nothing was recorded."
+                    "Gap {gap} cannot be closed with an artifact: only the user can supply it ({summary}). Nothing \
+                     was recorded."
                 ),
                 "Leave this artifact out and tell the user about the gap. The gap stays in the record. If the user wants \
                  to decide after all, go back to that step in guided mode and let them run `workrail approve`.",
@@ -87,7 +87,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
         ),
         DecideError::NothingPending => invalid(
             "The run is complete: there is no step to complete.".to_owned(),
-            "Start another workflow, or rehydrate an earlier point of the run to go on from there.",
+            "Start another workflow, or rehydrate an earlier point of the run and continue there.",
         ),
         DecideError::Canonical(inner) => {
             let suggestion = match inner {
@@ -126,7 +126,7 @@ fn missing_key(key: &str, expected: &str, cause: &str) -> Boxed {
     error
 }
 
-/// A value of the context makes the text of the next step too long to be sent or stored.
+/// A context value makes the text of the next step too long to send or store.
 pub(crate) fn step_text(cause: &StepTextTooLong) -> Boxed {
     let StepTextTooLong { step_id, variable, context_key, variable_bytes, empty_value } = cause;
     let mut error = invalid(

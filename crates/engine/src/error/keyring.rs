@@ -44,15 +44,15 @@ pub(crate) fn keyring(cause: KeyringError) -> Boxed {
     }
 }
 
-/// The keys may be whole: only access to them is missing, and new keys could not be written there either.
+/// The keys may be intact: only access is missing, and new keys could not be written there either.
 const KEYRING_ACCESS: &str = "in the data directory, give the folder `keys` mode 0700 and the files in \
      it mode 0600 (`chmod 700 keys && chmod 600 keys/*`), owned by the user who runs WorkRail";
 
-/// Both ways out; the sessions themselves need no keys.
+/// Both options; the sessions themselves need no keys.
 const KEYRING_REMEDY: &str = "restore keys/keyring.json from a backup, or run `workrail store keys new`. New \
-     keys end the tokens in open chats; every run can be found again";
+     keys revoke tokens in open chats; every run can be found again";
 
-/// Sessions exist and the keyring does not: making another one silently would end every token unsaid.
+/// Sessions exist but the keyring does not: making a new one silently would invalidate every token without a word.
 pub(crate) fn keyring_lost() -> Boxed {
     unusable_keyring(
         "the keyring `keys/keyring.json` is missing, but this data directory has sessions",

@@ -1,6 +1,6 @@
 //! Turns every failure into the one envelope: what is wrong, why it matters, what to do next (G70).
 //!
-//! No suggestion destroys anything: not a command, not a file to remove (G71).
+//! No suggestion is destructive: no command that deletes, no file to remove (G71).
 
 mod access;
 mod advice;
@@ -64,10 +64,8 @@ fn invalid(message: String, suggestion: &str) -> Boxed {
 pub(crate) fn internal(detail: &str) -> Boxed {
     let message = format!("Internal error: {detail}. Nothing was recorded.");
     let advice = Advice {
-        suggestion: "Repeat the call once; if it fails again, report it as a defect of WorkRail.".to_owned(),
-        for_people: Some(
-            "Run the command again; if it fails again, report it as a defect of WorkRail.".to_owned(),
-        ),
+        suggestion: "Repeat the call once; if it fails again, report it as a WorkRail bug.".to_owned(),
+        for_people: Some("Run the command again; if it fails again, report it as a WorkRail bug.".to_owned()),
     };
     envelope(ErrorCode::InternalInvariant, Retry::RetryableImmediate, message, advice)
 }
@@ -84,7 +82,7 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
         StoreError::Uncertain(error) => uncertain(error),
         StoreError::Io(error) => io(error),
         StoreError::MissingContent(error) => content(error.clone()),
-        // The engine attaches what is new, so this was stored once.
+        // The engine attaches everything new, so this was stored before.
         StoreError::Unattached { kind, digest } => lost_content(*kind, digest),
         StoreError::AlreadyExists { .. }
         | StoreError::Stale { .. }
@@ -93,7 +91,7 @@ pub(crate) fn store(cause: StoreError) -> Boxed {
     }
 }
 
-/// The session has reached the limit of its log: nothing can be added, everything can be read.
+/// The session has reached the size limit of its log: it can be read but not extended.
 fn session_full(detail: &str) -> Boxed {
     envelope(
         ErrorCode::StoreIo,
@@ -104,7 +102,7 @@ fn session_full(detail: &str) -> Boxed {
     )
 }
 
-/// What a person can do about a disk that does not work.
+/// What a person can do about a failing disk.
 fn remedy(cause: &FsError) -> &'static str {
     match cause.kind {
         FsErrorKind::NoSpace | FsErrorKind::Quota => "Free some disk space",
@@ -120,12 +118,12 @@ fn remedy(cause: &FsError) -> &'static str {
     }
 }
 
-/// What failed, for the beginning of a message.
+/// What failed, for the start of a message.
 fn medium(cause: &FsError) -> &'static str {
     if cause.kind == FsErrorKind::Database { "Database error" } else { "Disk error" }
 }
 
-/// A lock of the whole store was not had in time; nothing was begun.
+/// A store-wide lock could not be taken in time; nothing was started.
 fn busy() -> Boxed {
     envelope(
         ErrorCode::StoreBusy,
@@ -136,7 +134,7 @@ fn busy() -> Boxed {
     )
 }
 
-/// The server ends while checks run; nobody is left to answer but those who still listen.
+/// The server shuts down while checks run; the message is for callers that still listen.
 pub(crate) fn checks_interrupted() -> Boxed {
     envelope(
         ErrorCode::StoreBusy,
@@ -149,7 +147,7 @@ pub(crate) fn checks_interrupted() -> Boxed {
 
 const RECORDED_ONCE: &str = "If it was recorded, you get the recorded answer; nothing is recorded twice.";
 
-/// The disk failed when all of the write but its commit was there: a later call finds it recorded, or records it.
+/// The disk failed when everything except the commit was written: a later call finds it recorded, or records it.
 fn uncertain(cause: &FsError) -> Boxed {
     let mut error = io(cause);
     error.message = format!(
@@ -166,8 +164,8 @@ pub(crate) fn is_outcome_unknown(error: &ErrorEnvelope) -> bool {
     error.details.as_ref().is_some_and(|details| details["outcome"] == "unknown")
 }
 
-/// A call that makes something new under an id of its own: sent again, it would make a second one. So the caller
-/// looks first.
+/// For a call that creates something under a new id: repeating it would create a second one, so the caller
+/// checks first.
 pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, look: NextCall) -> Boxed {
     if !is_outcome_unknown(&error) {
         return error;
@@ -184,7 +182,7 @@ pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, 
     error
 }
 
-/// The start is recorded; only its reply could not be made. Sent again without a key, it would start a second run.
+/// The start is recorded, but its reply could not be made. Repeated without a key, it would start a second run.
 pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
     error.message =
         format!("Run {label} was started, but its first step cannot be shown now. {}", error.message);
@@ -193,10 +191,10 @@ pub(crate) fn started_but_not_shown(mut error: Boxed, label: &str) -> Boxed {
     error
 }
 
-/// What a failed operation on the disk means to a caller.
+/// What a failed disk operation means to a caller.
 pub fn io(cause: &FsError) -> Boxed {
     let next = remedy(cause);
-    // Nothing is wrong with the disk, and it passes when other files are closed.
+    // Nothing is wrong with the disk; this ends when other files are closed.
     if cause.kind == FsErrorKind::TooManyOpenFiles {
         return envelope(
             ErrorCode::StoreBusy,
@@ -215,7 +213,7 @@ pub fn io(cause: &FsError) -> Boxed {
 
 const STOP: &str = "Stop working on this run.";
 
-/// Nothing is damaged as far as anybody knows.
+/// As far as is known, nothing is damaged.
 const ACCESS_DENIED: &str = "give the user that runs WorkRail read permission for the named file or folder \
                              (`chmod u+r` on a file, `chmod u+rwx` on a folder). Nothing is lost";
 
@@ -235,8 +233,14 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
         | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => {
             Advice::for_the_user(ACCESS_DENIED)
         }
-        SessionHealth::Healthy | SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
-            Advice::for_the_user("the records before the damage are intact").after(STOP)
+        SessionHealth::CorruptTail { .. } => Advice::for_the_user(&format!(
+            "the records before the damage are intact. `workrail store repair {session} --dry-run` shows what can be saved"
+        ))
+        .after(STOP),
+        SessionHealth::Healthy => Advice::for_the_user("nothing was changed").after(STOP),
+        SessionHealth::CorruptHead { .. } => {
+            Advice::for_the_user(&format!("`workrail store repair {session} --dry-run` shows what can be saved"))
+                .after(STOP)
         }
     };
     let message = format!("Session {session} cannot be continued: {why}. Nothing was changed.");
@@ -280,14 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_makes_something_new_is_looked_for_before_it_is_repeated() {
+    fn a_call_that_creates_something_says_to_check_before_repeating() {
         let look = || NextCall::new(ToolName::ResumeSession, [("run", Value::from("amber-falcon"))]);
         let unknown = store(StoreError::Uncertain(failed_sync()));
         assert!(matches!(unknown.retry, Retry::RetryableAfterMs { .. }), "an advance can be repeated");
         let unknown = look_before_repeating(unknown, "run amber-falcon", "start it again.", look());
         assert_eq!((unknown.retry, &unknown.next_call), (Retry::NotRetryable, &Some(look())));
         assert!(unknown.suggestion.starts_with("Do not send this call again yet"), "{}", unknown.suggestion);
-        // What was certainly not recorded can be repeated as it is.
+        // A call that was certainly not recorded can be repeated as it is.
         let certain = store(StoreError::Io(failed_sync()));
         assert_eq!(look_before_repeating(certain.clone(), "", "", look()), certain);
     }
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_is_not_called_a_disk_that_refuses() {
+    fn a_full_log_is_not_reported_as_a_disk_failure() {
         let path = RelPath::root();
         let kind = FsErrorKind::TooLarge { len: 1, max: 1 };
         let detail = "the manifest is full at record 7".to_owned();
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn event_numbers_that_are_used_up_are_a_full_log() {
+    fn exhausted_event_numbers_are_reported_as_a_full_log() {
         let source = EventError::Field { field: "eventIndex".to_owned(), problem: "is beyond".to_owned() };
         let error = decide(&DecideError::Plan(PlanError::Event { position: 0, source }));
         assert_eq!((error.code, error.retry), (ErrorCode::StoreIo, Retry::NotRetryable));

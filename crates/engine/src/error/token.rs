@@ -1,4 +1,4 @@
-//! Tokens that are not followed, and calls whose tokens do not belong together (G34, G35).
+//! Tokens that are refused, and calls whose tokens do not belong together (G34, G35).
 
 use serde_json::Value;
 use workrail_core::token::{ScopePart, TokenError};
@@ -43,7 +43,7 @@ pub(crate) fn token(cause: &TokenError) -> Boxed {
         }
         TokenError::WorkflowHashMismatch { .. } => "Use a token from the latest reply of this run.",
         TokenError::SessionLocked => {
-            let advice = Advice::repeat_soon("If it persists, look for another WorkRail process that hangs.");
+            let advice = Advice::repeat_soon("If it persists, look for another, hung WorkRail process.");
             return envelope(cause.code(), retry, message, advice);
         }
     };
@@ -108,7 +108,7 @@ pub(crate) fn too_many_tokens() -> Boxed {
     )
 }
 
-/// The caller's words and the token name different things; `token` is what the token belongs to.
+/// The caller's words and the token refer to different things; `token` is what the token belongs to.
 pub(crate) fn mixed_up(token: &str, claimed: &str) -> Boxed {
     envelope(
         ErrorCode::TokenScopeMismatch,

@@ -1,4 +1,4 @@
-//! What people ask of a store, and why it is not done (G24, G25).
+//! Why a maintenance request by a person was not carried out (G24, G25).
 
 use serde_json::json;
 use workrail_model::error::{ErrorCode, Retry};
@@ -12,7 +12,7 @@ use workrail_ports::upkeep::{SafeModeReason, UpkeepError};
 
 use super::{Boxed, advise, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
 
-/// Doubts named in one message; the rest is counted.
+/// Doubts named in one message; the others are counted.
 const DOUBTS_SHOWN_MAX: usize = 5;
 
 pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
@@ -30,12 +30,12 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
         UpkeepError::Busy => envelope(
             ErrorCode::StoreBusy,
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
-            "Other processes kept writing to the store, and this command needs it to itself for a moment."
+            "Other processes kept writing to the store, and this command needs exclusive access for a moment."
                 .to_owned(),
-            "Run the same command again in a moment. Nothing that is needed was removed.",
+            "Run the same command again in a moment. No needed data was removed.",
         ),
         UpkeepError::InDoubt(doubts) => safe_mode(&doubts),
-        UpkeepError::NotMendable { session, health: found } => not_mendable(session, &found),
+        UpkeepError::NotRepairable { session, health: found } => not_repairable(session, &found),
         UpkeepError::NotCopied { .. } => envelope(
             ErrorCode::StoreIo,
             Retry::NotRetryable,
@@ -49,17 +49,17 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
     }
 }
 
-/// A disk that does not work, told to a person who ran a command.
+/// A failing disk, reported to a person who ran a command.
 pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     let mut error = io(cause);
     if cause.kind != FsErrorKind::TooManyOpenFiles {
-        error.message = format!("Disk error: {cause}. Nothing that is needed was removed.");
+        error.message = format!("Disk error: {cause}. No needed data was removed.");
     }
     advise(&mut error, format!("{}, then run the same command again.", remedy(cause)));
     error
 }
 
-/// A command that found the session locked; calls of agents have a code of their own, about their token.
+/// For a command that found the session locked; agents' calls have their own code, about their token.
 pub(crate) fn locked_for_command(session: SessionId, refused: Boxed) -> Boxed {
     if refused.code == ErrorCode::TokenSessionLocked { session_locked(session) } else { refused }
 }
@@ -69,7 +69,7 @@ fn session_locked(session: SessionId) -> Boxed {
         ErrorCode::SessionLocked,
         Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         format!("Another process is writing to session {session}. Nothing was changed."),
-        "Run the same command again in a moment. If it persists, look for a WorkRail process that hangs.",
+        "Run the same command again in a moment. If it persists, look for a hung WorkRail process.",
     )
 }
 
@@ -112,20 +112,20 @@ pub(crate) fn foreign_target(count: usize, named: &[SessionId]) -> Boxed {
     let more = if count > named.len() { ", ..." } else { "" };
     invalid(
         format!(
-            "The target has sessions that are not in the source, or that went on there: {count} ({}{more}). Nothing was copied.",
+            "The target has sessions that are not in the source, or that continued there: {count} ({}{more}). Nothing was copied.",
             named.join(", ")
         ),
-        "Name an empty store, or add `--merge` to copy the sessions beside those.",
+        "Name an empty store, or add `--merge` to copy the sessions next to them.",
     )
 }
 
-/// The bytes of the log are whole, but already its first events contradict each other.
+/// The bytes of the log are intact, but its very first events contradict each other.
 pub(crate) fn nothing_to_keep(session: SessionId, damage: &str) -> Boxed {
     let message = format!("Session {session} is damaged ({damage}), and no whole part of it can be kept.");
     envelope(ErrorCode::SessionCorrupt, Retry::NotRetryable, message, RESTORE)
 }
 
-fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
+fn not_repairable(session: SessionId, found: &SessionHealth) -> Boxed {
     let mut error = health(session, found);
     let (message, suggestion) = match found {
         SessionHealth::UnknownVersion { record, version } => (
@@ -163,11 +163,11 @@ fn not_mendable(session: SessionId, found: &SessionHealth) -> Boxed {
     error
 }
 
-/// Why a backup or a restore was not carried out.
+/// Why a backup or restore was not carried out.
 pub(crate) fn copy(cause: CopyError) -> Boxed {
     match cause {
         CopyError::NotABackup => invalid(
-            "The folder holds files and is not a backup of WorkRail. Nothing was written.".to_owned(),
+            "The folder contains files and is not a WorkRail backup. Nothing was written.".to_owned(),
             "Name an empty or a new folder, or the folder of an earlier backup.",
         ),
         CopyError::NewerBackup { version } => invalid(

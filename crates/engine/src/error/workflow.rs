@@ -1,4 +1,4 @@
-//! Workflow files that are not there or cannot be used (G45).
+//! Workflow files that do not exist or cannot be used (G45).
 
 use serde_json::json;
 use workrail_core::compile::{BindingsError, Diagnostics};
@@ -11,10 +11,10 @@ use workrail_ports::workflow_source::SourceError;
 
 use super::{Advice, Boxed, envelope, sentence};
 
-/// Problems of a workflow file in one answer; the rest is counted.
+/// Limit on a file's problems in one answer; the others are counted.
 const DIAGNOSTICS_BYTES_MAX: usize = 4000;
 
-/// `known` has the ids that can be started, the nearest to the misspelled one first.
+/// `known` lists the ids that can be started, the nearest to the misspelled one first.
 pub(crate) fn unknown_workflow(id: &WorkflowId, nearest: Option<&str>, known: &[&str]) -> Boxed {
     let people = "`workrail workflow list` shows every workflow, and every file that cannot be used.";
     let advice = match nearest {
@@ -45,7 +45,7 @@ pub(crate) fn unknown_file() -> Boxed {
     envelope(
         ErrorCode::WorkflowNotFound,
         Retry::NotRetryable,
-        "No workflow file of a source has this address.".to_owned(),
+        "No source has a workflow file at this address.".to_owned(),
         "Open the file from the list of workflows.",
     )
 }
@@ -86,7 +86,7 @@ pub(crate) fn diagnostics(cause: &Diagnostics) -> Boxed {
     )
 }
 
-/// As many problems as an answer can hold.
+/// As many problems as fit in an answer.
 fn first_of(cause: &Diagnostics) -> String {
     let mut text = String::new();
     let all: Vec<String> = cause.errors().map(|problem| format!("{}: {problem}", cause.file)).collect();

@@ -1,7 +1,7 @@
 //! Export: a session as one document that another machine can continue from (G80, G81).
 //!
-//! The log is read as it was written, several times and one segment at a time, up to the point where the first
-//! reading found it; appends that come meanwhile are not part of the bundle.
+//! The log is read exactly as written, several times and one segment at a time, up to where the first read found its
+//! end; events appended meanwhile are not part of the bundle.
 
 mod writing;
 
@@ -33,7 +33,7 @@ use writing::Export;
 #[derive(Debug)]
 pub enum ExportFailure {
     Refused(Box<ErrorEnvelope>),
-    /// The bundle could not be written to where it goes.
+    /// The bundle could not be written to its destination.
     Output(io::Error),
 }
 
@@ -49,7 +49,7 @@ impl From<io::Error> for ExportFailure {
     }
 }
 
-/// A run, as far as a summary shows it.
+/// A run in summaries of exports and imports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSummary {
     pub run: RunId,
@@ -76,7 +76,7 @@ pub struct Exported {
     pub redaction: Option<Redaction>,
 }
 
-/// What the first reading found.
+/// What the first read found.
 struct ExportContent {
     state: SessionState,
     end: Cursor,
@@ -95,7 +95,7 @@ impl ExportContent {
             self.workflows.insert(started.workflow_hash);
         }
         let blobs = event.data.blob_refs();
-        // What is not an output of an agent is a reply of ours.
+        // An output that is not an agent's is one of our replies.
         let EventData::NodeOutputAppended(output) = &event.data else {
             self.replies.extend(blobs);
             return;
@@ -132,7 +132,7 @@ impl<S: Store> Engine<S> {
         export.write(bundle, out, progress)
     }
 
-    /// The same without a text, no matter who wrote it (G85).
+    /// The same with one text removed, no matter who wrote it (G85).
     pub fn export_without(
         &self,
         session: SessionId,
@@ -225,7 +225,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// The replies that hold a dropped value, and what they are called without it.
+    /// The replies that contain a dropped value, and their names without it.
     fn redacted_replies(
         &self,
         found: &ExportContent,
@@ -258,7 +258,7 @@ fn canonical(value: &Value) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
     value_to_canonical(value).map_err(|cause| error::internal(&cause.to_string()))
 }
 
-/// What content that was changed is called.
+/// The name of content that was changed.
 #[derive(Clone, Copy, Debug)]
 struct Renamed {
     to: BlobRef,

@@ -1,4 +1,4 @@
-//! Writes the bundle of a session whose content is known: the log again, then everything that it names.
+//! Writes the bundle of a session whose content is known: the log again, then everything it refers to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -18,7 +18,7 @@ use workrail_model::plan::{AttachmentKind, RawSegment};
 use super::{ExportContent, ExportFailure, Exported, Renamed, RunSummary, canonical, parsed};
 use crate::{Engine, Store, error};
 
-/// Where events name content.
+/// Where events refer to content.
 const REFERENCES: [&str; 5] = [
     "/data/replyRef",
     "/data/checkpoint/replyRef",
@@ -32,7 +32,7 @@ pub(super) struct Export<'e, S: Store> {
     pub(super) found: ExportContent,
     pub(super) redactor: Option<Redactor>,
     pub(super) purge: Option<Purge>,
-    /// Content that goes into the bundle changed.
+    /// Content that is changed for the bundle.
     pub(super) renamed: BTreeMap<BlobRef, Renamed>,
     pub(super) notes_with_values: u64,
     pub(super) artifacts_with_values: u64,
@@ -81,7 +81,7 @@ impl<S: Store> Export<'_, S> {
         })
     }
 
-    /// Reads the log once more and fails when it is not the one that was looked through.
+    /// Reads the log again and fails if it is not the one that was scanned.
     fn again(
         &self,
         visit: &mut dyn FnMut(&RawSegment) -> Result<(), ExportFailure>,
@@ -131,7 +131,7 @@ impl<S: Store> Export<'_, S> {
         written
     }
 
-    /// An event as it goes into the bundle.
+    /// An event as it appears in the bundle.
     fn portable(&self, line: &[u8], redactor: Option<&mut Redactor>) -> Result<Vec<u8>, Box<ErrorEnvelope>> {
         let mut event = parsed(line)?;
         portable_event(&mut event);
@@ -173,9 +173,9 @@ impl<S: Store> Export<'_, S> {
         Ok(std::str::from_utf8(&bytes).is_ok_and(|text| redactor.is_in(text)))
     }
 
-    /// Computed again from the events as they are in the bundle: redacted ones have other digests.
+    /// Recomputed from the events in the bundle: redacted ones have other digests.
     fn manifest<W: Write>(&self, writer: &mut BundleWriter<W>) -> Result<(), ExportFailure> {
-        // What was dropped has been counted.
+        // Dropped values have already been counted.
         let mut redactor = self.redactor.clone();
         let mut next = ManifestIndex::ZERO;
         writer.list(Section::Manifest, |list| {
@@ -293,7 +293,7 @@ impl<S: Store> Export<'_, S> {
     }
 }
 
-/// How much is written.
+/// How much has been written.
 struct Done<'p> {
     count: u64,
     of: u64,

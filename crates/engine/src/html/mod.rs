@@ -1,7 +1,7 @@
-//! Parts of HTML pages. Reports are made of them; the console's pages use the same ones.
+//! Parts of HTML pages, used by reports and by the console.
 //!
-//! Markup is written with maud, which escapes every value. Texts of others also pass [`clean`], which replaces
-//! what would reorder a line or hide in it. A page loads nothing and runs nothing.
+//! Markup is written with maud, which escapes every value. Untrusted texts also pass [`clean`], which replaces
+//! characters that would reorder a line or hide in it. A page loads nothing and runs nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use workrail_model::text::clean;
 
 use crate::report::notes;
 
-/// The look of reports and of everything that is made of the parts here.
+/// The style sheet of reports and of everything built from these parts.
 pub const STYLE: &str = include_str!("style.css");
 /// Nothing is loaded and nothing runs, whatever a browser finds on the page.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// Addresses of what can be linked. What is not listed is shown as text.
+/// Addresses to link to. What is not listed is shown as text.
 #[derive(Clone, Debug, Default)]
 pub struct Links {
-    /// Points of the run that is shown, by name.
+    /// Points of the shown run, by name.
     pub points: BTreeMap<PointName, String>,
     pub runs: BTreeMap<RunId, String>,
 }
@@ -71,7 +71,7 @@ pub fn chip(tone: Tone, text: &str) -> Markup {
     html! { span class={ "chip " (class_of(tone)) } { (clean(text)) } }
 }
 
-/// Where a run is, by word and colour.
+/// A run's stage, by word and colour.
 pub fn chip_of(stage: Stage) -> Markup {
     let tone = match stage {
         Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => Tone::Bad,
@@ -82,7 +82,7 @@ pub fn chip_of(stage: Stage) -> Markup {
     chip(tone, stage.said())
 }
 
-/// The class that gives the difference of two sides its colour.
+/// The class that gives the difference between two sides its colour.
 pub fn class_of_difference(difference: Difference) -> &'static str {
     match difference {
         Difference::Shared | Difference::Same => "quiet",
@@ -138,7 +138,7 @@ pub fn banner(banner: &Banner) -> Markup {
     }
 }
 
-/// Names and values in two columns, without names that have no value; badges belong beside the heading
+/// Names and values in two columns, omitting names without a value; badges belong beside the heading
 /// ([`badges`]).
 pub fn facts(facts: &[Fact], links: &Links) -> Markup {
     html! {
@@ -160,7 +160,7 @@ pub fn badges(facts: &[Fact], links: &Links) -> Markup {
     }
 }
 
-/// A cell: what the agent or a person wrote as Markdown is shown as such, and like notes it cannot act.
+/// A cell: Markdown by the agent or a person is rendered and, like notes, made inert.
 fn cell_of(cell: &[Span], links: &Links) -> Markup {
     match cell {
         [Span::Text(text)] if is_markdown(text) => html! { div.cell { (PreEscaped(notes::render(text))) } },
@@ -168,7 +168,7 @@ fn cell_of(cell: &[Span], links: &Links) -> Markup {
     }
 }
 
-/// Whether a text has marks that Markdown gives a meaning.
+/// Whether a text contains Markdown markup.
 fn is_markdown(text: &str) -> bool {
     let marked = |mark: &str| text.matches(mark).count() > 1;
     marked("`")
@@ -177,7 +177,7 @@ fn is_markdown(text: &str) -> bool {
         || text.lines().any(|line| line.trim_start().starts_with("- "))
 }
 
-/// The rows of a section; its title is a heading whose level the caller knows.
+/// The rows of a section; the caller adds its title, because it knows the heading level.
 pub fn table(section: &Section, links: &Links) -> Markup {
     html! {
         div.scroll {
@@ -187,7 +187,7 @@ pub fn table(section: &Section, links: &Links) -> Markup {
                     @for row in &section.rows {
                         tr {
                             @for (cell, column) in row.iter().zip(&section.columns) {
-                                // On a narrow screen the name of the column is beside its value.
+                                // On a narrow screen the column name is shown beside its value.
                                 td data-column=(clean(column)) { (cell_of(cell, links)) }
                             }
                         }

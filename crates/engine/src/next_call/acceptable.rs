@@ -1,6 +1,6 @@
-//! What is left of a call when everything that was too large or not allowed is taken out: it passes as it is.
+//! Removes everything too large or not allowed from a call, so that the rest is accepted as it is.
 //!
-//! Whatever was sent, the call that is offered instead is small enough to be shown (G70, G73).
+//! Whatever was sent, the call offered instead is small enough to be shown (G70, G73).
 
 use serde_json::{Map, Value, json};
 use workrail_model::canonical::value_to_canonical;
@@ -11,16 +11,16 @@ use workrail_model::tool::ToolName;
 
 use super::is_nothing;
 
-/// A corrected call is shown whole up to this size; beyond it, long texts are named instead.
+/// A corrected call is shown in full up to this size; beyond it, long texts are replaced by their length.
 const SHOWN_BYTES_MAX: usize = 4096;
-/// In the data of the reply, up to this size: what was sent is not lost by following the correction.
+/// In the data of the reply, up to this size: following the correction does not lose what was sent.
 const WHOLE_BYTES_MAX: usize = 32 * 1024;
 const LONG_TEXT_BYTES: usize = 400;
-/// What is left of a value that was too large to be taken.
+/// How much is kept of a value that was too large.
 const KEPT_BYTES_MAX: usize = 2048;
-/// What is left of the many members of one object or list.
+/// How much is kept of the many members of one object or list.
 const KEPT_TOGETHER_BYTES_MAX: usize = 1024;
-/// Far below the limit: what is kept is wrapped once more before it is judged.
+/// Far below the limit: what is kept is wrapped once more before it is checked.
 const KEPT_DEPTH_MAX: usize = JSON_DEPTH_MAX / 2;
 
 const RESERVED_CONTEXT_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
@@ -43,7 +43,7 @@ pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Op
         context.retain(|key, value| !RESERVED_CONTEXT_KEYS.contains(&key.as_str()) && is_small(value));
     }
     if let Some((key, empty)) = too_large_to_show(details) {
-        // The goal is a context value, too, and wins over one in `context`.
+        // The goal is also a context value, and overrides one in `context`.
         if key == "goal" {
             arguments.remove("goal");
         }
@@ -71,14 +71,14 @@ pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Op
     }
     let mut arguments = shortened(arguments);
     let kept = arguments.get("context").map_or(0, |context| context.to_string().len());
-    // The context is measured together with what is stored: when that is nearly full, nothing more fits.
+    // The context is measured together with what is stored: if that is nearly full, nothing more fits.
     if sent.saturating_sub(kept) < context_excess(details) {
         arguments.remove("context");
     }
     NextCall { tool, arguments }
 }
 
-/// The context key whose value, sent now or recorded before, makes a step's text too long; and what to set it to.
+/// The context key whose value, sent now or recorded before, makes a step's text too long; and a replacement value.
 fn too_large_to_show(details: Option<&Value>) -> Option<(&str, &Value)> {
     let details = details?;
     Some((details.get("contextKey")?.as_str()?, details.get("emptyValue")?))
@@ -90,7 +90,7 @@ fn refused_artifact(details: Option<&Value>) -> Option<usize> {
     usize::try_from(position).ok()
 }
 
-/// How many bytes the context was too long by; nothing where something else was measured.
+/// By how many bytes the context was too long; 0 if something else was measured.
 fn context_excess(details: Option<&Value>) -> usize {
     let number = |name: &str| details.and_then(|details| details.get(name)).and_then(Value::as_u64);
     let is_context = details.and_then(|details| details.get("argument")).is_some_and(|at| at == "context");
@@ -128,7 +128,7 @@ fn with_safe_numbers(value: &mut Value) {
     }
 }
 
-/// A call that loses none of the caller's words as long as it can be sent back at all.
+/// A call that loses none of the caller's words if it can be sent back at all.
 pub(crate) fn whole_or_shortened(arguments: Map<String, Value>) -> Map<String, Value> {
     if Value::Object(arguments.clone()).to_string().len() <= WHOLE_BYTES_MAX {
         arguments
@@ -137,7 +137,7 @@ pub(crate) fn whole_or_shortened(arguments: Map<String, Value>) -> Map<String, V
     }
 }
 
-/// A call that is small enough to be shown: long texts are named by their length, and of many members the
+/// A call that is small enough to be shown: long texts are replaced by their length, and of many members only the
 /// first are kept.
 pub fn shortened(arguments: Map<String, Value>) -> Map<String, Value> {
     let mut value = Value::Object(arguments);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_left_out_of_the_next_call() {
+    fn oversized_values_are_left_out_of_the_next_call() {
         let arguments = json!({
             "ackToken": "a",
             "context": { "small": 1, "large": "x".repeat(300_000), "__proto__": 1, "big": 9_007_199_254_740_993_u64 },
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn many_small_members_are_not_all_shown_back() {
+    fn many_small_members_are_not_all_echoed() {
         let context: Map<String, Value> = (0..20_000).map(|n| (format!("key-{n}"), json!("value"))).collect();
         let call = acceptable(ToolName::ContinueWorkflow, given(json!({ "context": context })), None);
         assert!(!call.arguments["context"].as_object().unwrap().is_empty());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_too_large_to_be_shown_is_emptied_wherever_it_comes_from() {
+    fn a_value_too_large_to_show_is_emptied_wherever_it_comes_from() {
         let details = json!({ "argument": "context", "contextKey": "b", "emptyValue": [""] });
         for context in [json!({}), json!({ "context": { "b": "x", "c": 1 } })] {
             let mut arguments = given(context.clone());

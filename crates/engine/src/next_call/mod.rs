@@ -1,7 +1,7 @@
-//! The one policy for the call that leads on from an error (G70).
+//! The single policy for the next call after an error (G70).
 //!
-//! An error that knows its own next call sets it where it is made (`error`). A token that was refused leads back to its
-//! run (`run`). Arguments that were refused are offered again without what was wrong (`acceptable`). For all others the
+//! An error that knows its own next call sets it where it is made (`error`). A refused token leads back to its run
+//! (`run`). Refused arguments are offered again without what was wrong (`acceptable`). For all others the
 //! error's code decides.
 
 mod acceptable;
@@ -17,10 +17,10 @@ use workrail_model::tool::ToolName;
 pub use acceptable::{acceptable, shortened};
 pub(crate) use run::fits;
 
-/// No label is as long as this.
+/// Longer than any label.
 const LABEL_BYTES_MAX: usize = 64;
 
-/// The call that leads on from an error that has none of its own; `sent` are the arguments that led to it.
+/// The next call after an error that has none of its own; `sent` are the arguments that caused it.
 pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) -> Option<NextCall> {
     match error.code {
         ErrorCode::ValidationError if error.details.is_some() => {
@@ -58,7 +58,7 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
     }
 }
 
-/// The call, or what comes closest to it among the tools that a server offers.
+/// The call, or the closest one among the tools that a server offers.
 pub fn offered(call: NextCall, offers: impl Fn(ToolName) -> bool) -> Option<NextCall> {
     if offers(call.tool) {
         return Some(call);
@@ -85,7 +85,7 @@ pub fn offered(call: NextCall, offers: impl Fn(ToolName) -> bool) -> Option<Next
     }
 }
 
-/// The same call with the id that resembles the one that was sent; without one, the list.
+/// The same call with the id most similar to the one sent; if there is none, the list.
 fn with_nearest_workflow(error: &ErrorEnvelope, tool: ToolName, mut sent: Map<String, Value>) -> NextCall {
     let nearest = error.details.as_ref().and_then(|details| details.get("nearest")).and_then(Value::as_str);
     match nearest {
@@ -97,7 +97,7 @@ fn with_nearest_workflow(error: &ErrorEnvelope, tool: ToolName, mut sent: Map<St
     }
 }
 
-/// The call with its arguments corrected to the tool's schema; where they do not suffice for a call, the tool that
+/// The call with its arguments corrected to the tool's schema; if they are not enough for a call, the tool that
 /// finds what is missing.
 pub fn corrected(tool: ToolName, mut fitted: Map<String, Value>, has_required: bool) -> NextCall {
     if !has_required || !has_token(tool, &fitted) {
@@ -109,7 +109,7 @@ pub fn corrected(tool: ToolName, mut fitted: Map<String, Value>, has_required: b
     NextCall { tool, arguments: acceptable::whole_or_shortened(fitted) }
 }
 
-/// Whether a call that goes nowhere without a token has one left.
+/// Whether a call that needs a token still has one.
 fn has_token(tool: ToolName, fitted: &Map<String, Value>) -> bool {
     match tool {
         ToolName::ContinueWorkflow | ToolName::CheckpointWorkflow => {
@@ -139,7 +139,7 @@ fn finding_what_is_missing(tool: ToolName, fitted: &Map<String, Value>) -> NextC
     }
 }
 
-/// Whether an output holds neither notes nor artifacts, which a checkpoint refuses.
+/// Whether an output contains neither notes nor artifacts, which a checkpoint refuses.
 fn is_nothing(output: Option<&Value>) -> bool {
     let member = |name: &str| output.and_then(|output| output.get(name));
     let blank = member("notesMarkdown").and_then(Value::as_str).is_none_or(|notes| notes.trim().is_empty());

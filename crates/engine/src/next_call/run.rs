@@ -1,7 +1,6 @@
-//! The way back from a token that is not followed: the right call when it is certain, candidates when it
-//! is not, never a guess (G34).
+//! The way back from a refused token: the right call if it is certain, candidates if it is not, never a guess (G34).
 //!
-//! Every call offered here only looks. Whatever was mixed up, following it literally cannot advance the
+//! Every call offered here is read-only. Whatever was mixed up, following it literally cannot advance the
 //! wrong run.
 
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::reply::look_call;
 use workrail_core::token::{NodeFacts, TokenError, VerifiedToken, readable_label};
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::name::StepId;
 use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
@@ -30,7 +29,7 @@ impl Reading<'_> {
             Refused::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
             Refused::Token(cause) => {
                 let label = match &cause {
-                    // A slip in the version's digit is as good as any other: the label still says which run.
+                    // A typo in the version digit is like any other: the label still says which run.
                     TokenError::InvalidFormat { label, .. }
                     | TokenError::UnsupportedVersion { label, .. }
                     | TokenError::BadSignature { label } => *label,
@@ -44,10 +43,10 @@ impl Reading<'_> {
         }
     }
 
-    /// Adds the call that shows the run again that was meant, or the search when that is not certain. `label` is what
+    /// Adds the call that shows the intended run again, or a search if that is not certain. `label` is what
     /// the refused token says.
     pub(crate) fn leading_back(&self, mut refused: Boxed, echo: Echo<'_>, label: Option<RunLabel>) -> Boxed {
-        // What the caller says beside the token counts first: it was typed, not cut.
+        // What the caller says besides the token counts first: it was typed, not truncated.
         let labels = [echoed_label(echo), label, label_in_tokens(echo)].into_iter().flatten();
         let named = labels
             .map(|label| (label, self.named(label).unwrap_or(Named::Nobody)))
@@ -63,13 +62,17 @@ impl Reading<'_> {
             }
             Some((label, Named::Several(count))) => {
                 refused.next_call = Some(search_call(&label.to_string()));
+                if refused.code == ErrorCode::SessionNotFound {
+                    // A name that was not found because several runs have it.
+                    refused.message = format!("`{label}` does not say which run is meant.");
+                }
                 refused.suggestion = format!(
                     "{count} runs are called {label}. Make the call below and pick yours by its goal and notes."
                 );
             }
             Some((_, Named::Nobody)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
-                refused.suggestion.push_str(" If you no longer have it, find the run with the call below.");
+                refused.suggestion.push_str(" If that fails, find the run with the call below.");
             }
         }
         refused
@@ -95,8 +98,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Leads to the run that the caller names; when there is none of that name, to the token's own, which is
-    /// the one thing that is certain then.
+    /// Leads to the run that the caller names; if no run has that name, to the token's own run, which is
+    /// then the only certain one.
     fn back_to_echoed(&self, refused: Boxed, echo: Echo<'_>, own: NextCall) -> Boxed {
         let refused = self.leading_back(refused, echo, None);
         if refused.next_call.as_ref().is_some_and(|call| call.tool == own.tool) {

@@ -1,7 +1,7 @@
 //! A report as one HTML file: no script, nothing loaded, readable on screen and on paper, in light and dark.
 //!
-//! What is shown and how it is called comes from the report; here it gets its elements and classes. Notes alone
-//! are markup of others, and `notes.rs` makes them harmless.
+//! The report decides what is shown and what it is called; here it gets elements and classes. Only notes contain
+//! untrusted markup, which `notes.rs` makes harmless.
 
 use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
@@ -59,7 +59,7 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
     }
 }
 
-/// A point with everything that was recorded there; of the attempt `elsewhere`, the page shows the content already.
+/// A point with everything recorded there; the page already shows the content of the attempt `elsewhere`.
 pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> Markup {
     let is_beside = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
@@ -91,7 +91,7 @@ pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> M
     }
 }
 
-/// Where a point comes from, on one line.
+/// A point's origin, on one line.
 fn meta(node: &NodeReport) -> Markup {
     html! {
         p.meta {
@@ -138,12 +138,12 @@ pub fn output(output: &Output, links: &Links) -> Markup {
     }
 }
 
-/// Notes as text with structure and nothing that acts.
+/// Notes as structured text with nothing active.
 pub fn notes_of(markdown: &str) -> Markup {
     html! { div.notes { (PreEscaped(notes::render(markdown))) } }
 }
 
-/// What an artifact holds: as tables where its contract has rows, else as it is.
+/// An artifact's content: as tables if its contract has rows, else verbatim.
 pub fn shown_as(shown: &Shown, links: &Links) -> Markup {
     html! {
         @match shown {

@@ -1,4 +1,4 @@
-//! A report on a session or a run, for the command line and the console: nothing is written (G36).
+//! A report on a session or a run, for the command line and the console: writes nothing (G36).
 //!
 //! The report is the core's projection; here it gets its content, and its one rendering that needs a
 //! sanitiser: HTML (`html.rs`, with notes in `notes.rs` and the drawn graph in `svg.rs`, made of the parts in
@@ -11,7 +11,7 @@ mod svg;
 
 use std::sync::Arc;
 
-use workrail_core::report::{Covers, Detail, Material, Subject, build};
+use workrail_core::report::{ContentReader, Covers, Detail, Subject, build};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -35,7 +35,7 @@ pub use workrail_core::report::{
     elapsed_text as duration_text, shown as shown_time,
 };
 
-impl Material for Content<'_> {
+impl ContentReader for Content<'_> {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
         Content::workflow(self, hash).ok()
     }

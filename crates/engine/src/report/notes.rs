@@ -1,14 +1,14 @@
-//! Notes as HTML. Anyone the agent listened to may have written them, so nothing in them is trusted (G76).
+//! Notes as HTML. Their text may come from any source that the agent read, so nothing in them is trusted (G76).
 //!
-//! Raw HTML is shown as text. Links and images become text with their address beside it: a printed page keeps
-//! them readable, and nothing on the page loads or leads anywhere. What is left passes a sanitiser that knows
-//! only structure: no attribute survives it.
+//! Raw HTML is shown as text. Links and images become text with their address beside it: a printed page stays
+//! readable, and nothing on the page loads or leads anywhere. The result passes a sanitiser that allows only
+//! structure: no attribute survives it.
 
 use ammonia::Builder;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use workrail_model::text::clean;
 
-/// Structure of text and nothing that acts, loads or leads away.
+/// Text structure only; nothing active, nothing that loads or links.
 const TAGS: [&str; 27] = [
     "blockquote",
     "br",
@@ -39,7 +39,7 @@ const TAGS: [&str; 27] = [
     "ul",
 ];
 
-/// Deeper structure is shown as text: a sanitiser takes time that grows with the square of the depth.
+/// Deeper structure is shown as text: the sanitiser's time grows with the square of the depth.
 const DEPTH_MAX: usize = 32;
 
 pub(crate) fn render(markdown: &str) -> String {
@@ -56,13 +56,13 @@ pub(crate) fn render(markdown: &str) -> String {
 }
 
 fn sanitiser() -> Builder<'static> {
-    // Empty: what is not named here does not pass, and no attribute is.
+    // Empty: only the tags listed here pass, and no attributes.
     let mut builder = Builder::empty();
     builder.tags(TAGS.into_iter().collect()).link_rel(None);
     builder
 }
 
-/// An event without anything active in it; `addresses` holds those of the links that are open.
+/// An event with everything active removed; `addresses` holds those of the open links.
 fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>> {
     match event {
         Event::Html(text) | Event::InlineHtml(text) => vec![Event::Text(text)],
@@ -78,7 +78,7 @@ fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>>
         }
         Event::End(TagEnd::Link) => vec![Event::Text(addressed(addresses).into())],
         Event::End(TagEnd::Image) => vec![Event::Text(format!("]{}", addressed(addresses)).into())],
-        // The page's own headings end above these.
+        // The page's own headings use the levels above these.
         Event::Start(Tag::Heading { level, .. }) => vec![Event::Start(Tag::Heading {
             level: lowered(level),
             id: None,
@@ -100,7 +100,7 @@ fn harmless<'a>(event: Event<'a>, addresses: &mut Vec<String>) -> Vec<Event<'a>>
     }
 }
 
-/// Counts how deep an event is; whether it is kept.
+/// Tracks the depth of an event; returns whether to keep it.
 fn is_shallow(event: &Event<'_>, depth: &mut usize) -> bool {
     if matches!(event, Event::Start(_)) {
         *depth += 1;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_note_acts_loads_or_leads_away() {
+    fn nothing_in_a_note_runs_loads_or_links() {
         let hostile = "# Title\n\n<script>alert(1)</script>\n\nText <img src=x onerror=alert(2)> and <b onclick='x'>b</b>\n\n\
                        [click](javascript:alert(3)) ![pixel](https://tracker.example/p.png) <https://auto.example>\n\n\
                        | a | b |\n|---|---|\n| <svg/onload=alert(4)> | `</td><script>` |\n\n<!-- comment -->\n\n\

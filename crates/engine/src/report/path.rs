@@ -1,5 +1,5 @@
 //! The run's path as inline SVG for the console: loops in brackets, folded parts as one line that opens, skipped steps
-//! dashed. What is drawn comes from the core.
+//! dashed. The core decides what is drawn.
 
 use maud::{Markup, html};
 use workrail_core::report::graph::{Mark, mark, remarks};
@@ -15,12 +15,12 @@ const LANE_WIDTH: usize = 26;
 const BRACKET_WIDTH: usize = 10;
 const MARGIN: usize = 20;
 const RADIUS: usize = 7;
-/// Longer titles are cut in the drawing; the point itself has them whole.
+/// Longer titles are truncated in the drawing; the point itself shows them in full.
 const TITLE_CHARS_MAX: usize = 60;
 const CONDITION_CHARS_MAX: usize = 50;
 const TEXT_WIDTH: usize = 560;
 
-/// Where the parts of the drawing lead.
+/// Link targets of the drawing's parts.
 #[derive(Clone, Copy)]
 pub struct PathAddresses<'a> {
     /// To a point.
@@ -37,7 +37,7 @@ impl std::fmt::Debug for PathAddresses<'_> {
     }
 }
 
-/// Where a line is drawn.
+/// The position of a line.
 #[derive(Clone, Copy)]
 struct At {
     x: usize,
@@ -45,7 +45,7 @@ struct At {
     text_x: usize,
 }
 
-/// The drawing. Shapes have end tags: in HTML an SVG element without one would hold everything after it.
+/// The drawing. Shapes have end tags: in HTML an SVG element without one would contain everything after it.
 pub fn draw(nodes: &[NodeReport], opened: &Opened, addresses: PathAddresses<'_>) -> Markup {
     let lines = lines(nodes, opened);
     let depth = lines.iter().map(|line| line.brackets.len()).max().unwrap_or(0);
@@ -94,7 +94,7 @@ fn brackets(lines: &[Line]) -> Vec<Markup> {
     drawn
 }
 
-/// The lines between the points; the path on which the run continues stands out.
+/// The lines between the points; the path on which the run continues is highlighted.
 fn edges(lines: &[Line], nodes: &[NodeReport], place: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
     let mut drawn = Vec::new();
     // Where each lane was last drawn.
@@ -169,7 +169,7 @@ fn cut(text: &str, chars_max: usize) -> String {
     short
 }
 
-/// A part that opens.
+/// A folded part, which can be opened.
 fn folded(text: &str, address: &str, At { x, y, text_x }: At) -> Markup {
     html! {
         a href=(address) {
@@ -205,7 +205,7 @@ fn point(node: &NodeReport, address: &str, is_shown: bool, At { x, y, text_x }: 
         EdgeCauseKind::IdempotentReplay | EdgeCauseKind::IntentionalFork | EdgeCauseKind::NonTipAdvance => {
             true
         }
-        // Said by the drawing itself.
+        // The drawing itself already shows these.
         EdgeCauseKind::AckPending | EdgeCauseKind::CheckpointCreated => false,
     });
     let (top, bottom, left, right) = (y - RADIUS, y + RADIUS, x - RADIUS, x + RADIUS);

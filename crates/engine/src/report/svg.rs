@@ -1,4 +1,4 @@
-//! The run graph as inline SVG; where points are drawn comes from the core's layout.
+//! The run graph as inline SVG; the core's layout decides where points are drawn.
 
 use maud::{Markup, html};
 use workrail_core::report::graph::{GraphDetail, Mark, Point, mark, remarks, rows};
@@ -12,13 +12,13 @@ const ROW_HEIGHT: usize = 30;
 const LANE_WIDTH: usize = 26;
 const MARGIN: usize = 20;
 const RADIUS: usize = 7;
-/// Longer titles are cut in the drawing; the page below has them whole.
+/// Longer titles are truncated in the drawing; the page below shows them in full.
 const TITLE_CHARS_MAX: usize = 60;
 const TEXT_WIDTH: usize = 560;
 
-/// The drawing; every point leads to its address, and the one that is shown is marked.
+/// The drawing; every point links to its address, and the current one is marked.
 ///
-/// Shapes have end tags: in HTML an SVG element without one would hold everything after it.
+/// Shapes have end tags: in HTML an SVG element without one would contain everything after it.
 pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Option<NodeId>) -> Markup {
     let rows = rows(nodes, GraphDetail::Condensed);
     let lanes = rows.iter().map(|row| row.lane + 1).max().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Why a run does not move on by itself, in full: what a person decides or answers, or why the last attempt was refused.
+//! Why a run is stuck, in full: what a person must decide or answer, or why the last attempt was refused.
 
 use serde_json::Value;
 use workrail_core::label::RunLabel;
@@ -16,15 +16,15 @@ use crate::{Engine, Store, Waiting, error};
 /// What a run needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attention {
-    /// A decision or an answer of a person.
+    /// A decision or an answer by a person.
     Person(Box<Waiting>),
-    /// Another attempt of the agent: the last one was refused for these reasons.
+    /// Another attempt by the agent: the last one was refused for these reasons.
     Agent { step: String, blockers: Vec<Blocker> },
 }
 
 impl<S: Store> Engine<S> {
-    /// What the run needs; `None` for one that is in progress, finished or closed. A run needs something exactly when lists call
-    /// it blocked: an attempt that was refused and then decided on or answered needs nothing from anybody here.
+    /// What the run needs; `None` if it is in progress, finished or closed. A run needs something exactly when lists
+    /// call it blocked: a refused attempt that has since been decided on or answered needs nothing more.
     pub fn attention(&self, session: SessionId, run: RunId) -> Result<Option<Attention>, Box<ErrorEnvelope>> {
         let label = RunLabel::of(run).to_string();
         self.reading().look(session, |facts| {
@@ -57,7 +57,7 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Artifacts that were submitted in a run, as its pinned workflow's contracts show them.
+    /// Artifacts submitted in a run, shown according to the contracts of its pinned workflow.
     pub fn submitted_artifacts(
         &self,
         session: SessionId,
@@ -72,7 +72,7 @@ impl<S: Store> Engine<S> {
         Ok(artifacts.iter().map(|own| SubmittedArtifact::of(&workflow, own)).collect())
     }
 
-    /// The text of the step at a point as the agent was given it; `None` where the workflow is complete.
+    /// The text of the step at a point as given to the agent; `None` if the workflow is complete.
     pub fn step_text(&self, session: SessionId, node: NodeId) -> Result<Option<String>, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let read = reading.salvage(session)?.or_refuse()?;
@@ -87,8 +87,8 @@ impl<S: Store> Engine<S> {
         Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, told)))
     }
 
-    /// A number that changes when something in the store may have changed. It costs a few looks at files, however many
-    /// sessions there are; `None` where the store has no such look.
+    /// A number that changes when something in the store may have changed. It costs a few `stat` calls, however many
+    /// sessions there are; `None` if the store has no cheap way to tell.
     pub fn change_mark(&self) -> Option<u64> {
         self.store.change_mark()
     }

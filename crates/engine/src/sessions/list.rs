@@ -1,4 +1,4 @@
-//! All sessions of the store, what waits first.
+//! All sessions of the store, those that wait first.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::gate::Reading;
 use crate::selection::about_list;
 use crate::{Engine, Store};
 
-/// Of the sessions that come first, every segment is looked at; of the others the manifest alone. More than this nobody
-/// reads, and looking at all segments would cost more than the rest of the list.
+/// For the sessions that come first, every segment is checked; for the others only the manifest. Nobody reads further
+/// than this, and checking all segments would cost more than the rest of the list.
 const LOOKED_AT_CLOSELY: usize = 500;
 
 impl<S: Store> Engine<S> {
@@ -28,7 +28,7 @@ impl<S: Store> Engine<S> {
     }
 }
 
-/// The sessions that are worth a close look.
+/// The sessions that are worth a close check.
 fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
     list.runs.iter().take(LOOKED_AT_CLOSELY).map(|row| row.session_id)
 }
@@ -49,7 +49,7 @@ impl Reading<'_> {
             let list = arrange(known.rows(), wanted);
             let mut first: Vec<SessionId> = first_of(&list).collect();
             if wanted.is_narrowed() {
-                // Damage is told whatever the list is narrowed to.
+                // Damage is reported even if the list is filtered.
                 let limit = Some(LOOKED_AT_CLOSELY);
                 first.extend(first_of(&arrange(
                     known.rows(),
@@ -57,7 +57,7 @@ impl Reading<'_> {
                 )));
             }
             first.retain(|session| looked_at.insert(*session));
-            // What takes the place of a damaged one is looked at as well.
+            // Sessions that replace a damaged one are checked as well.
             if !self.drop_damaged(&mut known, &first) {
                 break list;
             }
@@ -72,7 +72,7 @@ impl Reading<'_> {
 
     fn damaged_rows(&self, known: &SessionSummaries) -> Vec<DamagedRow> {
         let row = |(session, health): (&SessionId, &SessionHealth)| {
-            // Only what comes before the damage may be named.
+            // Only runs before the damage can be named.
             let read = match health {
                 SessionHealth::CorruptTail { .. } => self.salvage(*session).ok(),
                 SessionHealth::Healthy

@@ -15,16 +15,16 @@ use crate::{Engine, Store};
 #[derive(Clone, Debug)]
 pub struct SessionLog {
     pub health: SessionHealth,
-    /// The newest that were asked for, in order.
+    /// The newest requested ones, in order.
     pub events: Vec<Event>,
     /// A line for each of them.
     pub lines: Vec<LogLine>,
-    /// How many older ones are not among them.
+    /// How many older ones were left out.
     pub left_out: u64,
 }
 
 impl<S: Store> Engine<S> {
-    /// The newest `limit` events, all without one.
+    /// The newest `limit` events, or all if there is no limit.
     pub fn session_log(
         &self,
         about: SessionOrRun,

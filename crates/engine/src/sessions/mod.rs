@@ -1,7 +1,7 @@
-//! What a person asks about sessions: which there are, what one holds, what was written where.
+//! What a person asks about sessions: which exist, what one contains, what was written where.
 //!
-//! Queries for the command line and the console. They read what is readable of a damaged session and say so
-//! (G20), and have no way to write (G36).
+//! Queries for the command line and the console. They read the intact part of a damaged session and say so
+//! (G20), and cannot write (G36).
 
 mod attention;
 mod list;

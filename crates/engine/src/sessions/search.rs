@@ -15,12 +15,12 @@ pub struct NoteSearch {
     /// Hits beyond the limit.
     pub left_out: u64,
     pub sessions: u64,
-    /// Sessions of which nothing can be read, and which were not searched.
+    /// Sessions that cannot be read at all and were not searched.
     pub unreadable: u64,
 }
 
 impl<S: Store> Engine<S> {
-    /// The newest `limit` notes that hold every word.
+    /// The newest `limit` notes that contain every word.
     pub fn search_notes(
         &self,
         words: &str,

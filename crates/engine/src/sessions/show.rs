@@ -1,4 +1,4 @@
-//! One session or run: what it holds, and how to continue with it.
+//! One session or run: what it contains, and how to continue it.
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
@@ -31,16 +31,16 @@ pub struct SessionView {
 pub struct RunContinuation {
     pub run_id: RunId,
     pub label: String,
-    /// What was recorded on the way to where it is.
+    /// What was recorded on the way to the current point.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recap: Option<Recap>,
-    /// Why it does not move on by itself, and what to do.
+    /// Why it is stuck, and what to do.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub need: Option<Need>,
-    /// Asked for, and applied by the next completed step.
+    /// Requested; applied by the next completed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_preferences: Option<Preferences>,
-    /// The call that shows the step to an agent; absent for a damaged session, and without signing keys.
+    /// The call that shows the step to an agent; absent for a damaged session, or without signing keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_call: Option<NextCall>,
 }
@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
         self.show_in(about, Detail::Everything)
     }
 
-    /// The same with the notes and artifacts of one point alone, or of where each run continues.
+    /// The same with the notes and artifacts of one point only, or of the point where each run continues.
     pub fn show_point(
         &self,
         about: SessionOrRun,
@@ -73,7 +73,7 @@ impl<S: Store> Engine<S> {
 
 impl Reading<'_> {
     fn show(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
-        // Without keys the session is shown all the same, with no call to continue; `keys_problem` says why.
+        // Without keys the session is still shown, with no call to continue; `keys_problem` says why.
         let _ = self.signer.refresh(FirstKeys::Look);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
@@ -119,7 +119,7 @@ impl Reading<'_> {
             };
             told.recap(tip)
         });
-        // Only told here: looking fails for no wish.
+        // Only reported here: an unreadable wish must not make showing fail.
         let wish = self
             .wishes
             .wished_preferences(facts.session_id(), run)

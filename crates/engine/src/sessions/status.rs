@@ -13,22 +13,22 @@ use super::{Attention, DamagedRow, RunRow, SessionsList, Stage};
 use crate::ProgressSink;
 use crate::{Engine, Question, Store, Waiting};
 
-/// What is told of notes that wait for a decision.
+/// How much is shown of notes that wait for a decision.
 const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
 
-/// The store as a user who comes back to it wants to see it.
+/// The store as a returning user wants to see it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// What waits for a decision or an answer comes first, the longest wait before the others; then what is blocked.
+    /// Runs that wait for a decision or an answer come first, the longest wait first; then blocked ones.
     pub needs_you: Vec<NeedsYou>,
     pub running: Vec<RunRow>,
     pub damaged: Vec<DamagedRow>,
-    /// How many sessions there are, finished and damaged ones included.
+    /// How many sessions there are, including finished and damaged ones.
     pub sessions: u64,
 }
 
-/// A run that does not move on by itself.
+/// A run that is stuck.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NeedsYou {
@@ -38,19 +38,20 @@ pub struct NeedsYou {
     pub need: Need,
 }
 
-/// WaitReason a run does not move on, and what to do.
+/// Why a run does not move on, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Need {
     pub why: WaitReason,
-    /// What to type.
+    /// The command to type.
     pub command: String,
 }
 
-/// WaitReason a run does not move on.
+/// Why a run does not move on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WaitReason {
-    /// A person decides on what the agent submitted: the beginning of its notes, which `workrail approve` shows whole.
+    /// A person decides on what the agent submitted: the beginning of its notes, which `workrail approve` shows in
+    /// full.
     Approval {
         step: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +79,7 @@ impl<S: Store> Engine<S> {
         Ok(self.status_in(&self.sessions(&Wanted::all_of(ListLength::Unfinished), progress)?))
     }
 
-    /// The same from a list that was read already.
+    /// The same from a list that has already been read.
     pub fn status_in(&self, list: &SessionsList) -> Status {
         let (mut needs_you, mut running) = (Vec::new(), Vec::new());
         for row in &list.runs {
@@ -90,7 +91,7 @@ impl<S: Store> Engine<S> {
                 Stage::NotesOnly | Stage::CompleteWithGaps | Stage::Complete | Stage::Closed => {}
             }
         }
-        // The order of the console: nothing new moves above what the user is reading.
+        // The console's order: nothing new moves above what the user is reading.
         needs_you.sort_by_key(|own| match own.run.stage {
             Stage::WaitsForPerson => (0, own.run.activity),
             Stage::NotesOnly
@@ -109,7 +110,7 @@ impl<S: Store> Engine<S> {
         NeedsYou { need: need.unwrap_or_else(|| unreadable("its content cannot be read")), run }
     }
 
-    /// WaitReason a run does not move on by itself; `None` for one that does, or that is finished.
+    /// Why a run does not move on by itself; `None` for one that does, or that is finished.
     pub fn need(&self, session: SessionId, run: RunId) -> Option<Need> {
         let name = RunLabel::of(run).to_string();
         match self.attention(session, run) {
@@ -133,7 +134,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// What is open and critical in a run.
+    /// The open critical gaps of a run.
     fn critical_gaps(&self, session: SessionId, run: RunId) -> Vec<String> {
         let found = self.reading().look(session, |facts| {
             let gaps = facts.gaps(run).filter(|gap| gap.is_open() && gap.severity == Severity::Critical);

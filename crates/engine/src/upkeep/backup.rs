@@ -16,10 +16,10 @@ use super::told;
 use crate::ProgressSink;
 use crate::error;
 
-/// Sessions and files named in full; the counts have all of them.
+/// Sessions and files named in full; the counts include all of them.
 const NAMED_MAX: usize = 1000;
 
-/// What a backup or a restore did, or would do.
+/// What a backup or restore did, or would do.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopySummary {
@@ -31,7 +31,7 @@ pub struct CopySummary {
     pub keys: &'static str,
     /// Sessions that were added, replaced, left or damaged; unchanged and extended ones are only counted.
     pub changes: Vec<ChangedSession>,
-    /// Damaged files of the target that an intact copy has replaced.
+    /// Damaged files in the target that were replaced by an intact copy.
     pub mended_content: Vec<String>,
     /// What is still wrong, each with what to do.
     pub problems: Vec<CopyProblem>,
@@ -55,7 +55,7 @@ pub struct ChangedSession {
     pub session_id: SessionId,
     pub change: &'static str,
     pub events: u64,
-    /// Where the history that was replaced is kept, beneath the target.
+    /// Where the replaced history is kept, beneath the target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_aside: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct CopyProblem {
     pub fix: String,
 }
 
-/// In which direction sessions were copied; the same facts mean different things.
+/// The direction of the copy; the same facts mean different things in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CopyDirection {
     Backup,
@@ -92,7 +92,7 @@ pub fn back_up<S: Replicate + Upkeep>(
         summary.problem_count += 1;
         summary.problems.push(CopyProblem {
             what: "sessions".to_owned(),
-            problem: "this folder is missing, so no session was copied; what the backup had, it keeps"
+            problem: "this folder is missing, so no session was copied; the backup keeps what it had"
                 .to_owned(),
             fix: "Move the folder back into the data directory, or run `workrail store restore BACKUP`."
                 .to_owned(),
@@ -101,7 +101,7 @@ pub fn back_up<S: Replicate + Upkeep>(
     Ok(summary)
 }
 
-/// Takes over from a backup what a store lacks.
+/// Copies from a backup what a store lacks.
 pub fn restore<S: Replicate>(
     store: &S,
     backup: &S,
@@ -112,7 +112,7 @@ pub fn restore<S: Replicate>(
     Ok(summary(report, CopyDirection::Restore))
 }
 
-/// The session of a backup that a person names: by its id, the beginning of it, or the label of one of its runs.
+/// The session in a backup that a person names: by its id, the beginning of it, or the label of one of its runs.
 pub fn find_in_backup<S: SessionReader>(backup: &S, text: &str) -> Result<SessionId, Box<ErrorEnvelope>> {
     let wanted = text.trim().to_ascii_lowercase();
     let label = RunLabel::parse(&wanted).ok();
@@ -229,7 +229,7 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 
-/// A store that has only the beginning of what its backup has lost the rest, or was cut by a repair.
+/// A store that has only the beginning of what its backup has: it lost the rest, or was truncated by a repair.
 fn shorter_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {
     let is_shorter =
         direction == CopyDirection::Backup && copy.change == SessionChange::Left(LeftReason::TargetHasMore);

@@ -1,4 +1,4 @@
-//! Restores damaged content: from a backup, or by computing it again from recorded facts (G27).
+//! Restores damaged content: from a backup, or by recomputing it from recorded facts (G27).
 
 use std::collections::BTreeSet;
 
@@ -22,13 +22,13 @@ use super::{Mode, Scope};
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
-/// What became of damaged content.
+/// The outcome for damaged content.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentRepair {
     pub restored: Vec<RestoredContent>,
     pub lost: Vec<UnrestoredContent>,
-    /// Damaged sessions, whose logs need a repair of their own.
+    /// Damaged sessions, whose logs need to be repaired separately.
     pub damaged_sessions: Vec<SessionId>,
 }
 
@@ -55,7 +55,7 @@ pub struct UnrestoredContent {
 
 type Piece = (AttachmentKind, Sha256);
 
-/// Works through the store and remembers what it has dealt with.
+/// Goes through the store and remembers what it has handled.
 struct ContentRestorer<'a, S: Store> {
     engine: &'a Engine<S>,
     backup: Option<&'a S>,
@@ -65,7 +65,7 @@ struct ContentRestorer<'a, S: Store> {
 }
 
 impl<S: Store + Upkeep> Engine<S> {
-    /// Restores what can be restored of the content that a session, or all of them, refer to.
+    /// Restores what can be restored of the content that a session, or every session, refers to.
     pub fn mend_content(
         &self,
         scope: Scope,
@@ -93,7 +93,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
     fn session(&mut self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
         let slice = match self.engine.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(()),
-            // Unreadable is that session's own problem, which `verify` reports.
+            // An unreadable session is reported by `verify`.
             Err(_) => {
                 self.report.damaged_sessions.push(session);
                 return Ok(());
@@ -111,7 +111,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
             }
             sound.push(event);
         }
-        // Each needs the ones before it: a snapshot its workflow, its parent's snapshot and its artifacts.
+        // In order, since each needs the ones before: a snapshot its workflow, its parent's snapshot and its artifacts.
         for event in &sound {
             if let EventData::RunStarted(run) = &event.data {
                 self.piece(&facts, event, (AttachmentKind::Workflow, run.workflow_hash.digest()))?;
@@ -165,7 +165,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         Some(("taken from the backup", attachment(kind, bytes)))
     }
 
-    /// The content computed again; only with exactly its digest.
+    /// The recomputed content, only if it has exactly the expected digest.
     fn recomputed(
         &self,
         facts: &SessionState,

@@ -1,7 +1,7 @@
-//! `store copy`: everything of one store in another, of the same or of another kind (G117).
+//! `store copy`: copies everything in one store to another, of the same or a different kind (G117).
 //!
-//! Sessions come in one by one, each whole or not at all, so a copy that was interrupted is continued by running it again.
-//! In the end every session is read from both stores and compared.
+//! Sessions are copied one by one, each whole or not at all, so an interrupted copy is continued by running it again.
+//! At the end every session is read from both stores and compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -27,23 +27,23 @@ use super::{Mode, told};
 use crate::ProgressSink;
 use crate::{Store, error};
 
-/// Problems told in full; the rest is counted.
+/// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
-/// Sessions that a refusal names.
+/// How many sessions a refusal names.
 const NAMED_MAX: usize = 5;
 
-/// Which sessions the target may have already.
+/// Which sessions the target may already have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetSessions {
-    /// None but those of an earlier copy.
+    /// Only those of an earlier copy.
     OnlyCopied,
-    /// Any: the copied ones come beside them.
+    /// Any: the copied ones are added to them.
     Any,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreCopyOptions {
-    /// The signing keys go along, so that tokens keep working.
+    /// Also copy the signing keys, so that tokens keep working.
     pub with_keys: bool,
     pub target: TargetSessions,
     pub mode: Mode,
@@ -63,7 +63,7 @@ pub struct StoreCopySummary {
     pub skipped: u64,
     pub events_copied: u64,
     pub content_copied: u64,
-    /// Sessions that were read from both stores in the end and are equal.
+    /// Sessions that were read from both stores at the end and are equal.
     pub verified: u64,
     pub keys: &'static str,
     pub passkeys: &'static str,
@@ -71,7 +71,7 @@ pub struct StoreCopySummary {
     pub problem_count: u64,
 }
 
-/// How a session of the source relates to what the target has.
+/// How a session in the source relates to the target's.
 #[derive(Clone, Debug, PartialEq)]
 enum Relation {
     Missing,
@@ -85,11 +85,11 @@ enum Relation {
 
 type Piece = (AttachmentKind, Sha256);
 
-/// Works through the sessions and remembers what the target has.
+/// Goes through the sessions and remembers what the target has.
 struct Copier<'a, S: Store> {
     source: &'a S,
     target: &'a S,
-    /// Content that the target has from this copy.
+    /// Content that this copy has put into the target.
     sent: BTreeSet<Piece>,
     /// How far each session was copied.
     ends: BTreeMap<SessionId, Cursor>,
@@ -102,7 +102,7 @@ fn failed(cause: impl Into<UpkeepError>) -> Refused {
     error::upkeep(cause.into())
 }
 
-/// Copies everything of a store to another.
+/// Copies everything in a store to another.
 pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     source: &S,
     target: &S,
@@ -118,7 +118,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
         copier.refuse_foreign(&relations)?;
     }
     if options.mode == Mode::Real {
-        // First: whatever is counted in the target from now on is behind what is copied.
+        // First, so that any new activity number in the target is larger than the copied ones.
         let newest = source.newest_activity().map_err(failed)?;
         target.raise_activity(newest).map_err(failed)?;
     }
@@ -180,7 +180,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             return Ok(Relation::Damaged(there.health));
         }
         let end = there.cursor;
-        // A source that cannot be read is told when it is to be copied.
+        // An unreadable source session is reported when it is copied.
         let Ok(since) = self.source.read(session, Some(&end)) else { return Ok(Relation::Missing) };
         Ok(match (since.continues, since.cursor == end) {
             (true, true) => Relation::Same(end),
@@ -192,7 +192,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         })
     }
 
-    /// A target that holds another store is not written to.
+    /// Refuses to write to a target that holds another store.
     fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), Refused> {
         let known: BTreeMap<SessionId, &Relation> =
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
@@ -210,7 +210,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
 
     fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), Refused> {
         let skipped = match relation {
-            // Content that could not be read when it was copied: it is brought in now.
+            // Content that could not be read when the session was copied is added now.
             Relation::Same(end) if mode == Mode::Real && self.lacks_content(session, end) => {
                 return self.session(session, &Relation::Behind(*end), mode);
             }
@@ -230,7 +230,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
                 return if came_in { self.beside(session, mode) } else { Ok(()) };
             }
             Relation::TargetHasMore => {
-                ("it went on in the target", "Nothing to do: the target has more of it.")
+                ("it continued in the target", "Nothing to do: the target has more of it.")
             }
             Relation::Differs => (
                 "the target has another history of it",
@@ -246,7 +246,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok(())
     }
 
-    /// Whether the target has the log of a session and not all of its content, where the source has it.
+    /// Whether the target has a session's log but lacks content that the source has.
     fn lacks_content(&self, session: SessionId, end: &Cursor) -> bool {
         let mut pieces = BTreeSet::new();
         let read = self.target.segments(session, Some(end), &mut |segment: RawSegment| {
@@ -259,7 +259,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         read.is_ok() && pieces.into_iter().filter(|piece| !self.sent.contains(piece)).any(is_lost)
     }
 
-    /// Brings a session in whole; false when it cannot be taken from the source.
+    /// Copies a session as a whole; false if it cannot be read from the source.
     fn take_in(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<bool, Refused> {
         if mode == Mode::DryRun {
             return Ok(self.source.read(session, None).is_ok_and(|slice| slice.health.is_healthy()));
@@ -268,7 +268,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         if let Relation::Behind(end) = relation {
             was_kept = self.target.is_kept(session);
             self.target.unkeep(session).map_err(error::upkeep)?;
-            // Only while it ends where it was compared: a session that was written to since is kept.
+            // Only if it still ends where it was compared: a session written to since is kept.
             self.target.remove(session, Some(end)).map_err(error::upkeep)?;
         }
         let mut staged = self.target.stage(session).map_err(failed)?;
@@ -305,7 +305,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok(true)
     }
 
-    /// Where a session ended when it was read; its damage is told.
+    /// Where a session ended when it was read; reports its damage.
     fn sound(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
         let why = match read {
             Ok(Archived { cursor, health: SessionHealth::Healthy }) => return Some(cursor),
@@ -318,11 +318,12 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     fn lost_content(&mut self, session: SessionId, cause: &ContentError) {
-        let fix = "`workrail store repair --all` on the source computes it again where that is possible; then copy again.";
+        let fix =
+            "`workrail store repair --all` on the source recomputes it where possible; then copy again.";
         self.problem(session.to_string(), format!("content is lost: {cause}"), fix);
     }
 
-    /// What is about a session and not in its log: the mark of `session keep`, and preferences that wait for a step.
+    /// What belongs to a session but is not in its log: the mark of `session keep`, and pending preferences.
     fn beside(&mut self, session: SessionId, mode: Mode) -> Result<(), Refused> {
         if mode == Mode::DryRun {
             return Ok(());
@@ -377,7 +378,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         self.problem("signing keys", cause.to_string(), fix);
     }
 
-    /// The passkey log of the source, where the target has none or the beginning of it.
+    /// Copies the source's passkey log, if the target has none or only the beginning of it.
     fn passkeys(&mut self, mode: Mode) -> Result<&'static str, Refused> {
         let read = (self.source.passkey_log(), self.target.passkey_log());
         let (Ok(source), Ok(target)) = read else {
@@ -401,7 +402,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok("copied")
     }
 
-    /// Reads a copied session from both stores; `sound` is content that was read already.
+    /// Compares a copied session in both stores; `sound` is content that was already read.
     fn compare(&mut self, session: SessionId, sound: &mut BTreeSet<Piece>) {
         let Some(end) = self.ends.get(&session).copied() else { return };
         let digests = |store: &S, pieces: &mut Vec<Piece>| {
@@ -425,7 +426,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             }
             match self.target.content(kind, digest) {
                 Ok(_) => drop(sound.insert((kind, digest))),
-                // What the source lacks was told already.
+                // What the source lacks has already been reported.
                 Err(_) => lacks_content |= self.source.content(kind, digest).is_ok(),
             }
         }

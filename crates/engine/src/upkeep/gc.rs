@@ -1,14 +1,14 @@
-//! `gc`: old sessions by their age, then content that nothing needs (G25).
+//! `gc`: removes old sessions, then content that nothing needs (G25).
 //!
-//! Every session is judged on its own. Old ones go, each under its lock and only while nobody has touched it since.
-//! Content is swept last, and only when every session could be read: one that cannot be read may need any of it.
+//! Every session is judged on its own. Old ones are removed, each under its lock and only if unchanged since it was
+//! judged. Content is swept last, and only if every session could be read: an unreadable one may need any of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 use workrail_core::project::SessionState;
-use workrail_core::retention::{Now, RetentionDecision, SessionFacts, Stays, judge};
+use workrail_core::retention::{KeepReason, Now, RetentionDecision, SessionFacts, judge};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
@@ -34,7 +34,7 @@ pub enum Mode {
     Real,
 }
 
-/// What a dry run showed: the age, and each session that would go.
+/// What a dry run showed: the age, and each session that would be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPlan(Sha256);
 
@@ -61,21 +61,21 @@ impl fmt::Display for CleanupPlan {
 pub struct CleanupReport {
     pub dry_run: bool,
     pub ttl: String,
-    /// Present when some session cannot be read: no content was removed, because it may need any of it.
+    /// Present if some session cannot be read: no content was removed, because it may need any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub safe_mode: Option<ErrorEnvelope>,
-    /// What ended it early; the rest of the report was done before.
+    /// What ended it early; the rest of the report was done before that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<ErrorEnvelope>,
-    /// The session that the clock has not reached yet, when there is one: it keeps all others.
+    /// A session whose newest event is in the future, if any: it protects all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_of_clock: Option<AheadOfClock>,
     pub removed: Vec<RemovedSession>,
-    pub stayed: StayCounts,
+    pub stayed: KeptCounts,
     pub freed: FreedSpace,
 }
 
-/// A session that went because of its age.
+/// A session that was removed because of its age.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemovedSession {
@@ -86,7 +86,7 @@ pub struct RemovedSession {
     pub bytes: u64,
 }
 
-/// The newest event of the store, of a time that has not come yet.
+/// The newest event in the store, dated in the future.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AheadOfClock {
@@ -94,27 +94,27 @@ pub struct AheadOfClock {
     pub at: Timestamp,
 }
 
-/// How many sessions stay, by the reason.
+/// How many sessions were kept, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StayCounts {
+pub struct KeptCounts {
     pub kept: u64,
     pub unfinished: u64,
     pub young: u64,
     pub timeless: u64,
     pub clock_behind: u64,
-    /// Old, but used or held by another process just now.
+    /// Old, but in use or locked by another process at the moment.
     pub in_use: u64,
 }
 
-impl StayCounts {
-    fn count(&mut self, why: Stays) {
+impl KeptCounts {
+    fn count(&mut self, why: KeepReason) {
         *match why {
-            Stays::Kept => &mut self.kept,
-            Stays::Unfinished => &mut self.unfinished,
-            Stays::Young => &mut self.young,
-            Stays::Timeless => &mut self.timeless,
-            Stays::ClockBehind => &mut self.clock_behind,
+            KeepReason::Kept => &mut self.kept,
+            KeepReason::Unfinished => &mut self.unfinished,
+            KeepReason::Young => &mut self.young,
+            KeepReason::Timeless => &mut self.timeless,
+            KeepReason::ClockBehind => &mut self.clock_behind,
         } += 1;
     }
 
@@ -163,7 +163,7 @@ impl FreedSpace {
     }
 }
 
-/// A session as it was when it was judged.
+/// A session as it was when judged.
 struct JudgedSession {
     cursor: Cursor,
     newest_at: Option<Timestamp>,
@@ -171,19 +171,19 @@ struct JudgedSession {
     is_kept: bool,
 }
 
-/// All sessions of the store that can be judged, and every reason against removing content.
+/// All sessions that can be judged, and every reason against removing content.
 struct JudgedStore {
     seen: BTreeMap<SessionId, JudgedSession>,
     doubts: Vec<SafeModeReason>,
 }
 
 impl CleanupReport {
-    /// What was shown, for the user who agrees to it later.
+    /// What was shown to the user, who may confirm it later.
     pub fn plan(&self) -> CleanupPlan {
         CleanupPlan::of(&self.ttl, self.removed.iter().map(|own| own.session_id))
     }
 
-    /// Notes what became of a session that is old; whether it is gone.
+    /// Records the outcome for an old session; returns whether it is gone.
     fn answered(
         &mut self,
         session: SessionId,
@@ -214,7 +214,7 @@ impl CleanupReport {
         false
     }
 
-    /// Notes the first failure. After the first removal a failure is reported with what was removed, never instead.
+    /// Records the first failure. After the first removal a failure is reported with what was removed, never instead.
     fn stop(&mut self, cause: UpkeepError) {
         if let UpkeepError::InDoubt(doubts) = cause {
             self.safe_mode = Some(*error::safe_mode(&doubts));
@@ -225,7 +225,7 @@ impl CleanupReport {
 }
 
 impl<S: Store + Upkeep> Engine<S> {
-    /// Removes finished sessions that nobody worked on for `ttl`, then content that no session needs.
+    /// Removes finished sessions that were not worked on for `ttl`, then content that no session needs.
     pub fn clean_up(
         &self,
         ttl: Ttl,
@@ -235,7 +235,7 @@ impl<S: Store + Upkeep> Engine<S> {
         self.clean_up_unless(ttl, mode, watch, |_| Ok(()))
     }
 
-    /// The same for real, only if exactly what the user agreed to would be deleted: it cannot be brought back.
+    /// The same for real, only if exactly what the user confirmed would be deleted: it cannot be undone.
     pub fn clean_up_as_planned(
         &self,
         ttl: Ttl,
@@ -264,7 +264,7 @@ impl<S: Store + Upkeep> Engine<S> {
             stopped: None,
             ahead_of_clock: None,
             removed: Vec::new(),
-            stayed: StayCounts::default(),
+            stayed: KeptCounts::default(),
             freed: FreedSpace::default(),
         };
         if self.has_lost_sessions() {
@@ -297,12 +297,12 @@ impl<S: Store + Upkeep> Engine<S> {
         Ok(cleaned)
     }
 
-    /// Whether the folder of all sessions is missing, so that no content may be removed.
+    /// Whether the sessions folder is missing, so that no content may be removed.
     pub fn has_lost_sessions(&self) -> bool {
         self.store.has_lost_sessions()
     }
 
-    /// Every session. One that cannot be read keeps all content, and no other session (G20).
+    /// Every session. An unreadable one protects all content, but no other session (G20).
     fn see_all(&self, watch: ProgressSink<'_>) -> Result<JudgedStore, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
@@ -322,7 +322,7 @@ impl<S: Store + Upkeep> Engine<S> {
         Ok(JudgedStore { seen, doubts })
     }
 
-    /// What there is to know about one session; `None` when it is gone, an error when that cannot be known.
+    /// What is known about one session; `None` if it is gone, an error if that cannot be determined.
     fn see(&self, session: SessionId) -> Result<Option<JudgedSession>, String> {
         let slice = match self.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -345,7 +345,7 @@ impl<S: Store + Upkeep> Engine<S> {
         Ok(Some(JudgedSession { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
     }
 
-    /// The sessions that are old enough to go, with their ages.
+    /// The sessions that are old enough to be removed, with their ages.
     fn expired<'a>(
         &self,
         seen: &'a BTreeMap<SessionId, JudgedSession>,
@@ -367,7 +367,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 is_kept: facts.is_kept,
             };
             match judge(&judged, ttl, &now) {
-                RetentionDecision::Stays(why) => cleaned.stayed.count(why),
+                RetentionDecision::KeepReason(why) => cleaned.stayed.count(why),
                 RetentionDecision::Expired { age_ms } => old.push((*session, facts, age_ms)),
             }
         }

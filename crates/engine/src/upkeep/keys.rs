@@ -1,4 +1,4 @@
-//! The signing keys: what is accepted, and a new one on command (G33).
+//! The signing keys: which are accepted, and making a new one on command (G33).
 
 use serde::Serialize;
 use workrail_model::error::ErrorEnvelope;
@@ -8,7 +8,7 @@ use workrail_model::team::Act;
 use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
-/// The keys without the keys.
+/// Facts about the keys, without the keys themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Keys {
@@ -24,12 +24,12 @@ pub struct KeyFacts {
     pub fingerprint: String,
 }
 
-/// What making a fresh keyring did.
+/// The result of making a new keyring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewKeys {
     pub keys: Keys,
-    /// Where the file that could not be used is now, in the data directory; absent when there was none.
+    /// Where the unusable file is now, in the data directory; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_to: Option<String>,
 }
@@ -47,13 +47,13 @@ impl From<&Keyring> for Keys {
 }
 
 impl<S: Store> Engine<S> {
-    /// The keys of the store as they are; `None` for a new store, whose first write makes them.
+    /// The store's current keys; `None` for a new store, whose first write makes them.
     pub fn keys(&self) -> Result<Option<Keys>, Box<ErrorEnvelope>> {
         self.signer.refresh(FirstKeys::DoNotMake)?;
         Ok(self.signer.keyring().map(|keyring| Keys::from(&*keyring)))
     }
 
-    /// A fresh key for new tokens. Tokens of the key before it stay good until the next rotation.
+    /// Makes a new key for new tokens. Tokens of the previous key stay valid until the next rotation.
     pub fn rotate_keys(&self) -> Result<Keys, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         self.signer.refresh(FirstKeys::Make)?;
@@ -63,8 +63,8 @@ impl<S: Store> Engine<S> {
         Ok(keys)
     }
 
-    /// A fresh keyring where the one before is lost or cannot be used. Tokens that agents have are not accepted
-    /// any more; the sessions stay as they are.
+    /// Makes a new keyring where the previous one is lost or unusable. Tokens that agents have are no longer
+    /// accepted; the sessions are unchanged.
     pub fn new_keys(&self) -> Result<NewKeys, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let replaced = self.store.replace().map_err(error::keyring)?;

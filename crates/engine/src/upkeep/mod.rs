@@ -1,5 +1,5 @@
-//! What a person asks of a whole store: checking, cleaning, keeping, removing, mending, rotating keys
-//! (G24, G25, G33). No tool of an agent leads here.
+//! What a person asks of a whole store: checking, cleaning, keeping, removing, repairing, rotating keys
+//! (G24, G25, G33). Agents have no tool for these.
 
 mod backup;
 mod content;
@@ -20,14 +20,14 @@ pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_u
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
 pub use copy::{StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
 pub use gc::{
-    AheadOfClock, CleanupPlan, CleanupReport, FileTotals, FreedSpace, Mode, RemovedSession, StayCounts,
+    AheadOfClock, CleanupPlan, CleanupReport, FileTotals, FreedSpace, KeptCounts, Mode, RemovedSession,
 };
 pub use keys::{KeyFacts, Keys, NewKeys};
 pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
 pub use sessions::{Overview, RunOverview};
 pub use verify::{Counts, Note, Scope, SignedRecord, StoreProblem, Verified};
 
-/// Where a run is. Whether its tip is complete is in a snapshot, which may be damaged.
+/// A run's status. Whether its tip is complete is recorded in a snapshot, which may be damaged.
 fn status_of(
     facts: &SessionState,
     run: RunId,

@@ -1,4 +1,4 @@
-//! `repair`: a damaged session back to what its segments attest, with a backup of all of it (G24).
+//! `repair`: restores a damaged session to what its segments attest, after backing up all of it (G24).
 
 use serde::Serialize;
 use workrail_core::project::{FoldError, SessionState};
@@ -22,13 +22,13 @@ pub enum RepairOutcome {
         session_id: SessionId,
         events: u64,
     },
-    /// Nothing is wrong, and one completed write waits for a writer.
+    /// Nothing is wrong, and one completed write waits for the next writer.
     #[serde(rename_all = "camelCase")]
     WouldRollForward {
         session_id: SessionId,
         events: u64,
     },
-    /// The completed write is recorded now.
+    /// The completed write has been recorded.
     #[serde(rename_all = "camelCase")]
     RolledForward {
         session_id: SessionId,
@@ -44,12 +44,12 @@ pub struct RepairSummary {
     pub session_id: SessionId,
     /// What was wrong, in a sentence.
     pub damage: String,
-    /// The events that stay: all before this index.
+    /// All events before this index are kept.
     pub events_kept: u64,
     /// How many of them are kept by recomputing their part of the manifest from the segments.
     pub events_rebuilt: u64,
     pub gives_up: LostEvents,
-    /// Beneath the data directory: the session as it was, whole.
+    /// Beneath the data directory: the whole session as it was.
     pub backup: String,
 }
 
@@ -88,11 +88,11 @@ impl From<&LostSegment> for SegmentLoss {
     }
 }
 
-/// How often a session is looked at again because its damage was gone when it was to be repaired.
+/// How often a session is examined again because its damage was gone when it was about to be repaired.
 const LOOKS_MAX: usize = 3;
 
 impl<S: Store + Upkeep> Engine<S> {
-    /// Cuts a damaged session back to what can be trusted, or says what that would do.
+    /// Truncates a damaged session to what can be trusted, or says what that would do.
     pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         for _ in 0..LOOKS_MAX {
@@ -103,7 +103,7 @@ impl<S: Store + Upkeep> Engine<S> {
         Err(error::upkeep(UpkeepError::Changed { session }))
     }
 
-    /// `None` when the session is no longer damaged: another process repaired it, or it can be read again.
+    /// `None` if the session is no longer damaged: another process repaired it, or it can be read again.
     fn try_repair(
         &self,
         session: SessionId,
@@ -130,7 +130,7 @@ impl<S: Store + Upkeep> Engine<S> {
         };
         let summary = match diagnosis {
             Ok(diagnosis) => summary(session, damage, &diagnosis),
-            Err(UpkeepError::NotMendable { health: SessionHealth::Healthy, .. }) => {
+            Err(UpkeepError::NotRepairable { health: SessionHealth::Healthy, .. }) => {
                 return match trusted_until {
                     None => Ok(None),
                     Some(_) => Err(error::nothing_to_keep(session, &damage)),
@@ -163,7 +163,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 }
 
-/// The first event that contradicts those before it, though its bytes are sound.
+/// The first event that contradicts those before it, although its bytes are intact.
 fn first_nonsense(session: SessionId, events: &[Event]) -> Option<FoldError> {
     let mut facts = SessionState::new(session);
     events.iter().find_map(|event| facts.apply(event).err())

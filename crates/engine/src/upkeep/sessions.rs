@@ -1,4 +1,4 @@
-//! One session as a person sees it before deciding on it, and the decision: keep it, or remove it (G25).
+//! Shows one session to a person, who then decides to keep or remove it (G25).
 
 use std::collections::BTreeSet;
 
@@ -19,14 +19,14 @@ use super::gc::FileTotals;
 use super::status_of;
 use crate::{Engine, Store, error};
 
-/// Enough of a session to know which one it is.
+/// Enough about a session to recognise it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
     pub session_id: SessionId,
     pub health: SessionHealth,
     pub is_kept: bool,
-    /// Of the validated part, when the session is damaged.
+    /// Of the validated part, if the session is damaged.
     pub events: u64,
     pub last_worked_on: Option<Timestamp>,
     pub runs: Vec<RunOverview>,
@@ -39,7 +39,7 @@ pub struct RunOverview {
     pub label: String,
     pub workflow_id: WorkflowId,
     pub goal: Option<String>,
-    /// Absent when it cannot be told, because content is damaged.
+    /// Absent if it cannot be determined because content is damaged.
     pub status: Option<RunStatus>,
 }
 
@@ -77,7 +77,7 @@ impl<S: Store + Inspection> Engine<S> {
         self.store.is_kept(session)
     }
 
-    /// Those of the sessions that are kept.
+    /// Those of the sessions that are marked to be kept.
     pub fn kept_sessions(&self, sessions: impl IntoIterator<Item = SessionId>) -> BTreeSet<SessionId> {
         self.store.kept(sessions.into_iter().collect())
     }
@@ -95,7 +95,7 @@ impl<S: Store + Upkeep> Engine<S> {
         self.store.unkeep(session).map_err(error::upkeep)
     }
 
-    /// Removes a session that the person has seen as `seen`; its content goes with the next clean-up.
+    /// Removes a session that the person has seen as `seen`; its content is removed by the next clean-up.
     pub fn delete(&self, seen: &Overview) -> Result<FileTotals, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let session = seen.session_id;
@@ -109,9 +109,9 @@ impl<S: Store + Upkeep> Engine<S> {
                 }
                 Some(slice.cursor)
             }
-            // What was seen damaged has no end to compare: nobody can append to it.
+            // A session seen as damaged has no end to compare, and nothing can be appended to it.
             Ok(_) | Err(_) if !seen.health.is_healthy() => None,
-            // Seen healthy, it may have been written to since, by a newer version perhaps.
+            // Seen as healthy, it may have been written to since, perhaps by a newer version.
             Ok(_) => return Err(error::upkeep(UpkeepError::Changed { session })),
             Err(cause) => return Err(error::store(cause)),
         };

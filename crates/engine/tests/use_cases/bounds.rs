@@ -1,4 +1,4 @@
-//! Long runs and large values through the engine: nothing grows with a run's length, and no run is wedged.
+//! Long runs and large values through the engine: nothing grows with a run's length, and no run gets stuck for good.
 
 use serde_json::{Value, json};
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, StartWorkflow};
@@ -72,7 +72,7 @@ fn a_value_that_makes_the_next_step_too_long_is_refused_before_anything_is_recor
     assert_eq!(error.details.unwrap()["stepId"], "show");
     assert_eq!(events(&scene, &first), before);
 
-    // The same ack continues with a smaller value, and the run ends.
+    // The same ack works with a smaller value, and the run ends.
     let second = send(&scene, &first, Some("Did the work."), json!({ "b": "small" })).unwrap();
     assert_eq!(second["run"]["stepId"], "show");
     // A refusal for another reason does not record the large value either.
@@ -100,7 +100,7 @@ fn a_large_value_for_a_step_that_does_not_show_it_is_fine() {
 }
 
 #[test]
-fn a_value_recorded_earlier_is_named_with_an_empty_one_of_its_shape() {
+fn a_value_recorded_earlier_is_named_with_an_empty_replacement() {
     for (value, empty) in [
         (json!("x".repeat(LARGE)), json!("")),
         (json!(["x".repeat(LARGE / 2), "y".repeat(LARGE / 3)]), json!(["", ""])),
@@ -116,7 +116,7 @@ fn a_value_recorded_earlier_is_named_with_an_empty_one_of_its_shape() {
 }
 
 #[test]
-fn notes_that_hold_tags_are_notes() {
+fn notes_that_contain_tags_are_accepted() {
     let scene = scene(json!([step("one", "Do."), step("two", "Do more.")]));
     let first = start(&scene, json!({})).unwrap();
     let notes = "Replaced <id> by <how>, see `<what you did in this step>`.";
@@ -124,7 +124,7 @@ fn notes_that_hold_tags_are_notes() {
 }
 
 #[test]
-fn placeholders_of_ours_are_not_notes() {
+fn our_own_placeholders_do_not_count_as_notes() {
     let scene = scene(json!([step("one", "Do."), step("two", "Do more.")]));
     let first = start(&scene, json!({})).unwrap();
     let shown = first["nextCall"]["arguments"]["output"]["notesMarkdown"].as_str().unwrap().to_owned();
@@ -133,7 +133,7 @@ fn placeholders_of_ours_are_not_notes() {
     let plain = [shown.clone(), placeholder::long_text(9005), placeholder::SHORTER_STEP_NOTES.to_owned()];
     for notes in plain.iter().chain(&decorated) {
         let blocked = send(&scene, &first, Some(notes.as_str()), json!({}));
-        // Each is another payload for the same ack: the first refusal is replayed.
+        // Each is a different payload for the same ack: the first refusal is replayed.
         let blocked = blocked.unwrap();
         assert_eq!(blocked["kind"], "blocked", "{notes}");
         assert_eq!(blocked["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
@@ -174,7 +174,7 @@ fn a_placeholder_inside_an_artifact_or_the_context_is_refused_with_its_place() {
     assert_eq!(events(&scene, &first), before);
 }
 
-/// Three loops in one another: a run of this shape once stopped for good at step 3,868.
+/// Three nested loops: a run of this shape once got stuck for good at step 3,868.
 #[test]
 fn a_run_through_nested_loops_ends_and_its_snapshots_stay_small() {
     let counted = |id: &str, count: u32, body: Value| {

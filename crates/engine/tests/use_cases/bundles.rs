@@ -1,4 +1,4 @@
-//! Export and import through the engine: what is equal on both sides, whatever the session went through.
+//! Export and import through the engine: both sides are equal, whatever the session went through.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -84,7 +84,7 @@ impl<'s> Chat<'s> {
         }
     }
 
-    /// One random deed, at a random one of the newest replies.
+    /// One random action at a random one of the newest replies.
     fn act(&mut self, deed: u8, at: u8, number: usize) {
         let newest = self.replies.len() - 1;
         let reply = self.replies[newest.saturating_sub(usize::from(at) % 4)].clone();
@@ -95,7 +95,7 @@ impl<'s> Chat<'s> {
         };
         match deed % 9 {
             0 | 1 => self.send(ack, notes("went on"), json!({})),
-            // Without notes, again and again: blocked, and at last a gap where the run never stops.
+            // Without notes, again and again: blocked, and finally a gap if the run never stops.
             2 => {
                 self.send(ack, StepOutput::default(), json!({ "size": number }));
                 for _ in 0..2 {
@@ -116,7 +116,7 @@ impl<'s> Chat<'s> {
                     self.keep(reply.into_structured());
                 }
             }
-            // The same ack again with other words: a branch of its own is offered, and taken.
+            // The same ack again with other words: a separate branch is offered, and taken.
             4 => {
                 self.send(ack, notes("other words"), json!({}));
                 let fork = self.replies.last().and_then(|reply| text(reply, "forkAckToken"));
@@ -124,7 +124,7 @@ impl<'s> Chat<'s> {
                     self.send(fork, notes("a second branch"), json!({}));
                 }
             }
-            // A run inside this one; a complete run has no room for one.
+            // A nested run; a complete run cannot have one.
             5 if ack.is_some() => self.start(None, ack),
             5 => {}
             6 => self.send(ack, notes(&"long ".repeat(1200)), json!({ "flavour": "mint" })),
@@ -156,7 +156,7 @@ fn import(scene: &Scene, bundle: &[u8], mode: ImportMode) -> Imported {
     scene.engine.import(&mut Cursor::new(bundle), mode).unwrap_or_else(|error| panic!("{}", error.message))
 }
 
-/// A text with the ids that an import gave replaced by those that were before.
+/// A text in which the ids assigned by an import are replaced by the original ones.
 fn with_old_ids(text: &str, imported: &Imported) -> String {
     let mut text = text.replace(&imported.session.to_string(), &imported.original.to_string());
     for (old, new) in &imported.renamed_runs {
@@ -165,7 +165,7 @@ fn with_old_ids(text: &str, imported: &Imported) -> String {
     text
 }
 
-/// A bundle without what differs by design: whose it is, when it was made, and the digests of that.
+/// A bundle without what differs by design: whose it is, when it was made, and their digests.
 fn normalised(bundle: &[u8], imported: Option<&Imported>) -> Value {
     let text = String::from_utf8(bundle.to_vec()).unwrap();
     let text = imported.map_or_else(|| text.clone(), |imported| with_old_ids(&text, imported));
@@ -184,7 +184,7 @@ fn normalised(bundle: &[u8], imported: Option<&Imported>) -> Value {
     value
 }
 
-/// The folded state, and whether it came from a bundle: the one thing that an imported session may not share with
+/// The folded state, and whether it came from a bundle: the only thing in which an imported session may differ from
 /// its original (G97).
 fn folded(scene: &Scene, session: SessionId) -> (String, bool) {
     let events = scene.store.read(session, None).unwrap().events;
@@ -240,7 +240,7 @@ fn figure_export_import_export() {
         for query in QUERIES {
             prop_assert_eq!(with_old_ids(&offered(&there, query), &imported), offered(&here, query));
         }
-        // A copy beside the original: all ids are its own, and it is still the same history.
+        // A copy next to the original: all ids are new, and the history is the same.
         let copy = import(&here, &bundle, ImportMode::KeepIdIfFree);
         prop_assert_ne!(copy.session, session);
         prop_assert_eq!(copy.renamed_runs.len(), copy.runs.len());
@@ -270,7 +270,7 @@ fn figure_export_import_export() {
     );
 }
 
-/// What makes a history more than a line.
+/// What makes a history more than a straight line.
 fn notable(data: &EventData) -> Option<&'static str> {
     if let EventData::NodeCreated(node) = data {
         return (node.node_kind == NodeKind::Checkpoint).then_some("checkpoints");
@@ -340,7 +340,7 @@ fn redacted(extra: &[&str]) -> KeyPatterns {
 }
 
 #[test]
-fn redaction_leaves_no_value_behind_and_the_session_goes_on() {
+fn redaction_removes_every_value_and_the_session_can_continue() {
     let here = Scene::seeded(1, shelf());
     let mut chat = Chat::begin(&here, None);
     for number in 0..3 {
@@ -379,7 +379,7 @@ fn text_of(value: &Value) -> Option<String> {
 }
 
 #[test]
-fn a_value_that_an_agent_wrote_down_is_counted_and_left() {
+fn a_value_that_an_agent_wrote_into_its_notes_is_counted_and_kept() {
     let here = Scene::seeded(1, shelf());
     let mut chat = Chat::begin(&here, None);
     let output = StepOutput {
@@ -396,7 +396,7 @@ fn a_value_that_an_agent_wrote_down_is_counted_and_left() {
 }
 
 #[test]
-fn activity_numbers_beyond_reach_are_counted_anew_in_their_order() {
+fn activity_numbers_that_are_too_large_are_renumbered_in_order() {
     let here = Scene::seeded(1, shelf());
     let mut chat = Chat::begin(&here, None);
     chat.act(0, 0, 0);

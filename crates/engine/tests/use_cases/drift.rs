@@ -1,4 +1,4 @@
-//! A run says when its workflow's file has changed since it was started: when it is
+//! A run says that its workflow's file has changed since the start whenever it is
 //! continued, resumed, shown or reported.
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn put(scene: &Scene, prompt: &str) {
     scene.shelf.put(Precedence::Project, "flow.json", &authored("team.flow", &json!({ "steps": steps })));
 }
 
-/// How often each view tells of the change: the step, `resume_session`, `show` and the report.
+/// How often each view mentions the change: the step, `resume_session`, `show` and the report.
 fn told(scene: &Scene, started: &Value) -> [usize; 4] {
     let count = |text: &str| text.matches("has changed since this run was started").count();
     let look = ContinueWorkflow {
@@ -36,7 +36,7 @@ fn told(scene: &Scene, started: &Value) -> [usize; 4] {
 }
 
 #[test]
-fn a_changed_file_is_told_once_in_every_view_and_an_unchanged_one_never() {
+fn a_changed_file_is_mentioned_once_in_every_view_and_an_unchanged_one_never() {
     let scene = Scene::new();
     put(&scene, "Do it.");
     let request = StartWorkflow { workflow_id: "team.flow".to_owned(), ..StartWorkflow::default() };
@@ -49,7 +49,7 @@ fn a_changed_file_is_told_once_in_every_view_and_an_unchanged_one_never() {
 }
 
 #[test]
-fn an_advance_tells_of_the_change_once() {
+fn an_advance_mentions_the_change_once() {
     let scene = Scene::new();
     let put = |prompt: &str| {
         let step = |id: &str| json!({ "id": id, "title": id, "prompt": prompt });

@@ -1,4 +1,4 @@
-//! What hooks saw is recorded with the next advance, once, and never passes for more than an observation.
+//! What hooks saw is recorded with the next advance, once, and never counts as more than an observation.
 
 use serde_json::json;
 use workrail_model::event::{Event, EventData, EvidenceRecorded};
@@ -43,7 +43,7 @@ fn what_a_hook_saw_is_recorded_by_the_next_advance_and_only_there() {
     };
     assert_eq!(run.scene.store.blob(*output).unwrap(), b"3 passed");
 
-    // A crash between the append and the forgetting leaves it behind: it is not recorded again.
+    // A crash between the append and the removal leaves it behind: it is not recorded again.
     run.scene.store.leave_observation(session, run_id, &seen).unwrap();
     run.send(json!({ "notes": "Renamed it." }));
     assert_eq!(recorded(&events(&run)).len(), 1);

@@ -1,4 +1,4 @@
-//! Disks that refuse an operation: the answer is complete or an error about the disk, never an internal one (G70).
+//! Disks that fail an operation: the answer is complete or an error about the disk, never an internal one (G70).
 
 use std::io;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ fn session(fs: &SimFs) -> SessionId {
     session
 }
 
-/// Calls `work` once for each operation that it needs, with that one or all from it on refused. An answer in spite of
-/// one refusal is the one that is given without.
+/// Calls `work` once for each operation it needs, failing that one or all from it on. An answer despite one failure
+/// must equal the answer without.
 fn refuse_each_operation(fs: &SimFs, work: &dyn Fn(&SimEngine) -> Result<Value, Box<ErrorEnvelope>>) {
     let expected = work(&engine(&fs.fork())).unwrap();
     for (kind, mode) in
@@ -80,8 +80,8 @@ fn refuse_each_operation(fs: &SimFs, work: &dyn Fn(&SimEngine) -> Result<Value, 
     }
 }
 
-/// Broke: a log that could not be read for a moment was exported in part and called complete, or the export ended with
-/// an internal error, "the log changed while it was exported".
+/// Regression: a log that could not be read for a moment was exported in part and called complete, or the export ended
+/// with an internal error, "the log changed while it was exported".
 #[test]
 fn an_export_is_complete_or_names_what_could_not_be_read() {
     let fs = SimFs::new();
@@ -96,8 +96,8 @@ fn an_export_is_complete_or_names_what_could_not_be_read() {
     );
 }
 
-/// Broke: a segment that could not be read for a moment was damage to the first look and none to the second, and the
-/// repair ended with an internal error, "has no damage that a repair could cut away".
+/// Regression: a segment that could not be read for a moment was damaged at the first read and intact at the second,
+/// and the repair ended with an internal error, "has no damage that a repair could cut away".
 #[test]
 fn a_repair_finds_the_same_or_names_what_could_not_be_read() {
     let sound = SimFs::new();

@@ -1,4 +1,4 @@
-//! What only a person can give: approvals for exactly what was shown, answers, rejections.
+//! What only a person can give: approvals of exactly what was shown, answers, rejections.
 
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
@@ -41,7 +41,7 @@ fn an_approval_is_for_what_was_shown_and_for_nothing_else() {
 }
 
 #[test]
-fn what_was_approved_goes_through_from_a_new_chat() {
+fn an_approved_step_is_completed_from_a_new_chat() {
     let mut run = Played::start(gated(), Mode::Guided);
     run.send(json!({ "notes": "Will tag 1.2.0." }));
     run.decide(ApprovalDecision::Approved, None);
@@ -51,7 +51,7 @@ fn what_was_approved_goes_through_from_a_new_chat() {
 }
 
 #[test]
-fn a_decision_that_was_made_while_the_agent_changed_its_mind_is_refused() {
+fn a_decision_on_a_submission_that_has_changed_is_refused() {
     let mut run = Played::start(gated(), Mode::Guided);
     run.send(json!({ "notes": "Will tag 1.2.0." }));
     let seen = run.scene.engine.waiting(&run.label()).unwrap();
@@ -63,7 +63,7 @@ fn a_decision_that_was_made_while_the_agent_changed_its_mind_is_refused() {
 }
 
 #[test]
-fn a_rejection_reaches_the_agent_with_its_reason_and_nobody_waits_any_more() {
+fn a_rejection_reaches_the_agent_with_its_reason_and_ends_the_wait() {
     let mut run = Played::start(gated(), Mode::Guided);
     run.send(json!({ "notes": "Will tag 1.2.0." }));
     assert_eq!(run.stage(), "waits for a person");
@@ -124,7 +124,7 @@ fn a_later_run_joins_the_session_of_an_earlier_one_by_its_label_and_keeps_its_mo
 }
 
 #[test]
-fn a_person_is_asked_once_everything_else_is_there() {
+fn a_person_is_asked_only_once_everything_else_is_complete() {
     let mut run = Played::start(gated(), Mode::Guided);
     let blocked = run.send(json!({ "target": "staging" }));
     assert_eq!(blocked["blockers"][0]["code"], "MISSING_REQUIRED_NOTES");
@@ -137,7 +137,7 @@ fn a_person_is_asked_once_everything_else_is_there() {
 }
 
 #[test]
-fn an_approval_is_never_given_through_a_value() {
+fn a_context_value_is_never_an_approval() {
     let asks = json!({ "userDependencies": [{ "reason": "needs_user_approval", "description": "Deploy?", "contextKey": "ok" }] });
     let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
     assert_eq!(run.send(json!({ "notes": "Ready.", "ok": true }))["kind"], "blocked");
@@ -146,7 +146,7 @@ fn an_approval_is_never_given_through_a_value() {
 }
 
 #[test]
-fn an_answer_holds_over_what_was_sent_before_it() {
+fn an_answer_overrides_what_was_sent_before_it() {
     let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
         "description": "Which branch?", "contextKey": "branch" }], "requireConfirmation": { "kind": "human_approval" } });
     let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
@@ -188,7 +188,7 @@ fn an_answer_in_a_loop_satisfies_a_key_that_the_step_also_declares() {
 }
 
 #[test]
-fn a_question_does_not_replace_the_notes_beside_it() {
+fn a_question_does_not_replace_the_notes_sent_with_it() {
     let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
         "description": "Which branch?", "contextKey": "branch" }] });
     let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
@@ -200,7 +200,7 @@ fn a_question_does_not_replace_the_notes_beside_it() {
 }
 
 #[test]
-fn what_was_approved_can_be_sent_again_as_it_was() {
+fn an_approved_submission_can_be_sent_again_unchanged() {
     let gate = step(
         "list",
         json!({

@@ -1,4 +1,4 @@
-//! `inspect_workflow`: metadata, the whole plan, old names, and what is said when there is no such thing.
+//! `inspect_workflow`: metadata, the whole plan, old names, and the answer for unknown ids.
 
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
@@ -99,7 +99,7 @@ fn references_are_looked_for_and_bindings_are_shown() {
 }
 
 #[test]
-fn what_the_compiler_accepted_with_doubt_is_shown() {
+fn compiler_warnings_are_shown() {
     let scene = Scene::new();
     let members = json!({
         "steps": [

@@ -1,5 +1,5 @@
-//! Nothing that was worked on is left behind: results of inner runs, unfinished branches and notes of sessions are offered
-//! where the work is picked up again (G37, G53).
+//! No work is left behind: results of nested runs, unfinished branches and session notes are offered when the work
+//! is picked up again (G37, G53).
 
 use serde_json::{Value, json};
 use workrail_engine::request::{
@@ -64,7 +64,7 @@ fn look(scene: &Scene, reply: &Value) -> Value {
 }
 
 #[test]
-fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
+fn the_result_of_a_finished_nested_run_is_in_the_next_reply_of_the_outer_one() {
     let scene = scene();
     let outer = start(&scene, "team.outer", None);
     let inner = start(&scene, "team.inner", Some(&outer));
@@ -102,7 +102,7 @@ fn what_a_finished_inner_run_found_is_in_the_next_reply_of_the_outer_one() {
 }
 
 #[test]
-fn a_run_that_a_parallel_step_delegates_is_a_child_run_and_its_result_returns() {
+fn a_run_delegated_by_a_parallel_step_is_a_child_run_and_returns_its_result() {
     let scene = scene();
     let steps = json!([
         { "id": "ask", "type": "parallel", "title": "Ask", "parallelDelegations": [
@@ -112,7 +112,7 @@ fn a_run_that_a_parallel_step_delegates_is_a_child_run_and_its_result_returns() 
     scene.shelf.put(Precedence::Project, "lead.json", &authored("team.lead", &json!({ "steps": steps })));
     let lead = start(&scene, "team.lead", None);
     let shown = text(&lead["text"]);
-    // The call is taken from the text, as a sub-agent gets it.
+    // The call is taken from the text, as a subagent gets it.
     let (_, call) = shown.split_once("- Call: `start_workflow` with ").unwrap_or_else(|| panic!("{shown}"));
     let (_, parent) = call.split_once("\"parent\": \"").unwrap();
     let parent = parent.split('"').next().unwrap().to_owned();
@@ -149,7 +149,7 @@ fn a_file_in_a_folder_of_routines_is_injected_and_a_changed_one_changes_what_is_
 }
 
 #[test]
-fn every_open_branch_is_offered_also_the_longer_one_that_is_not_the_newest() {
+fn every_open_branch_is_offered_including_a_longer_one_that_is_not_the_newest() {
     let scene = scene();
     let first = start(&scene, "team.outer", None);
     let second = advance(&scene, &first, "First plan.", Vec::new());
@@ -199,7 +199,7 @@ fn every_open_branch_is_offered_also_the_longer_one_that_is_not_the_newest() {
 }
 
 #[test]
-fn notes_of_a_session_are_found_and_read_with_a_call_that_only_looks() {
+fn session_notes_are_found_and_read_with_a_read_only_call() {
     let scene = scene();
     let open = StartSession { goal: Some("think about caching".to_owned()) };
     let opened = scene.engine.start_session(open).unwrap().into_structured();
@@ -226,7 +226,7 @@ fn notes_of_a_session_are_found_and_read_with_a_call_that_only_looks() {
     );
     assert!(shown.contains("call checkpoint_workflow with"), "how to add to them is said: {shown}");
 
-    // A run in that session: its recap and its search know the notes.
+    // A run in that session: its recap and its search include the notes.
     let inside = StartWorkflow {
         workflow_id: "team.outer".to_owned(),
         session_token: Some(text(&opened["sessionToken"])),

@@ -53,7 +53,7 @@ fn the_hash_that_is_listed_is_the_hash_that_runs_are_pinned_to() {
 }
 
 #[test]
-fn nothing_takes_over_a_bundled_id_and_the_attempt_is_listed() {
+fn nothing_can_take_over_a_bundled_id_and_the_attempt_is_listed() {
     let scene = library();
     let before = scene.start("wr.small_change").unwrap().workflow_hash;
     for precedence in
@@ -155,12 +155,12 @@ fn filters(tags: &[&str], query: &str, expected: &[&str]) {
 }
 
 #[test]
-fn nothing_at_all_says_where_files_go() {
+fn an_empty_list_says_where_files_go() {
     insta::assert_snapshot!(Scene::new().list().text, @"No workflow can be started. Put workflow files into `workflows/` of the workspace or into `~/.workrail/workflows`; `workrail workflow new team.name` writes one to start from.");
 }
 
 #[test]
-fn too_many_are_counted_and_every_text_fits() {
+fn workflows_beyond_the_limit_are_counted_and_every_text_fits() {
     for count in [1, 30, 40, 60, 400] {
         let scene = Scene::new();
         for number in 0..count {
@@ -231,7 +231,7 @@ fn arguments_out_of_bounds_are_refused() {
 }
 
 #[test]
-fn words_with_other_endings_and_beside_fillers_still_find_a_workflow() {
+fn inflected_words_and_filler_words_still_find_a_workflow() {
     let scene = Scene::new();
     for id in ["wr.documentation", "wr.shaping", "wr.small_change"] {
         scene.shelf.put(Precedence::Bundled, &format!("{id}.json"), &workflow(id));

@@ -1,4 +1,4 @@
-//! The call that a reply shows: everything that a step owes, what each value may be, what was adjusted.
+//! The call shown in a reply: everything that a step owes, the allowed values, and what was adjusted.
 
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
@@ -10,7 +10,7 @@ use crate::played::{Played, delivering, files, object, step};
 use crate::scene::{Scene, authored};
 
 #[test]
-fn the_next_call_is_the_whole_skeleton_and_nothing_in_it_passes_as_it_is() {
+fn the_next_call_is_a_complete_skeleton_that_is_refused_if_sent_unchanged() {
     let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
     let arguments = run.at["nextCall"]["arguments"].clone();
     assert_eq!(
@@ -29,7 +29,7 @@ fn the_next_call_is_the_whole_skeleton_and_nothing_in_it_passes_as_it_is() {
 }
 
 #[test]
-fn a_loop_over_a_key_that_nobody_set_leads_on() {
+fn a_loop_over_an_unset_key_asks_for_it() {
     let each = json!({ "id": "each", "type": "loop", "title": "Each", "body": [step("inner", json!({}))],
         "loop": { "type": "forEach", "items": "slices", "itemVar": "slice", "indexVar": "n", "maxIterations": 9 } });
     let scene = Scene::new();
@@ -58,7 +58,7 @@ fn a_loop_over_a_key_that_nobody_set_leads_on() {
 }
 
 #[test]
-fn every_step_before_a_gate_says_to_hold_the_act_back() {
+fn every_step_before_a_gate_says_not_to_act_yet() {
     let gate = json!({ "requireConfirmation": { "kind": "human_approval" },
                        "runCondition": { "var": "acts", "equals": true } });
     let sets = json!({ "sets": { "acts": { "type": "boolean" } } });
@@ -74,7 +74,7 @@ fn every_step_before_a_gate_says_to_hold_the_act_back() {
 }
 
 #[test]
-fn a_declared_value_in_another_spelling_is_taken_and_said() {
+fn a_declared_value_in_another_spelling_is_accepted_and_reported() {
     let sets = json!({ "sets": {
         "harm": { "type": "boolean" }, "count": { "type": "number" }, "size": { "values": ["small", "large"] } } });
     let asks = json!({ "runCondition": { "var": "harm", "equals": false } });
@@ -137,7 +137,7 @@ fn the_call_of_every_step_has_a_place_for_notes_and_for_fields_that_the_step_nam
 }
 
 #[test]
-fn an_unknown_field_is_refused_with_the_fields_that_there_are() {
+fn an_unknown_field_is_refused_with_the_known_fields() {
     let mut run = Played::start(json!([delivering()]), Mode::Guided);
     let mut artifact = files("L");
     artifact["changedFiles"][0]["lines"] = json!(3);
@@ -151,7 +151,7 @@ fn an_unknown_field_is_refused_with_the_fields_that_there_are() {
 }
 
 #[test]
-fn an_adjusted_value_is_said_where_the_step_is_refused_and_a_secret_is_not_repeated() {
+fn an_adjusted_value_is_reported_in_a_refusal_and_a_secret_is_not_repeated() {
     let sets = json!({ "sets": { "accessToken": { "type": "number" }, "size": { "values": ["small"] } } });
     let mut run = Played::start(json!([step("one", sets)]), Mode::Guided);
     let blocked = run.send(json!({ "accessToken": "123456", "size": "Small" }));

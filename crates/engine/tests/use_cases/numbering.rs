@@ -55,7 +55,7 @@ fn checkpoint(scene: &Scene, reply: &Value) -> Value {
     scene.engine.checkpoint_workflow(request).unwrap().into_structured()
 }
 
-/// What every view says of the place where the run is.
+/// What every view says about where the run is.
 fn assert_all_say(scene: &Scene, reply: &Value, place: &str) {
     let label = text(&reply["run"]["label"]);
     assert!(text(&reply["text"]).contains(&format!("step {place}: ")), "reply: {}", reply["text"]);
@@ -91,7 +91,7 @@ fn all_views_count_the_steps_alike() {
     ];
     for (number, place) in places.iter().enumerate() {
         assert_all_say(&scene, &reply, place);
-        // A checkpoint is no step, also when the next advance starts from it.
+        // A checkpoint is not a step, even if the next advance starts from it.
         if number == 2 {
             let saved = checkpoint(&scene, &reply);
             assert_eq!(saved["run"]["stepNumber"], reply["run"]["stepNumber"]);

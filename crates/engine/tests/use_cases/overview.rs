@@ -1,4 +1,4 @@
-//! Lists, logs, trees and searches over a store with something of everything.
+//! Lists, logs, trees and searches over a store that contains some of everything.
 
 use workrail_core::overview::{Stage, Wanted};
 use workrail_core::report::ContextValues;
@@ -42,7 +42,7 @@ fn the_list_has_a_row_for_every_run() {
 }
 
 #[test]
-fn what_is_shown_of_a_run_leads_on() {
+fn what_is_shown_of_a_run_says_how_to_continue() {
     let rich = Rich::play("Plan.");
     let view = rich.scene.engine.show_session(rich.session).unwrap();
     let outer = &view.going_on[0];

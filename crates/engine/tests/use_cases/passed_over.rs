@@ -1,4 +1,4 @@
-//! What is passed over and disclosed: modes that wait for nobody, loops that end, gaps and what closes them.
+//! What is skipped and disclosed: modes that wait for no one, loops that end, gaps and what closes them.
 
 use serde_json::{Value, json};
 use workrail_engine::request::StartWorkflow;
@@ -11,7 +11,7 @@ use crate::played::{Played, delivering, files, step};
 use crate::scene::{Scene, authored};
 
 #[test]
-fn never_stop_gives_a_slip_back_twice_and_then_records_one_gap() {
+fn never_stop_returns_a_mistake_twice_and_then_records_one_gap() {
     let typo = |run: &mut Played| {
         run.send(json!({ "notes": "Files: a.rs", "artifacts": [files("X")], "size": "small" }))
     };
@@ -62,7 +62,7 @@ fn a_loop_whose_decision_never_comes_ends_and_leaves_one_gap() {
 }
 
 #[test]
-fn nobody_is_waited_for_under_never_stop() {
+fn never_stop_waits_for_no_one() {
     let gate = step("gate", json!({ "requireConfirmation": { "kind": "human_approval" } }));
     let mut run = Played::start(json!([gate, step("end", json!({}))]), Mode::FullAutoNeverStop);
     assert!(!run.text().contains("wait for"), "{}", run.text());
@@ -85,7 +85,7 @@ fn a_fork_that_delivers_what_was_missing_closes_the_gap() {
 }
 
 #[test]
-fn steps_that_nobody_decided_about_are_disclosed_when_the_run_ends() {
+fn undecided_steps_are_disclosed_when_the_run_ends() {
     let when = json!({ "runCondition": { "var": "path", "equals": "long" } });
     let steps = json!([step("triage", json!({})), step("a", when.clone()), step("b", when)]);
     let mut run = Played::start(steps, Mode::Guided);
@@ -93,12 +93,12 @@ fn steps_that_nobody_decided_about_are_disclosed_when_the_run_ends() {
     let done = run.send(json!({ "notes": "Looked at it." }));
     assert_eq!((&done["isComplete"], &done["status"]), (&json!(true), &json!("complete")));
     assert_eq!(done["warnings"][0]["code"], "CONTEXT_KEY_NEVER_SET");
-    assert!(run.text().contains("`context.path` was never set, so these steps were passed over: `a`, `b`."));
+    assert!(run.text().contains("`context.path` was never set, so these steps were skipped: `a`, `b`."));
     assert_eq!(run.gaps(), ["context_key_never_set"]);
 }
 
 #[test]
-fn a_loop_that_ended_at_its_limit_is_told_at_the_end_as_well() {
+fn a_loop_that_ended_at_its_limit_is_reported_at_the_end_as_well() {
     let mut steps = looping();
     steps[0]["loop"]["maxIterations"] = json!(1);
     let mut run = Played::start(steps, Mode::Guided);
@@ -115,7 +115,7 @@ fn a_loop_that_ended_at_its_limit_is_told_at_the_end_as_well() {
 }
 
 #[test]
-fn a_foreign_value_that_was_passed_over_closes_no_gap() {
+fn a_value_that_is_not_allowed_closes_no_gap() {
     let mut run = Played::start(
         json!([delivering(), step("next", json!({})), step("end", json!({}))]),
         Mode::FullAutoNeverStop,
@@ -145,7 +145,7 @@ fn an_artifact_closes_a_gap_only_if_it_is_valid_and_not_owed_here() {
 }
 
 #[test]
-fn under_never_stop_a_slip_at_a_gate_is_the_only_thing_asked_for() {
+fn under_never_stop_a_mistake_at_a_gate_is_the_only_thing_asked_for() {
     let mut run = Played::start(gated(), Mode::FullAutoNeverStop);
     let blocked = run.send(json!({}));
     let codes: Vec<&Value> = blocked["blockers"].as_array().unwrap().iter().map(|own| &own["code"]).collect();
@@ -211,7 +211,7 @@ fn never_stop_asks_once_for_a_second_look_and_then_records_the_judgement() {
 }
 
 #[test]
-fn another_slip_before_it_takes_the_second_look_away_from_nobody() {
+fn an_earlier_mistake_does_not_use_up_the_second_look() {
     let mut run = judging();
     assert_eq!(run.send(json!({ "notes": "Judged it, not ready." }))["kind"], "blocked");
     let unready =

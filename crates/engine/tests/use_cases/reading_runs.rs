@@ -1,4 +1,4 @@
-//! `read_run` is an agent's memory: everything that was agreed and done can be read without the chat (G56).
+//! `read_run` is an agent's memory: everything agreed and done can be read without the chat (G56).
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, ReadRun, StartWorkflow};
@@ -96,7 +96,7 @@ fn a_run_is_named_by_label_id_or_any_of_its_tokens() {
     for name in [&spaced, &text(&now["run"]["runId"]), &text(&now["stateToken"]), &text(&now["ackToken"])] {
         assert_eq!(run.overview(name)["text"], expected, "{name}");
     }
-    // A token of the first step is as good: the run is what is read.
+    // A token of the first step works as well: the whole run is read.
     assert_eq!(run.overview(&text(&run.replies[0]["stateToken"]))["text"], expected);
 }
 
@@ -126,7 +126,7 @@ fn words_are_found_in_notes_artifacts_and_context() {
     assert!(find("writer").contains("context slices"));
     assert!(find("the uploads").contains("artifact team.plan"), "another form of the word");
     assert!(find("the last").contains("step 1 (Agree on criteria)"), "small words count inside a run");
-    assert!(find("absent").contains("nothing holds these words"));
+    assert!(find("absent").contains("nothing matches"));
     let none =
         run.read(ReadRun { run: run.label.clone(), query: Some("!?".to_owned()), ..ReadRun::default() });
     assert_eq!(none.unwrap_err().code.as_str(), "VALIDATION_ERROR");
@@ -177,9 +177,9 @@ fn another_branch_is_read_by_its_token_and_is_not_called_an_earlier_step() {
     assert!(told.contains("continues this branch"), "{told}");
 }
 
-/// Broke: a mark in an agent's notes was signed, and an open one cut off what followed.
+/// Regression: a marker in an agent's notes was signed, and an unclosed one cut off what followed.
 #[test]
-fn recorded_text_is_never_taken_for_a_mark() {
+fn recorded_text_is_never_taken_for_a_marker() {
     let mut run = Run::start();
     run.advance(0, "a \u{0}state@3\u{0} b \u{0}state@ THE END", Vec::new());
     for told in [run.overview(&run.label), run.step("1", None).unwrap()] {
@@ -189,7 +189,7 @@ fn recorded_text_is_never_taken_for_a_mark() {
 }
 
 #[test]
-fn what_cannot_be_read_leads_on() {
+fn what_cannot_be_read_suggests_the_next_call() {
     let run = at_the_second_slice();
     let missing = run.step("9", None).unwrap_err();
     assert_eq!(missing.next_call.unwrap().arguments, *json!({ "run": run.label }).as_object().unwrap());

@@ -1,4 +1,4 @@
-//! Every kind of reply as an agent reads it, recorded whole: a change of wording shows in review.
+//! Every kind of reply as an agent reads it, recorded in full: a change of wording shows up in review.
 
 use serde_json::{Value, json};
 use workrail_engine::Reply;
@@ -15,7 +15,7 @@ use workrail_ports::session_store::SessionReader;
 
 use crate::scene::{Scene, authored};
 
-/// A scene with one workflow that has something of everything.
+/// A scene with one workflow that contains some of everything.
 fn scene() -> Scene {
     let scene = Scene::new();
     let file = authored(
@@ -92,7 +92,7 @@ fn a_start_shows_the_step_the_references_and_what_to_know() {
     insta::assert_snapshot!(text(&start(&scene, "team.release")));
 }
 
-/// A workflow with many references, of which every second one is there; the text that lists them.
+/// The text that lists the references of a workflow with many of them, of which every second one exists.
 fn references_of(count: usize, purpose: &str) -> Vec<String> {
     let scene = Scene::new();
     let references: Vec<Value> = (0..count)
@@ -204,7 +204,7 @@ fn forks(scene: &Scene, reply: &Value) -> Vec<String> {
 fn a_fork_leaves_a_trace_entry_that_says_why() {
     let scene = scene();
     let first = start(&scene, "team.release");
-    // Two chats at one point: the second one asked for a token of its own and completed the step first.
+    // Two chats at one point: the second one asked for its own token and completed the step first.
     let other = look(&scene, &first);
     advance(&scene, &other, "The plan of the other chat.");
     assert_eq!(forks(&scene, &first), Vec::<String>::new());
@@ -215,7 +215,7 @@ fn a_fork_leaves_a_trace_entry_that_says_why() {
     advance(&scene, &look(&scene, &first), "A third plan.");
     let asked = forks(&scene, &first);
     assert_eq!(asked.len(), 2, "{asked:?}");
-    assert!(asked[1].contains("a new branch was asked for"), "{asked:?}");
+    assert!(asked[1].contains("a new branch was requested"), "{asked:?}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_checkpoint_is_short_and_leaves_the_step() {
     insta::assert_snapshot!("checkpoint_in_the_recap", text(&look(&scene, &first)));
 }
 
-/// A first step that is too old for the newest notes is kept beside them: where it is whole, nothing is shortened.
+/// A first step that is too old for the newest notes is kept next to them: if it is complete, nothing was shortened.
 #[test]
 fn notes_are_called_shortened_only_where_they_are() {
     let recap_after = |first: usize, second: usize| {

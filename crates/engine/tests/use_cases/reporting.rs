@@ -1,4 +1,4 @@
-//! Reports: everything that happened, the same bytes for the same store, and harmless whatever was noted (G76).
+//! Reports: everything that happened, the same bytes for the same store, and harmless whatever the notes contain (G76).
 
 use serde_json::json;
 use workrail_core::report::sections::FactRole;
@@ -72,7 +72,7 @@ fn equal_stores_give_equal_bytes() {
 }
 
 #[test]
-fn long_notes_are_told_whole() {
+fn long_notes_are_reported_in_full() {
     let whole = format!("{} the very end", "word ".repeat(4_000));
     let rich = Rich::play(&whole);
     for text in [markdown::render(&report(&rich), Times::UTC), render_html(&report(&rich))] {
@@ -130,7 +130,7 @@ fn a_gap_that_was_closed_says_by_what() {
     assert!(markdown::render(&told, Times::UTC).contains("resolved at "));
 }
 
-/// Elements that stand alone in HTML.
+/// Elements without an end tag in HTML.
 const VOID: [&str; 3] = ["meta", "br", "hr"];
 
 /// Checks that every element is closed where it must be, and returns all start tags.
@@ -162,7 +162,7 @@ fn well_formed(html: &str) -> Vec<String> {
 }
 
 #[test]
-fn whatever_is_noted_the_page_stays_whole_and_loads_nothing() {
+fn whatever_the_notes_contain_the_page_stays_intact_and_loads_nothing() {
     let table = format!("|a|b|\n|-|-|\n{}", "|x|y|\n".repeat(3_000));
     let long = "x".repeat(50_000);
     let hostile = [
@@ -198,7 +198,7 @@ fn whatever_is_noted_the_page_stays_whole_and_loads_nothing() {
             assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
             assert!(!text.contains('\u{202e}'));
         }
-        // What was noted cannot end its quotation.
+        // Notes cannot end their own quotation.
         assert!(
             text.contains("\n#### ") && text.lines().filter(|line| line.starts_with("## Run")).count() == 2
         );

@@ -1,4 +1,4 @@
-//! `resume_session` finds work from what a person remembers of it, and its first candidate leads back (G39).
+//! `resume_session` finds work from what a person remembers of it, and its first candidate leads back to it (G39).
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, ResumeSession, StartWorkflow};

@@ -57,7 +57,7 @@ fn a_new_chat_continues_a_refused_attempt_with_what_it_sent() {
 }
 
 #[test]
-fn words_that_say_nothing_are_no_notes() {
+fn empty_phrases_do_not_count_as_notes() {
     for notes in [".", "done", "Done!", "<what you did in this step>", "n/a"] {
         let mut run = Played::start(json!([step("one", json!({}))]), Mode::Guided);
         let blocked = run.send(json!({ "notes": notes }));
@@ -67,7 +67,7 @@ fn words_that_say_nothing_are_no_notes() {
 }
 
 #[test]
-fn a_corrected_assessment_takes_the_place_of_the_one_before() {
+fn a_corrected_assessment_replaces_the_previous_one() {
     let scene = Scene::new();
     let members = json!({
         "assessments": [{ "id": "cause", "purpose": "Known?", "dimensions": [
@@ -118,7 +118,7 @@ fn criteria_ask_for_notes_again_and_a_bad_artifact_does_not() {
 }
 
 #[test]
-fn words_that_say_nothing_do_not_replace_kept_notes() {
+fn empty_phrases_do_not_replace_kept_notes() {
     let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
     run.send(json!({ "notes": "Files: a.rs, all read.", "size": "small" }));
     let next = run.send(json!({ "notes": "see above", "artifacts": [files("L")] }));
@@ -130,9 +130,9 @@ fn words_that_say_nothing_do_not_replace_kept_notes() {
 fn notes_of_a_retry_are_added_to_good_ones_and_replace_refused_ones() {
     let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
     run.send(json!({ "notes": "Nothing named.", "artifacts": [files("X")], "size": "small" }));
-    // The criterion refused those: the next ones take their place.
+    // The criterion refused these notes: the next ones replace them.
     run.send(json!({ "notes": "Files: a.rs, by reading." }));
-    // Now only the artifact is wrong, and a word about it is added.
+    // Now only the artifact is wrong, and a sentence about it is added.
     run.send(json!({ "notes": "Risk corrected.", "artifacts": [files("L")] }));
     let shown = run.look();
     let text = shown["text"].as_str().unwrap();
@@ -141,7 +141,7 @@ fn notes_of_a_retry_are_added_to_good_ones_and_replace_refused_ones() {
 }
 
 #[test]
-fn notes_that_would_be_too_long_together_are_refused_and_nothing_is_lost() {
+fn notes_that_are_too_long_together_are_refused_and_nothing_is_lost() {
     let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::Guided);
     let kept = format!("Files: a.rs. {}", "a".repeat(NOTES_BYTES_MAX / 2));
     run.send(json!({ "notes": kept, "size": "small" }));

@@ -1,4 +1,4 @@
-//! A history with something of everything: forks, checkpoints, refusals, gaps, a loop, a nested run, notes.
+//! A history with some of everything: forks, checkpoints, refusals, gaps, a loop, a nested run, notes.
 
 use serde_json::{Value, json};
 use workrail_engine::SessionOrRun;
@@ -96,7 +96,7 @@ impl Rich {
         self.checkpoint(first, "Half of the plan.");
         let abandoned = self.advance(first, first_notes, Vec::new());
         self.advance(&abandoned, "Nothing to list.", vec![files(&[("z.rs", "Never merged", "L")])]);
-        // The chat was rewound: another plan, another way.
+        // The chat was rewound: another plan, another branch.
         let again = self.look(first);
         let second = self.advance(&again, "Second plan: smaller steps.", Vec::new());
         let refused = self.advance(&second, "Forgot the artifact.", Vec::new());
@@ -128,7 +128,7 @@ impl Rich {
         engine.ask_preferences(engine.find(&label).unwrap(), &changes).unwrap();
     }
 
-    /// A run inside the run that never stops, and leaves a gap.
+    /// A nested run that never stops, and leaves a gap.
     fn nested(&mut self, parent: &Value) {
         let request = StartWorkflow {
             workflow_id: "team.small".to_owned(),

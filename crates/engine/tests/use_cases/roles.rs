@@ -1,5 +1,5 @@
-//! Each role against each use case that changes something: the engine itself refuses, whatever edge a call came through
-//! (G113), and records name who caused them (G114).
+//! Each role against each use case that changes something: the engine itself refuses, whichever edge a call came
+//! through (G113), and records name their actor (G114).
 
 use std::io::Cursor;
 
@@ -117,7 +117,7 @@ fn attempts() -> Vec<(&'static str, [bool; 4], Attempt)> {
 
 /// G113
 #[test]
-fn the_role_table_of_use_cases() {
+fn each_role_may_use_only_its_use_cases() {
     for (name, allowed, attempt) in attempts() {
         for (role, is_allowed) in Role::ALL.into_iter().zip(allowed) {
             let mut run = Played::start(gated(), Mode::Guided);
@@ -135,7 +135,7 @@ fn the_role_table_of_use_cases() {
 
 /// G114
 #[test]
-fn a_record_names_who_caused_it_and_no_other() {
+fn a_record_names_its_actor_and_no_other() {
     let mut run = Played::start(gated(), Mode::Guided);
     run.send(json!({ "notes": "Will tag 1.2.0." }));
     let engine = run.scene.engine.acting_as(member(Role::Approver));

@@ -1,4 +1,4 @@
-//! An engine over memory: sources that are written by the test, and count what is asked of them.
+//! An engine over memory, with sources that the test writes and that count the reads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
 use workrail_testkit::memory::MemoryStore;
 
-/// A file as the test wrote it; `None` cannot be read.
+/// A file as the test wrote it; `None` makes it unreadable.
 type Content = (Option<Vec<u8>>, u64);
 
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ impl WorkflowSource for Shelf {
         }))
     }
 
-    /// Everything whose name starts with `docs/` is there.
+    /// Everything whose name starts with `docs/` exists.
     fn locate(
         &self,
         declaration: &ReferenceDeclaration,
@@ -116,7 +116,7 @@ impl WorkflowSource for Shelf {
     }
 }
 
-/// Sees nothing.
+/// An observer that sees nothing.
 struct Blind;
 
 impl WorkspaceObserver for Blind {
@@ -140,7 +140,7 @@ impl Scene {
         Self::seeded(1, Arc::new(Shelf::default()))
     }
 
-    /// Another machine: with keys and randomness of its own.
+    /// Another machine, with its own keys and randomness.
     pub(crate) fn seeded(seed: u64, shelf: Arc<Shelf>) -> Self {
         let store = MemoryStore::new(seed - 1);
         let engine = Engine::new(Arc::new(store.clone()), environment(seed, &shelf));
@@ -171,7 +171,7 @@ impl Scene {
         self.engine.inspect_workflow(InspectWorkflow { workflow_id, mode, ..InspectWorkflow::default() })
     }
 
-    /// Starts a run and returns what it is pinned to.
+    /// Starts a run and returns the event that records what it is pinned to.
     pub(crate) fn start(&self, id: &str) -> Result<RunStarted, Box<ErrorEnvelope>> {
         let request = StartWorkflow { workflow_id: id.to_owned(), ..StartWorkflow::default() };
         let reply = self.engine.start_workflow(request)?.into_structured();

@@ -1,4 +1,4 @@
-//! The answers' schemas stay flat: some clients drop a whole server for less.
+//! The answers' schemas stay flat: some clients reject a whole server over less.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;

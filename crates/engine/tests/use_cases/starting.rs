@@ -1,4 +1,4 @@
-//! Starts that are repeated: one key is one run, whatever session it lives in (G30).
+//! Repeated starts: one key is one run, whatever session it is in (G30).
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, ResumeSession, StartSession, StartWorkflow};
@@ -54,14 +54,14 @@ fn a_key_that_started_a_run_starts_none_in_another_session() {
         let refused = start(&scene, request.clone()).unwrap_err();
         assert_eq!(refused.code, ErrorCode::ValidationError, "{request:?}");
         assert_eq!(refused.details.unwrap()["run"], started["run"]["label"], "{request:?}");
-        // A process that knows nothing yet refuses it, too.
+        // A process with empty caches refuses it, too.
         assert!(scene.reopened().start_workflow(request).is_err());
     }
     assert_eq!(scene.store.sessions().unwrap(), before);
 }
 
 #[test]
-fn titles_in_lists_and_offers_withhold_secrets() {
+fn titles_in_lists_and_offers_redact_secrets() {
     let scene = Scene::new();
     let steps = json!([
         { "id": "a", "title": "Log in with {{api_token}} on {{branch}}", "prompt": "Do it." },

@@ -69,10 +69,10 @@ fn approve(scene: &Scene, reply: &Value) {
 }
 
 #[test]
-fn a_gate_opens_by_a_persons_word_alone() {
+fn a_gate_opens_only_by_a_persons_decision() {
     let gates = [
         json!({ "requireConfirmation": { "kind": "human_approval" } }),
-        // Decided by what the refused attempt itself brought along.
+        // Decided by what the refused attempt itself contained.
         json!({ "requireConfirmation": { "kind": "human_approval", "condition": { "var": "risk", "equals": "high" } } }),
         json!({ "userDependencies": [{
             "reason": "needs_user_choice", "choiceKind": "scope_boundary", "description": "Which of both?",
@@ -116,7 +116,7 @@ fn wish(scene: &Scene, reply: &Value, mode: Mode) {
 }
 
 #[test]
-fn a_session_is_asked_as_a_whole_and_single_keys_leave_the_others() {
+fn preferences_apply_to_a_whole_session_and_single_keys_leave_the_others() {
     let scene = scene(&json!({}));
     let parent = start(&scene, None, None);
     start(&scene, None, Some(&parent));
@@ -136,7 +136,7 @@ fn a_session_is_asked_as_a_whole_and_single_keys_leave_the_others() {
 }
 
 #[test]
-fn without_anything_that_waits_there_is_nothing_to_approve() {
+fn there_is_nothing_to_approve_if_nothing_waits() {
     let scene = scene(&json!({}));
     let first = start(&scene, None, None);
     assert_eq!(scene.engine.waiting(label(&first)).unwrap_err().code, ErrorCode::ValidationError);
@@ -144,7 +144,7 @@ fn without_anything_that_waits_there_is_nothing_to_approve() {
 }
 
 #[test]
-fn a_wish_is_the_runs_own_is_shown_as_pending_and_warns_when_it_goes_far() {
+fn a_wish_applies_to_one_run_is_shown_as_pending_and_warns_about_high_autonomy() {
     let scene = scene(&json!({}));
     let parent = start(&scene, None, None);
     let child = start(&scene, None, Some(&parent));
@@ -159,7 +159,7 @@ fn a_wish_is_the_runs_own_is_shown_as_pending_and_warns_when_it_goes_far() {
 }
 
 #[test]
-fn a_run_inside_another_is_as_free_as_that_one() {
+fn a_nested_run_has_the_autonomy_of_the_outer_one() {
     let scene = scene(&json!({}));
     let parent = start(&scene, Some(Mode::FullAutoNeverStop), None);
     let child = start(&scene, None, Some(&parent));
@@ -252,7 +252,7 @@ fn a_step_cannot_close_the_gap_of_a_missing_approval_either() {
     };
     let refused = scene.engine.continue_workflow(ending(&own)).unwrap_err();
     assert_eq!(refused.details.unwrap()["refusedArtifact"], 0);
-    // The gap of another run is nothing to this one, which is said; what was refused has left no trace.
+    // Another run's gap does not concern this one, and the reply says so; the refused attempt has left no trace.
     let blocked = scene.engine.continue_workflow(ending(&gap)).unwrap().into_structured();
     assert_eq!(blocked["blockers"][0]["code"], "INVALID_REQUIRED_OUTPUT");
     assert!(blocked["text"].as_str().unwrap().contains(&own), "{}", blocked["text"]);
@@ -270,7 +270,7 @@ fn looking_at_a_refused_step_says_what_it_still_needs() {
 }
 
 #[test]
-fn words_that_look_like_a_label_are_still_words() {
+fn words_that_look_like_a_label_are_still_searched() {
     let scene = scene(&json!({}));
     let request = StartWorkflow {
         workflow_id: "team.run".to_owned(),
@@ -304,7 +304,7 @@ fn a_change_of_context_that_cannot_be_recorded_is_refused_and_not_cut() {
     let ack = first["ackToken"].as_str().map(str::to_owned);
     let removed: Map<String, Value> =
         many.keys().take(15_000).map(|key| (key.clone(), Value::Null)).collect();
-    // Refused for want of notes, so that the removal is kept for the retry.
+    // Refused for lack of notes, so that the removal is kept for the retry.
     let request = ContinueWorkflow { ack_token: ack, context: removed, ..ContinueWorkflow::default() };
     let blocked = scene.engine.continue_workflow(request).unwrap().into_structured();
     assert_eq!(blocked["kind"], "blocked");
@@ -314,7 +314,7 @@ fn a_change_of_context_that_cannot_be_recorded_is_refused_and_not_cut() {
 }
 
 #[test]
-fn a_changed_file_is_told_and_changes_no_run() {
+fn a_changed_file_is_mentioned_and_changes_no_run() {
     let scene = scene(&json!({}));
     let first = start(&scene, None, None);
     assert!(look(&scene, &first).get("warnings").is_none());
@@ -324,7 +324,7 @@ fn a_changed_file_is_told_and_changes_no_run() {
     assert_eq!(again["warnings"][0]["code"], "PINNED_WORKFLOW_DIFFERS");
     assert_eq!(again["run"]["stepId"], "a");
     assert_eq!(send(&scene, &first, json!({}))["run"]["stepId"], "b");
-    // Broken or gone, it is nobody's business but the next start's.
+    // A broken or missing file matters only to the next start.
     scene.shelf.put(Precedence::Project, "run.json", "{");
     assert!(look(&scene, &first).get("warnings").is_none());
 }

@@ -1,10 +1,10 @@
-//! Keeps a check from writing outside of its workspace, where the kernel can (decision 0023).
+//! Keeps a check from writing outside its workspace, where the kernel supports it (decision 0023).
 //!
-//! It is a guard rail against accidents, and best effort: reading, the network and other processes stay as they are.
+//! A best-effort guard rail against accidents: reading, the network and other processes are not restricted.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// Below the home directory: where usual tools keep caches that they need to write.
+/// Below the home directory: caches that common tools need to write to.
 const CACHES: [&str; 21] = [
     ".cache",
     ".cargo/registry",
@@ -32,7 +32,7 @@ const CACHES: [&str; 21] = [
 /// Everything that a check of this workspace may write to.
 pub(super) fn writable(root: &Utf8Path, repository: Option<Utf8PathBuf>) -> Vec<Utf8PathBuf> {
     let mut paths = vec![root.to_owned()];
-    // The folder of git is elsewhere in a second worktree.
+    // In a linked worktree, the git folder is elsewhere.
     paths.extend(repository);
     paths.extend(["/tmp", "/var/tmp", "/dev"].map(Utf8PathBuf::from));
     paths.extend(Utf8PathBuf::from_path_buf(std::env::temp_dir()));
@@ -51,10 +51,10 @@ pub(super) mod kernel {
     };
     use workrail_model::evidence::Confinement;
 
-    /// All rights to write of this version; older kernels enforce what they know.
+    /// All write rights of this ABI version; older kernels enforce those they know.
     const RIGHTS: ABI = ABI::V3;
 
-    /// Confines this thread and everything that it starts from now on.
+    /// Confines this thread and everything it starts from now on.
     pub(in super::super) fn confine(writable: &[Utf8PathBuf]) -> Confinement {
         match restricted(writable) {
             Ok(RulesetStatus::FullyEnforced) => Confinement::Full,
@@ -67,7 +67,7 @@ pub(super) mod kernel {
         let write = AccessFs::from_write(RIGHTS);
         let mut rules = Ruleset::default().handle_access(write)?.create()?;
         for path in writable {
-            // What does not exist needs no rule.
+            // A path that does not exist needs no rule.
             let Ok(opened) = PathFd::new(path) else { continue };
             let rights = if path.is_dir() { write } else { write & AccessFs::from_file(RIGHTS) };
             rules = rules.add_rule(PathBeneath::new(opened, rights))?;

@@ -1,4 +1,4 @@
-//! `.workrail/checks.toml`: what each check of a project runs. Read as data that somebody else wrote.
+//! `.workrail/checks.toml`: what each check of a project runs. Treated as untrusted input.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub enum ChecksFileError {
 pub struct CheckDefinition {
     /// The program and its arguments; never empty.
     pub argv: Vec<String>,
-    /// Relative to the root, below it as far as its words say.
+    /// Relative to the root, and lexically below it.
     pub directory: Utf8PathBuf,
 }
 
@@ -42,11 +42,11 @@ struct Written {
     directory: Option<String>,
 }
 
-/// The checks of the workspace with this root.
+/// Reads the checks of the workspace with this root.
 pub fn read(root: &Utf8Path) -> Result<ChecksFile, ChecksFileError> {
     let path = root.join(CHECKS_FILE);
     if let Some(folder) = path.parent().filter(|folder| folder.is_dir()) {
-        // A linked folder would let another repository's file speak for this one.
+        // A linked folder would let another repository's file define checks for this one.
         let real =
             folder.canonicalize_utf8().map_err(|error| ChecksFileError::Unreadable(error.to_string()))?;
         if !real.starts_with(root) {
@@ -92,7 +92,7 @@ fn parse(text: &str) -> Result<ChecksFile, ChecksFileError> {
     }
 }
 
-/// A name of somebody else's, short and without control characters.
+/// An untrusted name, shortened and without control characters.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
@@ -111,7 +111,7 @@ fn definition(written: Written) -> Result<CheckDefinition, String> {
     if argv.iter().any(|argument| argument.len() > EVIDENCE_ARGUMENT_BYTES_MAX) {
         return Err(format!("an argument is longer than {EVIDENCE_ARGUMENT_BYTES_MAX} bytes; use a script"));
     }
-    // Whoever reads it before trusting it must see all of it.
+    // The person who reads it before trusting it must see all of it.
     if argv.iter().any(|argument| argument.chars().any(is_hidden)) {
         return Err("`argv` has control characters or others that are not shown; use a script".to_owned());
     }
@@ -160,12 +160,12 @@ mod tests {
     #[test_case("[\"a/b\"]\nargv = [\"a\"]"; "a path as a name")]
     #[test_case("test = [\"cargo\"]"; "a list")]
     #[test_case("[test\n"; "no TOML")]
-    fn what_is_wrong_is_refused(text: &str) {
+    fn invalid_definitions_are_refused(text: &str) {
         assert!(matches!(parse(text), Err(ChecksFileError::Invalid(_))));
     }
 
     #[test]
-    fn every_problem_is_named() {
+    fn every_problem_is_reported() {
         let text = "[test]\nargv = []\n[Lint]\nargv = [\"x\"]\n[build]\nargv = [\"x\"]\ndirectory = \"../x\"";
         let told = parse(text).unwrap_err().to_string();
         let lines: Vec<&str> = told.lines().collect();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_leads_out_is_not_read() {
+    fn a_folder_that_leads_outside_is_not_read() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
         std::fs::write(other.path().join("checks.toml"), "[test]\nargv = [\"a\"]").unwrap();

@@ -1,4 +1,4 @@
-//! The checks of projects on this machine: what they run, whether a person trusted it, and running it.
+//! The checks of projects on this machine: what they run, whether a person trusts it, and running it.
 
 mod confine;
 mod file;
@@ -26,20 +26,20 @@ use crate::workspace::{git_folder, project_root};
 use run::TrustedCheck;
 use supervisor::Job;
 
-/// A check as it would run here and now.
+/// A check as it would run now, on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedCheck {
     pub argv: Vec<String>,
     /// The executable, as an absolute path.
     pub program: Utf8PathBuf,
-    /// As the checks file has it, relative to the root.
+    /// As written in the checks file, relative to the root.
     pub directory: Utf8PathBuf,
-    /// The same without links.
+    /// `directory` with links resolved.
     folder: Utf8PathBuf,
 }
 
 impl ResolvedCheck {
-    /// What a person trusts when they trust this.
+    /// Exactly what a person trusts when they trust this check.
     pub fn command(&self, root: &Utf8Path, workflow_hash: WorkflowHash, check: &CheckName) -> TrustedCommand {
         TrustedCommand {
             workspace: root.to_owned(),
@@ -52,7 +52,7 @@ impl ResolvedCheck {
     }
 }
 
-/// Finds directory and executable of a check.
+/// Resolves a check's directory and executable.
 pub fn resolve(root: &Utf8Path, definition: &CheckDefinition) -> Result<ResolvedCheck, NotRunReason> {
     let folder = root.join(&definition.directory).canonicalize_utf8();
     let folder = folder.map_err(|_| NotRunReason::OutsideWorkspace)?;
@@ -61,11 +61,11 @@ pub fn resolve(root: &Utf8Path, definition: &CheckDefinition) -> Result<Resolved
     }
     let name = definition.argv.first().ok_or(NotRunReason::Undefined)?;
     let program = match name.contains('/') {
-        // As a shell would find it from there.
+        // As a shell would find it from that folder.
         true => Some(folder.join(name)).filter(|program| programs::is_program(program)),
         false => programs::find(name),
     };
-    // A path that is not shown as it is cannot be trusted by who reads it.
+    // A path with hidden characters is not shown as it is, so nobody could knowingly trust it.
     let program = program.filter(|path| !path.as_str().chars().any(file::is_hidden));
     Ok(ResolvedCheck {
         argv: definition.argv.clone(),

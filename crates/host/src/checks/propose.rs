@@ -1,4 +1,4 @@
-//! A first checks file, from what the repository has.
+//! Proposes a first checks file from the build files in the repository.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use workrail_model::name::CheckName;
 use super::file::CHECKS_FILE;
 use crate::{bounded, whole_file};
 
-/// Build files are small; a larger one is not looked at.
+/// Build files are small; larger ones are ignored.
 const BUILD_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,11 +25,11 @@ pub enum ProposeError {
 pub struct Proposed {
     pub name: CheckName,
     pub argv: Vec<String>,
-    /// The file that it is taken from.
+    /// The file it was derived from.
     pub because_of: &'static str,
 }
 
-/// What fits the repository with this root, by name. The first file that has something for a name decides.
+/// What fits the repository with this root, by name. The first build file that has a command for a name wins.
 pub fn proposed(root: &Utf8Path) -> Vec<Proposed> {
     let mut found = BTreeMap::new();
     for rule in [cargo, node, python, go, gradle, maven, make] {
@@ -62,7 +62,7 @@ fn cargo(root: &Utf8Path) -> Vec<Proposed> {
     own.into_iter().flatten().collect()
 }
 
-/// Scripts of these names, run by the package manager whose lock file is there.
+/// Scripts with these names, run by the package manager whose lock file is present.
 fn node(root: &Utf8Path) -> Vec<Proposed> {
     let Some(text) = text(root, "package.json") else { return Vec::new() };
     let scripts = serde_json::from_str::<Value>(&text).unwrap_or_default();
@@ -78,7 +78,7 @@ fn node(root: &Utf8Path) -> Vec<Proposed> {
         ("build", "build"),
     ];
     let own = names.iter().filter(|(script, _)| {
-        // What `npm init` writes is no test.
+        // The placeholder that `npm init` writes is not a test.
         scripts["scripts"][script].as_str().is_some_and(|line| !line.contains("no test specified"))
     });
     own.filter_map(|(script, name)| check("package.json", name, &[manager, "run", script])).collect()
@@ -149,11 +149,11 @@ fn make(root: &Utf8Path) -> Vec<Proposed> {
         .collect()
 }
 
-/// The file for these checks.
+/// The text of a checks file with these checks.
 fn written(checks: &[Proposed]) -> String {
-    let mut text = "# What the checks of workflow steps run in this project: name, then program and arguments.\n\
-                    # No shell, no variables. `directory` is relative to this repository; without it, its root.\n\
-                    # Nothing runs until you trust it with `workrail trust`.\n"
+    let mut text = "# Commands that checks of workflow steps run in this project: name, then program and \
+                    arguments.\n# No shell, no variables. `directory` is relative to this repository; without \
+                    it, its root.\n# Nothing runs until you trust it with `workrail trust`.\n"
         .to_owned();
     for check in checks {
         let argv: Vec<String> =
@@ -171,7 +171,7 @@ fn written(checks: &[Proposed]) -> String {
     text
 }
 
-/// Writes a checks file, or only returns what it would be.
+/// Writes a checks file, or only returns its path and text.
 pub fn write_proposed(root: &Utf8Path, show: ShowOnly) -> Result<(Utf8PathBuf, String), ProposeError> {
     let path = root.join(CHECKS_FILE);
     let text = written(&proposed(root));
@@ -187,7 +187,7 @@ pub fn write_proposed(root: &Utf8Path, show: ShowOnly) -> Result<(Utf8PathBuf, S
     }
 }
 
-/// Whether nothing is written.
+/// Whether to show the file instead of writing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShowOnly {
     Yes,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_are_taken_from_the_build_files() {
+    fn checks_are_proposed_from_the_build_files() {
         let cargo =
             "format: cargo fmt --check\nlint: cargo clippy --all-targets -- -D warnings\ntest: cargo test";
         assert_eq!(in_words(&[("Cargo.toml", "[package]")]), cargo);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_and_is_not_replaced() {
+    fn a_written_checks_file_can_be_read_and_is_not_replaced() {
         let (_folder, root) = with(&[("Cargo.toml", "[package]")]);
         let (path, shown) = write_proposed(&root, ShowOnly::Yes).unwrap();
         assert!(!path.exists());

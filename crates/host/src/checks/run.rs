@@ -1,4 +1,4 @@
-//! Runs a trusted check under its supervisor: bounded time, bounded output, three variables (G122).
+//! Runs a trusted check under its supervisor: limited time, limited output, three environment variables (G122).
 
 use std::io::{Read, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -12,21 +12,21 @@ use workrail_ports::checks::{CheckRunError, ReadyCheck};
 
 use super::supervisor::{ARGUMENT, Job, Told};
 
-/// What a check sees of the environment.
+/// The environment variables passed to a check.
 const VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// How often it is looked whether the time is over.
+/// How often to check whether the time limit has passed.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const TICK_EVERY: Duration = Duration::from_secs(1);
-/// A supervisor that does not end in this time after it was told to is killed.
+/// A supervisor that has not ended this long after it was asked to is killed.
 const ENDING_MAX: Duration = Duration::from_secs(5);
-/// How long the output of a check that has ended may still come.
+/// How long to wait for remaining output after a check has ended.
 const OUTPUT_MAX: Duration = Duration::from_millis(500);
 const TOLD_BYTES_MAX: u64 = 64 * 1024;
 
-/// A check that was found trusted.
+/// A check whose command was confirmed as trusted.
 pub(super) struct TrustedCheck {
     pub(super) job: Job,
-    /// Set when the server ends.
+    /// Set when the server shuts down.
     pub(super) ending: Arc<AtomicBool>,
 }
 
@@ -53,7 +53,8 @@ impl ReadyCheck for TrustedCheck {
         let (output, output_ended) = collected(supervisor.stdout.take());
         let told = told(supervisor.stderr.take());
         let job = serde_json::to_string(&self.job).map_err(|error| not_started(error.to_string()))?;
-        // Held open until the check is to end. A supervisor that does not read it says so by ending.
+        // Kept open until the check should end. If the supervisor does not read it, it has ended, which is noticed
+        // below.
         let mut held = supervisor.stdin.take();
         if let Some(input) = &mut held {
             let _ = input.write_all(format!("{job}\n").as_bytes()).and_then(|()| input.flush());
@@ -71,7 +72,7 @@ impl ReadyCheck for TrustedCheck {
         if end == WaitEnd::ServerEnds {
             return Err(CheckRunError::Interrupted);
         }
-        // Something that the check left behind could hold it open for ever.
+        // A process the check left behind could hold the pipe open forever.
         let _ = output_ended.recv_timeout(OUTPUT_MAX);
         let output = output.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let said = said.as_deref().and_then(|text| serde_json::from_str::<Told>(text).ok());
@@ -79,7 +80,7 @@ impl ReadyCheck for TrustedCheck {
             Some(Told::Exited { code, confinement }) => (ProcessEnding::Exited(code), confinement),
             Some(Told::Signalled { confinement }) => (ProcessEnding::Signalled, confinement),
             Some(Told::NotStarted { problem }) => return Err(not_started(problem)),
-            // It was started, and its supervisor did not live to say how it ended.
+            // The check was started, but its supervisor died before it could report the result.
             None => (ProcessEnding::Signalled, Confinement::None),
         };
         let ending = if end == WaitEnd::TimedOut { ProcessEnding::TimedOut } else { ending };
@@ -97,7 +98,7 @@ impl TrustedCheck {
             }
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Not in a group of its own: the supervisor makes a session of its own, which the leader of a group cannot.
+        // Not in a process group of its own: the supervisor calls `setsid`, which a group leader cannot.
         command.current_dir("/").spawn()
     }
 
@@ -130,7 +131,7 @@ impl TrustedCheck {
     }
 }
 
-/// This very program, also when its file was replaced since it started.
+/// The running program itself, even if its file was replaced since it started.
 fn own_program() -> std::io::Result<std::path::PathBuf> {
     match cfg!(target_os = "linux") {
         true => Ok("/proc/self/exe".into()),
@@ -138,7 +139,7 @@ fn own_program() -> std::io::Result<std::path::PathBuf> {
     }
 }
 
-/// Keeps the beginning and the end of what comes, and says when it ends.
+/// Keeps the beginning and the end of the output, and signals when it ends.
 fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<KeptOutput>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(KeptOutput::default()));
     let (said, ended) = channel();
@@ -155,7 +156,7 @@ fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<KeptOutput>
     (kept, ended)
 }
 
-/// What the supervisor says when it ends.
+/// The supervisor's report when it ends.
 fn told(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (said, told) = channel();
     if let Some(pipe) = pipe {

@@ -1,8 +1,8 @@
-//! The process between the server and a check: it confines the check, and ends everything that the check started when the
-//! check ends, when its time is over, and when the server is gone, however that ended (G122).
+//! The process between the server and a check. It confines the check, and ends everything the check started when the
+//! check ends, when its time is up, and when the server is gone for whatever reason (G122).
 //!
-//! The server holds the far end of its standard input. Its standard output is the check's output, and on its standard error
-//! it says how the check ended.
+//! The server holds the other end of its standard input. Its standard output is the check's output, and it reports on
+//! standard error how the check ended.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -17,10 +17,10 @@ use workrail_model::evidence::Confinement;
 
 use super::confine::kernel::confine;
 
-/// The argument by which this program is started as a supervisor.
+/// The argument that starts this program as a supervisor.
 pub(super) const ARGUMENT: &str = "__run-check";
 
-/// More than any job needs: its arguments are bounded where they are read.
+/// More than any job needs: its arguments are limited where they are read.
 const JOB_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What to run.
@@ -32,7 +32,7 @@ pub(super) struct Job {
     pub(super) writable: Vec<Utf8PathBuf>,
 }
 
-/// How it ended, as it is said on standard error.
+/// How the check ended, as reported on standard error.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Told {
@@ -47,14 +47,14 @@ pub fn asked() -> bool {
     words.next().is_some_and(|word| word == ARGUMENT) && words.next().is_none()
 }
 
-/// Runs one check, as standard input says.
+/// Runs the check described on standard input.
 pub fn supervise() -> ExitCode {
     let told = match job() {
         Ok(job) => run(&job).unwrap_or_else(|error| Told::NotStarted { problem: error.to_string() }),
         Err(error) => Told::NotStarted { problem: error.to_string() },
     };
     let text = serde_json::to_string(&told).unwrap_or_default();
-    // Nobody listens any more where this fails.
+    // If this fails, the server is no longer listening.
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
@@ -66,7 +66,7 @@ fn job() -> io::Result<Job> {
 }
 
 fn run(job: &Job) -> io::Result<Told> {
-    // Neither the terminal of the server nor what is typed there is the check's.
+    // The check gets neither the server's terminal nor what is typed there.
     rustix::process::setsid()?;
     adopt_orphans();
     let confinement = confine(&job.writable);
@@ -91,7 +91,7 @@ fn run(job: &Job) -> io::Result<Told> {
     let running = Arc::new(Mutex::new(Some(group)));
     let watched = Arc::clone(&running);
     let watching = std::thread::Builder::new().spawn(move || {
-        // It ends when the server has closed it, or has ended.
+        // Returns when the server has closed the pipe or has ended.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         end(&watched);
     });
@@ -99,7 +99,7 @@ fn run(job: &Job) -> io::Result<Told> {
         end(&running);
     }
     let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-    // Not reaped yet, so that the number is still this group's; from here on the thread has none.
+    // Not reaped yet, so the id still belongs to this group; from here on the thread no longer has it.
     end(&running);
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
@@ -110,7 +110,7 @@ fn run(job: &Job) -> io::Result<Told> {
     })
 }
 
-/// Ends a check once: its group, and the check itself, which may have left the group.
+/// Kills a check once: its process group, and the check itself, which may have left the group.
 fn end(running: &Mutex<Option<Pid>>) {
     if let Some(group) = running.lock().unwrap_or_else(PoisonError::into_inner).take() {
         let _ = kill_process_group(group, Signal::KILL);
@@ -118,13 +118,13 @@ fn end(running: &Mutex<Option<Pid>>) {
     }
 }
 
-/// What the check started becomes a child of this process when its own parent ends, whatever group it has made for itself.
+/// Makes this process adopt descendants of the check when their parent ends, even from other process groups.
 #[cfg(target_os = "linux")]
 fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Ends what is left of the check. Each round ends the children that there are; those that they leave are the next round's.
+/// Kills what is left of the check. Each round kills the current children; their orphans are handled by the next round.
 #[cfg(target_os = "linux")]
 fn end_orphans() {
     use rustix::process::{WaitOptions, wait};
@@ -132,7 +132,7 @@ fn end_orphans() {
         for child in children() {
             let _ = kill_process(child, Signal::KILL);
         }
-        // Waits for one of them; there is an error when none is left.
+        // Waits for any child; returns an error when none is left.
         match wait(WaitOptions::empty()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => {}
@@ -148,7 +148,7 @@ fn children() -> Vec<Pid> {
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_child = |number: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-        // Behind the name, which may have spaces and parentheses: the state and the parent.
+        // After the name, which may contain spaces and parentheses: the state and the parent.
         let parent =
             stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
         parent == Some(own)

@@ -1,9 +1,11 @@
-//! Which commands a person has trusted: a file of the user's own, outside of every workspace (G121).
+//! Which commands a person has trusted: a file owned by the user, outside every workspace (G121).
 //!
-//! It is always in the user's configuration folder, whatever settings or variables of WorkRail name: a repository that brings
-//! settings must not bring trust. A file that others can write, or that is in the workspace itself, trusts nothing.
+//! It is always in the user's configuration folder, regardless of WorkRail's settings and variables: a repository
+//! that brings settings must not bring trust. A file that others can write, or that is inside the workspace, trusts
+//! nothing.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -26,11 +28,11 @@ pub enum TrustError {
     Unusable { path: Utf8PathBuf, problem: String },
 }
 
-/// Exactly what is trusted. Whatever differs in one part is another command.
+/// Exactly what is trusted. If any part differs, it is another command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrustedCommand {
-    /// The root of the workspace, without links.
+    /// The root of the workspace, with links resolved.
     pub workspace: Utf8PathBuf,
     pub workflow_hash: WorkflowHash,
     pub check: CheckName,
@@ -41,7 +43,7 @@ pub struct TrustedCommand {
     pub directory: Utf8PathBuf,
 }
 
-/// A command, with what helps people to recognise it.
+/// A trusted command, with what helps people recognise it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrustRecord {
@@ -57,7 +59,7 @@ struct Written {
     trusted: Vec<TrustRecord>,
 }
 
-/// The file of what this user trusts.
+/// The file that lists what this user trusts.
 #[derive(Clone, Debug)]
 pub struct TrustFile {
     path: Utf8PathBuf,
@@ -96,16 +98,17 @@ impl TrustFile {
         }
     }
 
-    /// Whether exactly this is trusted. What cannot be read trusts nothing.
+    /// Whether exactly this command is trusted. An unreadable file trusts nothing.
     pub(super) fn trusts(&self, command: &TrustedCommand) -> bool {
-        // Whoever can write to the workspace could write to a file in it.
+        // Anyone who can write to the workspace could write to a trust file inside it.
         let is_outside = !self.path.starts_with(&command.workspace)
             && !self.path.canonicalize_utf8().is_ok_and(|path| path.starts_with(&command.workspace));
         is_outside && self.read().is_ok_and(|all| all.iter().any(|own| own.command == *command))
     }
 
-    /// Adds records; one for the same check of the same workflow in the same workspace is replaced.
+    /// Adds records, replacing those for the same check of the same workflow in the same workspace.
     pub fn add(&self, new: Vec<TrustRecord>) -> Result<(), TrustError> {
+        let _changing = self.lock()?;
         let mut all = self.read()?;
         let is_same = |a: &TrustedCommand, b: &TrustedCommand| {
             (&a.workspace, a.workflow_hash, &a.check) == (&b.workspace, b.workflow_hash, &b.check)
@@ -117,11 +120,28 @@ impl TrustFile {
 
     /// Removes the records for which `is_meant` holds, and returns them.
     pub fn remove(&self, is_meant: impl Fn(&TrustRecord) -> bool) -> Result<Vec<TrustRecord>, TrustError> {
+        let _changing = self.lock()?;
         let (removed, kept): (Vec<_>, Vec<_>) = self.read()?.into_iter().partition(is_meant);
         if !removed.is_empty() {
             self.write(kept)?;
         }
         Ok(removed)
+    }
+
+    /// Held while the file is changed: a revocation must not be undone by another process that has read it before.
+    fn lock(&self) -> Result<File, TrustError> {
+        let unusable = |error: std::io::Error| TrustError::Unusable {
+            path: self.path.clone(),
+            problem: error.to_string(),
+        };
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder).map_err(unusable)?;
+        }
+        let lock = self.path.with_extension("lock");
+        let options = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock);
+        let file = options.map_err(unusable)?;
+        file.lock().map_err(unusable)?;
+        Ok(file)
     }
 
     fn write(&self, trusted: Vec<TrustRecord>) -> Result<(), TrustError> {
@@ -167,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_exactly_what_was_trusted_is_trusted() {
+    fn only_the_exact_command_is_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
         let own = command("/work");
@@ -191,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn trusting_again_replaces() {
+    fn trusting_again_replaces_the_record() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
         let own = command("/work");

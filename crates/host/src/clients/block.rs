@@ -1,4 +1,4 @@
-//! A marked block in a text that is otherwise the user's: instructions for agents.
+//! A marked block of instructions for agents, in a text that otherwise belongs to the user.
 
 use super::texts::{INSTRUCTIONS, MARK};
 
@@ -9,7 +9,7 @@ fn block() -> String {
     format!("{BEGIN} {MARK} -->\n{INSTRUCTIONS}{END}\n")
 }
 
-/// Where the block is: from the begin of its first line to the end of its last one.
+/// Where the block is: from the start of its first line to the end of its last.
 fn found(text: &str) -> Result<Option<std::ops::Range<usize>>, String> {
     let (begins, ends) = (text.matches(BEGIN).count(), text.matches(END).count());
     match (begins, ends, text.find(BEGIN), text.find(END)) {
@@ -35,13 +35,13 @@ pub(super) fn install(text: &str) -> Result<String, String> {
     let gap = match text {
         "" => "",
         _ if text.ends_with('\n') => line_end,
-        // The user's last line is ended first.
+        // The user's last line has no line break yet.
         _ => &line_end.repeat(2),
     };
     Ok(format!("{text}{gap}{block}"))
 }
 
-/// The text without the block, and without the blank line above it; `None` when nothing else was there.
+/// The text without the block and the blank line above it; `None` if nothing else was there.
 pub(super) fn remove(text: &str) -> Result<Option<String>, String> {
     let Some(range) = found(text)? else { return Ok(Some(text.to_owned())) };
     let before = &text[..range.start];
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_put_in_replaced_and_taken_out_again() {
+    fn a_block_is_inserted_replaced_and_removed() {
         for text in ["# Mine\n", "# Mine\n\nLast line\n", "a\r\nb\r\n"] {
             let with = install(text).unwrap();
             assert_eq!(install(&with).unwrap(), with);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_that_are_no_pair_are_refused() {
+    fn unpaired_markers_are_refused() {
         let with = install("").unwrap();
         for text in [BEGIN.to_owned(), END.to_owned(), format!("{with}{with}"), format!("{END}\n{BEGIN}\n")] {
             assert!(install(&text).is_err() && remove(&text).is_err(), "{text}");

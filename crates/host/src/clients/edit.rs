@@ -1,4 +1,4 @@
-//! What one place of the table does to the text of its file.
+//! What one row of the table does to the text of its file.
 
 use std::io::ErrorKind;
 
@@ -12,10 +12,10 @@ use super::{
 use crate::bounded;
 use crate::env_vars::TOKEN;
 
-/// Histories are kept in some of these files; more than this is none of ours.
+/// Some of these files contain histories; a larger one is not ours to edit.
 const CLIENT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Why a text is not edited.
+/// Why a text was not edited.
 pub(super) enum Refusal {
     Malformed(String),
     NotOurs,
@@ -33,7 +33,7 @@ fn tools() -> Vec<String> {
     own::read_only_tools().map(str::to_owned).collect()
 }
 
-/// The text with WorkRail in it; `text` is `None` when there is no file yet.
+/// The text with WorkRail added; `text` is `None` if there is no file yet.
 pub(super) fn install(
     client: Client,
     place: &Place,
@@ -93,14 +93,14 @@ fn install_server(
     }
 }
 
-/// The text without WorkRail; `None` when the file held nothing else.
+/// The text without WorkRail; `None` if the file held nothing else.
 pub(super) fn remove(place: &Place, text: &str) -> Result<Option<String>, Refusal> {
     Ok(match &place.content {
         Content::Server(ServerEntry::Json { servers, .. }) => Some(entry::remove(text, servers)?),
         Content::Server(ServerEntry::Toml) => Some(toml::remove(text)?),
         Content::Hooks(file) => hooks::remove(text, file)?,
         Content::Instructions => block::remove(text)?,
-        // A file of that name that is not ours stays.
+        // A file of that name that we did not write stays.
         Content::Own(_) => (!text.contains(texts::MARK)).then(|| text.to_owned()),
         Content::ToolList { path, prefix } => {
             let entries: Vec<String> = own::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();

@@ -1,4 +1,4 @@
-//! The entry of the server in a client's JSON.
+//! The server's entry in a client's JSON.
 
 use jsonc_parser::cst::{CstInputValue, CstObject};
 
@@ -7,7 +7,7 @@ use super::table::{HttpMembers, Shape};
 use super::{ARGUMENTS, NAME, json};
 
 const AUTHORIZATION: &str = "Authorization";
-/// How the clients call the address of a server.
+/// The names that clients use for a server's address.
 const URLS: [&str; 3] = ["url", "httpUrl", "serverUrl"];
 
 fn servers_or_new(object: &CstObject, key: &str) -> Result<CstObject, String> {
@@ -31,7 +31,7 @@ fn list(words: &[&str]) -> CstInputValue {
 
 type Members = Vec<(&'static str, CstInputValue)>;
 
-/// The members that must be as they are here, and those that are only there in a new entry.
+/// The members that are always set, and those that are only set in a new entry.
 fn members(shape: Shape, command: &str) -> (Members, Members) {
     let plain = vec![("command", string(command)), ("args", list(&ARGUMENTS))];
     match shape {
@@ -51,7 +51,7 @@ pub(super) fn install(text: &str, key: &str, shape: Shape, command: &str) -> Res
     let servers = servers_or_new(&object, key)?;
     let (exact, only_new) = members(shape, command);
     match known(&servers, key)? {
-        // What the user added, such as variables, stays.
+        // Members that the user added, such as variables, stay.
         Some(entry) if !is_http(&entry) => {
             for (member, value) in exact {
                 put(&entry, member, value);
@@ -76,7 +76,7 @@ fn set(servers: &CstObject, entry: CstInputValue) {
     }
 }
 
-/// Whether an entry names an address and no program.
+/// Whether an entry names an address and not a program.
 fn is_http(entry: &CstObject) -> bool {
     entry.get("command").is_none() && URLS.iter().any(|url| entry.get(url).is_some())
 }
@@ -91,14 +91,14 @@ pub(super) fn install_http(
     let (root, object) = parsed(text)?;
     let servers = servers_or_new(&object, key)?;
     match known(&servers, key)? {
-        // What the user added, such as other headers, stays.
+        // Members that the user added, such as other headers, stay.
         Some(entry) if is_http(&entry) => {
             put(&entry, members.url, string(url));
             let headers = entry.object_value_or_set("headers");
             unambiguous(&headers, &format!("`{key}.{NAME}.headers`"))?;
             put(&headers, AUTHORIZATION, string(authorization));
         }
-        // A program's arguments and variables mean nothing to a server that runs already.
+        // A program's arguments and variables mean nothing to a server that is already running.
         Some(_) | None => {
             let kind = members.says_type.map(|kind| ("type".to_owned(), string(kind)));
             let headers = vec![(AUTHORIZATION.to_owned(), string(authorization))];
@@ -123,7 +123,7 @@ pub(super) fn remove(text: &str, key: &str) -> Result<String, String> {
     }
 }
 
-/// The command that the file starts WorkRail with, or the address where it is reached.
+/// The command with which the file starts WorkRail, or the address where it is reached.
 pub(super) fn command(text: &str, key: &str) -> Result<Option<String>, String> {
     let (_, object) = parsed(text)?;
     let Some(entry) = object_in(&object, key)?.and_then(|servers| servers.get(NAME)?.object_value()) else {
@@ -136,7 +136,7 @@ pub(super) fn command(text: &str, key: &str) -> Result<Option<String>, String> {
     Ok(named.or_else(|| URLS.iter().find_map(|url| text_in(&entry, url))))
 }
 
-/// Adds tools to a list in the entry; a file without the entry stays as it is.
+/// Adds tools to a list in the entry; a file without the entry is unchanged.
 pub(super) fn add_tools(text: &str, key: &str, member: &str, tools: &[String]) -> Result<String, String> {
     match command(text, key)? {
         Some(_) => json::add_to_list(text, &[key, NAME, member], tools),

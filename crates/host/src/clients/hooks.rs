@@ -8,7 +8,7 @@ use super::table::{HookEvent, HookFile, HookShape, Timeout, Version};
 const HOOKS: &str = "hooks";
 const VERSION: &str = "version";
 
-/// The command of a hook, as a shell reads it.
+/// The shell command of a hook.
 pub(super) fn command(program: &str, host: &str, event: &str) -> String {
     format!("{} hook {host} {event}", quoted(program))
 }
@@ -21,7 +21,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Whether a command is one of ours, of whichever version and place.
+/// Whether a command is one of ours, of any version and path.
 pub(super) fn is_own(command: &str, host: &str) -> bool {
     let mut words = command.rsplitn(4, ' ');
     let (Some(_), Some(own_host), Some("hook"), Some(program)) =
@@ -67,7 +67,7 @@ pub(super) fn install(text: &str, file: &HookFile, program: &str) -> Result<Stri
         Some(hooks) => hooks,
         None => object.object_value_or_set(HOOKS),
     };
-    // Events of an earlier version go; those of this one are put where they belong.
+    // Events of an earlier version are removed; those of this version are put where they belong.
     for property in hooks.properties() {
         let Some(name) = property.decoded_name() else { continue };
         if !file.events.iter().any(|event| event.name == name) {
@@ -94,7 +94,7 @@ pub(super) fn install(text: &str, file: &HookFile, program: &str) -> Result<Stri
     Ok(if is_changed { ended(root.to_string()) } else { text.to_owned() })
 }
 
-/// The file without our hooks; `None` when it held nothing else.
+/// The file without our hooks; `None` if it held nothing else.
 pub(super) fn remove(text: &str, file: &HookFile) -> Result<Option<String>, String> {
     let (root, object) = parsed(text)?;
     let Some(hooks) = object_in(&object, HOOKS)? else { return Ok(Some(text.to_owned())) };
@@ -113,14 +113,14 @@ pub(super) fn remove(text: &str, file: &HookFile) -> Result<Option<String>, Stri
     Ok((!is_empty).then(|| root.to_string()))
 }
 
-/// Removes what is ours from an event, and the event if nothing is left. Returns whether there was something.
+/// Removes our hooks from an event, and the event if it is then empty. Returns whether anything was removed.
 fn remove_from(hooks: &CstObject, event: &str, file: &HookFile) -> Result<bool, String> {
     let Some(list) = array_in(hooks, event)? else { return Ok(false) };
     let own = own_entries(&list, file);
     let is_changed = !own.is_empty();
     for entry in own {
         match inner_hooks(&entry, file.shape) {
-            // A hook of another program is in the same group.
+            // Another program's hook is in the same group.
             Some(inner) if inner.elements().iter().any(|hook| !is_own_hook(hook, file)) => {
                 inner.elements().into_iter().filter(|hook| is_own_hook(hook, file)).for_each(CstNode::remove);
             }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_ours_by_its_program_and_its_last_words() {
+    fn a_command_is_recognised_by_its_program_and_last_words() {
         for own in [
             command("/opt/work rail/workrail", "codex", "Stop"),
             "workrail hook codex Stop".to_owned(),

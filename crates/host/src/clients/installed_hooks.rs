@@ -1,4 +1,4 @@
-//! The hooks that clients' files name: what a host runs, and what keeps it from running them.
+//! The hooks named in clients' files: what a host runs, and what prevents it from running them.
 
 use camino::Utf8PathBuf;
 
@@ -11,10 +11,10 @@ pub struct InstalledHook {
     pub client: Client,
     pub scope: Scope,
     pub path: Utf8PathBuf,
-    /// What `workrail hook` calls the host.
+    /// The host's name in `workrail hook`.
     pub host: &'static str,
     pub event: String,
-    /// As the host gives it to a shell.
+    /// As the host passes it to a shell.
     pub command: String,
 }
 

@@ -1,9 +1,9 @@
-//! JSON files of clients, with comments or without: reading them strictly, and comparing and removing parts of them.
+//! Clients' JSON files, with or without comments: reading them strictly, and comparing and removing parts of them.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 
-/// Comments and trailing commas are common in these files; anything looser is a mistake.
+/// Comments and trailing commas are common in these files; anything looser is an error.
 fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -25,7 +25,7 @@ pub(super) fn parsed(text: &str) -> Result<(CstRootNode, CstObject), String> {
     Ok((root, object))
 }
 
-/// A key that is there twice has no one place to edit.
+/// Refuses duplicate keys: there would be no single place to edit.
 pub(super) fn unambiguous(object: &CstObject, what: &str) -> Result<(), String> {
     let mut names: Vec<String> =
         object.properties().iter().filter_map(jsonc_parser::cst::CstObjectProp::decoded_name).collect();
@@ -36,7 +36,7 @@ pub(super) fn unambiguous(object: &CstObject, what: &str) -> Result<(), String> 
     }
 }
 
-/// An object that is a member of another; `None` when there is no such member.
+/// A member that is an object; `None` if there is no such member.
 pub(super) fn object_in(object: &CstObject, key: &str) -> Result<Option<CstObject>, String> {
     match object.get(key) {
         None => Ok(None),
@@ -48,7 +48,7 @@ pub(super) fn object_in(object: &CstObject, key: &str) -> Result<Option<CstObjec
     }
 }
 
-/// A list that is a member of an object.
+/// A member that is a list.
 pub(super) fn array_in(object: &CstObject, key: &str) -> Result<Option<CstArray>, String> {
     match object.get(key) {
         None => Ok(None),
@@ -64,7 +64,7 @@ pub(super) fn text_in(object: &CstObject, member: &str) -> Option<String> {
     object.get(member)?.value()?.as_string_lit()?.decoded_value().ok()
 }
 
-/// Whether a node says what a value says, however it is spaced.
+/// Whether a node has the same value, regardless of spacing.
 pub(super) fn same(node: &CstNode, value: &CstInputValue) -> bool {
     match value {
         CstInputValue::Null => node.as_null_keyword().is_some(),
@@ -89,7 +89,7 @@ pub(super) fn member_is(object: &CstObject, key: &str, wanted: &CstInputValue) -
     object.get(key).and_then(|property| property.value()).is_some_and(|own| same(&own, wanted))
 }
 
-/// Sets a member only when it is another one, so that nothing is reformatted for nothing.
+/// Sets a member only if it differs, so that nothing is reformatted needlessly.
 pub(super) fn put(object: &CstObject, key: &str, value: CstInputValue) {
     match object.get(key) {
         Some(_) if member_is(object, key, &value) => {}
@@ -115,7 +115,7 @@ pub(super) fn ended(mut text: String) -> String {
     text
 }
 
-/// Adds the texts that a list lacks; the list is at the end of a path of objects.
+/// Adds the missing texts to a list at the end of a path of objects.
 pub(super) fn add_to_list(text: &str, path: &[&str], entries: &[String]) -> Result<String, String> {
     let (root, mut object) = parsed(text)?;
     let Some((last, above)) = path.split_last() else { return Ok(text.to_owned()) };
@@ -141,7 +141,7 @@ pub(super) fn add_to_list(text: &str, path: &[&str], entries: &[String]) -> Resu
     Ok(ended(root.to_string()))
 }
 
-/// Removes these texts from a list, and what is empty then.
+/// Removes these texts from a list, and whatever is then empty.
 pub(super) fn remove_from_list(text: &str, path: &[&str], entries: &[String]) -> Result<String, String> {
     let (root, object) = parsed(text)?;
     let Some((last, above)) = path.split_last() else { return Ok(text.to_owned()) };

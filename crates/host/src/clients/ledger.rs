@@ -1,7 +1,8 @@
-//! What was written into clients' files, and what was there before: kept in the data directory, outside every repository.
+//! What was written into clients' files and what they held before: kept in the data directory, outside every
+//! repository.
 //!
-//! A receipt says which bytes a file had before WorkRail was put into it and which it was left with. While the file still
-//! has the latter, removing WorkRail gives the former back, byte for byte (G111).
+//! A receipt records a file's bytes before WorkRail was added and after. While the file still has the latter, removing
+//! WorkRail restores the former, byte for byte (G111).
 
 use std::collections::BTreeSet;
 
@@ -13,9 +14,9 @@ use crate::{bounded, whole_file};
 
 /// A longer original is not kept: such files are histories, which change all the time.
 const ORIGINAL_BYTES_MAX: usize = 1024 * 1024;
-/// A receipt has its original as an escaped string.
+/// A receipt contains its original as an escaped string.
 const RECEIPT_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Backups of one file; then the last name is used again.
+/// Backups per file; after that the last name is reused.
 const BACKUPS_MAX: usize = 9;
 
 /// The folder of receipts and backups.
@@ -24,12 +25,12 @@ pub struct Ledger {
     folder: Utf8PathBuf,
 }
 
-/// What a file was, and what it was left as.
+/// A file's text before and after the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Receipt {
     path: Utf8PathBuf,
-    /// Absent when there was no file.
+    /// Absent if there was no file.
     pub(super) original: Option<String>,
     written: Sha256,
 }
@@ -58,7 +59,7 @@ impl ReceiptChange {
 }
 
 impl Ledger {
-    /// In a data directory, which need not exist.
+    /// The ledger of a data directory, which need not exist.
     pub fn in_data_dir(data_dir: &Utf8Path) -> Self {
         Self { folder: data_dir.join("clients") }
     }
@@ -77,7 +78,7 @@ impl Ledger {
         self.folder.join("receipts").join(format!("{}.json", Self::key(path)))
     }
 
-    /// A receipt that cannot be read is none: then only what mentions WorkRail is removed.
+    /// An unreadable receipt counts as none: then only what mentions WorkRail is removed.
     pub(super) fn receipt(&self, path: &Utf8Path) -> Option<Receipt> {
         let bytes = bounded::read(&self.receipt_path(path), RECEIPT_BYTES_MAX).ok()?;
         let receipt: Receipt = serde_json::from_slice(&bytes).ok()?;
@@ -100,7 +101,7 @@ impl Ledger {
     }
 
     pub(super) fn forget(&self, path: &Utf8Path) {
-        // One that stays does no harm: it no longer fits the file.
+        // A leftover receipt does no harm: it no longer fits the file.
         let _ = std::fs::remove_file(self.receipt_path(path));
     }
 
@@ -108,7 +109,7 @@ impl Ledger {
         self.folder.join("folders.json")
     }
 
-    /// Folders that were made for files and not removed again.
+    /// Folders that were created for files and not removed again.
     fn made_folders(&self) -> BTreeSet<Utf8PathBuf> {
         let bytes = bounded::read(&self.folders_path(), RECEIPT_BYTES_MAX).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
@@ -118,7 +119,7 @@ impl Ledger {
         whole_file::write_private(&self.folders_path(), &serde_json::to_string(folders)?)
     }
 
-    /// Notes the folders that writing a file will make.
+    /// Records the folders that writing a file will create.
     pub(super) fn note_folders(&self, path: &Utf8Path) -> std::io::Result<()> {
         let missing: Vec<&Utf8Path> =
             path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
@@ -130,7 +131,7 @@ impl Ledger {
         self.keep_folders(&made)
     }
 
-    /// Removes the folders above a removed file that were made for such files, unless something else is in them.
+    /// Removes folders above a removed file that were created for such files, unless they hold something else.
     pub(super) fn remove_folders(&self, path: &Utf8Path) -> std::io::Result<()> {
         let mut made = self.made_folders();
         let known = made.len();
@@ -143,7 +144,7 @@ impl Ledger {
         if made.len() == known { Ok(()) } else { self.keep_folders(&made) }
     }
 
-    /// Keeps the file as it was; returns where. The copy has the file's permissions.
+    /// Backs up the file and returns the path of the copy, which has the file's permissions.
     pub(super) fn back_up(&self, path: &Utf8Path, text: &str) -> std::io::Result<Utf8PathBuf> {
         let folder = self.folder.join("backups");
         let key = Self::key(path);

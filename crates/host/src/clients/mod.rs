@@ -1,8 +1,8 @@
-//! The programs that people run agents in: which files each reads, and putting WorkRail there.
+//! The programs in which people run agents: which files each reads, and adding WorkRail to them.
 //!
 //! One table (`table`) says what goes into which file; everything else reads that table. A file that is not ours is
-//! changed only where it mentions WorkRail; comments, order and spacing stay. What cannot be read as it should be is
-//! refused, and nothing is written (G84). Removing gives back the bytes that were there (G111).
+//! changed only where it mentions WorkRail; comments, order and spacing stay. A file that cannot be parsed is refused
+//! and nothing is written (G84). Removing WorkRail restores the original bytes (G111).
 
 mod block;
 mod edit;
@@ -62,7 +62,7 @@ pub enum Client {
     Antigravity,
 }
 
-/// For whom a server is set up.
+/// Whom a server is set up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Scope {
@@ -80,7 +80,7 @@ impl Scope {
     }
 }
 
-/// One thing that an agent is given; each can be left out.
+/// One thing that is set up for an agent; each can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum Part {
@@ -94,7 +94,7 @@ pub enum Part {
     Commands,
     /// The subagents that delegating steps name.
     Agents,
-    /// Read-only tools that run without a question.
+    /// Read-only tools that run without asking.
     Permissions,
 }
 
@@ -106,7 +106,7 @@ impl Part {
     }
 }
 
-/// Where things are that the clients' files are beneath.
+/// The base folders of the clients' files.
 #[derive(Clone, Debug)]
 pub struct Bases {
     pub home: Utf8PathBuf,
@@ -145,7 +145,7 @@ impl Bases {
         existing.unwrap_or_else(|| base.join(location.names.first().copied().unwrap_or_default()))
     }
 
-    /// Where a place is on this machine; `None` where the client keeps no such file here.
+    /// The path of a place on this machine; `None` if the client keeps no such file here.
     fn place(&self, place: &Place) -> Option<Utf8PathBuf> {
         let path = self.locate(&place.at);
         let is_used = match place.when {
@@ -156,7 +156,7 @@ impl Bases {
     }
 }
 
-/// A client's file for a scope, where it keeps its servers.
+/// The file in which a client keeps its servers, for a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: Client,
@@ -171,12 +171,12 @@ impl Client {
         self.into_str()
     }
 
-    /// What people call it.
+    /// The client's display name.
     pub fn title(self) -> &'static str {
         self.row().title
     }
 
-    /// The page that describes the client's files.
+    /// The URL of the page that describes the client's files.
     pub fn documentation(self) -> &'static str {
         self.row().documentation
     }
@@ -186,18 +186,18 @@ impl Client {
         self.row().by_hand
     }
 
-    /// What the user does before the client runs the hooks.
+    /// What the user must do before the client runs the hooks.
     pub fn hooks_note(self) -> Option<&'static str> {
         self.row().hooks_note
     }
 
-    /// The scopes in which something can be set up.
+    /// The scopes in which anything can be set up.
     pub fn scopes(self) -> impl Iterator<Item = Scope> {
         let has = move |scope: &Scope| self.row().places.iter().any(|place| place.scope == *scope);
         Scope::ALL.iter().copied().filter(has)
     }
 
-    /// Parts that the client has a file for in this scope.
+    /// The parts for which the client has a file in this scope.
     pub fn parts(self, scope: Scope) -> impl Iterator<Item = Part> {
         let has = move |part: &Part| {
             self.row().places.iter().any(|place| place.scope == scope && place.part == *part)
@@ -205,7 +205,7 @@ impl Client {
         Part::ALL.iter().copied().filter(has)
     }
 
-    /// The files that start the server, of every scope.
+    /// The files that start the server, for all scopes.
     pub fn server_files(self, bases: &Bases) -> Vec<ClientFile> {
         let places = self.row().places.iter().filter(|place| place.part == Part::Server);
         let files = places.filter_map(|place| {
@@ -227,7 +227,7 @@ impl Client {
         })
     }
 
-    /// How the client's file refers to a variable of the environment.
+    /// How the client's file refers to an environment variable.
     fn variable(self, name: &str) -> Option<String> {
         self.row().variable.map(|syntax| syntax.replace("NAME", name))
     }
@@ -241,7 +241,7 @@ impl Client {
             || row.programs.iter().any(|program| crate::machine::program(program).is_some())
     }
 
-    /// The command that a file starts WorkRail with, or the address where it is reached; `None` when it has neither.
+    /// The command with which a file starts WorkRail, or the address where it is reached; `None` if it has neither.
     pub fn command_in(file: &ClientFile) -> Result<Option<String>, ClientError> {
         edit::command_in(file)
     }
@@ -250,36 +250,36 @@ impl Client {
 /// How clients reach WorkRail, and how its hooks are started.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// This program's path, for files of the user alone.
+    /// This program's path, for files that belong to the user alone.
     pub own_program: Option<Utf8PathBuf>,
     pub connection: Connection,
-    /// The text of opencode's plugin, for a program.
+    /// The text of opencode's plugin for a given program.
     pub opencode_plugin: fn(&str) -> String,
 }
 
-/// What a client does to reach the server.
+/// How a client reaches the server.
 #[derive(Clone, Debug)]
 pub enum Connection {
     /// It starts the program.
     Program,
-    /// It connects to a server that runs already. The secret goes into files of the user alone.
+    /// It connects to a running server. The secret is written only to files that belong to the user alone.
     Http { url: String, secret: Option<HttpSecret> },
-    /// It connects to the server of a team. The token is in no file: the entry names the variable that holds it.
+    /// It connects to a team's server. The token is written to no file: the entry names the variable that holds it.
     Remote { url: String, without_variable: WithoutVariable },
 }
 
-/// What is done for a client whose file cannot refer to a variable.
+/// What to do for a client whose file cannot refer to a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithoutVariable {
-    /// Nothing is written: a token has no business in a file that is copied and backed up.
+    /// Write nothing: a token does not belong in a file that is copied and backed up.
     Refuse,
-    /// A placeholder, in a text that is only shown.
+    /// Use a placeholder, in a text that is only shown.
     Placeholder,
 }
 
 impl Setup {
-    /// A project's file is shared, so it names the program; a user's own names this one: programs that a
-    /// desktop starts often have another path than the shell.
+    /// A project's file is shared, so it uses the program's name; a user's file uses this program's path, because
+    /// programs started from a desktop often have a different `PATH` than the shell.
     fn program(&self, scope: Scope) -> String {
         match (scope, &self.own_program) {
             (Scope::User, Some(own)) => own.to_string(),
@@ -288,10 +288,10 @@ impl Setup {
     }
 }
 
-/// What the server is started with.
+/// The arguments that start the server.
 const ARGUMENTS: [&str; 1] = ["mcp"];
 
-/// What a client sends to show whose it is.
+/// The header with which a client authenticates.
 fn authorization(client: Client, scope: Scope, secret: Option<&HttpSecret>) -> Option<String> {
     match (scope, secret) {
         (Scope::User, Some(secret)) => Some(format!("Bearer {}", secret.reveal())),
@@ -302,7 +302,7 @@ fn authorization(client: Client, scope: Scope, secret: Option<&HttpSecret>) -> O
     }
 }
 
-/// The same for the server of a team: the variable that holds the token.
+/// The header for a team's server: it names the variable that holds the token.
 fn remote_authorization(client: Client, without_variable: WithoutVariable) -> Option<String> {
     let variable = client.variable(TOKEN.name);
     let placeholder = || match without_variable {
@@ -312,7 +312,7 @@ fn remote_authorization(client: Client, without_variable: WithoutVariable) -> Op
     variable.or_else(placeholder).map(|token| format!("Bearer {token}"))
 }
 
-/// A client's file that is not touched, and why.
+/// Why a client's file is not touched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     #[error("`{path}` cannot be read: {detail}")]
@@ -323,11 +323,11 @@ pub enum ClientError {
         "`{path}` was not written by WorkRail: rename it, or leave this part out with `--without {part}`"
     )]
     NotOurs { path: Utf8PathBuf, part: &'static str },
-    #[error("{client} cannot be set up for HTTP here: its file knows only programs to start")]
+    #[error("{client} cannot be set up for HTTP here: its file supports only programs to start")]
     NoHttp { client: &'static str },
     #[error(
-        "{client} cannot be set up for a team's server here: its file cannot refer to a variable, and a token is not written \
-         into files; `workrail install --client {client} --remote URL --print` shows what to paste"
+        "{client} cannot be set up for a team's server here: its file cannot reference a variable, and tokens are not \
+         written to files; `workrail install --client {client} --remote URL --print` shows what to paste"
     )]
     NoVariable { client: &'static str },
     #[error("`{path}` cannot be written: {detail}")]

@@ -1,4 +1,4 @@
-//! Files that are WorkRail's as a whole, in the formats of the clients.
+//! Files that belong to WorkRail as a whole, in the clients' formats.
 
 use workrail_model::tool::ToolName;
 
@@ -6,7 +6,7 @@ use super::Setup;
 use super::table::{AgentFormat, CommandFormat, OwnFile, RulesFormat};
 use super::texts::{Agent, Command, INSTRUCTIONS, MARK};
 
-/// The text of a file whose hooks start this program.
+/// The text of such a file; its hooks start `program`.
 pub(super) fn text(file: OwnFile, setup: &Setup, program: &str) -> String {
     match file {
         OwnFile::Command(own, format) => command(own, format),

@@ -1,4 +1,4 @@
-//! Plans what setting WorkRail up changes, file by file, and carries it out.
+//! Plans the changes that set WorkRail up, file by file, and applies them.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -8,7 +8,7 @@ use super::table::{Content, Place};
 use super::{Bases, Client, ClientError, ClientFile, Connection, Part, Scope, Setup};
 use crate::whole_file;
 
-/// A client that is set up, and for whom.
+/// A client to set up, and its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub client: Client,
@@ -21,7 +21,7 @@ pub enum Intent<'a> {
     Uninstall,
 }
 
-/// What a file says, and what it is to say.
+/// A file's current text, and its text after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub path: Utf8PathBuf,
@@ -32,7 +32,7 @@ pub struct Change {
     pub clients: Vec<Client>,
     pub parts: Vec<Part>,
     pub scope: Scope,
-    /// Whether `after` holds a secret: then only the user may read the file.
+    /// Whether `after` contains a secret: then only the user may read the file.
     pub is_private: bool,
     receipt: ReceiptChange,
 }
@@ -43,16 +43,16 @@ impl Change {
     }
 }
 
-/// A file and the places of the table that are in it, in the order of the table.
+/// A file and the table rows that apply to it, in the order of the table.
 struct FileEdits {
     path: Utf8PathBuf,
     scope: Scope,
     places: Vec<(Client, &'static Place)>,
 }
 
-/// Every file that setting up or removing these parts is about, whether it has to change or not.
+/// Every file involved in setting up or removing these parts, whether it has to change or not.
 ///
-/// Nothing is written. One file that cannot be read or edited refuses the whole plan.
+/// Writes nothing. If one file cannot be read or edited, the whole plan is refused.
 pub fn plan(
     targets: &[Target],
     parts: &[Part],
@@ -93,7 +93,7 @@ fn refused(client: Client, place: &Place, path: &Utf8Path, refusal: Refusal) -> 
     }
 }
 
-/// Some editors leave a mark in front of a text; it stays where it is.
+/// Splits off the byte order mark that some editors write; it stays where it is.
 fn split_mark(text: &str) -> (&str, &str) {
     match text.strip_prefix('\u{feff}') {
         Some(rest) => ("\u{feff}", rest),
@@ -109,7 +109,7 @@ fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) ->
         let edited = edit::install(*client, place, setup, text.as_deref());
         text = Some(edited.map_err(|refusal| refused(*client, place, &file.path, refusal))?);
     }
-    // A place that had nothing to do makes no empty file.
+    // A row that had nothing to do must not create an empty file.
     let after = text.filter(|text| before.is_some() || !text.is_empty()).map(|text| format!("{mark}{text}"));
     let receipt = match (&before, ledger.receipt(&file.path)) {
         (Some(now), Some(receipt)) if receipt.is_of(now) => {
@@ -188,21 +188,21 @@ fn is_shared(place: &Place, path: &Utf8Path, targets: &[Target], bases: &Bases) 
         .any(|file| is_set_up(&file))
 }
 
-/// Whether a text holds anything that WorkRail writes into this file, for whichever client.
+/// Whether a text holds anything that WorkRail writes into this file, for any client.
 fn holds_own(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
     let places = Client::ALL.iter().flat_map(|client| client.row().places);
     let here = places.filter(|place| bases.place(place).as_deref() == Some(path));
     let (_, rest) = split_mark(text);
     here.into_iter().any(|place| match edit::remove(place, rest) {
         Ok(left) => left.as_deref() != Some(rest),
-        // What cannot be read is not known to be free of ours.
+        // An unreadable file may contain something of ours.
         Err(_) => true,
     })
 }
 
-/// Writes a change; returns where the file as it was is kept.
+/// Writes a change and returns the path of the backup.
 ///
-/// The file is read once more: what its owner wrote since the change was planned is not lost.
+/// Reads the file again first, so that nothing its owner wrote since the change was planned is lost.
 pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, ClientError> {
     let unwritable = |detail: String| ClientError::Unwritable { path: change.path.clone(), detail };
     if !change.is_needed() {
@@ -224,7 +224,7 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
     match &change.after {
         Some(text) => {
             ledger.note_folders(&change.path).map_err(kept)?;
-            // Before the file: a receipt of bytes that the file never gets fits nothing, and is ignored.
+            // Before the file: a receipt for bytes that the file never gets does not fit, and is ignored.
             if let ReceiptChange::Record { original } = &change.receipt {
                 ledger.record(&change.path, original.as_deref(), text).map_err(kept)?;
             }
@@ -235,7 +235,7 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
         }
         None => {
             std::fs::remove_file(&change.path).map_err(written)?;
-            // A folder that stays in the list is looked for once more.
+            // A folder that stays in the list is tried again next time.
             let _ = ledger.remove_folders(&change.path);
         }
     }
@@ -245,7 +245,7 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
     Ok(backup)
 }
 
-/// What each file would hold if it did not exist yet, to be copied by hand.
+/// What each file would contain if it did not exist yet, to be copied by hand.
 pub fn printed(target: Target, parts: &[Part], setup: &Setup, bases: &Bases) -> Vec<(Utf8PathBuf, String)> {
     let files = edited_files(&[target], parts, bases);
     let shown = files.into_iter().filter_map(|file| {

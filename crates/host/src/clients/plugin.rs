@@ -49,14 +49,14 @@ pub struct PluginFile {
     pub text: String,
 }
 
-/// Where an MCPB bundle has the program itself.
+/// The path of the program inside an MCPB bundle.
 pub const BUNDLED_PROGRAM: &str = "server/workrail";
 
 /// The files of a plugin; an MCPB bundle needs the program beside them, at [`BUNDLED_PROGRAM`].
 ///
 /// # Errors
 ///
-/// None in practice: the texts are made from nothing. What cannot be made is named.
+/// None in practice, because there is no existing text to edit. The error names what cannot be made.
 pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String> {
     let author = json!({ "name": "WorkRail" });
     let manifest = json!({
@@ -161,7 +161,7 @@ fn hook_file(
     Ok(file(path, hooks::install("", &HookFile { host, events, shape }, NAME)?))
 }
 
-/// A host names a plugin's commands behind the plugin's name.
+/// Hosts prefix a plugin's commands with the plugin's name.
 fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
     let made = Command::ALL.into_iter().map(|own| {
         let name = own.name().strip_prefix("workrail-").unwrap_or("start");

@@ -1,4 +1,4 @@
-//! Settings of hosts that switch all hooks off.
+//! Settings of hosts that turn all hooks off.
 
 use camino::Utf8PathBuf;
 
@@ -10,11 +10,11 @@ use super::{Bases, Client, edit, json, toml};
 pub struct HooksOff {
     pub client: Client,
     pub path: Utf8PathBuf,
-    /// As it is written: `hooksConfig.enabled = false`.
+    /// As written in the file: `hooksConfig.enabled = false`.
     pub setting: String,
 }
 
-/// The settings by which the user has switched a client's hooks off.
+/// The settings with which the user has turned a client's hooks off.
 pub fn hooks_off(client: Client, bases: &Bases) -> Vec<HooksOff> {
     let found = client.row().switches.iter().filter_map(|switch| off(client, switch, bases));
     found.collect()

@@ -1,16 +1,16 @@
-//! What agents read: instructions, slash commands and subagents. The one source for clients' files and plugins.
+//! What agents read: instructions, slash commands and subagents. The single source for clients' files and plugins.
 
-/// In every file that is WorkRail's as a whole: a file without it is not ours.
+/// Marks every file that belongs to WorkRail as a whole: a file without it is not ours.
 pub(super) const MARK: &str = "Written by `workrail install`; `workrail uninstall` removes it.";
 
-/// At the start of every chat.
+/// Read by the agent at the start of every chat.
 pub(super) const INSTRUCTIONS: &str = "\
 ## WorkRail
 
 The MCP server `workrail` runs workflows: it gives one step at a time and records each one before it shows the next.
 
-- When the user asks for WorkRail or names a workflow: `list_workflows` shows what there is, `start_workflow` starts one \
-with the user's goal.
+- When the user asks for WorkRail or names a workflow: `list_workflows` lists them, `start_workflow` starts one with \
+the user's goal.
 - Do only the pending step. `continue_workflow` completes it, with notes about what was done in that step.
 - In a new chat, after a compaction or a rewind: `resume_session` with a few words of the goal returns the pending step and \
 what was recorded.
@@ -42,7 +42,7 @@ impl Command {
         }
     }
 
-    /// What it takes.
+    /// What arguments it takes.
     pub(super) fn hint(self) -> &'static str {
         match self {
             Self::Start => "the goal, and the workflow if you know it",
@@ -50,7 +50,7 @@ impl Command {
         }
     }
 
-    /// What the agent is asked; `typed` stands for what the user typed after the command.
+    /// What the agent is asked to do; `typed` is the placeholder for what the user typed after the command.
     pub(super) fn text(self, typed: &str) -> String {
         match self {
             Self::Start => format!(
@@ -62,11 +62,10 @@ impl Command {
                  4. Continue until the run is complete or waits for the user.\n"
             ),
             Self::Resume => format!(
-                "Continue this WorkRail run: {typed}\n\n\
-                 1. Call `resume_session` of the MCP server `workrail` with the text above as `query`. Without a text, leave \
-                 `query` out: the run that was worked on last in this folder is meant.\n\
-                 2. Do the pending step, and only that step. Complete it with the call at the end of the reply.\n\
-                 3. Continue until the run is complete or waits for the user.\n"
+                "Continue this WorkRail run: {typed}\n\n1. Call `resume_session` of the MCP server `workrail` with the \
+                 text above as `query`. Without text, omit `query` to resume the run last worked on in this \
+                 folder.\n2. Do the pending step, and only that step. Complete it with the call at the end of the \
+                 reply.\n3. Continue until the run is complete or waits for the user.\n"
             ),
         }
     }
@@ -96,7 +95,7 @@ impl Agent {
                  sub-agent that a WorkRail step asks for."
             }
             Self::Reviewer => {
-                "Reviews a change, a plan or a result for a WorkRail step and reports findings with evidence. It changes no file."
+                "Reviews a change, a plan or a result for a WorkRail step and reports findings with evidence. It changes no files."
             }
         }
     }
@@ -104,24 +103,20 @@ impl Agent {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Executor => {
-                "You carry out one task that a WorkRail step delegates to you.\n\n\
-                 - If the task gives a call of the MCP server `workrail`, make that call first and follow the run that it starts \
-                 to its end. That run is a part of the one that delegated it.\n\
-                 - Otherwise do what the task says with the inputs that it gives.\n\
-                 - Do not start other workflows, and do not continue the run that delegated to you.\n\
-                 - Change files only if the task says so.\n\
-                 - Report what you found or did, with locations and evidence; what you checked without a finding; and what you \
-                 could not do.\n"
+                "You carry out one task that a WorkRail step delegates to you.\n\n- If the task gives a call to the \
+                 MCP server `workrail`, make that call first and follow the run it starts to the end. That run is \
+                 part of the one that delegated it.\n- Otherwise do what the task says with the inputs that it \
+                 gives.\n- Do not start other workflows, and do not continue the run that delegated to you.\n- Change \
+                 files only if the task says so.\n- Report what you found or did, with locations and evidence; what \
+                 you checked without a finding; and what you could not do.\n"
             }
             Self::Reviewer => {
-                "You review what a WorkRail step gives you: a change, a plan or a result.\n\n\
-                 - If the task gives a call of the MCP server `workrail`, make that call first and follow the run that it starts \
-                 to its end.\n\
-                 - Read the code, its callers and its tests yourself; do not rely on summaries.\n\
-                 - Try to refute each finding before you report it.\n\
-                 - Change no file, and do not continue the run that delegated to you.\n\
-                 - Report each finding with its location, its consequence, a case that shows it, its severity and your confidence; \
-                 and what you checked without a finding.\n"
+                "You review what a WorkRail step gives you: a change, a plan or a result.\n\n- If the task gives a \
+                 call to the MCP server `workrail`, make that call first and follow the run it starts to the end.\n- \
+                 Read the code, its callers and its tests yourself; do not rely on summaries.\n- Try to refute each \
+                 finding before you report it.\n- Edit no files, and do not continue the run that delegated to \
+                 you.\n- Report each finding with its location, its consequence, a case that shows it, its severity \
+                 and your confidence; and what you checked without a finding.\n"
             }
         }
     }

@@ -54,7 +54,7 @@ pub(super) fn install(text: &str, command: &str) -> Result<String, String> {
 fn entry_or_new(document: &mut DocumentMut) -> Result<&mut dyn TableLike, String> {
     let servers = document.entry(SERVERS).or_insert_with(|| {
         let mut table = Table::new();
-        // No empty `[mcp_servers]` above the one table that counts.
+        // No empty `[mcp_servers]` above the only table.
         table.set_implicit(true);
         Item::Table(table)
     });
@@ -92,7 +92,7 @@ pub(super) fn install_http(text: &str, url: &str, authorization: &str) -> Result
     Ok(document.to_string())
 }
 
-/// Codex sends the value of this variable by itself, and replaces none in other members.
+/// Codex sends the value of this variable itself, and expands no variables in other members.
 pub(super) fn install_remote(text: &str, url: &str, variable: &str) -> Result<String, String> {
     let mut document = parsed(text)?;
     let same = entry(&document)?.is_some_and(|entry| {
@@ -126,7 +126,7 @@ pub(super) fn remove(text: &str) -> Result<String, String> {
 const TOOLS: &str = "tools";
 const APPROVAL: &str = "approval_mode";
 
-/// Lets these tools run without a question; a file without the server's table stays as it is.
+/// Lets these tools run without asking; a file without the server's table is unchanged.
 pub(super) fn allow(text: &str, tools: &[&str]) -> Result<String, String> {
     let mut document = parsed(text)?;
     if entry(&document)?.is_none() {
@@ -151,7 +151,7 @@ pub(super) fn allow(text: &str, tools: &[&str]) -> Result<String, String> {
     Ok(document.to_string())
 }
 
-/// Takes back what `allow` wrote.
+/// Undoes what `allow` wrote.
 pub(super) fn disallow(text: &str, tools: &[&str]) -> Result<String, String> {
     let mut document = parsed(text)?;
     if entry(&document)?.is_none() {

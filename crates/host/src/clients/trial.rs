@@ -1,4 +1,4 @@
-//! Running hooks as their hosts do, and asking hosts whether they would.
+//! Runs hooks as their hosts do, and asks hosts whether they would run them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use super::InstalledHook;
 use crate::machine;
 
-/// As long as the entries let a hook run.
+/// The time limit that the entries give a hook.
 const HOOK_MS_MAX: u64 = 10_000;
 /// Codex starts its server within this time.
 const CODEX_MS_MAX: u64 = 10_000;
-/// More than any answer of a hook.
+/// More than any hook's answer.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 const POLL_MS: u64 = 5;
 
-/// What came of running a hook.
+/// The outcome of running a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookTrial {
     Runs { after_ms: u64 },
@@ -39,7 +39,7 @@ pub fn try_hook(hook: &InstalledHook, folder: &Utf8Path) -> HookTrial {
     }
 }
 
-/// What hosts say about an event, under each of the names that they use.
+/// An event with the field names of all hosts.
 fn event(hook: &InstalledHook, folder: &Utf8Path) -> String {
     let chat = "workrail-doctor";
     json!({
@@ -63,7 +63,7 @@ fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
     if let Some(why) = failure(output) {
         return HookTrial::Fails { why };
     }
-    // Silence is an answer, except to Cursor, which then blocks the tool.
+    // An empty answer is valid, except for Cursor, which then blocks the tool.
     let is_answer =
         (answer.is_empty() && hook.host != "cursor") || serde_json::from_str::<Value>(answer).is_ok();
     match is_answer {
@@ -72,7 +72,7 @@ fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
     }
 }
 
-/// Why a hook counts as failed by how it ended; the numbers are those of every shell.
+/// Why a hook failed, by its exit status; the numbers are those used by every shell.
 fn failure(output: &Output) -> Option<String> {
     let said = output.err.trim().lines().next().unwrap_or_default();
     match output.code {
@@ -89,7 +89,7 @@ fn run(mut command: Command, input: &str, limit_ms: u64) -> Result<Output, Strin
     let mut child = command.spawn().map_err(|error| error.to_string())?;
     let input = input.to_owned();
     if let Some(mut stdin) = child.stdin.take() {
-        // A hook that reads nothing closes its side; that is not an error.
+        // A hook that does not read its input closes the pipe; that is not an error.
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
     let (out, err) = (heard(child.stdout.take()), heard(child.stderr.take()));
@@ -115,12 +115,12 @@ fn ended(child: &mut Child, limit_ms: u64) -> Result<Option<i32>, String> {
 }
 
 fn end(child: &mut Child) {
-    // One that has ended already cannot be killed.
+    // It may already have ended.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Everything that a pipe says, read beside the process.
+/// Everything read from a pipe, on a separate thread.
 fn heard<R: Read + Send + 'static>(pipe: Option<R>) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -128,13 +128,13 @@ fn heard<R: Read + Send + 'static>(pipe: Option<R>) -> mpsc::Receiver<String> {
         if let Some(pipe) = pipe {
             let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
         }
-        // Nobody waits for it any more.
+        // The receiver may have stopped waiting.
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
 }
 
-/// Commands of hooks that Codex would skip, by what Codex itself says; `None` where it could not be asked.
+/// Hook commands that Codex says it would skip; `None` if it could not be asked.
 pub fn untrusted_by_codex(folder: &Utf8Path) -> Option<Vec<String>> {
     let codex = machine::program("codex")?;
     let mut command = Command::new(codex);
@@ -153,7 +153,7 @@ pub fn untrusted_by_codex(folder: &Utf8Path) -> Option<Vec<String>> {
     std::thread::spawn(move || {
         let lines = BufReader::new(stdout.take(ANSWER_BYTES_MAX)).lines().map_while(Result::ok);
         let mut answers = lines.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
-        // Nobody waits for it any more.
+        // The receiver may have stopped waiting.
         let _ = sender.send(answers.find(|answer| answer["id"] == 2));
     });
     let asked = stdin.write_all(text.as_bytes());

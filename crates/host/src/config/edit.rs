@@ -1,4 +1,4 @@
-//! Changes one setting in the file and leaves all the rest of it as it is: comments, order, spacing.
+//! Changes one setting in the file and preserves the rest: comments, order, spacing.
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, Value, ValueKind};
@@ -6,7 +6,7 @@ use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, Value, ValueKin
 use super::{ConfigError, ConfigPath, read};
 use crate::whole_file;
 
-/// Writes a value; the file and its folder are made when they are not there.
+/// Writes a value, creating the file and its folder if needed.
 pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
     if let Value::Git(sources) = new {
         return sources.iter().try_for_each(|(name, source)| add_git(place, name, source));
@@ -18,11 +18,11 @@ pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError>
             Value::Count(count) => value(i64::from(*count)),
             Value::Text(text) => value(text),
             Value::List(entries) => value(entries.iter().collect::<Array>()),
-            // Written above, one table each.
+            // Written above, as one table each.
             Value::Git(_) => return,
         };
         match table.get_mut(name) {
-            // A comment behind the old value stays behind the new one.
+            // A comment after the old value is kept after the new one.
             Some(Item::Value(old)) => {
                 let decor = old.decor().clone();
                 if let Item::Value(mut new) = item {
@@ -38,7 +38,7 @@ pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError>
     })
 }
 
-/// Takes a value out, so that the default holds again.
+/// Removes a value, so that the default applies again.
 pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
     change(place, |document| {
         let Some((table, name)) = spot(document, key) else { return };
@@ -49,14 +49,14 @@ pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
     })
 }
 
-/// Writes `[sources.git.NAME]`, in the place of one of that name when there is one.
+/// Writes `[sources.git.NAME]`, replacing one of that name.
 pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(), ConfigError> {
     change(place, |document| {
         let is_new = !document.contains_key("sources");
         let Some((sources, member)) = spot(document, Key::SourceGit) else { return };
         let git = sources.entry(member).or_insert_with(|| {
             let mut table = Table::new();
-            // `[sources.git]` alone says nothing and is not written.
+            // `[sources.git]` alone means nothing and is not written.
             table.set_implicit(true);
             Item::Table(table)
         });
@@ -82,7 +82,7 @@ pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(),
     })
 }
 
-/// Takes `[sources.git.NAME]` out.
+/// Removes `[sources.git.NAME]`.
 pub fn remove_git(place: &ConfigPath, name: &str) -> Result<(), ConfigError> {
     change(place, |document| {
         let Some((sources, member)) = spot(document, Key::SourceGit) else { return };
@@ -95,7 +95,7 @@ pub fn remove_git(place: &ConfigPath, name: &str) -> Result<(), ConfigError> {
     })
 }
 
-/// Makes the file when it is not there, with every setting as a comment, so that an editor shows what there is.
+/// Creates the file if it does not exist, with every setting as a comment, so that an editor shows all of them.
 pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
     if read::text(&ConfigPath { named: false, ..place.clone() })?.is_some() {
         return Ok(());
@@ -103,7 +103,7 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
     let mut text =
         String::from("# Settings of WorkRail. A line without `#` in front overrides the default.\n");
     let mut table = "";
-    // What is above the first table belongs to none.
+    // Keys above the first table header belong to no table.
     let (in_tables, on_top): (Vec<&Key>, Vec<&Key>) =
         Key::ALL.iter().partition(|key| key.as_str().contains('.'));
     for key in on_top.into_iter().chain(in_tables) {
@@ -132,8 +132,8 @@ fn drop_if_empty(document: &mut DocumentMut, outer: &str) {
     }
 }
 
-/// The table that holds the key, and the key's name there. `None` where the file has something else in the place
-/// of the table; `change` has refused such a file before, because no setting has that name.
+/// The table that holds the key, and the key's name in it. `None` if the file has something else in place of the
+/// table; `change` has already refused such a file, because no setting has that name.
 fn spot(document: &mut DocumentMut, key: Key) -> Option<(&mut dyn TableLike, &'static str)> {
     match key.as_str().split_once('.') {
         None => Some((document.as_table_mut(), key.as_str())),
@@ -145,9 +145,9 @@ fn spot(document: &mut DocumentMut, key: Key) -> Option<(&mut dyn TableLike, &'s
 }
 
 fn change(place: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Result<(), ConfigError> {
-    // The file need not exist yet, also when it was named.
+    // The file need not exist yet, even if the user named it.
     let text = read::text(&ConfigPath { named: false, ..place.clone() })?.unwrap_or_default();
-    // What is wrong with it now is said before anything is written over it.
+    // Report existing problems before writing over them.
     read::parse(place, &text)?;
     let syntax = |error: toml_edit::TomlError| {
         let (path, detail) = (place.path.clone(), error.to_string());

@@ -9,7 +9,7 @@ use workrail_ports::environment::DefaultPreferences;
 
 use super::{ConfigPath, load};
 
-/// The settings as the file has them now; a file that cannot be read keeps what was known.
+/// The file's current settings; while it cannot be read, the last known ones apply.
 #[derive(Debug)]
 pub struct LiveConfig {
     place: ConfigPath,
@@ -31,7 +31,7 @@ impl LiveConfig {
             if let Ok(settings) = load(Some(&self.place), None) {
                 seen.1 = settings;
             }
-            // A broken file is not read again before it changes.
+            // A broken file is not read again until it changes.
             seen.0 = now;
         }
         seen.1.clone()

@@ -1,6 +1,6 @@
-//! The user's settings: one TOML file, environment variables over it, and edits that keep its comments.
+//! The user's settings: one TOML file, overridden by environment variables, edited without losing its comments.
 //!
-//! A file that cannot be read as it is is said at once and never half-used (G82).
+//! A file that cannot be read as it is is reported at once and never partly used (G82).
 
 mod edit;
 mod live;
@@ -48,16 +48,16 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
     }
 }
 
-/// Where the settings are, and whether the user named that place.
+/// Where the settings are, and whether the user named that path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigPath {
     pub path: Utf8PathBuf,
-    /// A file that was named must be there; the usual one may be missing.
+    /// A file that the user named must exist; the usual one may be missing.
     pub named: bool,
 }
 
 impl ConfigPath {
-    /// What `--config` names, else `WORKRAIL_CONFIG`, else `XDG_CONFIG_HOME/workrail/config.toml`, else
+    /// The file given with `--config`, else `WORKRAIL_CONFIG`, else `XDG_CONFIG_HOME/workrail/config.toml`, else
     /// `~/.config/workrail/config.toml`.
     pub fn find(flag: Option<&Utf8Path>) -> Result<Self, ConfigError> {
         let xdg = std::env::var("XDG_CONFIG_HOME").ok();
@@ -65,7 +65,7 @@ impl ConfigPath {
         Self::choose(flag.map(Utf8Path::to_owned), env_vars::CONFIG.get(), xdg, home)
     }
 
-    /// The user's own file, whatever else is named: `XDG_CONFIG_HOME/workrail/config.toml`, else
+    /// The user's own file, regardless of flags and variables: `XDG_CONFIG_HOME/workrail/config.toml`, else
     /// `~/.config/workrail/config.toml`.
     pub fn usual() -> Result<Self, ConfigError> {
         let xdg = std::env::var("XDG_CONFIG_HOME").ok();
@@ -82,7 +82,7 @@ impl ConfigPath {
         if let Some(path) = flag.or(own.map(Utf8PathBuf::from)) {
             return Ok(Self { path, named: true });
         }
-        // The XDG specification says that a relative value is to be ignored.
+        // The XDG specification says to ignore a relative value.
         let base = xdg.map(Utf8PathBuf::from).filter(|path| path.is_absolute());
         let base = base.or_else(|| home.map(|home| home.join(".config"))).ok_or(ConfigError::NoHome)?;
         Ok(Self { path: base.join("workrail/config.toml"), named: false })
@@ -92,13 +92,13 @@ impl ConfigPath {
 /// The variable that overrides a key; not every key has one.
 pub fn variable(key: Key) -> Option<&'static EnvVar> {
     let variable = match key {
-        // A process that is to be refused could set a variable for itself.
+        // A process that should be refused could otherwise set the variable for itself.
         Key::ApprovalsRefuseDescendants
         | Key::ApprovalsRequire
         | Key::ApprovalsRequireIn
         | Key::SourceGit => return None,
-        // A project's file for an agent's program can set variables; whether forms are shown is the user's to say. The
-        // server reads these from the user's own file for the same reason.
+        // A project's file for an agent's program can set variables; whether forms are shown is the user's decision.
+        // For the same reason the server reads these from the user's own file.
         Key::ApprovalsChat | Key::ApprovalsChatWait => return None,
         Key::DataDir => &env_vars::DATA_DIR,
         Key::ExportRedactKeys => &env_vars::REDACT_KEYS,
@@ -120,25 +120,25 @@ pub fn variable(key: Key) -> Option<&'static EnvVar> {
     Some(variable)
 }
 
-/// The variable that was probably meant.
+/// The variable the user probably meant.
 pub fn nearest_variable(name: &str) -> Option<&'static str> {
     workrail_model::nearest::nearest(name, env_vars::ALL.iter().map(|variable| variable.name))
 }
 
-/// The settings in effect for this process; `store` is the address that was given on its command line.
+/// The settings in effect for this process; `store` is the address given on its command line.
 pub fn load(place: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings, ConfigError> {
     let mut given = place.map(read::file).transpose()?.unwrap_or_default();
     given.extend(from_environment(EnvVar::get)?);
     if let Some(text) = store {
         let value = Key::Store.kind().read(text);
         let value = value.map_err(|problem| ConfigError::WrongOption { name: "--store", problem })?;
-        // Behind the variables, so that it wins over them.
+        // After the variables, so that it overrides them.
         given.push((Key::Store, value, Origin::Environment));
     }
     Ok(Settings::layered(given))
 }
 
-/// What the file alone says, over the defaults: what is desired, before anything overrides it here.
+/// What the file alone says, over the defaults: what the user wants, before anything overrides it here.
 pub fn load_file(place: &ConfigPath) -> Result<Settings, ConfigError> {
     read::file(place).map(Settings::layered)
 }
@@ -151,7 +151,7 @@ fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSett
         let name = env_vars::DEFAULT_MODE.name;
         let mode = Key::Autonomy.kind().read(&text);
         mode.map_err(|problem| ConfigError::WrongVariable { name, problem })?;
-        // The presets are called as their autonomy is.
+        // Presets are named after their autonomy.
         if let Some(mode) = Mode::parse(&text) {
             let preset = mode.preferences();
             let text = |text: &str| Value::Text(text.to_owned());

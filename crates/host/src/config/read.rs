@@ -1,4 +1,4 @@
-//! Reads the settings file: every key known, every value of its kind, or a reason with its place.
+//! Reads the settings file: every key must be known and every value of its type, or the error names the place.
 
 use toml::Table;
 use workrail_model::config::{
@@ -8,7 +8,7 @@ use workrail_model::config::{
 use super::{ConfigError, ConfigPath, GivenSettings};
 use crate::bounded;
 
-/// A settings file is written by hand.
+/// A settings file is written by hand, so it is small.
 pub(super) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 
 pub(super) fn file(place: &ConfigPath) -> Result<GivenSettings, ConfigError> {
@@ -18,10 +18,10 @@ pub(super) fn file(place: &ConfigPath) -> Result<GivenSettings, ConfigError> {
     }
 }
 
-/// What is in the file; `None` when the usual one is not there.
+/// The file's text; `None` if it is the usual file and does not exist.
 pub(super) fn text(place: &ConfigPath) -> Result<Option<String>, ConfigError> {
     let unreadable = |detail: String| ConfigError::Unreadable { path: place.path.clone(), detail };
-    // People keep such files elsewhere and link them here; what the link leads to must be a plain file.
+    // Users keep such files elsewhere and link them here; the link must lead to a regular file.
     let real = place.path.canonicalize_utf8();
     let bytes = match real.and_then(|path| bounded::read(&path, CONFIG_BYTES_MAX)) {
         Ok(bytes) => bytes,
@@ -71,8 +71,8 @@ fn entry(place: &ConfigPath, name: &str, value: &toml::Value) -> Result<(Key, Va
     Ok((key, key.kind().checked(plain).map_err(problem)?, Origin::File))
 }
 
-/// The tables `[sources.git.NAME]`. Whether an address may be used is not decided here: one that may not is
-/// listed with the reason and must not keep everything else from working.
+/// The tables `[sources.git.NAME]`. Addresses are not checked here: one that is not allowed is listed with the reason
+/// and must not stop everything else from working.
 fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigError> {
     let mut sources = GitSources::new();
     for (name, value) in table {
@@ -142,7 +142,7 @@ fn plain(value: &toml::Value) -> Option<Value> {
     }
 }
 
-/// The key that was probably meant.
+/// The key the user probably meant.
 fn nearest(name: &str) -> Option<&'static str> {
     workrail_model::nearest::nearest(name, Key::ALL.iter().map(|key| key.as_str()))
 }

@@ -1,6 +1,6 @@
 //! The workflows inside the binary.
 
-/// Each file is named once; a test compares the names with the folder.
+/// Each file is listed once; a test compares the list with the folder.
 macro_rules! embedded {
     ($($name:literal,)*) => {
         &[$((concat!($name, ".json"), include_str!(concat!("../../../../workflows/", $name, ".json"))),)*]
@@ -38,7 +38,7 @@ pub(super) const ALL: &[(&str, &str)] = embedded![
     "wr.workflow_authoring",
 ];
 
-/// What a place inside the binary starts with; no path does.
+/// The prefix of places inside the binary; no path starts with it.
 pub(super) const PLACE: &str = "bundled:";
 
 pub(super) fn content(place: &str) -> Option<&'static str> {
@@ -51,7 +51,7 @@ pub fn bundled() -> impl Iterator<Item = (&'static str, &'static str)> {
     ALL.iter().copied()
 }
 
-/// Whether a file is, byte for byte, one that ships with this build.
+/// Whether a file is byte-identical to one that ships with this build.
 pub fn is_bundled(bytes: &[u8]) -> bool {
     ALL.iter().any(|(_, content)| content.as_bytes() == bytes)
 }

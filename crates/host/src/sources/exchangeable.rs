@@ -1,4 +1,4 @@
-//! Sources that can be exchanged while they are used: for a process that registers sources itself.
+//! Sources that can be replaced while in use, for a process that registers sources itself.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -25,7 +25,7 @@ struct Generation {
 }
 
 impl Generation {
-    /// Different sources count their surveys alike: the generation keeps their marks apart.
+    /// Different sources number their surveys alike; the generation keeps their marks apart.
     fn own(&self, mark: Mark) -> Mark {
         Mark((self.number << SERIAL_BITS) | mark.0)
     }
@@ -36,7 +36,7 @@ impl ExchangeableSources {
         Self { current: RwLock::new(Generation { number: 0, sources: Arc::new(sources) }) }
     }
 
-    /// From the next call on, these are used.
+    /// Uses these sources from the next call on.
     pub fn exchange(&self, sources: Sources) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Generation { number: current.number + 1, sources: Arc::new(sources) };

@@ -1,4 +1,4 @@
-//! How each source is: what was found there, and what is wrong with it and how to fix it.
+//! The state of each source: what was found there, what is wrong with it and how to fix it.
 
 use serde::Serialize;
 use workrail_model::discovery::Precedence;
@@ -8,25 +8,25 @@ use workrail_ports::workspace::WorkspacePath;
 use super::walk::Walk;
 use super::{SourceLocation, Sources, bundled, plugin};
 
-/// The closed set of how a source can be.
+/// The closed set of states of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
     Ok,
-    /// A usual place that nobody made; nothing is wrong.
+    /// A default folder that was never created; nothing is wrong.
     Absent,
-    /// A place that the user registered and that does not exist.
+    /// A folder that the user registered and that does not exist.
     Missing,
     Unreadable,
     /// A link where links are not followed.
     Link,
-    /// Links that lead in a circle.
+    /// A loop of links.
     Loop,
     TooManyFiles,
     NeverFetched,
-    /// What was fetched before is served.
+    /// The last fetch failed; what was fetched before is served.
     Stale,
-    /// Its address is one that is never fetched.
+    /// Its address is not allowed and never fetched.
     Refused,
 }
 
@@ -61,25 +61,25 @@ impl SourceState {
     }
 }
 
-/// One source and how it is.
+/// A source and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceReport {
     pub precedence: Precedence,
-    /// Its position among those of its precedence.
+    /// Position within its precedence.
     pub folder: usize,
-    /// As it is registered: a name, or a folder.
+    /// As registered: a name or a folder.
     pub name: String,
     /// A folder on this machine or an address.
     pub place: String,
     pub state: SourceState,
     /// Workflow files that were found, usable or not.
     pub files: usize,
-    /// What is wrong with the source as a whole, and with what was found in it.
+    /// Problems with the source as a whole and with what was found in it.
     pub problems: Vec<SourceProblem>,
     pub git: Option<GitReport>,
 }
 
-/// What more there is to say of a git source.
+/// Further details of a git source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GitReport {

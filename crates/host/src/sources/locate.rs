@@ -1,4 +1,4 @@
-//! Finds the documents that a workflow points at, inside the workspace or the package and nowhere else.
+//! Finds the documents that a workflow refers to, only inside the workspace or the package.
 
 use camino::{Utf8Component, Utf8Path};
 use workrail_model::compiled::{ReferenceDeclaration, ResolveFrom};
@@ -19,7 +19,7 @@ pub(super) fn locate(
 
 fn below(base: &Utf8Path, declared: &str) -> Option<Located> {
     let relative = normal(declared)?;
-    // The real paths are compared: a link may lead anywhere.
+    // Compare real paths: a link may lead anywhere.
     let base = base.canonicalize_utf8().ok()?;
     let found = base.join(&relative).canonicalize_utf8().ok()?;
     let is_inside = found.starts_with(&base);
@@ -27,7 +27,7 @@ fn below(base: &Utf8Path, declared: &str) -> Option<Located> {
     (is_inside && is_file).then(|| Located::Found { relative, absolute: found.to_string() })
 }
 
-/// The path without `.`; `None` when it is absolute, leads upward or is nothing at all.
+/// The path without `.`; `None` if it is absolute, leads upward or is empty.
 pub(super) fn normal(declared: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in Utf8Path::new(declared).components() {
@@ -53,7 +53,7 @@ mod tests {
     #[test_case(".", None; "the folder itself")]
     #[test_case("", None; "nothing")]
     #[test_case("a\u{0}b", None; "nul")]
-    fn paths(declared: &str, expected: Option<&str>) {
+    fn a_declared_path_is_normalised_or_refused(declared: &str, expected: Option<&str>) {
         assert_eq!(normal(declared).as_deref(), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! Where workflows come from: inside the binary, plugins, the user's folder, named folders, git repositories,
 //! the workspace (G90).
 //!
-//! What is found is handed on as found. Whether it is valid, and who owns an id, is decided elsewhere.
+//! Files are passed on as found. Whether one is valid, and which owns an id, is decided elsewhere.
 
 mod bundled;
 mod exchangeable;
@@ -44,7 +44,7 @@ use watch::{FolderWatch, Identity, Walked};
 const BINDINGS: &str = ".workrail/bindings.json";
 /// Where a workspace keeps its workflows; the later one wins.
 const PROJECT_FOLDERS: [&str; 2] = ["workflows", ".workrail/workflows"];
-/// Where a user keeps theirs, beneath the home directory.
+/// Where users keep their workflows, beneath the home directory.
 const USER_FOLDER: &str = ".workrail/workflows";
 
 #[derive(Clone, Debug, Default)]
@@ -54,11 +54,11 @@ pub struct Sources {
     custom: Vec<Utf8PathBuf>,
     plugins: Vec<Utf8PathBuf>,
     git: Vec<Mirror>,
-    /// Only a process that answers many calls has one.
+    /// Only present in a process that answers many calls.
     watch: Option<Arc<FolderWatch>>,
 }
 
-/// A place that is looked into.
+/// A place to search.
 #[derive(Clone, Debug)]
 enum SourceLocation {
     Folder(Root),
@@ -67,13 +67,13 @@ enum SourceLocation {
 }
 
 impl Sources {
-    /// `home` is the user's home directory, `custom` the folders that the user names.
+    /// `home` is the user's home directory, `custom` the folders named by the user.
     pub fn new(home: Option<&Utf8Path>, custom: Vec<Utf8PathBuf>) -> Self {
         Self { user: home.map(|home| home.join(USER_FOLDER)), custom, ..Self::default() }
     }
 
-    /// The home directory, and what the settings register; a relative folder is beneath where the process
-    /// was started.
+    /// The home directory and the folders registered in the settings; a relative folder is relative to the process's
+    /// working directory.
     pub fn from_settings(settings: &Settings) -> Self {
         let utf8 = |path| Utf8PathBuf::from_path_buf(path).ok();
         let here = std::env::current_dir().ok().and_then(utf8).unwrap_or_default();
@@ -82,7 +82,7 @@ impl Sources {
         let sources = sources.with_plugins(folders(Key::SourcePlugins));
         match data_dir(settings) {
             Ok(data) => sources.with_git(&settings.git_sources(), &data),
-            // Without a data directory nothing works, and every other call says so.
+            // Without a data directory nothing works, and every other call reports that.
             Err(_) => sources,
         }
     }
@@ -91,19 +91,19 @@ impl Sources {
         Self { plugins, ..self }
     }
 
-    /// `data` is the data directory, where fetched repositories are kept.
+    /// `data` is the data directory, where fetched repositories are stored.
     pub fn with_git(self, git: &GitSources, data: &Utf8Path) -> Self {
         let git = git.iter().enumerate();
         let git = git.map(|(folder, (name, source))| Mirror::new(name, source, folder, data)).collect();
         Self { git, ..self }
     }
 
-    /// For a process that answers many calls: folders are walked only after something changed in them.
+    /// For a process that answers many calls: folders are walked only after they changed.
     pub fn watched(self) -> Self {
         self.watched_up_to(watch::FOLDERS_MAX)
     }
 
-    /// The same with another limit of watched folders; beyond it they are walked on every call.
+    /// The same with another limit on watched folders; beyond it they are walked on every call.
     pub fn watched_up_to(self, folders_max: usize) -> Self {
         Self { watch: Some(Arc::new(FolderWatch::new(folders_max))), ..self }
     }
@@ -113,7 +113,7 @@ impl Sources {
         &self.git
     }
 
-    /// By precedence, and among equals as registered.
+    /// By precedence, and within one in order of registration.
     fn places(&self, workspace: Option<&WorkspacePath>) -> Vec<SourceLocation> {
         let mut places = Vec::new();
         let plugins = self.plugins.iter().enumerate();
@@ -129,7 +129,7 @@ impl Sources {
         if let Some(workspace) = workspace {
             let workspace = Utf8Path::new(workspace.as_str());
             let folders = PROJECT_FOLDERS.iter().enumerate();
-            // In the home directory the project's folder is the user's own, and stays the user's.
+            // In the home directory, the project's folder is the user's own folder and counts as the user's.
             let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
             places.extend(
                 folders.map(|(folder, name)| SourceLocation::Folder(Root::project(folder, workspace, name))),
@@ -147,7 +147,7 @@ impl Sources {
                 reference: (*name).to_owned(),
                 place: format!("{}{name}", bundled::PLACE),
                 package: None,
-                // Inside the binary it never changes.
+                // Content inside the binary never changes.
                 stamp: Some(Stamp([content.len() as u64, 0, 0, 0])),
             });
         }
@@ -172,7 +172,7 @@ impl Sources {
         Walked { survey, folders }
     }
 
-    /// What the folders themselves are; their content is watched.
+    /// The identity of the folders themselves; their content is watched.
     fn identity(&self, workspace: Option<&WorkspacePath>) -> Identity {
         let mut parts: Vec<Utf8PathBuf> = workspace.map(|path| path.as_str().into()).into_iter().collect();
         for place in self.places(workspace) {
@@ -241,12 +241,12 @@ impl WorkflowSource for Sources {
     }
 }
 
-/// No path is empty.
+/// The key of a workspace; an empty text for none, since no path is empty.
 fn key(workspace: Option<&WorkspacePath>) -> &str {
     workspace.map_or("", WorkspacePath::as_str)
 }
 
-/// Says that something was found and cannot be used.
+/// Records that something was found and cannot be used.
 fn problem(precedence: Precedence, reference: &str, problem: String, fix: &str) -> SourceProblem {
     SourceProblem { precedence, reference: reference.to_owned(), problem, fix: fix.to_owned() }
 }

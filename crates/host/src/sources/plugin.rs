@@ -1,6 +1,6 @@
 //! Plugins: a folder whose manifest names its workflow files (G90).
 //!
-//! Only what the manifest names is looked at, and only beneath the folder, through no link.
+//! Only files named in the manifest are read, only beneath the folder, and never through a link.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use super::walk::{FILES_MAX, Root, Step, Walk};
 use crate::bounded;
 
 pub(super) const MANIFEST: &str = "workrail-plugin.json";
-/// 10,000 long paths.
+/// Enough for 10,000 long paths.
 const MANIFEST_BYTES_MAX: u64 = 2 * 1024 * 1024;
 const MANIFEST_VERSION: u32 = 1;
 
@@ -25,7 +25,7 @@ struct Manifest {
     workflows: Vec<String>,
 }
 
-/// Why a manifest cannot be used, and what to do.
+/// Why a manifest cannot be used, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct ManifestProblem {
@@ -33,7 +33,7 @@ pub struct ManifestProblem {
     pub fix: &'static str,
 }
 
-/// What a plugin calls itself; checked before it is registered.
+/// The plugin's own name; checked before the plugin is registered.
 pub fn plugin_name(folder: &Utf8Path) -> Result<String, ManifestProblem> {
     manifest(folder).map(|manifest| manifest.name)
 }
@@ -55,7 +55,7 @@ fn manifest(folder: &Utf8Path) -> Result<Manifest, ManifestProblem> {
     }
     if !is_source_name(&manifest.name) {
         let fix = "use lower-case letters, digits, `-` and `_`, a letter first";
-        return Err(wrong(format!("the `name` in its `{MANIFEST}` is none"), fix));
+        return Err(wrong(format!("the `name` in its `{MANIFEST}` is not valid"), fix));
     }
     if manifest.workflows.len() > FILES_MAX {
         let text = format!("its `{MANIFEST}` names more than {FILES_MAX} files");
@@ -64,7 +64,7 @@ fn manifest(folder: &Utf8Path) -> Result<Manifest, ManifestProblem> {
     Ok(manifest)
 }
 
-/// Adds what a plugin's manifest names, and what is wrong with it.
+/// Adds the files named in a plugin's manifest, and any problems with it.
 pub(super) fn walk(walk: &mut Walk<'_>, position: usize, folder: &Utf8PathBuf) -> SourceState {
     let unnamed = Root::plugin(position, folder, "");
     let usable = walk.usable(&unnamed);
@@ -122,7 +122,7 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
             Err(error) => {
                 let is_gone = error.kind() == std::io::ErrorKind::NotFound;
                 let text = if is_gone {
-                    "the manifest names it, and it is not there".to_owned()
+                    "the manifest names it, but it does not exist".to_owned()
                 } else {
                     format!("it cannot be read: {error}")
                 };
@@ -138,7 +138,7 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
     }
 }
 
-/// How a plugin is, by itself.
+/// Surveys a plugin on its own.
 pub(super) fn survey(position: usize, folder: &Utf8PathBuf) -> (SourceState, SourceListing) {
     let mut survey = SourceListing::default();
     let state = walk(&mut Walk::new(&mut survey), position, folder);

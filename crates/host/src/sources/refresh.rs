@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::git::{Mirror, SyncError, Synced};
 
-/// A fetch by another process is looked at again after this.
+/// How long to wait before retrying when another process is fetching.
 const BUSY: Duration = Duration::from_secs(60);
-/// Clocks are set and laptops sleep: what is due is looked at again at least this often.
+/// Clocks are set and laptops sleep: check for due sources at least this often.
 const ASLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// Fetches what is due now, and keeps doing so for as long as the process lives.
+/// Fetches what is due now, and continues to do so for as long as the process lives.
 pub fn refresh_in_background(
     mirrors: Vec<Mirror>,
     tell: impl Fn(&Mirror, &Result<Synced, SyncError>) + Send + 'static,
@@ -22,11 +22,11 @@ pub fn refresh_in_background(
             std::thread::sleep(wait.min(ASLEEP_MAX));
         }
     };
-    // Without the thread the sources are served as they are, and `workrail workflow sources sync` still works.
+    // Without the thread, sources are served as they are, and `workrail workflow sources sync` still works.
     let _ = std::thread::Builder::new().name("git-sources".to_owned()).spawn(work);
 }
 
-/// Fetches what is due, and says how long nothing will be; `None` when nothing ever will.
+/// Fetches what is due and returns the time until the next fetch; `None` if there is none.
 fn round(mirrors: &[Mirror], tell: &impl Fn(&Mirror, &Result<Synced, SyncError>)) -> Option<Duration> {
     let mut next: Option<Duration> = None;
     for mirror in mirrors {
@@ -34,7 +34,7 @@ fn round(mirrors: &[Mirror], tell: &impl Fn(&Mirror, &Result<Synced, SyncError>)
         let wait = if due.is_zero() {
             let done = mirror.sync();
             tell(mirror, &done);
-            // What could not even be written down must not be tried again at once.
+            // If the failure could not be recorded, it must not be retried at once.
             mirror.due_in().map(|due| due.max(BUSY))
         } else {
             Some(due)

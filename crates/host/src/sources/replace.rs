@@ -1,4 +1,4 @@
-//! Replaces a workflow's file with an edited text, if it still is the file that the editor had (G100).
+//! Replaces a workflow's file with an edited text, if it is still the file that the editor read (G100).
 
 use camino::Utf8Path;
 use workrail_model::digest::Sha256;
@@ -20,9 +20,10 @@ pub enum ReplaceError {
     Io { reference: String, source: std::io::Error },
 }
 
-/// Writes the file whole and durable, keeping its permissions. `seen` is the digest of the bytes that were edited.
+/// Writes the file atomically and durably, keeping its permissions. `seen` is the digest of the bytes that were edited.
 ///
-/// Between the last look and the replacement another program may still write: its change is then lost, as with any editor.
+/// Another program may still write between the last check and the replacement: its change is then lost, as with any
+/// editor.
 pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), ReplaceError> {
     let reference = || file.reference.clone();
     if !file.precedence.is_editable() {
@@ -30,9 +31,9 @@ pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), Repla
     }
     let io = |source: std::io::Error| ReplaceError::Io { reference: reference(), source };
     let path = Utf8Path::new(&file.place);
-    // Follows no link, so what is replaced is the file itself.
+    // Does not follow links, so the file itself is replaced.
     let now = bounded::read(path, WORKFLOW_SOURCE_BYTES_MAX).map_err(io)?;
-    // A new file in its place needs no right to write the old one: the user who took that right away meant it.
+    // Replacing a file needs no write permission on it, but a user who removed that permission meant it.
     if std::fs::symlink_metadata(path).map_err(io)?.permissions().readonly() {
         return Err(ReplaceError::WriteProtected(reference()));
     }
@@ -42,7 +43,7 @@ pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), Repla
     whole_file::replace_in_place(path, bytes).map_err(io)
 }
 
-/// The text of the test script beside a workflow's file; `None` when there is none.
+/// The text of the test script next to a workflow's file; `None` if there is none.
 pub fn test_script(file: &Candidate) -> Result<Option<String>, std::io::Error> {
     match bounded::read(&Utf8Path::new(&file.place).with_extension("test.toml"), WORKFLOW_SOURCE_BYTES_MAX) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(std::io::Error::other),
@@ -51,7 +52,7 @@ pub fn test_script(file: &Candidate) -> Result<Option<String>, std::io::Error> {
     }
 }
 
-/// Replaces a file that a command named, whole and durable, keeping its permissions.
+/// Replaces a file named on the command line, atomically and durably, keeping its permissions.
 pub fn write_named(path: &Utf8Path, text: &str) -> std::io::Result<()> {
     whole_file::write(path, text)
 }
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with the bytes `old`, as a source of such a kind finds it.
+    /// A file with the bytes `old`, as found by a source of this kind.
     fn file(precedence: Precedence) -> (tempfile::TempDir, Candidate) {
         let folder = tempfile::tempdir().unwrap();
         let place = Utf8PathBuf::from_path_buf(folder.path().join("team.a.json")).unwrap();
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_users_or_was_changed_or_is_protected_stays() {
+    fn a_file_that_is_not_the_users_or_was_changed_or_is_protected_stays() {
         for precedence in [Precedence::Bundled, Precedence::Plugin, Precedence::Git] {
             let (_folder, file) = file(precedence);
             let refused = replace(&file, Sha256::of(b"old"), b"new");
@@ -112,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_took_the_place_of_a_file_leads_nowhere() {
+    fn a_link_in_place_of_the_file_is_not_followed() {
         let (folder, file) = file(Precedence::User);
         let outside = folder.path().join("outside");
         fs::rename(&file.place, &outside).unwrap();
         symlink(&outside, &file.place).unwrap();
         let refused = replace(&file, Sha256::of(b"old"), b"new");
         assert!(matches!(refused, Err(ReplaceError::Io { .. })), "{refused:?}");
-        // Also one that comes after the last look.
+        // Also if it appears after the last check.
         whole_file::replace_in_place(Utf8Path::new(&file.place), b"new").unwrap();
         assert_eq!(fs::read(&outside).unwrap(), b"old");
         assert_eq!(fs::read(&file.place).unwrap(), b"new");

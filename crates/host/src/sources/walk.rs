@@ -1,4 +1,4 @@
-//! Walks a folder for workflow files: within bounds, without following links, in one order.
+//! Walks a folder for workflow files: within limits, without following links, in a fixed order.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -13,27 +13,27 @@ use workrail_ports::workflow_source::{Candidate, SourceListing, Stamp};
 use super::health::SourceState;
 use super::problem;
 
-/// More files than this are a wrong folder, not a library of workflows.
+/// More files than this indicate a wrong folder, not a library of workflows.
 pub(super) const FILES_MAX: usize = 10_000;
-/// What is looked at in all, workflow files or not: a dependency folder must not stall every call.
+/// Limit on entries of any kind: a dependency folder must not stall every call.
 const ENTRIES_MAX: usize = 50_000;
 pub(super) const DEPTH_MAX: usize = 16;
-/// A listing with more problems than this says enough.
+/// A listing with more problems than this needs no more.
 pub(super) const PROBLEMS_MAX: usize = 1_000;
-/// A change within this time of another may leave the same modification time on coarse file systems.
+/// On coarse file systems, two changes within this time may leave the same modification time.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A folder to look into.
+/// A folder to search.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     pub(super) precedence: Precedence,
     pub(super) folder: usize,
     pub(super) path: Utf8PathBuf,
-    /// What references of its files start with.
+    /// The prefix of its files' references.
     prefix: String,
     package: Utf8PathBuf,
     missing: Missing,
-    /// Links inside a checkout come from its authors; one outside was made by the user.
+    /// Links inside a checkout come from its authors; links outside were made by the user.
     linked: Linked,
 }
 
@@ -46,7 +46,7 @@ enum Missing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Linked {
     Followed,
-    /// Refused at any part below this folder.
+    /// Refused in any part of the path below this folder.
     RefusedBelow(Utf8PathBuf),
 }
 
@@ -80,19 +80,19 @@ impl Root {
         }
     }
 
-    /// The folder of a plugin, whose files its manifest names.
+    /// A plugin's folder; its manifest names the files.
     pub(super) fn plugin(folder: usize, path: &Utf8Path, name: &str) -> Self {
         let named =
             Self { precedence: Precedence::Plugin, folder, missing: Missing::Problem, ..Self::user(path) };
         Self { prefix: name.to_owned(), ..named }
     }
 
-    /// Whether it is there to be found without anybody having registered it.
+    /// Whether it is a default folder, searched without being registered.
     pub(super) fn is_usual(&self) -> bool {
         self.missing == Missing::Fine
     }
 
-    /// Every path whose replacement by another changes what is found here.
+    /// Every path whose replacement would change what is found here.
     pub(super) fn parts(&self) -> Vec<Utf8PathBuf> {
         match &self.linked {
             Linked::Followed => vec![self.path.clone()],
@@ -107,7 +107,7 @@ impl Root {
         Utf8Path::new(&self.prefix).join(below).to_string()
     }
 
-    /// The first part below the workspace that is a link.
+    /// The first part of the path below the workspace that is a link.
     fn link(&self) -> Option<Utf8PathBuf> {
         let Linked::RefusedBelow(base) = &self.linked else { return None };
         let below = self.path.ancestors().take_while(|path| path != base);
@@ -118,11 +118,11 @@ impl Root {
     }
 }
 
-/// One survey's walk; the bounds count over all its folders.
+/// One survey's walk; the limits apply to all its folders together.
 #[derive(Debug)]
 pub(super) struct Walk<'s> {
     survey: &'s mut SourceListing,
-    /// Folders that are named twice, or lie within each other, hold each file once.
+    /// Folders that are named twice, or contain each other, list each file once.
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
@@ -154,7 +154,7 @@ impl<'s> Walk<'s> {
         self.survey
     }
 
-    /// Finds what is beneath a root, and says how the root is.
+    /// Finds what is beneath a root and returns the root's state.
     pub(super) fn root(&mut self, root: &Root) -> SourceState {
         let usable = self.usable(root);
         if usable != SourceState::Ok {
@@ -166,7 +166,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether a root can be looked into; when not, the reason is in the survey.
+    /// Whether a root can be searched; if not, the survey gives the reason.
     pub(super) fn usable(&mut self, root: &Root) -> SourceState {
         if let Some(link) = root.link() {
             let shown = link.file_name().unwrap_or_default().to_owned();
@@ -257,7 +257,7 @@ impl<'s> Walk<'s> {
     }
 
     fn entry(&mut self, root: &Root, path: &Utf8Path, depth: usize) -> Step {
-        // Gone since the folder was read: no longer there is no problem.
+        // Deleted since the folder was listed, which is not a problem.
         let Ok(metadata) = std::fs::symlink_metadata(path) else { return Step::On };
         let is_workflow = matches!(path.extension(), Some("json" | "jsonc"));
         if metadata.is_dir() {

@@ -1,11 +1,11 @@
-//! Knows whether anything changed since the last look, so that a warm discovery walks nothing (G93).
+//! Knows whether anything changed since the last survey, so that a warm discovery walks nothing (G93).
 //!
-//! The system reports changes of the folders that were read. Before an answer is trusted, a file of our own is
-//! written to and its report awaited: reports come in order, so every change made before the call has been heard
-//! of. That file has no name, so a server that is killed leaves nothing behind. When the report does not come, or folders cannot be watched, the answer is "unknown" and the folders are
-//! walked as without watching. What the system never reports (a change through another name of the same file,
-//! or through mapped memory) is seen after `TRUSTED` at the latest, and changes on network disks always by
-//! walking.
+//! The system reports changes to the folders that were read. Before an answer is trusted, a file of our own is
+//! written to and its report awaited: reports come in order, so every change made before the call has been reported
+//! by then. That file has no name, so a server that is killed leaves nothing behind. If the report does not come, or
+//! folders cannot be watched, the answer is "unknown" and the folders are walked as if there were no watching.
+//! Changes that the system never reports (through another name of the same file, or through mapped memory) are seen
+//! after `TRUSTED` at the latest; network disks are always walked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -22,17 +22,17 @@ use workrail_ports::workflow_source::{Mark, SourceListing};
 
 use crate::machine;
 
-/// How long silence is believed.
+/// How long the absence of reports is trusted.
 const TRUSTED: Duration = Duration::from_secs(60);
-/// How long the report of our own change is waited for.
+/// How long to wait for the report of our own change.
 const REPORT_TIME_MAX: Duration = Duration::from_millis(250);
-/// After so many in a row nothing is expected of this system any more.
-const SILENCES_MAX: u32 = 3;
-/// The system has a limit for all programs of a user together.
+/// After this many missing reports in a row, watching is given up.
+const MISSED_REPORTS_MAX: u32 = 3;
+/// The system limits watches for all programs of a user together.
 pub(super) const FOLDERS_MAX: usize = 4_096;
-/// Workspaces whose surveys are known at a time.
+/// How many workspaces' surveys are remembered.
 const WORKSPACES_MAX: usize = 16;
-/// A folder may change while it is walked; then it is walked again.
+/// If a folder changes while it is walked, it is walked again, up to this many times.
 const WALKS_MAX: usize = 3;
 
 /// One walk over the places of a workspace.
@@ -42,7 +42,7 @@ pub(super) struct Walked {
     pub(super) folders: Vec<Utf8PathBuf>,
 }
 
-/// What a workspace's survey depends on beside the content of folders.
+/// What a workspace's survey depends on besides the contents of folders.
 pub(super) type Identity = Vec<Option<[u64; 4]>>;
 
 #[derive(Debug)]
@@ -53,11 +53,11 @@ pub(super) struct FolderWatch {
 
 #[derive(Debug, Default)]
 struct Inner {
-    ear: Option<Ear>,
+    feed: Option<ChangeFeed>,
     known: BTreeMap<String, WatchedState>,
     /// Workspaces with folders that cannot be watched.
-    deaf: BTreeSet<String>,
-    silences: u32,
+    unwatchable: BTreeSet<String>,
+    missed_reports: u32,
     serial: u64,
 }
 
@@ -74,24 +74,24 @@ impl FolderWatch {
         Self { inner: Mutex::default(), folders_max }
     }
 
-    /// A panic elsewhere leaves whole entries or none.
+    /// A poisoned lock is fine: a panic elsewhere leaves entries whole or absent.
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The mark of the workspace's last survey, when nothing changed since.
+    /// The mark of the workspace's last survey, if nothing has changed since.
     pub(super) fn mark(&self, workspace: &str, identity: impl FnOnce() -> Identity) -> Option<Mark> {
         let mut inner = self.inner();
         let since = inner.known.get(workspace)?.since;
         if since.elapsed() >= TRUSTED {
             return None;
         }
-        let changes = inner.heard()?;
+        let changes = inner.reported()?;
         let known = inner.known.get(workspace)?;
         (known.changes == changes && known.identity == identity()).then_some(known.mark)
     }
 
-    /// Walks, and leaves every folder that was read watched where that is possible.
+    /// Walks, and then watches every folder that was read, where possible.
     pub(super) fn survey(
         &self,
         workspace: &str,
@@ -99,18 +99,18 @@ impl FolderWatch {
         walk: impl Fn() -> Walked,
     ) -> SourceListing {
         let mut inner = self.inner();
-        // What was known is out of date: folders may have been replaced, so all are listened to afresh.
+        // The last survey is out of date: folders may have been replaced, so all of them are watched anew.
         if inner.known.contains_key(workspace) || inner.known.len() >= WORKSPACES_MAX {
             inner.known.clear();
-            inner.ear = None;
+            inner.feed = None;
         }
         for _ in 0..WALKS_MAX {
-            let before = inner.listening(workspace).then(|| inner.heard()).flatten();
+            let before = inner.is_watching(workspace).then(|| inner.reported()).flatten();
             let same = identity();
             let mut walked = walk();
             let Some(changes) = before else { return walked.survey };
             match inner.listen(&walked.folders, self.folders_max) {
-                Listened::Already => {
+                WatchResult::Already => {
                     inner.serial += 1;
                     let mark = Mark(inner.serial);
                     let known = WatchedState { mark, changes, identity: same, since: Instant::now() };
@@ -118,14 +118,14 @@ impl FolderWatch {
                     walked.survey.mark = Some(mark);
                     return walked.survey;
                 }
-                // What happened there before is found by walking once more.
-                Listened::Now => {}
-                Listened::Refused => {
-                    if inner.deaf.len() < WORKSPACES_MAX {
-                        inner.deaf.insert(workspace.to_owned());
+                // Changes made before it was watched are found by walking again.
+                WatchResult::Now => {}
+                WatchResult::Refused => {
+                    if inner.unwatchable.len() < WORKSPACES_MAX {
+                        inner.unwatchable.insert(workspace.to_owned());
                     }
                     inner.known.clear();
-                    inner.ear = None;
+                    inner.feed = None;
                     return walked.survey;
                 }
             }
@@ -135,93 +135,94 @@ impl FolderWatch {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listened {
+enum WatchResult {
     Already,
     Now,
     Refused,
 }
 
 impl Inner {
-    /// Whether there is something to hear with.
-    fn listening(&mut self, workspace: &str) -> bool {
-        if self.silences >= SILENCES_MAX || self.deaf.contains(workspace) {
+    /// Whether changes can be observed at all.
+    fn is_watching(&mut self, workspace: &str) -> bool {
+        if self.missed_reports >= MISSED_REPORTS_MAX || self.unwatchable.contains(workspace) {
             return false;
         }
-        if self.ear.is_none() {
-            self.ear = Ear::new();
+        if self.feed.is_none() {
+            self.feed = ChangeFeed::new();
         }
-        self.ear.is_some()
+        self.feed.is_some()
     }
 
-    /// How many changes were reported, with every change made before this call among them.
-    fn heard(&mut self) -> Option<u64> {
-        let changes = self.ear.as_mut()?.heard();
+    /// The number of reported changes, including every change made before this call.
+    fn reported(&mut self) -> Option<u64> {
+        let changes = self.feed.as_mut()?.reported();
         match changes {
-            Some(_) => self.silences = 0,
+            Some(_) => self.missed_reports = 0,
             None => {
-                self.silences += 1;
+                self.missed_reports += 1;
                 self.known.clear();
-                self.ear = None;
+                self.feed = None;
             }
         }
         changes
     }
 
-    fn listen(&mut self, folders: &[Utf8PathBuf], folders_max: usize) -> Listened {
-        let Some(ear) = &mut self.ear else { return Listened::Refused };
-        let new: Vec<&Utf8PathBuf> = folders.iter().filter(|folder| !ear.folders.contains(*folder)).collect();
+    fn listen(&mut self, folders: &[Utf8PathBuf], folders_max: usize) -> WatchResult {
+        let Some(feed) = &mut self.feed else { return WatchResult::Refused };
+        let new: Vec<&Utf8PathBuf> =
+            folders.iter().filter(|folder| !feed.folders.contains(*folder)).collect();
         if new.is_empty() {
-            return Listened::Already;
+            return WatchResult::Already;
         }
-        if ear.folders.len() + new.len() > folders_max {
-            return Listened::Refused;
+        if feed.folders.len() + new.len() > folders_max {
+            return WatchResult::Refused;
         }
         for folder in new {
-            if ear.listen(folder).is_err() {
-                return Listened::Refused;
+            if feed.listen(folder).is_err() {
+                return WatchResult::Refused;
             }
         }
-        Listened::Now
+        WatchResult::Now
     }
 }
 
-/// The system's reports, and a file of our own to prove that they come.
-struct Ear {
+/// The system's reports, and a file of our own to prove that they arrive.
+struct ChangeFeed {
     watcher: RecommendedWatcher,
     folders: BTreeSet<Utf8PathBuf>,
     reports: Arc<Reports>,
     own: File,
-    /// How often our own file was written to.
+    /// How often our own file was written.
     written: u64,
 }
 
-impl std::fmt::Debug for Ear {
+impl std::fmt::Debug for ChangeFeed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ear").field("folders", &self.folders.len()).finish_non_exhaustive()
+        f.debug_struct("ChangeFeed").field("folders", &self.folders.len()).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug, Default)]
 struct Reports {
-    heard: Mutex<Heard>,
+    reported: Mutex<ReportedChanges>,
     news: Condvar,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Heard {
+struct ReportedChanges {
     changes: u64,
     own: u64,
 }
 
-impl Ear {
+impl ChangeFeed {
     fn new() -> Option<Self> {
         let own = tempfile::tempfile().ok()?;
-        // The one path to a file without a name. Where there is none, nothing is watched and folders are walked.
+        // The only path to a file without a name. Where it does not exist, nothing is watched and folders are walked.
         let path = PathBuf::from(format!("/proc/self/fd/{}", own.as_raw_fd()));
         let reports = Arc::new(Reports::default());
-        let (heard, ours) = (Arc::clone(&reports), path.clone());
-        let handler = move |event: notify::Result<Event>| heard.take(event.as_ref(), &ours);
-        // Links are not followed: they lead out of what may be looked at.
+        let (reported, ours) = (Arc::clone(&reports), path.clone());
+        let handler = move |event: notify::Result<Event>| reported.take(event.as_ref(), &ours);
+        // Links are not followed: they lead out of the permitted folders.
         let config = Config::default().with_follow_symlinks(false);
         let mut watcher = RecommendedWatcher::new(handler, config).ok()?;
         watcher.watch(&path, RecursiveMode::NonRecursive).ok()?;
@@ -237,40 +238,41 @@ impl Ear {
         Ok(())
     }
 
-    fn heard(&mut self) -> Option<u64> {
+    fn reported(&mut self) -> Option<u64> {
         self.own.write_all_at(b"1", 0).ok()?;
         self.written += 1;
         let until = Instant::now() + REPORT_TIME_MAX;
-        let mut heard = self.reports.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        while heard.own < self.written {
+        let mut reported = self.reports.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        while reported.own < self.written {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return None;
             }
-            heard = self.reports.news.wait_timeout(heard, left).unwrap_or_else(PoisonError::into_inner).0;
+            reported =
+                self.reports.news.wait_timeout(reported, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        Some(heard.changes)
+        Some(reported.changes)
     }
 }
 
 impl Reports {
     fn take(&self, event: Result<&Event, &notify::Error>, own: &Path) {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             // Reports were lost, or a folder can no longer be watched.
-            Err(_) => heard.changes += 1,
-            Ok(event) if event.need_rescan() => heard.changes += 1,
+            Err(_) => reported.changes += 1,
+            Ok(event) if event.need_rescan() => reported.changes += 1,
             Ok(event) => match event.kind {
-                // Looking changes nothing; we look ourselves.
-                EventKind::Access(AccessKind::Close(AccessMode::Write)) => heard.changes += 1,
+                // Reading is not a change, and we read ourselves.
+                EventKind::Access(AccessKind::Close(AccessMode::Write)) => reported.changes += 1,
                 EventKind::Access(_) => return,
                 EventKind::Any
                 | EventKind::Create(_)
                 | EventKind::Modify(_)
                 | EventKind::Remove(_)
                 | EventKind::Other => match event.paths.iter().map(PathBuf::as_path).eq([own]) {
-                    true => heard.own += 1,
-                    false => heard.changes += 1,
+                    true => reported.own += 1,
+                    false => reported.changes += 1,
                 },
             },
         }
@@ -278,11 +280,11 @@ impl Reports {
     }
 }
 
-/// What tells a file or folder at a path from another one put there; `None` when nothing is there.
+/// Distinguishes a file or folder from another one put at the same path; `None` if nothing is there.
 pub(super) fn identity(path: &Utf8Path) -> Option<[u64; 4]> {
     let own = std::fs::symlink_metadata(path).ok()?;
     let target = std::fs::metadata(path).ok()?;
-    // What a folder holds is watched; a file that was replaced may have got the same number again.
+    // A folder's contents are watched; a replaced file may have got the same inode number again.
     let written =
         if target.is_dir() { 0 } else { target.mtime_nsec().cast_unsigned() ^ target.len().rotate_left(32) };
     let kind = u64::from(target.mode()) ^ written.rotate_left(16);

@@ -1,4 +1,4 @@
-//! Commands that a step wants run, and how well its result must be known (G107, G120).
+//! Commands that a step requires to be run, and how well its result must be known (G107, G120).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

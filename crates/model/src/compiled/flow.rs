@@ -1,4 +1,4 @@
-//! How a compiled workflow flows: the plan, its loops and the closed language of conditions (G44).
+//! The control flow of a compiled workflow: the plan, its loops and the closed language of conditions (G44).
 
 use std::collections::BTreeSet;
 
@@ -167,7 +167,7 @@ pub enum Expr {
     },
 }
 
-/// Every name in the plan exists, and no loop contains itself.
+/// Checks that every name in the plan exists, and that no loop contains itself.
 pub(super) fn check_plan(workflow: &CompiledWorkflow, ids: &BTreeSet<&StepId>) -> Result<(), CompiledError> {
     let bad = |field: &str, name: &dyn std::fmt::Display| {
         Err(CompiledError::Field { field: field.to_owned(), problem: format!("`{name}` is not defined") })
@@ -196,7 +196,7 @@ pub(super) fn check_plan(workflow: &CompiledWorkflow, ids: &BTreeSet<&StepId>) -
     check_each_loop_stands_once(workflow)
 }
 
-/// A loop that is in one place only can neither contain itself nor be walked twice.
+/// A loop that is in only one place can neither contain itself nor be walked twice.
 fn check_each_loop_stands_once(workflow: &CompiledWorkflow) -> Result<(), CompiledError> {
     let bodies = workflow.loops.iter().flat_map(|owner| &owner.body);
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! From a step's id to its place, made on first use: a workflow may have a thousand steps, and every call
+//! From a step's id to its index, built on first use: a workflow may have a thousand steps, and every call
 //! looks some of them up.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::CompiledStep;
 use crate::name::StepId;
 
-/// Derived from the steps, so it is not part of the value: equal workflows are equal with and without it.
+/// Derived from the steps, so it is not part of the value: equality ignores it.
 #[derive(Debug, Default)]
 pub struct StepIndex(OnceLock<BTreeMap<StepId, usize>>);
 
@@ -20,7 +20,7 @@ impl StepIndex {
 }
 
 impl Clone for StepIndex {
-    /// A copy may be changed before it is asked.
+    /// A copy starts empty, because it may be changed before its first use.
     fn clone(&self) -> Self {
         Self::default()
     }

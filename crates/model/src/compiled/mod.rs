@@ -1,8 +1,8 @@
 //! The compiled workflow: everything a run needs, self-contained, named by its hash (G21).
 //!
 //! Long-lived runs execute from this value alone: prompts, contracts, conditions and provenance are
-//! inside, so a newer server or a changed file on disk cannot change a run that has started. Nothing
-//! of the machine is in it: no path, no clock, no environment value.
+//! inside, so a newer server or a changed file on disk cannot change a run that has started. It contains nothing
+//! specific to the machine: no path, no clock, no environment value.
 
 mod checks;
 mod flow;
@@ -107,7 +107,7 @@ impl CompiledWorkflow {
         to_canonical(self)
     }
 
-    /// The identity of the workflow: the digest of its canonical bytes, on every machine the same.
+    /// The identity of the workflow: the digest of its canonical bytes, the same on every machine.
     pub fn hash(&self) -> Result<WorkflowHash, CanonicalError> {
         self.to_canonical().map(|bytes| WorkflowHash::of(&bytes))
     }
@@ -164,7 +164,7 @@ impl CompiledWorkflow {
     }
 
     fn loop_contains(&self, loop_id: &LoopId, step_id: &StepId) -> bool {
-        // `check` lets each loop stand in one place only, so this recursion ends.
+        // `check` allows each loop in one place only, so this recursion ends.
         self.loop_of(loop_id).is_some_and(|owner| {
             owner.body.iter().any(|item| match item {
                 PlanItem::Step { step_id: own } => own == step_id,
@@ -173,8 +173,8 @@ impl CompiledWorkflow {
         })
     }
 
-    /// What a stored snapshot must also satisfy: sorted lists and no dangling or cyclic name, so that
-    /// lookups may rely on them.
+    /// What a stored snapshot must also satisfy: sorted lists and no dangling or cyclic names, so that
+    /// lookups can rely on them.
     pub fn check(&self) -> Result<(), CompiledError> {
         let field = |field: &str, problem: &str| {
             Err(CompiledError::Field { field: field.to_owned(), problem: problem.to_owned() })

@@ -1,4 +1,4 @@
-//! One executable step: what the agent reads, what it owes, and where the step came from (G21).
+//! One executable step: what the agent reads, what it must deliver, and where the step came from (G21).
 
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ struct OutputRow {
 }
 
 impl OutputRows {
-    /// Adds a row at the end; a name that is there already keeps its first text.
+    /// Adds a row at the end; a name that already exists keeps its first text.
     pub fn push(&mut self, name: String, text: String) {
         if !self.names().any(|own| own == name) {
             self.0.push((name, text));
@@ -281,6 +281,9 @@ pub struct Rule {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<ConditionId>,
+    /// How well the claim that passes the check must be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceRule>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

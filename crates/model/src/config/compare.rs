@@ -1,4 +1,4 @@
-//! Desired against applied: what a running server does not know yet, and whether only a restart tells it.
+//! Desired versus applied settings: what a running server does not know yet, and whether it needs a restart.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,10 +17,10 @@ pub struct Difference {
     pub restart: Option<RestartTrigger>,
 }
 
-/// What differs between the settings wanted now and those a server started with.
+/// The differences between the settings wanted now and those a server started with.
 ///
-/// What the server's own environment decided stays decided, whatever the file says: no restart in the same
-/// environment would change it.
+/// A setting fixed by the server's environment is not a difference, whatever the file says: restarting in the same
+/// environment would not change it.
 pub fn differences(desired: &Settings, applied: &Settings) -> Vec<Difference> {
     let differing = Key::ALL.iter().filter_map(|key| {
         let (wanted, has) = (desired.get(*key), applied.get(*key));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_decided_does_not_wait_for_a_restart() {
+    fn a_setting_fixed_by_the_environment_needs_no_restart() {
         let desired = with(Key::ToolsResume, Value::Switch(true), Origin::File);
         let applied = with(Key::ToolsResume, Value::Switch(false), Origin::Environment);
         assert_eq!(differences(&desired, &applied), []);

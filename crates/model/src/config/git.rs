@@ -1,6 +1,6 @@
-//! A git repository as a source of workflows: what the settings hold, and what of it may be used (G91).
+//! A git repository as a source of workflows: its settings, and which of them may be used (G91).
 //!
-//! The settings take any text, so that one bad address does not stop everything else; `checked` decides
+//! The settings accept any text, so that one bad address does not stop everything else; `checked` decides
 //! whether git is ever started with it.
 
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often a source is fetched when nobody says otherwise.
+/// How often a source is fetched by default.
 pub const SYNC_HOURS_DEFAULT: u32 = 24;
-/// The largest text in a git source: longer ones are no address.
+/// Longer texts in a git source are not addresses.
 pub(super) const TEXT_BYTES_MAX: usize = 2048;
 const NAME_BYTES_MAX: usize = 64;
 const REF_BYTES_MAX: usize = 255;
 
-/// By name, in the order of their names: a later one wins.
+/// Sorted by name: a later one wins.
 pub type GitSources = BTreeMap<String, GitSource>;
 
 /// What is in the settings under `[sources.git.NAME]`.
@@ -50,7 +50,7 @@ impl GitSource {
         Self { url, r#ref: None, folder: None, sync_hours: SYNC_HOURS_DEFAULT, allow_local: false }
     }
 
-    /// The parts as git may be given them.
+    /// The parts in the form that git may be given.
     pub fn checked(&self) -> Result<CheckedSource, GitProblem> {
         let url = GitUrl::parse(&self.url)?;
         if url.transport == Transport::Local && !self.allow_local {
@@ -76,7 +76,7 @@ impl GitSource {
     }
 }
 
-/// Whether a text can name a source: it is in settings, messages and file references.
+/// Whether a text can name a source: names appear in settings, messages and file references.
 pub fn is_source_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     name.len() <= NAME_BYTES_MAX
@@ -105,7 +105,7 @@ pub enum GitProblem {
     Option,
     #[error("`::` in an address starts a helper program, which is never done")]
     Helper,
-    #[error("the address holds a user name or password, and those do not belong into an address")]
+    #[error("the address holds a user name or password, and those do not belong in an address")]
     Credentials,
     #[error("only https and ssh are fetched from")]
     Transport,
@@ -198,7 +198,7 @@ fn https(rest: &str) -> Result<Transport, GitProblem> {
     if authority.contains('@') {
         return Err(GitProblem::Credentials);
     }
-    // A query may hold a token as well as a password does.
+    // A query may contain a token, just like a password.
     if path.contains(['?', '#']) {
         return Err(GitProblem::Credentials);
     }
@@ -222,7 +222,7 @@ fn ssh(rest: &str) -> Result<Transport, GitProblem> {
     Ok(Transport::Ssh)
 }
 
-/// `user@host:path`, as hosting sites show it.
+/// `user@host:path`, as shown by hosting sites.
 fn short_ssh(text: &str) -> Result<Transport, GitProblem> {
     let (authority, path) = text.split_once(':').ok_or(GitProblem::Transport)?;
     let (name, host) = authority.split_once('@').ok_or(GitProblem::Transport)?;
@@ -269,7 +269,7 @@ fn hostname(host: &str) -> Result<(), GitProblem> {
     if is_host { Ok(()) } else { Err(GitProblem::Host) }
 }
 
-/// What is fetched: a branch, a tag, a commit, or whatever the repository shows first.
+/// What is fetched: a branch, a tag, a commit, or the repository's default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitRef(String);
 
@@ -280,7 +280,7 @@ impl Default for GitRef {
 }
 
 impl GitRef {
-    /// The names that git itself allows, and of these only plain ones.
+    /// Names that git itself allows, restricted to plain ones.
     pub(crate) fn parse(text: &str) -> Result<Self, GitProblem> {
         let plain = |byte: u8| {
             byte.is_ascii_graphic() && !matches!(byte, b'~' | b'^' | b':' | b'?' | b'*' | b'[' | b'\\')
@@ -300,7 +300,7 @@ impl GitRef {
         &self.0
     }
 
-    /// A whole commit id: what it names never changes.
+    /// Whether it is a full commit id, which never changes its meaning.
     pub fn is_commit(&self) -> bool {
         matches!(self.0.len(), 40 | 64) && self.0.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
@@ -318,14 +318,14 @@ fn folder(text: &str) -> Result<String, GitProblem> {
     if is_folder { Ok(text.to_owned()) } else { Err(GitProblem::Folder) }
 }
 
-/// The address without what represents a secret: it goes into records and onto screens.
+/// The address without secrets: it is recorded and shown.
 fn without_secret(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let path = path.find(['?', '#']).map_or(path.to_owned(), |at| format!("{}?***", &path[..at]));
     match authority.rsplit_once('@') {
-        // The name alone is how ssh is used; anywhere else it may be a token.
+        // A name alone is usual for ssh; anywhere else it may be a token.
         Some((name, _)) if scheme == "ssh" && !name.contains(':') => format!("{scheme}://{authority}{path}"),
         Some((_, host)) => format!("{scheme}://***:***@{host}{path}"),
         None => format!("{scheme}://{authority}{path}"),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_on_this_machine_needs_the_switch() {
+    fn a_local_repository_needs_the_switch() {
         let mut source = GitSource::new("/srv/a.git");
         assert_eq!(source.checked(), Err(GitProblem::Local));
         source.allow_local = true;
@@ -424,7 +424,7 @@ mod tests {
     #[test_case("https://host/a?key=secret", "https://host/a?***"; "a query")]
     #[test_case("ssh://git@host/a", "ssh://git@host/a")]
     #[test_case("git@host:a", "git@host:a")]
-    fn secrets_are_not_kept(url: &str, expected: &str) {
+    fn secrets_are_removed_from_addresses(url: &str, expected: &str) {
         let kept = GitSource::new(url);
         assert_eq!(kept.url, expected);
         assert_eq!(kept.checked().is_ok(), url == expected);

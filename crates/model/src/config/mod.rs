@@ -1,7 +1,7 @@
 //! The settings of a user: a closed set of keys, and what each one means.
 //!
-//! A key knows its type, its default, its documentation and when a change takes effect, so that the reader
-//! of the file, `workrail config` and the reference all say the same (G82).
+//! A key knows its type, its default, its documentation and when a change takes effect, so that the file's reader,
+//! `workrail config` and the reference all agree (G82).
 
 mod compare;
 mod git;
@@ -27,13 +27,13 @@ pub use git::{
 };
 pub use value::{Value, ValueKind, ValueProblem};
 
-/// How many days old a finished session may get before `workrail store gc` takes it.
+/// How many days old a finished session may get before `workrail store gc` removes it.
 pub(crate) const RETENTION_DAYS_DEFAULT: u32 = 90;
 
-/// How long a user may take to answer in the chat. A call of the agent waits as long.
+/// How long a user may take to answer in the chat. The agent's call waits that long.
 pub(crate) const CHAT_WAIT_SECONDS_DEFAULT: u32 = 300;
 
-/// Context keys that hold secrets more often than not: reports and lists never show their values, and
+/// Context keys that usually hold secrets: reports and lists never show their values, and
 /// `workrail session export --redact` drops them unless `export.redact_keys` says otherwise.
 pub const SECRET_KEYS: [&str; 17] = [
     "*password*",
@@ -66,7 +66,7 @@ macro_rules! keys {
         impl Key {
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// As it is in the file: the table, a dot, the name.
+            /// The key as written in the file: the table, a dot, the name.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $closed_set),+ }
             }
@@ -115,11 +115,11 @@ impl RestartTrigger {
     /// For people.
     pub fn what(self) -> &'static str {
         match self {
-            Self::ToolSet => "which tools there are",
-            Self::ToolSchema => "what a tool takes or answers",
+            Self::ToolSet => "the list of tools",
+            Self::ToolSchema => "the input or output of tools",
             Self::WorkflowSources => "where workflows come from",
             Self::FeatureFlags => "which features are on",
-            Self::Process => "what a server reads once, when it starts",
+            Self::Process => "what a server reads only at startup",
         }
     }
 }
@@ -129,7 +129,7 @@ impl RestartTrigger {
 pub enum Applies {
     /// With the next call or command.
     Live,
-    /// When the server is started again: clients ask for the tools once.
+    /// When the server is restarted: clients load the tools only once.
     AtRestart(RestartTrigger),
 }
 
@@ -142,44 +142,46 @@ impl Key {
     pub fn what(self) -> &'static str {
         match self {
             Self::ApprovalsChat => {
-                "Whether a step that waits for the user asks them through the agent's program: a question or an approval as a \
-                 form in the chat. That program's hooks can answer as well, so such an answer proves nothing about a person. \
-                 Read from the user's own settings file only, not from one that `--config` or `WORKRAIL_CONFIG` names."
+                "Whether a step that waits for the user asks them in the agent's chat, with a form for the question or \
+                 the approval. Hooks of the agent's program can answer too, so an answer does not prove that a person \
+                 gave it. Read from the user's own settings file only, not from one that `--config` or \
+                 `WORKRAIL_CONFIG` names."
             }
             Self::ApprovalsChatWait => {
-                "How many seconds a form in the chat stays open. The agent's call waits as long; then the step stays blocked. \
-                 In the stateless MCP revision no call waits, and a later answer is taken if the step still waits for it. \
-                 Read from the user's own settings file only."
+                "How many seconds a form in the chat stays open. The agent's call waits that long; then the step stays \
+                 blocked. In the stateless MCP revision no call waits, and a later answer is accepted if the step \
+                 still waits for it. Read from the user's own settings file only."
             }
             Self::ApprovalsRefuseDescendants => {
-                "Whether `workrail approve`, and raising a run's autonomy, are refused in a terminal of the program that \
-                 runs an agent, and approvals in its chat are not asked for. A hurdle, not a proof: an agent with a shell can get around it."
+                "Whether to refuse `workrail approve` and raising a run's autonomy in a terminal of the program that \
+                 runs an agent, and not to ask for approvals in its chat. A hurdle, not a proof: an agent with a shell \
+                 can get around it."
             }
             Self::ApprovalsRequire => {
-                "What an approval needs to count, and what raising a run's autonomy asks for: a label typed at a terminal, or \
-                 a passkey in the console. The stricter one of the settings in effect and of the user's own settings file holds. \
-                 A workflow can ask for a passkey by itself."
+                "What an approval, or raising a run's autonomy, needs to count: a label typed at a terminal, or a \
+                 passkey in the console. The stricter of the settings in effect and the user's own settings file \
+                 applies. A workflow can also require a passkey."
             }
             Self::ApprovalsRequireIn => {
-                "Repositories, as absolute paths of their root folders, in whose runs only a passkey counts, whatever \
-                 `approvals.require` says. A run belongs to every repository that its session was worked on in."
+                "Repositories, as absolute paths of their root folders, whose runs accept only a passkey, whatever \
+                 `approvals.require` says. A run belongs to every repository in which its session was worked on."
             }
             Self::DataDir => "Where sessions, content and keys are kept, as an absolute path.",
             Self::ExportRedactKeys => {
                 "Context keys whose values `workrail session export --redact` leaves out. `*` matches any characters; \
-                 upper and lower case are the same."
+                 case is ignored."
             }
             Self::LogFilter => "What is logged to stderr, as `tracing` filter directives.",
             Self::Autonomy => {
-                "How far runs go on their own by default: stop for the user, stop only for what the user \
-                 alone can give, or never stop and disclose."
+                "How far runs go on their own by default: stop for the user, stop only for what only the \
+                 user can give, or never stop and record gaps."
             }
             Self::RiskPolicy => {
-                "How early to warn in runs without a choice of their own; it never changes what is required."
+                "How early to warn in runs that do not set their own policy; it never changes what is required."
             }
             Self::RepliesStructured => {
-                "Whether replies also have `structuredContent`, and tools an output schema. For programs that need them: \
-                 hosts that find structured content show it to the model in place of the text."
+                "Whether replies also have `structuredContent`, and tools an output schema. Only for programs that \
+                 need them: hosts that find structured content show it to the model instead of the text."
             }
             Self::RepliesTextInData => {
                 "Whether the data of a reply, in `_meta`, repeats the text that the model reads. Switch it off for programs \
@@ -199,7 +201,7 @@ impl Key {
                  `postgres://USER@HOST/DATABASE`, with `tenant=NAME` and `password_file=/PATH` as options. A password is never \
                  part of it."
             }
-            Self::TokenEncoding => "Which tokens agents are given: short or long. Both are always accepted.",
+            Self::TokenEncoding => "Which tokens agents get: short or long. Both are always accepted.",
             Self::ToolsCheckpoint => "Whether `checkpoint_workflow` is offered.",
             Self::ToolsExecution => "Whether tools that change anything are offered at all.",
             Self::ToolsResume => "Whether `resume_session` is offered.",
@@ -235,7 +237,7 @@ impl Key {
         }
     }
 
-    /// What holds when nobody says anything; `None` where it depends on the machine.
+    /// The default; `None` if it depends on the machine.
     pub fn default(self) -> Option<Value> {
         let text = |text: &str| Some(Value::Text(text.to_owned()));
         match self {
@@ -319,7 +321,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Defaults, and over them what is given; each value has been read as its key's kind.
+    /// The defaults, overridden by what is given; each value has already been checked against its key's kind.
     pub fn layered(given: impl IntoIterator<Item = (Key, Value, Origin)>) -> Self {
         let defaults = Key::ALL.iter().filter_map(|key| {
             let value = key.default()?;
@@ -397,7 +399,7 @@ impl Settings {
         }
     }
 
-    /// What an approval needs to count.
+    /// What makes an approval count.
     pub fn required_proof(&self) -> RequiredProof {
         self.text(Key::ApprovalsRequire).and_then(RequiredProof::parse).unwrap_or_default()
     }
@@ -406,7 +408,7 @@ impl Settings {
         self.text(Key::TokenEncoding).and_then(TokenEncoding::parse).unwrap_or_default()
     }
 
-    /// The digest of all values, wherever they were set: two servers with the same digest behave the same.
+    /// The digest of all values, wherever they were set: servers with the same digest behave the same.
     pub fn hash(&self) -> Sha256 {
         let values: serde_json::Map<String, serde_json::Value> =
             self.iter().map(|(key, setting)| (key.as_str().to_owned(), setting.value.to_json())).collect();
@@ -421,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_is_of_its_own_kind_and_keys_are_sorted() {
+    fn every_default_has_its_keys_kind_and_keys_are_sorted() {
         for key in Key::ALL {
             assert!(key.default().is_none_or(|value| key.kind().accepts(&value)), "{}", key.as_str());
             assert_eq!(Key::parse(key.as_str()), Some(*key));
@@ -442,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_follows_values_and_not_who_gave_them() {
+    fn the_hash_depends_on_values_and_not_on_their_origin() {
         let unset = Settings::default();
         let said = Settings::layered([(Key::TokenEncoding, Value::Text("v2".to_owned()), Origin::File)]);
         assert_eq!(unset.hash(), said.hash());

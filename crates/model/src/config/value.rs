@@ -1,13 +1,13 @@
-//! The value of a setting, and reading one from what a person typed.
+//! The value of a setting, and parsing one from what a person typed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::git::{self, GitSource, GitSources, is_source_name};
 
-/// A list longer than this is not a setting any more.
+/// A longer list is not a sensible setting.
 const LIST_ENTRIES_MAX: usize = 256;
-/// A century and more, in days.
+/// More than a century, in days.
 const COUNT_MAX: u32 = 36_500;
 const TEXT_BYTES_MAX: usize = 4096;
 
@@ -22,7 +22,7 @@ pub enum Value {
     Git(GitSources),
 }
 
-/// What a key takes.
+/// The kind of value that a key accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     Switch,
@@ -35,16 +35,16 @@ pub enum ValueKind {
     GitSources,
 }
 
-/// A value that its key does not take.
+/// A value that its key does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it must be {wanted}, it is `{found}`")]
+#[error("must be {wanted}, not `{found}`")]
 pub struct ValueProblem {
     pub wanted: String,
     pub found: String,
 }
 
 impl ValueKind {
-    /// In words, as it is in messages and in the reference.
+    /// The description in messages and in the reference.
     pub fn what(self) -> String {
         match self {
             Self::Switch => "true or false".to_owned(),
@@ -104,7 +104,7 @@ impl ValueKind {
         if self.accepts(&value) { Ok(value) } else { Err(self.problem(&value.to_string())) }
     }
 
-    /// Reads what a person typed or an environment variable holds; lists are separated like `PATH`.
+    /// Parses what a person typed or an environment variable contains; lists are separated like `PATH`.
     pub fn read(self, text: &str) -> Result<Value, ValueProblem> {
         let value = match self {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
@@ -120,28 +120,28 @@ impl ValueKind {
                 let entries = text.split(':').filter(|entry| !entry.is_empty());
                 Some(Value::List(entries.map(str::to_owned).collect()))
             }
-            // Several facts about several sources: no line that a person would want to type.
+            // Several facts about several sources: too much to type in one line.
             Self::GitSources => None,
         };
         value.filter(|value| self.accepts(value)).ok_or_else(|| self.problem(text))
     }
 
     fn problem(self, found: &str) -> ValueProblem {
-        // It may hold a password.
+        // It may contain a password.
         let found = if self == Self::StoreAddress { "another text, not shown here" } else { found };
         let found = found.chars().filter(|c| !c.is_control()).take(80).collect();
         ValueProblem { wanted: self.what(), found }
     }
 }
 
-/// Whether a text can be the address of a database: nothing in it is a password, which would be shown and recorded.
+/// Whether a text can be the address of a database: it must not contain a password, which would be shown and recorded.
 fn is_store_address(text: &str) -> bool {
     let Some(rest) = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme))
     else {
         return false;
     };
     let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
-    // The last `@`: a password may hold one.
+    // The last `@`: a password may contain one.
     let user = place.rsplit_once('@').map_or("", |(user, _)| user);
     let names_password = |option: &str| option.split('=').next() == Some("password");
     !user.contains(':') && !options.split('&').any(names_password)
@@ -224,21 +224,21 @@ mod tests {
             let refused = kind.read(bad).map_err(|problem| problem.to_string());
             assert_eq!(
                 refused,
-                Err("it must be an address like postgres://USER@HOST/DATABASE without a password, it is `another text, \
-                     not shown here`"
+                Err("must be an address like postgres://USER@HOST/DATABASE without a password, not `another text, not \
+                     shown here`"
                     .to_owned()),
             );
         }
     }
 
     #[test]
-    fn what_is_typed_is_read_as_the_kind_or_refused_with_what_would_do() {
+    fn typed_text_is_parsed_as_its_kind_or_refused_with_what_is_accepted() {
         assert_eq!(ValueKind::Switch.read("On"), Ok(Value::Switch(true)));
         assert_eq!(ValueKind::Count.read("30"), Ok(Value::Count(30)));
         assert_eq!(ValueKind::List.read("a::b"), Ok(Value::List(vec!["a".into(), "b".into()])));
         assert!(ValueKind::AbsolutePath.read("relative").is_err());
         assert!(ValueKind::Count.read("-1").is_err());
         let refused = ValueKind::Choice(&["v2", "v1"]).read("v3").map_err(|problem| problem.to_string());
-        assert_eq!(refused, Err("it must be one of v2, v1, it is `v3`".to_owned()));
+        assert_eq!(refused, Err("must be one of v2, v1, not `v3`".to_owned()));
     }
 }

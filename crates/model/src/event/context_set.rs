@@ -12,7 +12,7 @@ use crate::passkey::PasskeyProof;
 /// Keys no caller may set: the first three poison objects in other runtimes, the last is ours.
 pub(crate) const RESERVED_KEYS: [&str; 4] = ["__proto__", "constructor", "prototype", "is_autonomous"];
 
-/// Context that is refused.
+/// Why a context is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContextError {
     #[error("the key {key:?} is reserved")]
@@ -80,7 +80,7 @@ impl Context {
     }
 }
 
-/// Whether a value has more levels of lists and objects than `levels`; looks no deeper than that.
+/// Whether a value has more than `levels` levels of lists and objects; looks no deeper than that.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     let inner = |value: &Value| is_deeper(value, levels.saturating_sub(1));
     match value {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_ends_before_a_record_could_not_be_read_again() {
+    fn nesting_is_limited_so_that_records_stay_readable() {
         let nested = |levels: usize| {
             let value = (1..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
             Context::new(Map::from_iter([("key".to_owned(), value)]))

@@ -57,8 +57,8 @@ pub struct DecisionTraceAppended {
 }
 
 impl DecisionTraceAppended {
-    /// Builds a trace within its budgets: entries beyond the count are dropped from the end, and
-    /// summaries are shortened evenly until the whole fits. `None` when there is nothing to say.
+    /// Builds a trace within its limits: entries beyond the maximum are dropped from the end, and
+    /// summaries are shortened evenly until the whole fits. `None` if there is nothing to record.
     pub fn bounded(trace_id: TraceId, mut entries: Vec<TraceEntry>) -> Option<Self> {
         if entries.is_empty() {
             return None;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_trace_is_brought_within_its_budgets() {
+    fn any_trace_is_shortened_to_fit_its_limits() {
         let entry = TraceEntry {
             kind: TraceKind::EvaluatedCondition,
             summary: BoundedText::clip(&"\u{1}".repeat(512)),

@@ -31,7 +31,7 @@ impl DedupeKey {
     }
 
     /// The key of an event, by the recipe of its kind. Never derived from the event id, which is
-    /// minted again on every append.
+    /// new on every append.
     pub fn of(session: SessionId, scope: Scope, data: &EventData) -> Self {
         let kind = data.kind().as_str();
         let mut key = format!("{kind}:{session}");
@@ -70,14 +70,14 @@ impl DedupeKey {
             EventData::EvidenceRecorded(recorded) => part(&recorded.evidence_id),
             EventData::ObservationRecorded(observation) => {
                 part(&observation.key.as_str());
-                // A digest, not the value: free text has characters that a key may not hold.
+                // A digest, not the value: free text has characters that a key may not contain.
                 part(&&observation.value_digest().hex()[..32]);
                 if let Some(occurrence) = observation.occurrence {
                     part(&occurrence);
                 }
             }
         }
-        // Kinds, ids, digests and counters use only the key's alphabet and stay far below its length.
+        // Kinds, ids, digests and counters use only the key's alphabet and stay far below its maximum length.
         Self::parse(&key).expect("recipes stay within the alphabet")
     }
 

@@ -1,4 +1,4 @@
-//! `divergence_recorded`: the agent knowingly left the script, and says why.
+//! `divergence_recorded`: the agent knowingly deviated from the workflow, and says why.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ closed_set! {
 pub enum EdgeCauseKind {
     /// The ordinary advance.
     AckPending,
-    // In the locked set. A replay answers from what is recorded and makes no edge, so nothing writes it.
+    // Part of the locked set. A replay answers from the record and makes no edge, so nothing writes it.
     IdempotentReplay,
     /// The caller asked for a second branch.
     IntentionalFork,

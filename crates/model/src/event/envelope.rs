@@ -1,4 +1,4 @@
-//! The envelope all events share, and their one reader and writer.
+//! The envelope shared by all events, and their only reader and writer.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -22,7 +22,7 @@ pub struct EventIndex(#[schemars(range(min = 0, max = 33_554_431))] u64);
 impl EventIndex {
     pub const ZERO: Self = Self(0);
 
-    /// `None` beyond what a short token can name.
+    /// `None` beyond what a short token can represent.
     pub fn new(value: u64) -> Option<Self> {
         (value <= EVENT_INDEX_MAX).then_some(Self(value))
     }
@@ -95,15 +95,15 @@ pub struct Event {
     pub session_id: SessionId,
     pub scope: Scope,
     pub dedupe_key: DedupeKey,
-    /// Informational; nothing orders or decides by it.
+    /// Informational; never used for ordering or decisions.
     pub at: Option<Timestamp>,
     pub activity: Option<Activity>,
-    /// Who caused it, where a store is shared (G114). Nothing is decided by it.
+    /// The actor, if the store is shared (G114). Nothing is decided by it.
     pub actor: Option<Actor>,
     pub data: EventData,
 }
 
-/// A record that is not read; `field` is its path inside the record.
+/// Why a record cannot be read; `field` is its path inside the record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
     #[error("not JSON: {0}")]
@@ -150,7 +150,7 @@ struct WrittenScope {
     node_id: Option<NodeId>,
 }
 
-/// The first step of reading: everything but the payload.
+/// The first step of reading: everything except the payload.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope {
@@ -184,7 +184,7 @@ impl Event {
         self.data.kind()
     }
 
-    /// The canonical bytes, without a line end.
+    /// The canonical bytes, without a line break.
     pub fn to_canonical(&self) -> Result<Vec<u8>, CanonicalError> {
         to_canonical(&self.written())
     }
@@ -205,12 +205,12 @@ impl Event {
         }
     }
 
-    /// Reads one record from its JSON bytes.
+    /// Parses one record from its JSON bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, EventError> {
         Self::from_value(strict_json::parse(bytes)?)
     }
 
-    /// Reads one record from a JSON value.
+    /// Parses one record from a JSON value.
     pub fn from_value(value: Value) -> Result<Self, EventError> {
         let kind = version_and_kind(&value)?;
         let envelope: Envelope = read(value, "")?;
@@ -235,7 +235,7 @@ impl Event {
         Ok(event)
     }
 
-    /// The rules between fields; also run before an event is written.
+    /// The rules between fields; also checked before an event is written.
     pub fn check(&self) -> Result<(), EventError> {
         let field = |field: &str, problem: String| EventError::Field { field: field.to_owned(), problem };
         if self.event_index.get() > EVENT_INDEX_MAX {

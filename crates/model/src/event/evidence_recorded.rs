@@ -1,4 +1,4 @@
-//! `evidence_recorded`: something that is known of a step's work beside what the agent said (G104).
+//! `evidence_recorded`: something known of a step's work besides what the agent said (G104).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ impl EvidenceRecorded {
         if self.grade != self.evidence.grade() {
             return Err("grade is not the grade of evidence.kind");
         }
-        // Whoever saw it is named, and nobody else.
+        // A host is named exactly if its hook saw it.
         let is_by_host = self.grade == EvidenceGrade::Observed;
         if self.host.is_some() != is_by_host || self.seen_at.is_some() != is_by_host {
             return Err("host and seenAt are of observed evidence, and of no other");

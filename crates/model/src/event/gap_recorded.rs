@@ -1,4 +1,4 @@
-//! `gap_recorded`: something was missing, assumed or skipped, and it is said.
+//! `gap_recorded`: something was missing, assumed or skipped, and is disclosed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ pub struct GapRecorded {
     /// later closes the gap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<BoundedText<GAP_CAUSE_BYTES_MAX>>,
-    // In the locked format, and read where another writer recorded it. Our own gaps name node and reason, which
-    // is all that a reader has asked for so far.
+    // Part of the locked format, and read if another writer recorded it. Our own gaps name node and reason, which
+    // is all that any reader has needed so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence_refs: Vec<EvidenceRef>,
 }

@@ -54,7 +54,7 @@ use crate::closed_set::closed_set;
 use crate::digest::{BlobRef, Sha256, SnapshotRef};
 use crate::plan::AttachmentKind;
 
-/// Every kind, named once: its payload has the same name.
+/// Every kind, listed once: its payload has the same name.
 macro_rules! event_kinds {
     ($($kind:ident),+ $(,)?) => {
         /// The payload of each kind.
@@ -105,7 +105,7 @@ event_kinds! {
 }
 
 impl EventKind {
-    /// What the envelope's scope must hold for this kind.
+    /// What the envelope's scope must contain for this kind.
     pub fn scope_rule(self) -> ScopeRule {
         match self {
             Self::SessionCreated => ScopeRule::Absent,
@@ -129,7 +129,7 @@ impl EventKind {
     }
 }
 
-/// Which of run and node an event is about.
+/// Whether an event is about a run, a node or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeRule {
     Absent,
@@ -141,7 +141,7 @@ pub enum ScopeRule {
 }
 
 impl EventData {
-    /// The snapshot that this event introduces, and that the manifest must pin (G12).
+    /// The snapshot that this event introduces, which the manifest must pin (G12).
     pub fn snapshot_ref(&self) -> Option<SnapshotRef> {
         if let Self::NodeCreated(node) = self { Some(node.snapshot_ref) } else { None }
     }
@@ -171,7 +171,7 @@ impl EventData {
         }
     }
 
-    /// The content that this event cannot be read without.
+    /// The content without which this event cannot be read.
     pub fn content_refs(&self) -> Vec<(AttachmentKind, Sha256)> {
         let blobs = self.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
         let snapshot = self.snapshot_ref().map(|snapshot| (AttachmentKind::Snapshot, snapshot.digest()));

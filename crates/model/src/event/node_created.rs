@@ -1,4 +1,4 @@
-//! `node_created`: a durable point of the run's graph, with the snapshot that rehydrates it.
+//! `node_created`: a durable point in the run's graph, with the snapshot that rehydrates it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl NodeCreated {
     }
 }
 
-/// A root says `null`; leaving the field out is an error, not a root.
+/// A root says `null`; omitting the field is an error, not a root.
 fn nullable_but_present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<NodeId>, D::Error> {

@@ -28,7 +28,7 @@ pub enum ObservationValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    // In the locked set. Git answers or it does not, so observations of ours are always `high`.
+    // Part of the locked set. Git either answers or does not, so our observations are always `high`.
     Low,
     Med,
     High,
@@ -46,7 +46,7 @@ pub struct ObservationRecorded {
 }
 
 impl ObservationRecorded {
-    /// What the dedupe key holds instead of the value.
+    /// What the dedupe key contains instead of the value.
     pub(crate) fn value_digest(&self) -> Sha256 {
         match &self.value {
             ObservationValue::ShortString(text) => {

@@ -1,4 +1,4 @@
-//! `run_closed`: a person decided that nobody will finish a run (G65).
+//! `run_closed`: a person decided that a run will not be finished (G65).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

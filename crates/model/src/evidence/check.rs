@@ -1,4 +1,4 @@
-//! What became of a step's check: a command that the project names and a person trusted (G120).
+//! The outcome of a step's check: a command that the project names and a person trusted (G120).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ impl CheckResult {
         }
     }
 
-    /// Whether the repository differs from what it was before the check; unknown counts as no.
+    /// Whether the check changed the repository; unknown counts as no.
     pub fn has_changed_tree(&self) -> bool {
         self.ended().is_some_and(|ended| match (ended.tree_before, ended.tree_after) {
             (Some(before), Some(after)) => before != after,

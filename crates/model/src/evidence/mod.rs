@@ -1,7 +1,7 @@
-//! What is known of the work beside what the agent says: what a host's hook saw, and what the engine checked itself
+//! What is known of the work besides what the agent says: what a host's hook saw, and what the engine checked itself
 //! (G104).
 //!
-//! The kind of evidence decides its grade, so that nothing that a hook hands over can pass for a check.
+//! The kind of evidence decides its grade, so that nothing a hook submits can pass as a check.
 
 mod check;
 mod observation;
@@ -88,7 +88,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// How well it is known follows from who could have seen it.
+    /// How well it is known, which follows from who could have seen it.
     pub fn grade(&self) -> EvidenceGrade {
         match self {
             Self::WorkspaceState(_) | Self::WorkspaceNotSeen { .. } | Self::CheckRun(_) => {
@@ -166,7 +166,7 @@ impl Evidence {
             | Self::SubagentEnded { .. }
             | Self::ChatWatched => [None, None],
         };
-        // Beyond it a number has no canonical form, and the whole plan would be refused.
+        // A larger number has no canonical form, and the whole plan would be refused.
         match counts.into_iter().flatten().all(|count| count <= SAFE_INTEGER_MAX) {
             true => Ok(()),
             false => Err("a number is too large"),

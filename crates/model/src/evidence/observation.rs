@@ -1,4 +1,4 @@
-//! What a host's hook saw, on its way to the record.
+//! What a host's hook saw, before it is recorded.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::limits::EVIDENCE_OUTPUT_BYTES_MAX;
 use crate::text::BoundedText;
 use crate::time::Timestamp;
 
-/// Something that a hook cannot have seen.
+/// Why a hook cannot have seen this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObservationError {
     #[error("a hook observes; only the engine checks")]
@@ -18,7 +18,7 @@ pub enum ObservationError {
     Invalid(&'static str),
 }
 
-/// What a host's hook saw, as it waits to be recorded by the next advance. Never truth: it may be lost.
+/// What a host's hook saw, waiting for the next advance to record it. Never the source of truth: it may be lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "WrittenObservation")]
 pub struct HookObservation {
@@ -64,7 +64,7 @@ impl HookObservation {
         Ok(Self { seen_at, host, evidence, output: None })
     }
 
-    /// Adds what the command wrote; the end is kept, where failures are.
+    /// Adds the command's output; the end is kept, because that is where failures are.
     pub fn with_output(mut self, output: &str) -> Self {
         self.output = (!output.is_empty()).then(|| BoundedText::clip(last_bytes(output)));
         self
@@ -87,7 +87,7 @@ impl HookObservation {
     }
 }
 
-/// The end of a text, as much as an observation holds.
+/// The end of a text, as much as fits in an observation.
 fn last_bytes(text: &str) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(EVIDENCE_OUTPUT_BYTES_MAX))..]
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_cannot_hand_over_a_check() {
+    fn a_hook_cannot_submit_a_check() {
         let check = CheckRun {
             name: CheckName::parse("test").unwrap(),
             argv: Vec::new(),

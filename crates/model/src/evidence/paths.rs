@@ -1,4 +1,4 @@
-//! Lists of paths, bounded: what does not fit an event is counted.
+//! Bounded lists of paths: those that do not fit in an event are counted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{EVIDENCE_PATH_BYTES_MAX, EVIDENCE_PATHS_MAX};
 use crate::text::BoundedText;
 
-/// A path relative to the root of the repository, with `/` between its parts.
+/// A path relative to the root of the repository, separated by `/`.
 pub type EvidencePath = BoundedText<EVIDENCE_PATH_BYTES_MAX>;
 
 /// Paths, as many as an event holds, and how many more there were.
@@ -46,7 +46,7 @@ impl TryFrom<WrittenPaths> for PathList {
 }
 
 impl PathList {
-    /// A path that is too long for an event is counted and not cut: cut, it would name another file.
+    /// A path that is too long for an event is counted, not truncated: truncated, it would name another file.
     pub fn new(paths: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut list = Self::default();
         for path in paths {
@@ -62,7 +62,7 @@ impl PathList {
         self.paths.iter().map(|path| path.as_str())
     }
 
-    /// How many there were beside those that are named.
+    /// How many there were besides those listed.
     pub fn more(&self) -> u64 {
         self.more
     }

@@ -1,11 +1,11 @@
-//! How the process of a check ended, and what is kept of its output.
+//! How a check's process ended, and what is kept of its output.
 
 use std::collections::VecDeque;
 
 use super::Confinement;
 use crate::limits::{CHECK_OUTPUT_HEAD_BYTES_MAX, CHECK_OUTPUT_TAIL_BYTES_MAX};
 
-/// A process that has ended, with everything that it started.
+/// A process that has ended, together with everything it started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedProcess {
     pub ending: ProcessEnding,
@@ -18,7 +18,7 @@ pub struct EndedProcess {
 pub enum ProcessEnding {
     Exited(i32),
     Signalled,
-    /// Its time was over, and it was killed.
+    /// Its time was up, and it was killed.
     TimedOut,
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_output_is_kept_whole() {
+    fn a_short_output_is_kept_in_full() {
         let mut output = KeptOutput::default();
         output.push(b"one ");
         output.push(b"two");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_output_beginning_and_end_are_kept() {
+    fn the_beginning_and_end_of_a_long_output_are_kept() {
         let mut output = KeptOutput::default();
         output.push(b"begin");
         for _ in 0..3 {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_at_the_bounds_is_whole() {
+    fn an_output_at_the_limits_is_kept_in_full() {
         let mut output = KeptOutput::default();
         output.push(&vec![b'x'; CHECK_OUTPUT_HEAD_BYTES_MAX + CHECK_OUTPUT_TAIL_BYTES_MAX]);
         assert!(!output.text().contains("left out"));

@@ -11,7 +11,7 @@ use crate::closed_set::closed_set;
 use crate::digest::{BlobRef, Sha256};
 use crate::text::BoundedText;
 
-/// A file's content as the engine saw it: two marks are equal if the file did not change between them.
+/// Identifies a file's content as the engine saw it: equal marks mean that the file did not change in between.
 pub type FileMark = BoundedText<64>;
 
 /// The files of a repository that differ from its HEAD, each with a mark of its content.
@@ -26,17 +26,17 @@ pub struct WorkingTree {
 }
 
 impl WorkingTree {
-    /// Two equal fingerprints are the same tree.
+    /// Equal fingerprints mean equal trees.
     pub fn fingerprint(&self) -> Sha256 {
-        // Texts alone always have a canonical form.
+        // Texts always have a canonical form.
         Sha256::of(&to_canonical(&(&self.head, &self.dirty)).expect("texts have a canonical form"))
     }
 }
 
-/// What looking at a workspace gave.
+/// The result of looking at a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TreeLook {
-    /// It is no repository.
+    /// It is not a repository.
     #[default]
     NoRepository,
     NotSeen(NotSeenReason),

@@ -1,11 +1,11 @@
 //! The store-wide activity number: a locked counter file that is never synced (G7).
 //!
-//! It survives a killed process because the kernel keeps the file. A power cut is survived by a reservation: before
-//! any of the next numbers is used, `activity.reserved` says durably how far they may go. In another boot, or with a
-//! damaged counter, the numbers continue behind the reservation, and no session is read for it.
+//! It survives a killed process because the kernel keeps the file, and a power cut because of a reservation: before a
+//! range of numbers is used, `activity.reserved` durably records its upper bound. After a reboot, or with a damaged
+//! counter, numbers continue after the reservation, without reading any session.
 //!
-//! One more number is one more dot at the end of the file. Replacing the file each time cost a tenth of an
-//! advance: some file systems write a replaced file's data out on the spot.
+//! Each new number appends one dot to the file. Replacing the file each time cost a tenth of an advance: some file
+//! systems write a replaced file's data out immediately.
 
 mod rebuild;
 
@@ -26,23 +26,23 @@ struct Counter {
     v: u64,
     boot: String,
     last: u64,
-    /// Up to here the numbers are reserved, durably.
+    /// Numbers up to this one are durably reserved.
     #[serde(default)]
     reserved: u64,
 }
 
-/// The file that says how far numbers may have been handed out.
+/// The file that records how far numbers may have been handed out.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reservation {
     v: u64,
     reserved: u64,
-    /// The digest of `activity.reserved:N`, so that a flipped digit is seen.
+    /// The digest of `activity.reserved:N`, which detects a flipped digit.
     check: Sha256,
 }
 
 const COUNTER_BYTES_MAX: u64 = 4096;
-/// So many numbers are reserved at once, and so many dots a counter has before it starts over.
+/// How many numbers are reserved at once, and how many dots a counter holds before it starts over.
 const RESERVED_AT_ONCE: u64 = 2048;
 
 fn exhausted() -> StoreError {
@@ -57,7 +57,7 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
         match counted.state {
             State::Usable { dots } if dots < RESERVED_AT_ONCE && next.get() <= counted.reserved => {
                 match self.fs().open_append(&counted.path) {
-                    // A file that may be read and not written is replaced whole.
+                    // A file that is readable but not writable is replaced as a whole.
                     Err(error) if is_in_the_way(&error) => self.write_counter(&counted.path, next)?,
                     opened => opened?.append(b".")?,
                 }
@@ -69,7 +69,7 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The last number that was handed out. Read without the lock: the file is replaced whole, or grows by a byte.
+    /// The last number handed out. Needs no lock: the file is replaced as a whole, or grows by a byte.
     pub(crate) fn counted_so_far(&self) -> Result<Activity, StoreError> {
         let last = match self.read_counter()? {
             Some(counted) => counted.last,
@@ -78,14 +78,14 @@ impl<F: FileSystem> LocalStore<F> {
         Activity::new(last).ok_or_else(exhausted)
     }
 
-    /// Continues from `at_least`, unless the counter is there already.
+    /// Continues from `at_least`, unless the counter already exists.
     pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {
         let (_lock, counted) = self.hold_counter()?;
         if counted.last >= at_least.get() { Ok(()) } else { self.write_counter(&counted.path, at_least) }
     }
 
-    /// The counter, locked. Only where nothing on the disk says how far it got are the sessions asked, and then
-    /// without the lock, so that others wait for no more than their own look.
+    /// The counter, locked. Sessions are read only if nothing on disk records how far it got, and then without the
+    /// lock, so that other processes wait only for their own scan.
     fn hold_counter(&self) -> Result<(F::Lock, Counted), StoreError> {
         let lock = self.lock_counter()?;
         if let Some(counted) = self.read_counter()? {
@@ -108,7 +108,7 @@ impl<F: FileSystem> LocalStore<F> {
         for _ in 0..=SPARE_NAMES_MAX {
             match self.fs().lock(&path, LockMode::Exclusive, LOCK_WAIT) {
                 Ok(lock) => return lock.ok_or(StoreError::Busy),
-                // The ordinary name is the one to put right; nobody knows the spare ones.
+                // The error names the ordinary file, which the user can fix; the spare names are internal.
                 Err(error) if is_in_the_way(&error) => {
                     first_obstacle.get_or_insert(error);
                     path = layout::spare(&path);
@@ -119,7 +119,7 @@ impl<F: FileSystem> LocalStore<F> {
         Err(first_obstacle.map_or(StoreError::Busy, StoreError::from))
     }
 
-    /// The counter of this boot; else the end of the reservation; else nothing is known.
+    /// The counter of this boot, or else the end of the reservation, or else `None`.
     fn read_counter(&self) -> Result<Option<Counted>, FsError> {
         let path = self.usable(layout::activity())?;
         if let Some(bytes) = self.read_small(&path)?
@@ -138,17 +138,17 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(reserved.map(|reserved| Counted { last: reserved, reserved, state: State::Unusable, path }))
     }
 
-    /// A file of ours, or nothing where there is none to read.
+    /// One of our files, or `None` if there is no readable file of that name.
     fn read_small(&self, path: &RelPath) -> Result<Option<Vec<u8>>, FsError> {
         match self.fs().read(path, 0, COUNTER_BYTES_MAX) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind.is_verdict_on_file() => Ok(None),
-            // It may be there: without it, the counter would leave numbers out for nothing.
+            // The file may exist: treating it as missing would skip numbers for nothing.
             Err(error) => Err(error),
         }
     }
 
-    /// The name under which a file of ours can be written: another one where a folder, a link or a pipe has it.
+    /// The name under which the file can be written: a spare one if a folder, a link or a pipe has its own.
     fn usable(&self, path: RelPath) -> Result<RelPath, FsError> {
         let mut path = path;
         for _ in 0..SPARE_NAMES_MAX {
@@ -164,7 +164,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(path)
     }
 
-    /// Starts a new counter file at `last`, with room for the next numbers reserved before any of them is used.
+    /// Starts a new counter file at `last`; the numbers after it are reserved before any of them is used.
     fn write_counter(&self, path: &RelPath, last: Activity) -> Result<(), StoreError> {
         let reserved = last.get().saturating_add(RESERVED_AT_ONCE);
         self.reserve(reserved)?;
@@ -178,7 +178,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    /// Makes the reservation durable, in a new file: an earlier sync may have failed (G14).
+    /// Makes the reservation durable in a new file, because an earlier sync may have failed (G14).
     fn reserve(&self, reserved: u64) -> Result<(), FsError> {
         let reservation = Reservation { v: 1, reserved, check: check(reserved) };
         // A struct of numbers and a digest always serialises.
@@ -190,10 +190,10 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// How often a name may be taken by something that is not a file of ours.
+/// How many spare names are tried before giving up.
 const SPARE_NAMES_MAX: usize = 4;
 
-/// Something that is not ours has the name of a lock, and keeps it.
+/// Whether something that is not our file blocks the name.
 fn is_in_the_way(error: &FsError) -> bool {
     matches!(error.kind, FsErrorKind::WrongKind | FsErrorKind::PermissionDenied)
 }
@@ -212,14 +212,14 @@ struct Counted {
 }
 
 enum State {
-    /// The counter file is of this boot and can take another dot.
+    /// The counter file is from this boot and can take another dot.
     Usable {
         dots: u64,
     },
     Unusable,
 }
 
-/// Reads a counter of this boot: one line, then nothing but dots.
+/// Reads a counter from this boot: one line, then only dots.
 fn parsed(bytes: &[u8], boot_id: &str) -> Option<(Counter, u64)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (line, dots) = (&bytes[..end], &bytes[end + 1..]);

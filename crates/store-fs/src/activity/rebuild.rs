@@ -1,4 +1,4 @@
-//! How far the activity numbers got, from the sessions alone: for a store whose counter and reservation are both lost.
+//! Recovers the activity number from the sessions, for a store that lost its counter and its reservation.
 
 use workrail_model::event::{Activity, Event};
 use workrail_model::id::SessionId;
@@ -11,12 +11,12 @@ use super::RESERVED_AT_ONCE;
 use crate::layout;
 use crate::store::LocalStore;
 
-/// Enough of a manifest's end to hold the last group of all but enormous plans.
+/// Long enough for the last group of all but enormous plans.
 const MANIFEST_TAIL_BYTES: u64 = 64 * 1024;
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The newest number of all sessions that can be read. Those that cannot, and numbers that no event carries, are
-    /// covered by a margin.
+    /// The newest number of all readable sessions. A margin covers unreadable sessions and numbers that no event
+    /// carries.
     pub(super) fn newest_activity_of_sessions(&self) -> Result<u64, StoreError> {
         let sessions = self.sessions()?;
         if sessions.is_empty() {
@@ -29,16 +29,16 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(last.saturating_add(RESERVED_AT_ONCE))
     }
 
-    /// The activity of a session's newest events, from its last group alone where that is found.
+    /// The activity of a session's newest events, read from its last group alone where possible.
     fn last_activity(&self, session: SessionId) -> Result<u64, StoreError> {
         if let Some(last) = self.last_segment_activity(session) {
             return Ok(last);
         }
         match self.read(session, None) {
             Ok(slice) => Ok(newest(&slice.events)),
-            // It may pass, and has nothing to do with this session.
+            // Temporary, and unrelated to this session.
             Err(StoreError::Io(error)) if error.kind == FsErrorKind::TooManyOpenFiles => Err(error.into()),
-            // An unreadable session is its own affair: nothing waits for it.
+            // An unreadable session must not block the others.
             Err(_) => Ok(0),
         }
     }

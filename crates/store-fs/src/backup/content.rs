@@ -1,4 +1,4 @@
-//! Content for a copy: what the target lacks is read with its digest, and what is damaged there is kept aside.
+//! Content of a copy: what the target lacks is read and verified, and damaged content of the target is moved aside.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::suspect;
 type Piece = (AttachmentKind, Sha256);
 
 impl<F: FileSystem> Copier<'_, F> {
-    /// Brings everything that these events refer to into the target, durably.
+    /// Copies everything that these events refer to into the target, durably.
     pub(super) fn bring_content(&mut self, session: SessionId, events: &[Event]) -> Result<(), CopyError> {
         let mut folders = BTreeSet::new();
         for piece in events.iter().flat_map(|event| event.data.content_refs()) {
@@ -36,7 +36,7 @@ impl<F: FileSystem> Copier<'_, F> {
         Ok(())
     }
 
-    /// Whether it was written.
+    /// Returns whether it was written.
     fn bring(&mut self, session: SessionId, piece: Piece) -> Result<bool, CopyError> {
         let (kind, digest) = piece;
         let found = self.found_in_target(piece)?;
@@ -89,15 +89,15 @@ impl<F: FileSystem> Copier<'_, F> {
         let (fs, path) = (self.target.fs(), layout::content(kind, digest));
         let temp = layout::backup_content_temp(kind);
         write_temp(fs, &temp, bytes)?;
-        // Intact content that is only in doubt is replaced in place.
+        // Intact content that is merely in doubt is replaced in place.
         if read_verified(fs, kind, digest).is_err() {
             set_aside(fs, kind, digest)?;
         }
         fs.rename(&temp, &path)
     }
 
-    /// Content of the target that is damaged and that the source has, wherever it is referred to.
-    pub(super) fn mend_damaged_content(&mut self) -> Result<(), CopyError> {
+    /// Repairs damaged content of the target that the source has, whichever session refers to it.
+    pub(super) fn repair_damaged_content(&mut self) -> Result<(), CopyError> {
         for kind in CONTENT_KINDS {
             let (mut wrote, target_fs) = (false, self.target.fs());
             for digest in self.target_content(kind)? {
@@ -121,8 +121,8 @@ impl<F: FileSystem> Copier<'_, F> {
         Ok(())
     }
 
-    /// After all sessions were copied, writes again what is in doubt and that none of them brought (G14). Every sync of
-    /// this run succeeded, so the doubt ends here.
+    /// After all sessions were copied, rewrites the content in doubt that no session brought (G14). Every sync of
+    /// this run succeeded, so no doubt remains.
     pub(super) fn end_doubt(&mut self) -> Result<(), CopyError> {
         if self.checking == Checking::DryRun {
             return Ok(());
@@ -143,7 +143,7 @@ impl<F: FileSystem> Copier<'_, F> {
         Ok(())
     }
 
-    /// The content of the target by name, whatever has the name.
+    /// The target's content by file name, whatever kind of file it is.
     fn target_content(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, CopyError> {
         let entries = match self.target.fs().list(&layout::content_dir(kind)) {
             Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),
@@ -160,7 +160,7 @@ enum CopyState {
     Absent,
 }
 
-/// Puts content in place under the locks of a restore; says where what was there is kept.
+/// Puts content in place under the locks of a restore; returns where the previous file was moved.
 pub(crate) fn replace_content<F: FileSystem>(
     store: &LocalStore<F>,
     content: &Attachment,

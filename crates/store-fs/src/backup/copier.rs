@@ -1,4 +1,4 @@
-//! Copies one session after another into the target, and checks at the end what was written.
+//! Copies the sessions one by one into the target, then verifies what was written.
 
 use std::collections::BTreeSet;
 
@@ -25,14 +25,14 @@ use crate::load::Loaded;
 use crate::store::LocalStore;
 use crate::{layout, load, rebuild, segment, suspect};
 
-/// How it is found out whether the target has a piece of content.
+/// How to find out whether the target has a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Checking {
     /// By its name: it was verified when it was copied.
     ByName,
-    /// By reading it.
+    /// By reading it and checking its digest.
     ByDigest,
-    /// By reading it, and nothing is written.
+    /// By reading it; nothing is written.
     DryRun,
 }
 
@@ -41,14 +41,13 @@ pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) target: &'a LocalStore<F>,
     direction: Direction,
     pub(super) checking: Checking,
-    /// Content of the target by name, when it was listed.
+    /// Names of the target's content when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
-    /// A sync failed in the folder of this content: what it shows may not be on the disk, so all of it is written
-    /// again (G14).
+    /// A sync failed in this content folder: what it shows may not be on the disk, so all of it is rewritten (G14).
     pub(super) in_doubt: BTreeSet<AttachmentKind>,
     /// Whether the target has every workflow of the source, by name.
     has_workflows: bool,
-    /// Content that the target is known to have.
+    /// Content that the target is known to have intact.
     pub(super) sound: BTreeSet<(AttachmentKind, Sha256)>,
     pub(super) copied: Vec<(AttachmentKind, Sha256)>,
     written: Vec<SessionId>,
@@ -74,7 +73,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
         }
-        // Which session needs which workflow is not in its manifest.
+        // A manifest does not list the workflows that its session needs.
         let workflows = source.contents_of(AttachmentKind::Workflow).map_err(super::source)?;
         let has_workflows =
             workflows.into_iter().all(|digest| named.contains(&(AttachmentKind::Workflow, digest)));
@@ -103,7 +102,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         })
     }
 
-    /// Copies every session; one that cannot be read is reported and holds up no other.
+    /// Copies every session; an unreadable one is reported and does not stop the others.
     pub(super) fn copy_all(&mut self, sessions: &[Listed], watch: CopyWatch<'_>) -> Result<(), CopyError> {
         let total = sessions.len() as u64;
         for (done, (name, listed)) in sessions.iter().enumerate() {
@@ -128,7 +127,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(())
     }
 
-    /// Copies one session; `None` when the source holds nothing of it.
+    /// Copies one session; `None` if the source holds nothing of it.
     fn copy(&mut self, session: SessionId) -> Result<Option<SessionCopy>, CopyError> {
         if self.checking == Checking::ByName && self.is_up_to_date(session)? {
             self.copy_marks(session)?;
@@ -162,8 +161,8 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(Some(SessionCopy { session, change, events, source: from.loaded.health }))
     }
 
-    /// Whether both manifests are the same, byte for byte, the target has everything that they name, and the source has
-    /// it intact: a source that was damaged since must not look like one that is backed up.
+    /// Whether both manifests are identical, the target has everything they name, and the source has it intact: a
+    /// source that was damaged since must not look backed up.
     fn is_up_to_date(&self, session: SessionId) -> Result<bool, CopyError> {
         if suspect::is_marked(self.target.fs(), &layout::session(session)).map_err(target)? {
             return Ok(false);
@@ -178,7 +177,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(is_same && self.has_all_of(session, &theirs)? && self.source_has_just(session, &ours)?)
     }
 
-    /// Whether the source has every segment of its manifest with its digest, and none behind them.
+    /// Whether the source has exactly the segments of its manifest, each matching its digest.
     fn source_has_just(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
         let fs = self.source.fs();
         let attested = rebuild::attested(session, manifest);
@@ -192,7 +191,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }))
     }
 
-    /// Whether the target has every segment and piece of content that a manifest names, by name.
+    /// Whether the target has every segment and piece of content that a manifest names, checked by name.
     fn has_all_of(&self, session: SessionId, manifest: &[u8]) -> Result<bool, CopyError> {
         let entries = load::list_events(self.target.fs(), session).map_err(target)?;
         let segments: BTreeSet<String> =
@@ -223,7 +222,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                     false => step,
                 }
             }
-            // A folder without anything committed in it.
+            // A folder with nothing committed in it.
             _ if from.is_empty() => Step::Leave(LeftReason::SourceUnusable),
             _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
                 Step::Replace
@@ -233,13 +232,13 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok((step, known))
     }
 
-    /// Whether a repair of the damaged session would keep more than the source has of it.
+    /// Whether repairing the damaged session would keep more than the source has of it.
     fn repair_keeps_more(&self, session: SessionId, from: &Log) -> Result<bool, CopyError> {
         let rebuilt = rebuild::rebuild(self.target.fs(), session, None).map_err(target)?;
         Ok(rebuilt.end.get() > from.event_count())
     }
 
-    /// A session that stays as it is still gets content that the target lacks.
+    /// A session that is left as it is still gets the content that the target lacks.
     fn check_content(
         &mut self,
         session: SessionId,
@@ -258,7 +257,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(change)
     }
 
-    /// Makes durable what a copy that was killed wrote and did not sync; its mark is still there (G14).
+    /// Makes durable what a killed copy wrote without syncing; its mark is still present (G14).
     fn settle(&self, session: SessionId, known: &Log) -> Result<(), CopyError> {
         let fs = self.target.fs();
         let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target)?;
@@ -273,7 +272,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)
     }
 
-    /// Puts a whole session into the target, where nobody sees it until it is complete.
+    /// Puts a whole session into the target, out of sight until it is complete.
     fn put_session(
         &mut self,
         session: SessionId,
@@ -289,7 +288,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         let failed = |error: StoreError| CopyError::Target(error.into());
         let (fs, store) = (self.target.fs(), self.target);
-        // Nobody may be writing to what is moved aside; what is not a folder has no lock, and nobody writes to it.
+        // The lock keeps writers out of what is moved aside. Anything but a folder has no lock, and no writers.
         let home = layout::session(session);
         let is_folder = fs.stat(&home).is_ok_and(|stat| stat.kind == FileKind::Directory);
         let lock = (replacing && is_folder).then(|| store.take_lock(session)).transpose().map_err(failed)?;
@@ -311,7 +310,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         drop(lock);
         store.forget(session);
         if let Some(aside) = &aside {
-            // The lock's file means nothing outside `sessions/`.
+            // The lock file means nothing outside `sessions/`.
             let _ = aside.child(".lock").map(|lock| fs.remove_file(&lock));
         }
         self.copy_marks(session)?;
@@ -322,7 +321,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         })
     }
 
-    /// Appends what the target lacks, segment by segment, as a writer would.
+    /// Appends what the target lacks, segment by segment, as a writer does.
     fn extend(&mut self, session: SessionId, from: &Log) -> Result<SessionChange, CopyError> {
         let failed = |error: StoreError| CopyError::Target(error.into());
         let (fs, store) = (self.target.fs(), self.target);
@@ -346,10 +345,10 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             return Ok(SessionChange::Extended);
         }
         self.count_on_from(from)?;
-        // Written again: what the last writer left there may not be on the disk (G14).
+        // Rewritten: what the last writer left there may not be on the disk (G14).
         commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
         remove_orphans(fs, session, &known.loaded).map_err(target)?;
-        // Killed before the last sync, the next run finds the mark and does not trust what it sees.
+        // If the copy is killed before the last sync, the next run finds the mark and does not trust what it reads.
         suspect::mark(fs, &layout::session(session));
         let mut cursor = known.loaded.cursor;
         for name in missing {
@@ -364,7 +363,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(SessionChange::Extended)
     }
 
-    /// Whatever happens in a restored store comes after what was restored; a backup counts nothing.
+    /// Activity in a restored store must come after what was restored; a backup has no counter.
     fn count_on_from(&self, from: &Log) -> Result<(), CopyError> {
         let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
         match newest.filter(|_| self.direction == Direction::Restore) {
@@ -383,7 +382,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(())
     }
 
-    /// What a person asked of the session. None of it is truth, so none of it is worth a failure of the copy.
+    /// The user's marks on the session. They are not truth, so an unreadable one does not fail the copy.
     fn copy_marks(&self, session: SessionId) -> Result<(), CopyError> {
         let (from, to) = (self.source.fs(), self.target.fs());
         let is_kept = |fs: &F| fs.stat(&layout::keep(session)).is_ok();
@@ -432,8 +431,8 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 }
 
-/// A copy that was killed may have left names that no sync has made durable; their bytes were synced. What it moved
-/// aside comes first: the name it gave up must not be durably gone before the new one is there.
+/// A killed copy may have left names that were never synced; their bytes were. What it moved aside is synced first:
+/// the old name must not be durably gone before the new one exists.
 fn make_names_durable<F: FileSystem>(fs: &F) -> Result<(), FsError> {
     match fs.sync_dir(&layout::backups()) {
         Err(error) if error.kind == FsErrorKind::NotFound => {}
@@ -459,7 +458,7 @@ fn read_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result
     RawSegment::parse(bytes).map_err(|_| changed_meanwhile(session))
 }
 
-/// Appends one segment to a log that ends at `cursor`; `manifest` is what the log is to become.
+/// Appends one segment to a log that ends at `cursor`; `manifest` is the resulting manifest.
 fn append_segment<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -479,7 +478,7 @@ fn append_segment<F: FileSystem>(
     Ok(cursor.after(&records, &group, events.len() as u64))
 }
 
-/// Removes segments behind the log of the target, which an interrupted copy left.
+/// Removes the segments beyond the target's log that an interrupted copy left.
 fn remove_orphans<F: FileSystem>(fs: &F, session: SessionId, known: &Loaded) -> Result<(), FsError> {
     let begins = format!("{:08}-", known.cursor.next_event_index.get());
     for entry in load::list_events(fs, session)? {

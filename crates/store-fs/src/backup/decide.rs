@@ -1,4 +1,4 @@
-//! What a copy does with a session, from how its two logs relate. Pure.
+//! Decides what a copy does with a session, from how its two logs relate. Pure.
 
 use workrail_model::health::SessionHealth;
 use workrail_ports::backup::LeftReason;
@@ -7,9 +7,9 @@ use super::log::Log;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// The source leads: another history in the target is kept aside and replaced, but never by its own beginning.
+    /// The source leads: another history in the target is moved aside and replaced, but never by its own prefix.
     Backup,
-    /// The target leads: only what is absent or damaged there is taken over.
+    /// The target leads: only what it lacks or has damaged is copied.
     Restore,
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_history_of_the_target_is_never_overwritten_and_another_one_by_no_restore() {
+    fn a_restore_keeps_a_different_history_and_no_copy_overwrites_a_longer_one() {
         let (healthy, more) = (SessionHealth::Healthy, Step::Leave(LeftReason::TargetHasMore));
         for (source, target, health, backup, restore) in [
             ("ab", "ab", healthy.clone(), Step::Keep, Step::Keep),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_source_replaces_nothing_that_has_as_much() {
+    fn a_damaged_source_never_replaces_a_session_of_the_same_length() {
         for direction in [Direction::Backup, Direction::Restore] {
             let source = log("ab", damaged());
             let with = |target: &str, health| decide(direction, &source, &log(target, health));

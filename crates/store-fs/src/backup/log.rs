@@ -10,13 +10,13 @@ use crate::layout;
 use crate::load::{self, Loaded};
 use crate::orphan::{self, Orphan, Pending};
 
-/// How often a log is read again because it was replaced meanwhile.
+/// How often a log that was replaced during the read is read again.
 const TRIES_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) loaded: Loaded,
-    /// The lines that attest what was loaded, and no more. They hold the digest of every segment, so equal lines are
+    /// The lines that attest what was loaded, and no more. They hold every segment's digest, so equal lines mean
     /// equal histories.
     pub(super) manifest: Vec<u8>,
 }
@@ -46,8 +46,8 @@ impl Log {
         })
     }
 
-    /// The same with the completed write behind it, which the next writer of the session commits (G13): it may have been
-    /// acknowledged before the manifest lost its end.
+    /// Like `read`, including the completed write at the end of the log that the next writer will commit (G13): it
+    /// may have been acknowledged before the manifest lost its end.
     pub(super) fn read_with_pending<F: FileSystem>(
         fs: &F,
         session: SessionId,
@@ -82,7 +82,7 @@ impl Log {
     }
 }
 
-/// Whether these are still the bytes that were validated.
+/// Whether the manifest still has the bytes that were validated.
 fn attests(manifest: &[u8], cursor: &Cursor) -> bool {
     let anchor = usize::try_from(cursor.anchor_bytes).ok().and_then(|len| manifest.len().checked_sub(len));
     manifest.len() as u64 == cursor.manifest_bytes

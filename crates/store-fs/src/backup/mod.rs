@@ -1,8 +1,8 @@
 //! Backups and restores: sessions copied from one store to another of the same layout (G26).
 //!
 //! The source may be in use: only validated, committed prefixes are read, and the shared store lock keeps a sweep
-//! from removing content meanwhile. The target is a consistent store at every moment. Content is durable there before
-//! the segments that refer to it, new sessions appear with one rename, and longer ones grow by the append protocol.
+//! from removing content meanwhile. The target is a consistent store at every moment: content is durable before the
+//! segments that refer to it, new sessions appear with one rename, and longer ones grow by the append protocol.
 
 mod content;
 mod copier;
@@ -47,7 +47,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         let mut copier = Copier::new(self, backup, Direction::Backup, checking)?;
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
         copier.end_doubt()?;
-        // It holds public keys alone, and without it no decision of the sessions can be checked.
+        // It holds only public keys, and without it no decision in the sessions can be verified.
         copy_passkeys(self.fs(), backup.fs(), SameStore::Yes)?;
         copier.report.keys = match options.with_keys {
             true => self.back_up_keys(backup)?,
@@ -79,7 +79,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         };
         copier.copy_all(&sessions, watch)?;
         if options.only.is_none() {
-            copier.mend_damaged_content()?;
+            copier.repair_damaged_content()?;
             copier.end_doubt()?;
             let is_same = self.is_same_store(backup);
             copier.report.keys = self.restore_keys(backup, options.dry_run)?;
@@ -93,7 +93,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The keyring as it is; one that cannot be used never replaces one that can.
+    /// Copies the keyring as it is; an unusable one never replaces a usable one.
     fn back_up_keys(&self, backup: &Self) -> Result<KeysCopy, CopyError> {
         match self.peek() {
             Ok(None) => return Ok(KeysCopy::LeftOut),
@@ -103,7 +103,7 @@ impl<F: FileSystem> LocalStore<F> {
         copy_keyring(self.fs(), backup.fs())
     }
 
-    /// A store without keys takes those of any backup; otherwise the keys tell.
+    /// A store without keys accepts those of any backup; otherwise the keys must match.
     fn is_same_store(&self, backup: &Self) -> SameStore {
         match (self.peek(), backup.peek()) {
             (Ok(None), _) => SameStore::Yes,
@@ -112,7 +112,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
     }
 
-    /// Keys come back only where none are: tokens that were handed out since must stay good.
+    /// Keys are restored only if there are none: tokens handed out since must stay valid.
     fn restore_keys(&self, backup: &Self, dry_run: bool) -> Result<KeysCopy, CopyError> {
         let theirs = match backup.peek() {
             Ok(Some(keyring)) => keyring,
@@ -128,15 +128,15 @@ impl<F: FileSystem> LocalStore<F> {
     }
 }
 
-/// Whether a copy is between a store and a backup of it.
+/// Whether the copy is between a store and its own backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SameStore {
     Yes,
     Unknown,
 }
 
-/// The passkey log, where the target has an older state of the same log, or none: two histories are never mixed, and a store
-/// does not come to trust another one's passkeys (G98).
+/// Copies the passkey log if the target has none or an older state of the same log: two histories are never mixed,
+/// and a store never starts to trust another store's passkeys (G98).
 fn copy_passkeys<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(), CopyError> {
     let path = layout::passkeys();
     let Ok(bytes) = from.read(&path, 0, PASSKEY_LOG_BYTES_MAX) else { return Ok(()) };
@@ -149,7 +149,7 @@ fn copy_passkeys<F: FileSystem>(from: &F, to: &F, same: SameStore) -> Result<(),
     let lock = to.lock(&layout::keyring_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
     let _lock = lock.ok_or(CopyError::Busy)?;
     put(to, &layout::passkeys_temp(), &path, &bytes)?;
-    // A head that names a later line stays: what the copy lacks is still missing.
+    // A head that names a later line is kept: it shows that the copy lacks that line.
     let is_behind = match to.read(&layout::passkeys_head(), 0, HEAD_BYTES_MAX) {
         Ok(head) => names_a_line(&head, &bytes),
         Err(error) => error.kind == FsErrorKind::NotFound,
@@ -174,7 +174,7 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
     Ok(KeysCopy::Copied)
 }
 
-/// Settings that are in the data directory; a restore never replaces others.
+/// Copies settings kept in the data directory; a restore never replaces existing ones.
 fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: Direction) -> Result<(), CopyError> {
     let path = layout::settings();
     let Ok(bytes) = from.read(&path, 0, SETTINGS_BYTES_MAX) else { return Ok(()) };
@@ -187,21 +187,21 @@ fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: Direction) -> Resul
     put(to, &layout::settings_temp(), &path, &bytes)
 }
 
-/// Writes a whole file, durable under its name.
+/// Writes a whole file, durably under its name.
 fn put<F: FileSystem>(fs: &F, temp: &RelPath, path: &RelPath, bytes: &[u8]) -> Result<(), CopyError> {
     write_temp(fs, temp, bytes).map_err(target)?;
     fs.rename(temp, path).map_err(target)?;
     fs.sync_dir(&path.parent().unwrap_or_else(RelPath::root)).map_err(target)
 }
 
-/// Makes an empty folder a backup, or finds that it is one.
+/// Turns an empty folder into a backup, or checks that it is one.
 fn claim<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
     match fs.read(&layout::backup_marker(), 0, MARKER_BYTES_MAX) {
         Ok(bytes) => check_marker(&bytes)?,
         Err(error) if error.kind == FsErrorKind::NotFound => {
             let temp = layout::backup_marker_temp();
             let entries = fs.list(&RelPath::root()).map_err(target)?;
-            // A backup that was killed right at its start leaves the temporary file.
+            // A backup killed at its very start leaves only the temporary file.
             if entries.iter().any(|entry| entry.name != temp.as_str()) {
                 return Err(CopyError::NotABackup);
             }
@@ -228,7 +228,7 @@ fn make_folders<F: FileSystem>(fs: &F) -> Result<(), CopyError> {
     layout::base_dirs().iter().try_for_each(|folder| suspect::make_folder(fs, folder)).map_err(target)
 }
 
-/// One backup or restore at a time writes to a store.
+/// Only one backup or restore writes to a store at a time.
 fn exclusive<F: FileSystem>(fs: &F) -> Result<F::Lock, CopyError> {
     let lock = fs.lock(&layout::backup_lock(), LockMode::Exclusive, LOCK_WAIT).map_err(target)?;
     lock.ok_or(CopyError::Busy)
@@ -239,7 +239,7 @@ fn writing_lock<F: FileSystem>(fs: &F) -> Result<F::Lock, CopyError> {
     lock.ok_or(CopyError::Busy)
 }
 
-/// Keeps a sweep away from what is being read. Where no lock can be made, on a read-only medium, nothing sweeps either.
+/// Keeps sweeps out while the source is read. A read-only medium allows no lock, but no sweep either.
 fn reading_lock<F: FileSystem>(fs: &F) -> Result<Option<F::Lock>, CopyError> {
     match fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT) {
         Ok(Some(lock)) => Ok(Some(lock)),
@@ -249,10 +249,10 @@ fn reading_lock<F: FileSystem>(fs: &F) -> Result<Option<F::Lock>, CopyError> {
     }
 }
 
-/// A name of the sessions folder, and the session that it is or why it is none.
+/// A name in the sessions folder, with its session id or the reason why it is not one.
 type Listed = (String, Result<SessionId, &'static str>);
 
-/// Every session's folder. One that cannot be read is found out later and is that session's own affair.
+/// Every session folder. An unreadable one is reported later, for that session alone.
 fn sessions_of<F: FileSystem>(fs: &F) -> Result<Vec<Listed>, CopyError> {
     let entries = match fs.list(&layout::sessions()) {
         Err(error) if error.kind == FsErrorKind::NotFound => Vec::new(),

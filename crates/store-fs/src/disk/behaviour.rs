@@ -11,7 +11,7 @@ fn path(text: &str) -> RelPath {
     RelPath::parse(text).expect("a test path is well-formed")
 }
 
-/// A disk, and the one thing that the port cannot do: plant a link.
+/// A disk, and a way to plant a link, which the port cannot do.
 struct Stage<F> {
     fs: F,
     plant_link: Box<dyn Fn(&str)>,

@@ -23,7 +23,7 @@ pub(super) fn wrong_kind(op: FsOp, path: &RelPath) -> FsError {
 fn kind(errno: Errno) -> FsErrorKind {
     match errno {
         Errno::NOENT => FsErrorKind::NotFound,
-        // A directory that is not empty: what would have to be absent exists.
+        // For a directory that is not empty: something exists that should not.
         Errno::EXIST | Errno::NOTEMPTY => FsErrorKind::AlreadyExists,
         Errno::NOSPC => FsErrorKind::NoSpace,
         Errno::DQUOT => FsErrorKind::Quota,
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_with_a_meaning_of_its_own_keeps_it() {
+    fn every_errno_with_its_own_meaning_keeps_it() {
         let table = [
             (Errno::NOENT, FsErrorKind::NotFound),
             (Errno::EXIST, FsErrorKind::AlreadyExists),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn an_io_error_keeps_the_number_it_carries() {
+    fn an_io_error_keeps_its_errno() {
         let path = RelPath::root();
         let full = io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error());
         assert_eq!(io_error(FsOp::Write, &path, &full).kind, FsErrorKind::NoSpace);

@@ -37,7 +37,7 @@ impl WritableFile for DiskFile {
     }
 }
 
-/// Makes an open file or directory durable. Never retried after an error other than an interrupt.
+/// Makes an open file or directory durable. Never retried after an error, except an interrupt.
 #[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
 pub(super) fn sync(file: &File, op: FsOp, path: &RelPath) -> Result<(), FsError> {
     file.sync_all().map_err(|source| errno::io_error(op, path, &source))
@@ -53,7 +53,7 @@ pub(super) fn read_capped(file: &File, path: &RelPath, offset: u64, max: u64) ->
     };
     let len = walk::stat_of(file, FsOp::Read, path)?.len;
     if offset > len {
-        // The kernel refuses offsets that no file can have; beyond the end there is nothing to read.
+        // The kernel rejects offsets that no file can have; beyond the end there is nothing to read.
         return Ok(Vec::new());
     }
     let rest = len - offset;
@@ -65,7 +65,7 @@ pub(super) fn read_capped(file: &File, path: &RelPath, offset: u64, max: u64) ->
     let mut bytes = vec![0; usize::try_from(rest.saturating_add(1)).map_err(|_| too_large(rest))?];
     let mut filled = 0;
     loop {
-        // A writer may append while we read: what is read stays within the cap all the same.
+        // A writer may append during the read; the cap still holds.
         if filled == bytes.len() {
             let room = (max - filled as u64).clamp(1, 4096);
             bytes.resize(filled.saturating_add(usize::try_from(room).unwrap_or(1)), 0);

@@ -1,4 +1,4 @@
-//! Advisory locks on the real disk: tried, never waited for in the kernel, so that the wait is bounded.
+//! Advisory locks on the real disk: polled rather than waited for in the kernel, so that the wait is bounded.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -14,13 +14,13 @@ use super::{errno, walk};
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// Longer than any pause between two tries, so that everybody who waits tries at least once.
+/// Longer than any pause between two tries, so that every waiting process tries at least once.
 pub(super) const GIVE_WAY: Duration = Duration::from_millis(40);
 
-/// How often a lock file may vanish under us within one try before we give up on that try.
+/// How often a lock file may vanish within one try before that try fails.
 const STALE_MAX: u32 = 8;
 
-/// A held lock; released when dropped, and by the kernel when the process dies.
+/// A held lock; released when dropped, or by the kernel when the process dies.
 #[derive(Debug)]
 pub struct DiskLock {
     file: File,
@@ -29,7 +29,7 @@ pub struct DiskLock {
 impl Drop for DiskLock {
     fn drop(&mut self) {
         // Closing alone is not enough: a child between fork and exec still shares the description.
-        // An error is of no use here, because the close that follows releases the lock as well.
+        // Errors are ignored, because the close that follows also releases the lock.
         let _ = self.file.unlock();
     }
 }
@@ -80,7 +80,7 @@ pub(super) enum Attempt {
     Held(DiskLock),
     Busy,
     /// Another process removed the file, or moved its folder away, between our open and our lock; such a lock
-    /// excludes nobody, because the next one is taken on a new file.
+    /// excludes no one, because the next process locks a new file.
     Stale,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn attempt(
         return Ok(Attempt::Busy);
     }
     let lock = DiskLock { file };
-    // From the root again: the folder in which the file was opened may have another name by now.
+    // Resolved from the root again: the folder in which the file was opened may have been renamed since.
     let (dir, name) = match walk::open_parent(root, FsOp::Lock, path) {
         Err(error) if error.kind == FsErrorKind::NotFound => return Ok(Attempt::Stale),
         opened => opened?,

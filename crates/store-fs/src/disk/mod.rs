@@ -36,7 +36,7 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// The data directory on a real disk; clones share one open descriptor.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// Absent when there is no data directory, which reads as an empty one.
+    /// `None` if there is no data directory, which reads as an empty one.
     root: Option<Arc<OwnedFd>>,
     access: Access,
 }
@@ -76,8 +76,8 @@ impl Disk {
         }
     }
 
-    /// A directory to be listed. `None` where a reader finds none: folders are made by the first write, and
-    /// before that, there is nothing in them.
+    /// A directory to list. `None` if a reader finds none: folders are created by the first write, so a missing one
+    /// is empty.
     fn listed_dir(&self, path: &RelPath) -> Result<Option<OwnedFd>, FsError> {
         match self.root(FsOp::List, path).and_then(|root| walk::open_dir(root, FsOp::List, path)) {
             Err(error) if error.kind == FsErrorKind::NotFound && self.access == Access::Look => Ok(None),
@@ -91,16 +91,16 @@ fn entries_of(dir: &OwnedFd, path: &RelPath) -> Result<Vec<DirEntry>, FsError> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(dir).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        // The one definition of a plain component; it also leaves out `.` and `..`.
+        // `is_plain_component` alone decides; it also rejects `.` and `..`.
         let Some(name) = entry.file_name().to_str().ok().filter(|name| is_plain_component(name)) else {
             continue;
         };
         let kind = match walk::kind_of(entry.file_type()) {
             Some(kind) => kind,
-            // Some file systems do not say in the listing what an entry is.
+            // Some file systems do not report an entry's type in the listing.
             None => match walk::stat_in(dir, name, FsOp::List, path) {
                 Ok(stat) => stat.kind,
-                // Removed since the listing: as if it had been removed before.
+                // Removed since the listing: treated as if it had been removed before.
                 Err(error) if error.kind == FsErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             },
@@ -154,7 +154,7 @@ impl FileSystem for Disk {
         let same = from.parent() == to.parent();
         let other = if same { None } else { Some(walk::open_parent(root, op, to)?.0) };
         let (to_dir, to_name) = (other.as_ref().unwrap_or(&from_dir), to.file_name());
-        // A link that was planted under a temporary's name must not be put in the place of truth.
+        // A link planted under a temporary's name must not replace a real file.
         if walk::stat_in(&from_dir, from_name, op, from)?.kind == FileKind::Other {
             return Err(errno::wrong_kind(op, from));
         }
@@ -185,8 +185,8 @@ impl FileSystem for Disk {
         self.listed_dir(path)?.map_or(Ok(Vec::new()), |dir| entries_of(&dir, path))
     }
 
-    /// One open directory for the listing and all looks. An entry that is replaced by a link in between gives the stamp
-    /// of another file, which a look may: reading refuses the link.
+    /// Uses one open directory for the listing and all stats. An entry replaced by a link in between yields another
+    /// file's stamp, which is harmless here: reading refuses the link.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
         let Some(dir) = self.listed_dir(path)? else { return Ok(Vec::new()) };
         let look = |entry: DirEntry| {

@@ -1,4 +1,4 @@
-//! Opens the data directory: to look, where a missing one is not an error, or to write, where it is made durably.
+//! Opens the data directory: for reading, where it may be missing, or for writing, where it is created durably.
 
 use std::os::fd::OwnedFd;
 
@@ -11,7 +11,7 @@ use super::{DIR_MODE, errno, file};
 
 pub(super) fn open_or_create(root: &Utf8Path) -> Result<OwnedFd, FsError> {
     let missing = missing_dirs(root)?;
-    // The deepest directory that exists may be the work of a process that died before its sync.
+    // The deepest existing directory may come from a process that died before its sync.
     let deepest = missing.last().map_or(Some(root), |dir| parent(dir));
     let fresh = !missing.is_empty() || is_empty(root)?;
     if let Some(holder) = deepest.filter(|_| fresh).and_then(parent) {
@@ -50,7 +50,7 @@ fn missing_dirs(root: &Utf8Path) -> Result<Vec<&Utf8Path>, FsError> {
 #[expect(clippy::disallowed_methods, reason = "this is the adapter that the ban exists for")]
 fn create(dir: &Utf8Path) -> Result<(), FsError> {
     match retry_on_intr(|| rustix::fs::mkdir(dir.as_std_path(), DIR_MODE)) {
-        // Another process may be creating the same data directory: its directory is as good.
+        // Another process may be creating the same data directory, which is just as good.
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(error(FsOp::CreateDir, dir, errno)),
     }
@@ -60,7 +60,7 @@ fn create(dir: &Utf8Path) -> Result<(), FsError> {
     }
 }
 
-/// Syncs a directory that we may not be allowed to open; then it was not us who wrote to it.
+/// Syncs a directory that we may not be allowed to open; in that case we did not write to it.
 fn settle_inherited(dir: &Utf8Path) -> Result<(), FsError> {
     match sync(dir) {
         Err(error) if matches!(error.kind, FsErrorKind::PermissionDenied | FsErrorKind::ReadOnly) => Ok(()),
@@ -73,7 +73,7 @@ fn sync(dir: &Utf8Path) -> Result<(), FsError> {
     file::sync(&handle.into(), FsOp::SyncDir, &RelPath::root()).map_err(|error| at(error, dir))
 }
 
-/// True for an existing directory without entries, which nobody can have finished setting up.
+/// True for an existing directory without entries: its setup cannot have finished.
 fn is_empty(root: &Utf8Path) -> Result<bool, FsError> {
     let handle = open(root, FsOp::List)?;
     let entries = Dir::read_from(&handle).map_err(|errno| error(FsOp::List, root, errno))?;
@@ -93,7 +93,7 @@ fn open(dir: &Utf8Path, op: FsOp) -> Result<OwnedFd, FsError> {
         .map_err(|errno| error(op, dir, errno))
 }
 
-/// The directory that holds `dir`; a bare name is held by the working directory.
+/// The directory that contains `dir`; for a bare name, the working directory.
 fn parent(dir: &Utf8Path) -> Option<&Utf8Path> {
     let here = Utf8Path::new(".");
     dir.parent().filter(|_| dir != here).map(|up| if up.as_str().is_empty() { here } else { up })
@@ -103,7 +103,7 @@ fn error(op: FsOp, dir: &Utf8Path, errno: Errno) -> FsError {
     at(errno::error(op, &RelPath::root(), errno), dir)
 }
 
-/// These paths are not beneath the data directory, so only the detail can name them.
+/// These paths are outside the data directory, so only the detail can name them.
 fn at(error: FsError, dir: &Utf8Path) -> FsError {
     let detail = format!("{} (data directory path `{dir}`)", error.detail);
     FsError { detail, ..error }

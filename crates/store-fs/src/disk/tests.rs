@@ -76,7 +76,7 @@ fn files_and_directories_are_for_the_owner_only() {
 }
 
 #[test]
-fn stat_sees_that_others_may_access() {
+fn stat_reports_access_by_other_users() {
     let (_dir, root, disk) = stage();
     disk.create_file(&path("f")).unwrap();
     for (bits, expected) in [(0o640, true), (0o604, true), (0o610, true), (0o600, false)] {
@@ -101,14 +101,14 @@ fn a_fifo_is_the_wrong_kind_and_never_hangs() {
         let kinds = kinds.map(|result| result.map_err(|error| error.kind));
         done.send((kinds, disk.stat(&fifo).map(|stat| stat.kind))).unwrap();
     });
-    // The limit is not a wait: it only ends the test when an open did hang.
+    // A timeout only for a hanging open; it never delays a passing test.
     let (kinds, stat) = finished.recv_timeout(Duration::from_secs(30)).expect("no operation hangs");
     assert_eq!(kinds, [Err(FsErrorKind::WrongKind); 4]);
     assert_eq!(stat, Ok(FileKind::Other));
 }
 
 #[test]
-fn a_link_to_a_sound_file_inside_the_root_is_not_followed_either() {
+fn a_link_to_an_intact_file_inside_the_root_is_not_followed_either() {
     let (_dir, root, disk) = stage();
     disk.create_dir(&path("d")).unwrap();
     disk.create_file(&path("d/f")).unwrap().append(b"secret").unwrap();
@@ -127,7 +127,7 @@ fn a_link_to_a_sound_file_inside_the_root_is_not_followed_either() {
 }
 
 #[test]
-fn list_leaves_out_names_that_are_no_plain_component() {
+fn list_skips_names_that_are_not_plain_components() {
     let (_dir, root, disk) = stage();
     for name in ["ok", "with space", "ümlaut", "a:b"] {
         fs::write(root.join(name), b"").unwrap();
@@ -181,14 +181,14 @@ fn a_lock_is_waited_for_until_it_is_released() {
 }
 
 #[test]
-fn a_wait_for_a_lock_that_stays_held_ends() {
+fn waiting_for_a_lock_that_stays_held_times_out() {
     let (_dir, _root, disk) = stage();
     let _held = disk.lock(&path("l"), LockMode::Exclusive, Duration::ZERO).unwrap();
     assert!(disk.lock(&path("l"), LockMode::Shared, Duration::from_millis(5)).unwrap().is_none());
 }
 
 #[test]
-fn a_lock_on_a_file_that_was_removed_excludes_nobody_and_is_not_handed_out() {
+fn a_lock_on_a_removed_file_excludes_no_one_and_is_not_granted() {
     let (_dir, _root, disk) = stage();
     let old = disk.lock(&path("l"), LockMode::Exclusive, Duration::ZERO).unwrap();
     disk.remove_file(&path("l")).unwrap();
@@ -217,7 +217,7 @@ fn a_lock_is_stale_when_its_name_is_gone_or_taken_by_another_file() {
 }
 
 #[test]
-fn a_lock_on_a_file_whose_folder_was_moved_away_excludes_nobody_and_is_none() {
+fn a_lock_on_a_file_in_a_moved_folder_excludes_no_one_and_is_not_granted() {
     let (_dir, root, disk) = stage();
     disk.create_dir(&path("s")).unwrap();
     let at = path("s/.lock");
@@ -247,7 +247,7 @@ fn a_renamed_root_is_still_the_same_store() {
 
 #[test]
 fn writing_to_a_full_device_is_no_space() {
-    // Linux has such a device; elsewhere there is nothing to show.
+    // Only Linux has such a device; elsewhere there is nothing to test.
     let Ok(file) = fs::OpenOptions::new().append(true).open("/dev/full") else { return };
     let mut full = super::DiskFile::new(file, path("full"));
     let error = full.append(b"x").unwrap_err();
@@ -255,7 +255,7 @@ fn writing_to_a_full_device_is_no_space() {
 }
 
 #[test]
-fn a_disk_opened_for_looking_changes_nothing() {
+fn a_disk_opened_for_reading_changes_nothing() {
     let (_dir, root, disk) = stage();
     let none = root.with_file_name("none");
     let missing = Disk::look(&none).expect("nothing to open is no error");

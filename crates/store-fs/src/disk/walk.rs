@@ -18,7 +18,7 @@ const DIR_FLAGS: OFlags =
 // regular files that pass the check after the open.
 const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Bits of the mode that let anybody but the owner in.
+/// Mode bits that give access to anyone but the owner.
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
 /// Opens the directory at `path`; a link or a file on the way is `WrongKind`.
@@ -26,15 +26,15 @@ pub(super) fn open_dir(root: &OwnedFd, op: FsOp, path: &RelPath) -> Result<Owned
     descend(root, path).map_err(|errno| errno::error(op, path, errno))
 }
 
-/// Opens the directory that holds `path`, and gives the last component.
+/// Opens the directory that contains `path`, and returns it with the last component.
 pub(super) fn open_parent<'p>(
     root: &OwnedFd,
     op: FsOp,
     path: &'p RelPath,
 ) -> Result<(OwnedFd, &'p str), FsError> {
-    // The data directory itself can be listed, looked at and synced, but not be created or replaced.
+    // The data directory itself can be listed, inspected and synced, but not created or replaced.
     let parent = path.parent().ok_or_else(|| errno::wrong_kind(op, path))?;
-    // The error names what was asked for, not the directory on the way.
+    // The error names the requested path, not the directory on the way.
     let dir = descend(root, &parent).map_err(|errno| errno::error(op, path, errno))?;
     Ok((dir, path.file_name()))
 }
@@ -90,8 +90,8 @@ fn regular(file: OwnedFd, op: FsOp, path: &RelPath) -> Result<File, FsError> {
     }
 }
 
-/// The kernel's own resolution beneath a directory: one call instead of two for every component, which was
-/// a third of all system calls of an advance.
+/// Path resolution by the kernel: one call instead of two per component, which were a third of an advance's system
+/// calls.
 #[cfg(target_os = "linux")]
 mod kernel {
     use std::os::fd::OwnedFd;
@@ -105,7 +105,7 @@ mod kernel {
     const RESOLVE: ResolveFlags =
         ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-    /// `None` where the kernel, or a filter around the process, does not know the call.
+    /// `None` if the kernel, or a filter around the process, does not support the call.
     pub(super) fn open_beneath(root: &OwnedFd, path: &str, flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
         static KNOWN: OnceLock<bool> = OnceLock::new();
         let mode = if flags.contains(OFlags::CREATE) { FILE_MODE } else { Mode::empty() };
@@ -137,7 +137,7 @@ pub(super) fn stat_of(file: &impl AsFd, op: FsOp, path: &RelPath) -> Result<File
     Ok(file_stat(&raw))
 }
 
-/// What a name in an open directory refers to; a link is itself, not its target.
+/// What a name in an open directory refers to; links are not followed.
 pub(super) fn stat_in(dir: &OwnedFd, name: &str, op: FsOp, path: &RelPath) -> Result<FileStat, FsError> {
     let raw = raw_stat_in(dir, name).map_err(|errno| errno::error(op, path, errno))?;
     Ok(file_stat(&raw))
@@ -182,13 +182,13 @@ fn file_stat(raw: &Stat) -> FileStat {
     }
 }
 
-/// Asked for once: a process does not change its user, and a list looks at every session.
+/// Asked only once: a process does not change its user, and a list checks every session.
 fn own_user() -> u32 {
     static OWN: OnceLock<u32> = OnceLock::new();
     *OWN.get_or_init(|| rustix::process::geteuid().as_raw())
 }
 
-/// The change time, which no program can set: a tool that restores modification times does not hide its work.
+/// The change time, which no program can set: a tool that restores modification times cannot hide its work.
 fn changed_ns(raw: &Stat) -> i64 {
     let nanoseconds = i64::try_from(raw.st_ctime_nsec).unwrap_or_default();
     raw.st_ctime.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds)

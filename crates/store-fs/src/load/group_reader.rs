@@ -1,4 +1,4 @@
-//! Goes through a manifest group by group, each recomputed from the segment it attests (G11).
+//! Reads a manifest group by group, recomputing each group from the segment it attests (G11).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 use super::{Loaded, corrupt_from};
 use crate::{layout, orphan};
 
-/// Why the bytes at the reading position are not a committed group.
+/// Why the bytes at the read position are not a committed group.
 pub(crate) enum NoGroup {
     /// Nothing is left.
     End,
@@ -83,7 +83,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
         })
     }
 
-    /// Where a segment at this place may not be read, it may explain what looks like damage.
+    /// An unreadable segment at this position may explain what looks like damage.
     fn verdict(&self, stop: NoGroup, denied: Option<&FsError>) -> SessionHealth {
         match stop {
             NoGroup::End | NoGroup::Io(_) => SessionHealth::Healthy,
@@ -94,7 +94,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
         }
     }
 
-    /// The committed group at the reading position.
+    /// The committed group at the read position.
     pub(super) fn group(&self) -> Result<Group, NoGroup> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
@@ -114,7 +114,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
             })
         };
         let bytes = group_bytes(&records).map_err(|_| mismatch(0))?;
-        // A segment without events commits nothing: believing it would not move the reading position.
+        // A segment without events commits nothing: accepting it would not advance the read position.
         if records.is_empty() {
             return Err(mismatch(0));
         }
@@ -123,7 +123,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
             let line =
                 |lines: &[u8]| lines.split(|byte| *byte == b'\n').nth(position).unwrap_or_default().to_vec();
             let (found, expected) = (line(rest), line(&bytes));
-            // A newer build may pin what this one does not know: that is news, not damage.
+            // A newer build may pin kinds that this one does not know, which is not damage.
             return Err(match ManifestRecord::parse(&found) {
                 Err(error) if !is_damaged_form(&found, &expected) => {
                     self.newer(position, &error).unwrap_or_else(|| mismatch(position))
@@ -134,7 +134,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
         Ok(Group { name, segment, events, records, bytes })
     }
 
-    /// Reads the `segment_closed` line and checks all that does not need the segment.
+    /// Reads the `segment_closed` line and checks everything that does not need the segment.
     fn closing_record(&self, rest: &[u8]) -> Result<(String, Sha256, u64), NoGroup> {
         let index = self.cursor.next_manifest_index;
         let corrupt = |detail: String| {
@@ -181,14 +181,14 @@ impl<F: FileSystem> GroupReader<'_, F> {
         Ok((name, sha256, bytes))
     }
 
-    /// Whether `line` is the closing of a segment that is there, but for its version or kind.
+    /// Whether `line` would close an existing segment if its version or kind were ours.
     fn follows_but_for_its_version(&self, line: &[u8]) -> Result<bool, FsError> {
         let orphans = orphan::at(self.fs, self.session, &self.cursor)?;
         let closing = |group: &[u8]| group.split(|byte| *byte == b'\n').next().unwrap_or_default().to_vec();
         Ok(orphans.iter().any(|orphan| is_damaged_form(line, &closing(&orphan.group))))
     }
 
-    /// Whether a record of the group at the reading position was written by a newer build.
+    /// Whether a newer build wrote a record of the group at the read position.
     fn newer(&self, position: usize, error: &ManifestError) -> Option<NoGroup> {
         let record = format!("manifest record {}", self.cursor.next_manifest_index.get() + position as u64);
         match error {
@@ -228,15 +228,15 @@ impl<F: FileSystem> GroupReader<'_, F> {
         })
     }
 
-    /// The narrow rule of G13: every byte is NUL or what the interrupted write would have put there,
-    /// recomputed from a segment that was durable before that write began.
+    /// The narrow rule of G13: every byte is NUL or what the interrupted write would have written, recomputed from a
+    /// segment that was durable before that write began.
     pub(super) fn is_interrupted_write(&self, rest: &[u8]) -> Result<bool, FsError> {
         let orphans = orphan::at(self.fs, self.session, &self.cursor)?;
         Ok(orphans.iter().any(|orphan| orphan.explains(rest)))
     }
 }
 
-/// The events of a segment, which must be consecutive from `first` on and of this session.
+/// The events of a segment, which must be consecutive from `first` and belong to this session.
 pub(crate) fn events_of(
     session: SessionId,
     first: EventIndex,
@@ -275,8 +275,8 @@ pub(crate) fn events_of(
     Ok(events)
 }
 
-/// Whether a manifest line of an unknown version or kind is the record that follows from the segment, with nothing
-/// but its version or kind changed: damage, because a newer build would say something else besides.
+/// Whether a manifest line with an unknown version or kind is otherwise exactly the record that the segment implies.
+/// That is damage, because a newer build would have changed more than that.
 pub(crate) fn is_damaged_form(found: &[u8], expected: &[u8]) -> bool {
     let parse = |line| strict_json::parse(line).ok();
     let (Some(mut found_value), Some(expected_value)) = (parse(found), parse(expected)) else { return false };
@@ -288,7 +288,7 @@ pub(crate) fn is_damaged_form(found: &[u8], expected: &[u8]) -> bool {
     found.len() == expected.len() && found_value == expected_value
 }
 
-/// A parser's words may repeat a whole hostile line; a reason is one sentence or two.
+/// A parse error may repeat a whole hostile line; a reason should stay short.
 fn clip(detail: &str) -> String {
     truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
 }

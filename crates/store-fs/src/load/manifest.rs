@@ -1,4 +1,4 @@
-//! Reads a manifest, whole or from a cursor on, and says what its absence means.
+//! Reads a manifest, whole or from a cursor on, and decides what a missing one means.
 
 use workrail_model::digest::Sha256;
 use workrail_model::health::CorruptionReason;
@@ -26,8 +26,8 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// A segment is written only when all before it are committed, so one that starts beyond the end
-    /// of the log shows that the manifest lost groups: no crash leaves that behind.
+    /// A segment is written only when all earlier ones are committed, so one that starts beyond the end of the log
+    /// shows that the manifest lost groups, which no crash can cause.
     pub(super) fn beyond(self, end: &Cursor) -> Option<CorruptionReason> {
         (self.first > end.next_event_index.get())
             .then(|| CorruptionReason::SegmentUnattested { segment: format!("events/{}", self.name) })
@@ -49,7 +49,7 @@ pub(super) fn newest_segment<F: FileSystem>(fs: &F, session: SessionId) -> Resul
         .max_by_key(|newest| newest.first))
 }
 
-/// The manifest's bytes from the cursor on, or all of them when the cursor's anchor is not there.
+/// The manifest's bytes from the cursor on, or all of them if they no longer match the cursor's anchor.
 pub(super) fn manifest_from<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -77,7 +77,7 @@ pub(super) fn manifest_from<F: FileSystem>(
             Err(error) => unusable(error),
         };
     }
-    // The cursor does not fit, so the listing that it spared us is needed now.
+    // The cursor does not match, so the listing that it would have saved is needed after all.
     let newest = match (since, origin) {
         (Some(_), CursorOrigin::ThisProcess) => newest_segment(fs, session),
         (Some(_), CursorOrigin::Saved) | (None, _) => newest,
@@ -101,8 +101,8 @@ pub(super) fn manifest_from<F: FileSystem>(
     }
 }
 
-/// A file that this user cannot read stays unreadable, and is the health of its session alone. Anything that may
-/// pass is an error: a sound session is not called damaged because of it.
+/// A file that this user cannot read affects only the health of its session. A possibly temporary failure is an error
+/// instead, so that an intact session is not reported as damaged.
 fn unusable(error: FsError) -> Manifest {
     match error.kind {
         FsErrorKind::PermissionDenied => Manifest::Unusable(orphan::access_denied(&error)),

@@ -1,5 +1,5 @@
-//! Reads a session's log and believes nothing: every byte of the manifest is recomputed from the
-//! segments it attests (G11), and only an interrupted last write is forgiven (G13).
+//! Reads a session's log and verifies all of it: every byte of the manifest is recomputed from the segments it
+//! attests (G11), and only an interrupted last write is tolerated (G13).
 
 mod group_reader;
 mod manifest;
@@ -22,17 +22,17 @@ use self::manifest::{Manifest, manifest_from, newest_segment};
 use crate::layout;
 use crate::orphan::{self, Pending};
 
-/// A validated stretch of a session's log.
+/// A validated range of a session's log.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub events: Vec<Event>,
-    /// The names of the committed segments of this stretch, relative to `events/`.
+    /// The names of the committed segments in this range, relative to `events/`.
     pub segments: BTreeSet<String>,
     pub cursor: Cursor,
     pub health: SessionHealth,
-    /// Bytes behind the last complete group that an interrupted write left.
+    /// Bytes after the last complete group, left by an interrupted write.
     pub torn_bytes: u64,
-    /// False when the caller's cursor no longer fits and the stretch starts at 0.
+    /// False if the caller's cursor no longer matches and the range starts at 0.
     pub continues: bool,
     pub has_manifest: bool,
 }
@@ -52,7 +52,7 @@ impl Loaded {
     }
 }
 
-/// How often a reader starts over when a writer changed the manifest under it.
+/// How often a reader starts over because a writer changed the manifest during the read.
 const RACES_MAX: usize = 8;
 
 /// Where the cursor of a caller comes from.
@@ -60,7 +60,7 @@ const RACES_MAX: usize = 8;
 pub(crate) enum CursorOrigin {
     /// This process read the log up to it.
     ThisProcess,
-    /// It was read from a file. The log may have been cut behind it since, which its segments show.
+    /// It was read from a file. The log may have been cut after it since, which its segments show.
     Saved,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn load<F: FileSystem>(
     load_from(fs, session, since, CursorOrigin::ThisProcess)
 }
 
-/// The same, for a cursor of any origin.
+/// Like `load`, for a cursor of any origin.
 pub(crate) fn load_from<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -110,8 +110,8 @@ pub(crate) fn load_from<F: FileSystem>(
         if loaded.health.is_healthy() {
             return Ok(Some(loaded));
         }
-        // A writer may have cut a torn tail and removed its orphan segment while this reader was
-        // between the two. Only a verdict on an unchanged manifest counts (G16), and a denial only while it lasts.
+        // A writer may have cut a torn tail and removed its orphan segment during this read. Damage counts only if
+        // the manifest did not change (G16), and a denial only while it lasts.
         if before == manifest_from(fs, session, since, origin) && !is_readable_again(fs, &loaded.health) {
             return Ok(Some(loaded));
         }
@@ -119,7 +119,7 @@ pub(crate) fn load_from<F: FileSystem>(
     Err(unsettled(session))
 }
 
-/// An unconfirmed verdict is none: the caller may ask again, and a sound session is not called damaged.
+/// An unconfirmed result does not count: the caller may retry, and an intact session is not reported as damaged.
 fn unsettled(session: SessionId) -> FsError {
     FsError {
         op: FsOp::Read,
@@ -129,7 +129,7 @@ fn unsettled(session: SessionId) -> FsError {
     }
 }
 
-/// What this user may not read, where that is all that is known of a log.
+/// The path that this user may not read, if that is the only thing wrong with a log.
 pub(crate) fn denied_path(health: &SessionHealth) -> Option<RelPath> {
     match health {
         SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { path, .. } }
@@ -143,17 +143,17 @@ pub(crate) fn denied_path(health: &SessionHealth) -> Option<RelPath> {
     }
 }
 
-/// Whether a file or folder that could not be read a moment ago can be read now.
+/// Whether a file or folder that was unreadable a moment ago can be read now.
 fn is_readable_again<F: FileSystem>(fs: &F, health: &SessionHealth) -> bool {
     let is_denied = |error: FsError| error.kind == FsErrorKind::PermissionDenied;
-    // Nothing is read: a file that is too large may be read.
+    // Reads no bytes, so a file that is too large counts as readable.
     denied_path(health).is_some_and(|path| {
         !fs.read(&path, 0, 0).is_err_and(is_denied) && !fs.list(&path).is_err_and(is_denied)
     })
 }
 
-/// Shows the committed segments one at a time, from the first one up to `until` or to the end; `None` when the
-/// session has no manifest. Returns where it stopped, and the health of the log: a log that is healthy was shown whole.
+/// Visits the committed segments one at a time, from the first up to `until` or the end; `None` if the session has no
+/// manifest. Returns where it stopped, and the health of the log: a healthy log was visited completely.
 pub(crate) fn each_segment<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -168,11 +168,11 @@ pub(crate) fn each_segment<F: FileSystem>(
             ReadSoFar::Replaced => break,
             ReadSoFar::UpToDoubt => {}
         }
-        // Whether this is damage, an interrupted write or a writer at work is for the one judge to say.
+        // Whether this is damage, an interrupted write or an active writer is decided by `load` alone.
         let Some(judged) = load(fs, session, None)? else { return Ok(None) };
         match (judged.cursor.next_event_index.cmp(&shown.next_event_index), judged.health.is_healthy()) {
             (Ordering::Equal, _) | (Ordering::Less, false) => return Ok(Some((shown, judged.health))),
-            // The judge read what could not be read a moment ago.
+            // `load` could read what was unreadable a moment ago.
             (Ordering::Greater, _) => {}
             (Ordering::Less, true) => break,
         }
@@ -180,18 +180,18 @@ pub(crate) fn each_segment<F: FileSystem>(
     Err(unsettled(session))
 }
 
-/// How far the segments of a log could be shown.
+/// How far the segments of a log could be visited.
 enum ReadSoFar {
     Nothing,
-    /// All that was asked for, or all that can be.
+    /// Everything requested, or everything possible.
     All(SessionHealth),
-    /// Something behind them is not a committed segment.
+    /// What follows is not a committed segment.
     UpToDoubt,
-    /// The log no longer begins with what was shown.
+    /// The log no longer begins with the visited segments.
     Replaced,
 }
 
-/// Shows the segments behind `shown`, and moves it along.
+/// Visits the segments after `shown`, and advances it.
 fn show_from<F: FileSystem>(
     fs: &F,
     session: SessionId,
@@ -199,7 +199,7 @@ fn show_from<F: FileSystem>(
     until: Option<&Cursor>,
     visit: &mut dyn FnMut(RawSegment) -> ControlFlow<()>,
 ) -> Result<ReadSoFar, FsError> {
-    // Saved: its segments are listed, as for a log that is read for the first time.
+    // `Saved`: its segments are listed, as for a first read.
     let (bytes, newest) = match manifest_from(fs, session, Some(shown), CursorOrigin::Saved) {
         Manifest::Absent => return Ok(ReadSoFar::Nothing),
         Manifest::Failed(error) => return Err(error),
@@ -242,11 +242,10 @@ fn show_from<F: FileSystem>(
     })
 }
 
-/// More than the group of the largest plan takes: a longer manifest holds a complete one.
+/// Larger than the group of the largest plan: a longer manifest contains at least one complete group.
 const FIRST_GROUP_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Whether a session has anything to show: committed events, or damage. A first append that was
-/// interrupted is neither.
+/// Whether a session has anything to show: committed events, or damage. An interrupted first append is neither.
 pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool, FsError> {
     let path = layout::manifest(session);
     let stat = match fs.stat(&path) {
@@ -266,14 +265,14 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
         Ok(_) => Ok(true),
         Err(NoGroup::End) => Ok(false),
         Err(NoGroup::Io(error)) => Err(error),
-        // An interrupted first write has nothing behind it; later segments show that groups were lost.
+        // Nothing follows an interrupted first write; later segments show that groups were lost.
         Err(NoGroup::UnknownVersion { .. } | NoGroup::Corrupt(_)) => {
             Ok(!stretch.is_interrupted_write(&bytes)? || has_lost_all(fs, session, &bytes)?)
         }
     }
 }
 
-/// Whether segments show that there was a manifest once, or a first write that was damaged since.
+/// Whether the segments show that there once was a manifest, or a first write that was damaged since.
 fn has_lost_all<F: FileSystem>(fs: &F, session: SessionId, tail: &[u8]) -> Result<bool, FsError> {
     let Some(newest) = newest_segment(fs, session)? else { return Ok(false) };
     if newest.continues(&Cursor::start()) {
@@ -282,12 +281,12 @@ fn has_lost_all<F: FileSystem>(fs: &F, session: SessionId, tail: &[u8]) -> Resul
     Ok(newest.beyond(&Cursor::start()).is_some())
 }
 
-/// Whether a folder holds work: what `is_begun` shows, or a completed first write that waits for a writer.
+/// Whether a folder holds work: anything `is_begun` reports, or a completed first write that is not committed.
 pub(crate) fn holds_work<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool, FsError> {
     Ok(is_begun(fs, session)? || !orphan::at(fs, session, &Cursor::start())?.is_empty())
 }
 
-/// What is in the folder of the segments; nothing, where a session was begun and has none yet.
+/// The entries of the segments folder; empty if the session has no such folder yet.
 pub(crate) fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<Vec<DirEntry>, FsError> {
     match fs.list(&layout::events(session)) {
         Err(error) if matches!(error.kind, FsErrorKind::NotFound | FsErrorKind::WrongKind) => Ok(Vec::new()),
@@ -299,7 +298,7 @@ fn unreadable(reason: CorruptionReason) -> Loaded {
     Loaded { health: SessionHealth::CorruptHead { reason }, has_manifest: true, ..Loaded::nothing() }
 }
 
-/// The health of a log of which only the part before `end` holds.
+/// The health of a log that is valid only before `end`.
 pub(crate) fn corrupt_from(end: &Cursor, reason: CorruptionReason) -> SessionHealth {
     match end.next_event_index {
         EventIndex::ZERO => SessionHealth::CorruptHead { reason },
@@ -307,7 +306,7 @@ pub(crate) fn corrupt_from(end: &Cursor, reason: CorruptionReason) -> SessionHea
     }
 }
 
-/// An error of this module's own making, for a log that outgrew its limit.
+/// The error for a log that outgrew its limit.
 pub(crate) fn too_long(session: SessionId, index: ManifestIndex) -> FsError {
     FsError {
         op: FsOp::Write,

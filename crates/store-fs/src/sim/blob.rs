@@ -11,7 +11,7 @@ pub(super) struct Blob {
 
 impl Clone for Blob {
     fn clone(&self) -> Self {
-        // A blob is cloned only to be changed, so the digest would not survive anyway.
+        // A blob is cloned only to be modified, so the digest would not stay valid anyway.
         Self::new(self.bytes.clone())
     }
 }

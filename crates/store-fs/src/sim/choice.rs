@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::content::{Change, SyncState};
 use super::rng::Rng;
 
-/// What became of one pending change of a file's data.
+/// What happened to one pending change of a file's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
     Dropped,
@@ -18,13 +18,13 @@ pub enum Fate {
     },
 }
 
-/// One way in which a power cut may turn out; `SimFs::crash` makes it happen again.
+/// One possible outcome of a power cut; `SimFs::crash` reproduces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrashChoice {
-    /// For each open name operation, oldest first, whether it was kept.
+    /// Whether each open name operation was kept, oldest first.
     pub names: Arc<[bool]>,
-    /// For each file that is still there, by inode, the fate of each change that is not durable.
-    /// Files that are not listed are gone.
+    /// For each file that still exists, by inode, the fate of each change that is not durable. Files that are not
+    /// listed are gone.
     pub writes: Vec<(u64, Arc<[Fate]>)>,
 }
 
@@ -51,7 +51,7 @@ impl Default for CrashLimits {
 /// The name subsets to try: all kept first, none kept second.
 pub(super) fn name_subsets(count: usize, limits: &CrashLimits, rng: &mut Rng) -> Vec<Vec<bool>> {
     let mut subsets = vec![vec![true; count], vec![false; count]];
-    // 16: beyond that "every subset" is not a sane wish, whatever the limits say.
+    // Beyond 16, trying every subset is never sensible, whatever the limits say.
     if count <= limits.max_exhaustive_names.min(16) {
         let last = (1_u32 << count) - 1;
         subsets.extend((1..last).map(|bits| (0..count).map(|i| bits >> i & 1 == 1).collect()));
@@ -72,7 +72,7 @@ pub(super) fn fates(change: &Change, standing: SyncState, limits: &CrashLimits, 
     match (change, standing) {
         (_, SyncState::Synced) => vec![Fate::Kept],
         (Change::SetLen(_), SyncState::Pending | SyncState::Lost) => vec![Fate::Dropped, Fate::Kept],
-        // Pages of a failed write-back are there or not; the metadata may be there without them.
+        // Pages of a failed write-back may be missing; the metadata may exist without them.
         (Change::Write { .. }, SyncState::Lost) => {
             vec![Fate::Dropped, Fate::Zeroed { from: 0 }, Fate::Kept]
         }
@@ -102,7 +102,7 @@ pub(super) fn combinations(options: &[Vec<Fate>], limits: &CrashLimits, rng: &mu
     let mut picked = vec![options.iter().map(first).collect()];
     for (i, fates) in options.iter().enumerate() {
         for fate in fates {
-            // The order in which most disks write: all before, part of this one, nothing after ...
+            // The order in which most disks write: everything before, part of this one, nothing after ...
             let earlier = options[..i].iter().map(last);
             picked.push(earlier.clone().chain([*fate]).chain(options[i + 1..].iter().map(first)).collect());
             // ... and the one change that was lost among those that were not.

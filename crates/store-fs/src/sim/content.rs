@@ -17,9 +17,9 @@ pub(super) enum Change {
 pub(super) enum SyncState {
     /// Not synced yet: a crash may keep it, part of it, or nothing of it.
     Pending,
-    /// A sync of it failed: the kernel took it for clean, so no later sync writes it.
+    /// A sync of it failed: the kernel marked it clean, so no later sync writes it.
     Lost,
-    /// Durable, but listed because an earlier lost change keeps the order open.
+    /// Durable, but kept in the list because an earlier lost change leaves the order open.
     Synced,
 }
 
@@ -59,7 +59,7 @@ impl Content {
     }
 
     pub(super) fn set_len(&mut self, len: u64) {
-        // The simulated disk lives in memory: a length beyond it is a mistake of the caller.
+        // The simulated disk is in memory: a greater length is the caller's mistake.
         let len = usize::try_from(len).expect("a simulated file fits into memory");
         if len == self.seen.bytes().len() {
             return;
@@ -81,7 +81,7 @@ impl Content {
         }
     }
 
-    /// What a failed sync leaves: the data is still seen, but nothing will write it any more.
+    /// The effect of a failed sync: the data is still seen, but will never be written.
     pub(super) fn lose_pending(&mut self) {
         for (_, standing) in &mut self.changes {
             match standing {

@@ -19,7 +19,7 @@ struct Variant {
     bytes: Arc<Blob>,
 }
 
-/// The distinct contents of one file, and which of them are the extremes (they may be the same).
+/// The distinct contents of one file, and which of them are the extremes (which may be equal).
 struct Variants {
     list: Vec<Variant>,
     all_dropped: usize,
@@ -68,14 +68,14 @@ impl SimFs {
         seen.len()
     }
 
-    /// The images of `for_each_crash_image`, for tests in which there are few.
+    /// The images of `for_each_crash_image` as a list, for tests with few of them.
     pub fn crash_images(&self, limits: &CrashLimits) -> Vec<SimFs> {
         let mut images = Vec::new();
         self.for_each_crash_image(limits, &mut |_, image| images.push(image));
         images
     }
 
-    /// The one image that a given choice leaves: how a failure is made to happen again.
+    /// The one image that a given choice leaves, to reproduce a failure.
     pub fn crash(&self, choice: &CrashChoice) -> SimFs {
         let state = self.state().without_locks();
         let image = Image::new(&state, &state.journal.after(&state.durable, &choice.names));
@@ -139,7 +139,7 @@ impl Variants {
         let mut all_kept = 0;
         for fates in combinations(&options, limits, rng) {
             let bytes = Arc::new(Blob::new(content.after(&fates)));
-            // The last combination keeps everything, whichever variant it is equal to.
+            // The last combination keeps everything, even if an earlier variant equals it.
             all_kept = *index_of.entry(bytes.digest()).or_insert(list.len());
             if all_kept == list.len() {
                 list.push(Variant { fates: fates.into(), bytes });

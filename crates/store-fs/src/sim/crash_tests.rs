@@ -62,7 +62,7 @@ fn a_synced_name_without_synced_data_may_be_torn_but_never_vanishes() {
 }
 
 #[test]
-fn each_pending_write_has_a_fate_of_its_own() {
+fn each_pending_write_has_its_own_fate() {
     let fs = SimFs::new();
     let mut file = put(&fs, "a", b"");
     fs.sync_dir(&RelPath::root()).unwrap();
@@ -74,7 +74,7 @@ fn each_pending_write_has_a_fate_of_its_own() {
 }
 
 #[test]
-fn a_rename_happens_whole_or_not_at_all() {
+fn a_rename_is_atomic() {
     let fs = SimFs::new();
     put(&fs, "old", b"1");
     put(&fs, "new", b"2");
@@ -86,7 +86,7 @@ fn a_rename_happens_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_rename_of_unsynced_data_may_put_garbage_into_place() {
+fn a_rename_of_unsynced_data_may_expose_garbage() {
     let fs = SimFs::new();
     put(&fs, "a", b"1");
     fs.create_file(&path("t")).unwrap().append(b"2").unwrap();
@@ -139,7 +139,7 @@ fn an_inode_never_has_two_names() {
 }
 
 #[test]
-fn what_lies_in_a_directory_that_is_lost_is_lost_with_it() {
+fn the_entries_of_a_lost_directory_are_lost_with_it() {
     let fs = SimFs::new();
     fs.create_dir(&path("d")).unwrap();
     put(&fs, "d/a", b"1");
@@ -150,7 +150,7 @@ fn what_lies_in_a_directory_that_is_lost_is_lost_with_it() {
 }
 
 #[test]
-fn empty_directories_tell_images_apart() {
+fn images_that_differ_only_in_empty_directories_are_distinct() {
     let fs = SimFs::new();
     fs.create_dir(&path("d")).unwrap();
     assert_eq!(fs.crash_images(&limits()).len(), 2);
@@ -274,7 +274,7 @@ fn random_disk(seed: u64, ops: usize) -> SimFs {
     for _ in 0..ops {
         let at = &names[rng.below(names.len())];
         let to = &names[rng.below(names.len())];
-        // Many of these fail, as they should; what counts is what the others leave.
+        // Many of these fail, as they should; what matters is the effect of the others.
         match rng.below(10) {
             0 => drop(fs.create_dir(at)),
             1 | 2 => drop(fs.create_file(at)),
@@ -324,7 +324,7 @@ fn random_programs_give_distinct_reproducible_images_with_both_extremes() {
 }
 
 #[test]
-fn after_every_sync_there_is_one_image_and_it_is_what_is_seen() {
+fn after_a_sync_the_only_image_is_what_is_seen() {
     for seed in 0..300 {
         let fs = random_disk(seed, 60);
         sync_everything(&fs);

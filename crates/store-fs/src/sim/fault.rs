@@ -1,11 +1,11 @@
-//! Counts the operations of a simulated disk and breaks the one that a test asks for.
+//! Counts the operations of a simulated disk and injects the fault that a test asks for.
 
 use std::sync::Arc;
 
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 
-/// What breaks, and when. `at_op` counts from zero over all operations: the fault meets the
-/// operation that begins when `SimFs::all_op_count()` is `at_op`.
+/// What fails, and when. `at_op` counts from zero over all operations: the fault hits the operation that begins when
+/// `SimFs::all_op_count()` is `at_op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub at_op: u64,
@@ -30,11 +30,11 @@ pub enum FaultKind {
     /// A sync (of a file or a directory) fails with `Io`, and what was pending there is never
     /// written by any later sync, though it is still seen; others are not affected.
     FsyncLies,
-    /// The operation may have begun, but it and everything after it fails with `Io`.
+    /// The operation may have begun, but it and all later ones fail with `Io`.
     PowerCut,
 }
 
-/// How the fault changes the operation at hand.
+/// How the fault changes the current operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultEffect {
     None,
@@ -48,7 +48,7 @@ pub(super) struct Meter {
     pub(super) all: u64,
     pub(super) mutating: u64,
     pub(super) hits: u64,
-    /// Shared, because a fork per operation would otherwise cost the square of the history.
+    /// Shared, because copying it for a fork at every operation would make a run quadratic.
     pub(super) trace: Arc<Vec<(FsOp, RelPath)>>,
     fault: Option<Fault>,
     power: Power,
@@ -72,7 +72,7 @@ impl Meter {
         self.power = Power::On;
     }
 
-    /// Counts the operation, and says how it must go wrong.
+    /// Counts the operation, and decides how it must fail.
     pub(super) fn enter(&mut self, op: FsOp, path: &RelPath) -> Result<FaultEffect, FsErrorKind> {
         let index = self.all;
         self.all += 1;

@@ -1,7 +1,7 @@
-//! A simulated disk that forgets, at any moment, whatever was not made durable (proof of G10-G14).
+//! A simulated disk that may lose anything not yet durable, at any moment (proof of G10-G14).
 //!
-//! Model: inode data and names are kept apart. Syncing a file makes its data durable but not its
-//! name; syncing a directory makes its entries durable; a rename is one name operation that happens
+//! Model: inode data and names are separate. Syncing a file makes its data durable but not its name; syncing a
+//! directory makes its entries durable; a rename is one name operation that happens
 //! whole or not at all, durable once every directory it touches was synced. A crash keeps any subset
 //! of the pending name operations, and of each pending write any prefix or a zero-filled part.
 //! Deliberately absent: wall clock, threads and randomness; everything follows from calls and seeds.
@@ -66,12 +66,12 @@ impl SimFs {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked while it held the disk leaves a disk like any other.
+        // A test that panicked while holding the disk leaves it consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A deep copy of the present: what is seen, what is durable, what is pending, counters and
-    /// fault. Locks are not copied, because their holders stay with the original.
+    /// A deep copy of the current state: what is seen, what is durable, what is pending, counters and fault. Locks
+    /// are not copied, because their holders stay with the original.
     pub fn fork(&self) -> Self {
         Self::from_state(self.state().without_locks())
     }
@@ -97,13 +97,13 @@ impl SimFs {
         self.state().meter.trace.as_ref().clone()
     }
 
-    /// Arms a fault, in place of any other.
+    /// Arms a fault, replacing any other.
     pub fn set_fault(&self, fault: Fault) {
         self.state().meter.arm(fault);
     }
 
-    /// Disarms the fault and brings the power back, with everything that was seen still there: what
-    /// the next process finds after the last one was killed.
+    /// Disarms the fault and restores power, with everything that was seen still there: what the next process finds
+    /// after the last one was killed.
     pub fn clear_fault(&self) {
         self.state().meter.disarm();
     }
@@ -113,7 +113,7 @@ impl SimFs {
         self.state().meter.hits
     }
 
-    /// Runs one operation behind the counters and the fault.
+    /// Runs one operation, subject to the counters and the fault.
     fn run<T>(
         &self,
         op: FsOp,
@@ -124,7 +124,7 @@ impl SimFs {
         let twist = state.meter.enter(op, path).map_err(|kind| failure(op, path, kind))?;
         let outcome = act(&mut state, twist);
         match twist {
-            // The operation may or may not have begun; no caller gets the answer that it succeeded.
+            // The operation may have begun, but the caller is never told that it succeeded.
             FaultEffect::PowerCut => Err(failure(op, path, FsErrorKind::Io)),
             FaultEffect::None | FaultEffect::Short | FaultEffect::Lie => {
                 outcome.map_err(|kind| failure(op, path, kind))
@@ -186,7 +186,7 @@ impl FileSystem for SimFs {
         self.run(FsOp::Stat, path, |state, _| state.stat(path))
     }
 
-    /// One try: simulated time does not pass, so waiting would change nothing.
+    /// Tried once: simulated time does not pass, so waiting would change nothing.
     fn lock(&self, path: &RelPath, mode: LockMode, _wait_max: Duration) -> Result<Option<SimLock>, FsError> {
         let granted = self.run(FsOp::Lock, path, |state, twist| {
             let ino = state.open_or_create(path)?;

@@ -20,7 +20,7 @@ impl fmt::Debug for Ino {
 pub(super) type Name = Arc<str>;
 pub(super) type Entries = BTreeMap<Name, Ino>;
 
-/// A change of names that happens whole or not at all.
+/// A change of names that happens entirely or not at all.
 #[derive(Clone, Debug)]
 pub(super) enum NameOp {
     Link { dir: Ino, name: Name, ino: Ino },
@@ -75,7 +75,7 @@ impl Table {
                 self.remove(*dir, name);
             }
             NameOp::Rename { from_dir, from, to_dir, to, ino } => {
-                // When an earlier rename of the same inode was lost, it still has its older name.
+                // If an earlier rename of the same inode was lost, the inode still has its older name.
                 if self.remove(*from_dir, from) != Some(*ino) {
                     self.evict(*ino);
                 }
@@ -129,7 +129,7 @@ impl Journal {
         self.0.iter().filter(|pending| pending.standing != SyncState::Synced).count()
     }
 
-    /// Leaves nothing open about one name: a test is about to decide it durably.
+    /// Settles all pending operations on one name: a test is about to set it durably.
     pub(super) fn settle(&mut self, dir: Ino, name: &str, durable: &mut Table) {
         let open = self.0.iter().filter(|pending| pending.op.touches(dir, name));
         let dirs: BTreeSet<Ino> = open.flat_map(|pending| pending.op.dirs()).collect();
@@ -156,7 +156,7 @@ impl Journal {
                 pending.unsynced.retain(|waiting| *waiting != dir);
                 if pending.unsynced.is_empty() {
                     pending.standing = SyncState::Synced;
-                    // A directory that is durably gone was empty: nothing can wait for it any more.
+                    // A directory that is durably gone was empty: nothing can depend on it any more.
                     if let NameOp::Unlink { ino, .. } = pending.op {
                         synced.push(ino);
                     }
@@ -166,7 +166,7 @@ impl Journal {
         self.settle_synced(durable);
     }
 
-    /// A synced operation leaves the journal unless an earlier open one is about the same name.
+    /// A synced operation leaves the journal unless an earlier open one concerns the same name.
     fn settle_synced(&mut self, durable: &mut Table) {
         let mut open = BTreeSet::new();
         self.0.retain(|pending| {
@@ -188,7 +188,7 @@ impl Journal {
         for pending in &self.0 {
             let keep = match pending.standing {
                 SyncState::Synced => true,
-                // A choice made for another disk may be too short: what is not named is dropped.
+                // A choice made for another disk may be too short: operations it does not list are dropped.
                 SyncState::Pending | SyncState::Lost => choices.next().copied().unwrap_or(false),
             };
             if keep {

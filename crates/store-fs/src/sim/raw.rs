@@ -1,4 +1,4 @@
-//! Direct access to a simulated disk for tests: durable at once, not counted, never faulty.
+//! Direct access to a simulated disk for tests: immediately durable, not counted, never faulty.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::names::{Ino, Name, NameOp};
 use super::state::{Body, Node, ROOT, State};
 
 impl SimFs {
-    /// Puts a durable file in place, with its directories, whatever was there before.
+    /// Writes a durable file, with its directories, replacing whatever was there.
     pub fn write_raw(&self, path: &RelPath, bytes: &[u8]) {
         let content = Content::settled(Arc::new(Blob::new(bytes.to_vec())));
         let mut state = self.state();
@@ -23,7 +23,7 @@ impl SimFs {
         state.link_raw(path, ino);
     }
 
-    /// What is seen in a file; `None` when there is no regular file.
+    /// The content of a file as seen; `None` if there is no regular file.
     pub fn read_raw(&self, path: &RelPath) -> Option<Vec<u8>> {
         let state = self.state();
         match &state.node(state.regular(path).ok()?).body {
@@ -45,7 +45,7 @@ impl SimFs {
         files
     }
 
-    /// Removes whatever has this name, durably, with all beneath it.
+    /// Removes whatever has this name, durably, with everything beneath it.
     pub fn remove_raw(&self, path: &RelPath) {
         let mut state = self.state();
         if let (Some((dir, name)), Ok(ino)) = (state.place_raw(path), state.resolve(path)) {
@@ -58,7 +58,7 @@ impl SimFs {
         self.state().dir_raw(path);
     }
 
-    /// Puts a symbolic link (or socket, or device) in place, durably.
+    /// Creates a symbolic link (or socket, or device), durably.
     pub fn make_symlink_raw(&self, path: &RelPath) {
         let mut state = self.state();
         let ino = state.allocate(Body::Other);
@@ -83,7 +83,7 @@ impl SimFs {
     fn change_node(&self, path: &RelPath, change: impl FnOnce(&mut Node)) {
         let mut state = self.state();
         let ino = state.resolve(path).expect("a test names a path that exists");
-        // The inode came from a name, and every named inode has its node.
+        // The inode was found by name, and every named inode has a node.
         change(state.nodes.get_mut(&ino).expect("every named inode has its node"));
     }
 }
@@ -99,7 +99,7 @@ impl State {
         self.change_raw(NameOp::Link { dir, name: path.file_name().into(), ino });
     }
 
-    /// The directory at `path`, made durable on the way, in place of anything else there.
+    /// The directory at `path`, created durably if needed, replacing anything else of that name.
     fn dir_raw(&mut self, path: &RelPath) -> Ino {
         let mut at = ROOT;
         for name in path.components() {
@@ -111,7 +111,7 @@ impl State {
         at
     }
 
-    /// Changes names now and durably; what was pending for the same names is settled by it.
+    /// Changes names immediately and durably; pending operations on the same names are settled.
     fn change_raw(&mut self, op: NameOp) {
         match &op {
             NameOp::Link { dir, name, .. } | NameOp::Unlink { dir, name, .. } => {

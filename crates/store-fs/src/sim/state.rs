@@ -1,4 +1,4 @@
-//! Everything a simulated disk knows, and the operations on it as a POSIX file system does them.
+//! The state of a simulated disk, and its operations with the semantics of a POSIX file system.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) const ROOT: Ino = Ino(0);
 pub(super) enum Body {
     File(Content),
     Dir,
-    /// A link, socket or device: there, but of no use.
+    /// A link, socket or device: it exists but cannot be used.
     Other,
 }
 
@@ -114,7 +114,7 @@ impl State {
         if self.node(ino).kind() == kind { Ok(ino) } else { Err(FsErrorKind::WrongKind) }
     }
 
-    /// The directory that holds a path, and the last component.
+    /// The directory that contains a path, and the last component.
     fn place(&self, path: &RelPath) -> Result<(Ino, Name), FsErrorKind> {
         let parent = path.parent().ok_or(FsErrorKind::WrongKind)?;
         Ok((self.directory(&parent)?, path.file_name().into()))
@@ -215,7 +215,7 @@ impl State {
         Ok(())
     }
 
-    /// As on a real disk, a change of names is a change of the folders that hold them.
+    /// As on a real disk, changing a name changes the folder that contains it.
     pub(super) fn stamp_folders(&mut self, op: &NameOp) {
         for dir in op.dirs() {
             if let Some(node) = self.nodes.get_mut(&dir) {
@@ -243,7 +243,7 @@ impl State {
         });
         match node {
             Some(Body::File(content)) => content,
-            // Handles are made only for inodes that `regular` or `create_file` gave.
+            // Handles exist only for inodes returned by `regular` or `create_file`.
             Some(Body::Dir | Body::Other) | None => unreachable!("a file handle refers to a regular file"),
         }
     }

@@ -55,7 +55,7 @@ fn operations_are_counted_by_effect_and_traced_in_order() {
 }
 
 #[test]
-fn an_error_fault_has_no_effect_and_ends_by_its_mode() {
+fn an_error_fault_has_no_effect_and_lasts_as_long_as_its_mode_says() {
     let fs = SimFs::new();
     arm(&fs, 1, FaultKind::Error(FsErrorKind::Quota), FaultMode::Once);
     fs.create_file(&path("a")).unwrap();
@@ -72,7 +72,7 @@ fn an_error_fault_has_no_effect_and_ends_by_its_mode() {
 }
 
 #[test]
-fn a_short_write_leaves_half_and_says_no_space() {
+fn a_short_write_leaves_half_and_fails_with_no_space() {
     let fs = SimFs::new();
     let mut file = fs.create_file(&path("a")).unwrap();
     arm(&fs, 0, FaultKind::ShortWrite, FaultMode::Forever);
@@ -94,7 +94,7 @@ fn a_power_cut_fails_everything_from_then_on() {
     assert_eq!(kind(fs.read(&path("a"), 0, 9)), FsErrorKind::Io);
     assert_eq!(kind(fs.lock(&path("a"), LockMode::Shared, Duration::ZERO)), FsErrorKind::Io);
     assert_eq!(kind(fs.list(&RelPath::root())), FsErrorKind::Io);
-    // A killed process, in contrast to a power cut, takes nothing along that was seen.
+    // Unlike a power cut, a killed process loses nothing that was seen.
     fs.clear_fault();
     assert_eq!(fs.read(&path("a"), 0, 9).unwrap(), b"x");
 }
@@ -166,7 +166,7 @@ fn a_raw_write_settles_what_was_pending_for_its_name() {
 }
 
 #[test]
-fn unreadable_and_shared_paths_stay_so_over_a_crash() {
+fn unreadable_and_shared_paths_stay_so_after_a_crash() {
     let fs = SimFs::new();
     fs.write_raw(&path("d/a"), b"x");
     fs.set_unreadable(&path("d/a"));

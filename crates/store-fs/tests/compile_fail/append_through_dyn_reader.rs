@@ -1,4 +1,4 @@
-//! Who was given a reader cannot append, also when the value behind it could.
+//! A caller that was given a reader cannot append, even if the value behind it could.
 
 use workrail_model::plan::AppendPlan;
 use workrail_ports::session_store::{LockedSession, SessionReader};

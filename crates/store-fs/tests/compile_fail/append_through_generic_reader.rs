@@ -1,4 +1,4 @@
-//! A use case that asks for a reader cannot append, whatever it is given.
+//! A use case that asks for a reader cannot append, whatever store it is given.
 
 use workrail_model::plan::AppendPlan;
 use workrail_ports::session_store::{LockedSession, SessionReader};

@@ -1,4 +1,4 @@
-//! A session that was released cannot be appended to.
+//! A released session cannot be appended to.
 
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;

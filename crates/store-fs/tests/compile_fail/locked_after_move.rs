@@ -1,4 +1,4 @@
-//! A witness that was given away cannot be used by who gave it.
+//! A witness cannot be used after it was moved.
 
 use workrail_model::id::SessionId;
 use workrail_ports::session_store::{LockedSession, SessionStore};

@@ -1,4 +1,4 @@
-//! Only the store makes a witness: its fields are private.
+//! Only the store can create a witness: its fields are private.
 
 use workrail_model::id::SessionId;
 use workrail_store_fs::disk::Disk;

@@ -1,4 +1,4 @@
-//! An append consumes its plan: the same plan cannot be carried out twice.
+//! An append consumes its plan, so the same plan cannot be carried out twice.
 
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;

@@ -1,4 +1,4 @@
-//! Power cuts and failing disks while a backup is brought up to date, and while a store is restored from one (G26).
+//! Power cuts and failing disks during the update of a backup, and during a restore (G26).
 //!
 //! The target is a consistent store in every crash state, keeps what it had, and is complete after another run.
 
@@ -30,7 +30,7 @@ const STEPS: [Step; 3] = [Step::AdvanceWithArtifact, Step::Blocked, Step::Advanc
 struct Scene {
     source: SimFs,
     target: SimFs,
-    /// The session that the target has a part of, how many of its events, and one that it lacks.
+    /// The session that the target has in part, how many of its events it has, and a session that it lacks.
     known: Vec<PlanParts>,
     known_events: usize,
     absent: Vec<PlanParts>,
@@ -50,7 +50,7 @@ fn events(plans: &[PlanParts]) -> Vec<Event> {
     plans.iter().flat_map(|parts| parts.events.clone()).collect()
 }
 
-/// Opened without making anything: a backup's folder may be empty.
+/// Opened without creating anything: a backup's folder may be empty.
 fn as_is(sim: &SimFs) -> (Monitored<SimFs>, Store) {
     let disk = Monitored::new(sim.clone());
     let store = LocalStore::look(disk.clone(), Box::new(SeededEntropy::new(3)), "boot".to_owned());
@@ -68,7 +68,7 @@ fn append(store: &Store, plans: &[PlanParts], from: usize) {
     }
 }
 
-/// Does the work on the target; an error is what a caller would see.
+/// Runs the work on the target; the error is what a caller would see.
 fn work(kind: Work, source: &SimFs, target: &SimFs) -> Result<(), String> {
     let ((_, from), (disk, to)) = (as_is(source), as_is(target));
     let done = match kind {
@@ -96,7 +96,7 @@ impl Scene {
         append(&store, &absent, 0);
         drop(store);
         if kind == Work::Restore {
-            // What is restored over is damaged: the last segment has another byte, a snapshot is gone.
+            // The restore target is damaged: the last segment has a changed byte, and a snapshot is missing.
             let damaged =
                 target.all_files().into_iter().filter(|path| path.as_str().contains("/events/")).max();
             let path = damaged.expect("a segment is there");
@@ -135,7 +135,7 @@ impl Scene {
         Ok(slice.events.len())
     }
 
-    /// What holds in every crash state.
+    /// Must hold in every crash state.
     fn holds(&self, image: &SimFs, kind: Work) -> Result<(), String> {
         let (_, store) = open_store(image, "boot after", 2).map_err(|error| error.to_string())?;
         let shown = self.shows(&store, &self.known, kind)?;
@@ -159,7 +159,7 @@ impl Scene {
         }
     }
 
-    /// Another run ends where an undisturbed one ends.
+    /// Another run must end where an undisturbed one ends.
     fn recovers(&self, image: &SimFs, kind: Work) -> Result<(), String> {
         work(kind, &self.source, image)?;
         self.is_complete(image, kind)?;

@@ -1,4 +1,4 @@
-//! The invariants of a store after a crash, and the recovery that every caller goes through.
+//! The invariants of a store after a crash, and the recovery that every caller performs.
 
 use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
 use workrail_model::event::Event;
@@ -11,31 +11,31 @@ use workrail_store_fs::sim::{CrashChoice, SimFs};
 use crate::script::{Minting, Planned, Script, Step, references};
 use crate::world::{Failure, Ledger, World, violated};
 
-/// How far the script is carried on after a crash.
+/// How far the script continues after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The interrupted step again, and on to the end of the next append.
+    /// Repeats the interrupted step, and continues to the end of the next append.
     NextAppend,
     End,
 }
 
-/// Who looks first after a crash: a reader that takes no lock, or a writer. Either must do.
+/// Who accesses the store first after a crash: a reader without a lock, or a writer. Both must work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Reader,
     Writer,
 }
 
-/// Files that are no truth, and that one interrupted step and its recovery may leave for good: the
-/// attachments of one plan, a torn tail kept aside, and a temporary of each other kind.
+/// How many files outside the log one interrupted step and its recovery may leave: the attachments of one plan, a
+/// torn tail moved aside, and one temporary of each other kind.
 const LEFTOVERS_MAX: usize = 9;
 
-/// A disk on which nothing survives that was not synced.
+/// The disk after losing everything that was not synced.
 pub(crate) fn with_everything_unsynced_lost(sim: &SimFs) -> SimFs {
     sim.crash(&CrashChoice { names: [].into(), writes: Vec::new() })
 }
 
-/// Opens the disk that a crash left and checks everything; returns what it is bound to keep from now on.
+/// Opens the disk after a crash and checks everything; returns what it must keep from now on.
 pub(crate) fn after_crash(
     script: &Script,
     acknowledged: &Ledger,
@@ -58,7 +58,7 @@ pub(crate) fn after_crash(
     Ok(settled)
 }
 
-/// The process was killed and the disk kept its power: the next one sees all that was written.
+/// The process was killed, but the power stayed on: the next process sees everything that was written.
 pub(crate) fn after_kill(
     script: &Script,
     acknowledged: &Ledger,
@@ -74,8 +74,8 @@ pub(crate) fn after_kill(
     world.check_rolled_forward(completed)
 }
 
-/// The write that is whole on the disk, whether or not its commit is: the append that was under way, and how it was
-/// minted. Content is durable before its segment, so the segment alone tells.
+/// The write that is complete on disk, committed or not: the append in progress, and how it was minted. Content is
+/// durable before its segment, so checking the segment is enough.
 fn completed_write(script: &Script, acknowledged: &Ledger, sim: &SimFs) -> Option<(usize, Minting)> {
     let number = acknowledged.log.len();
     if script.steps.get(acknowledged.next) != Some(&Step::Append(number)) {
@@ -89,7 +89,7 @@ fn completed_write(script: &Script, acknowledged: &Ledger, sim: &SimFs) -> Optio
 }
 
 impl World<'_> {
-    /// Acknowledged appends are there, at most the interrupted one besides, whole and healthy. What is
+    /// Every acknowledged append must be present and healthy, plus at most the interrupted one as a whole. Anything
     /// seen counts as acknowledged from now on.
     pub(crate) fn check_log(&mut self, look: Look) -> Result<(), Failure> {
         let events = self.events(look)?;
@@ -121,7 +121,7 @@ impl World<'_> {
         check_raw_log(self.script, &self.ledger, self.sim())
     }
 
-    /// The events of the session, which must be healthy; `None` when there is none.
+    /// The events of the session, which must be healthy; `None` if there is none.
     fn events(&self, look: Look) -> Result<Option<Vec<Event>>, Failure> {
         let session = self.script.session;
         let slice = match look {
@@ -136,7 +136,7 @@ impl World<'_> {
         }
     }
 
-    /// Which minting of the append that was under way these events are.
+    /// Which minting of the append in progress these events are.
     fn interrupted_append(&self, events: &[Event]) -> Result<Minting, Failure> {
         let number = self.ledger.log.len();
         if self.script.steps.get(self.ledger.next) != Some(&Step::Append(number)) {
@@ -182,7 +182,7 @@ impl World<'_> {
         self.run_to(end)
     }
 
-    /// The log ends in exactly the expected bytes, nothing piles up, and a power cut takes nothing away.
+    /// The log ends in exactly the expected bytes, leftovers do not pile up, and a power cut loses nothing.
     pub(crate) fn check_settled(&self) -> Result<(), Failure> {
         check_exact_log(self.script, &self.ledger, self.sim())?;
         let leftovers = leftovers(self.script, &self.ledger, self.sim());
@@ -202,7 +202,7 @@ impl World<'_> {
         }
     }
 
-    /// What was acknowledged is there when only synced bytes and names are.
+    /// Everything acknowledged must be present even if only synced bytes and names survive.
     pub(crate) fn check_durable(&self) -> Result<(), Failure> {
         self.check_order()?;
         let image = with_everything_unsynced_lost(self.sim());
@@ -221,12 +221,12 @@ fn path(text: &str) -> RelPath {
     RelPath::parse(text).expect("a plain path")
 }
 
-/// The plans of the log as they were written.
+/// The plans of the log as written.
 fn planned<'s>(script: &'s Script, ledger: &'s Ledger) -> impl Iterator<Item = &'s Planned> {
     ledger.log.iter().enumerate().map(|(number, minting)| script.planned(number, *minting))
 }
 
-/// Every byte of every plan of the log is on the disk; the manifest may have a torn tail.
+/// Every byte of every plan in the log is on the disk; the manifest may have a torn tail.
 pub(crate) fn check_raw_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> Result<(), Failure> {
     let groups: Vec<u8> = planned(script, ledger).flat_map(|it| it.group.iter().copied()).collect();
     let manifest = sim.read_raw(&script.manifest()).unwrap_or_default();
@@ -243,7 +243,7 @@ pub(crate) fn check_raw_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> Re
     Ok(())
 }
 
-/// The manifest and the segments are those of an uninterrupted run, and nothing else is beside them.
+/// The manifest and the segments are those of an uninterrupted run, with no other files next to them.
 pub(crate) fn check_exact_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> Result<(), Failure> {
     check_raw_log(script, ledger, sim)?;
     let len: usize = planned(script, ledger).map(|it| it.group.len()).sum();
@@ -259,7 +259,7 @@ pub(crate) fn check_exact_log(script: &Script, ledger: &Ledger, sim: &SimFs) -> 
     Ok(())
 }
 
-/// Files that are neither truth nor one of the fixed names beside it.
+/// Files that are neither truth nor fixed names of the layout.
 fn leftovers(script: &Script, ledger: &Ledger, sim: &SimFs) -> Vec<RelPath> {
     let mut known: Vec<RelPath> =
         ["keys/keyring.json", "keys/.lock", "store.lock", "activity", "activity.lock", "activity.reserved"]

@@ -10,26 +10,26 @@ use crate::parallel::{self, Findings};
 use crate::script::{Minting, Script};
 use crate::world::{Ledger, World};
 
-/// The operations of one step of a run that nothing interrupts.
+/// The operations of one step of an uninterrupted run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct OpRange {
     pub(crate) first_op: u64,
     pub(crate) end_op: u64,
 }
 
-/// Runs the script to its end; the first stretch is the opening of the store.
-pub(crate) fn uninterrupted(script: &Script) -> (SimFs, Vec<Stretch>) {
+/// Runs the script to its end; the first range is the opening of the store.
+pub(crate) fn uninterrupted(script: &Script) -> (SimFs, Vec<OpRange>) {
     let sim = SimFs::new();
     let mut world = World::open(script, &sim, "boot", Ledger::default()).expect("a sound disk opens");
-    let mut stretches = vec![Stretch { first_op: 0, end_op: sim.all_op_count() }];
+    let mut ranges = vec![OpRange { first_op: 0, end_op: sim.all_op_count() }];
     while world.ledger.next < script.steps.len() {
         let first_op = sim.all_op_count();
         world.step(Minting::First).expect("nothing fails on a sound disk");
-        stretches.push(Stretch { first_op, end_op: sim.all_op_count() });
+        ranges.push(OpRange { first_op, end_op: sim.all_op_count() });
     }
     world.check_settled().expect("an uninterrupted run ends as planned");
     drop(world);
-    (sim, stretches)
+    (sim, ranges)
 }
 
 /// Runs the script on a new disk until the fault ends it (or to its end).
@@ -47,23 +47,23 @@ pub(crate) fn power_cut(at_op: u64) -> Fault {
     Fault { at_op, kind: FaultKind::PowerCut, mode: FaultMode::Once }
 }
 
-/// A message from which the failure can be made to happen again.
+/// A message from which the failure can be reproduced.
 pub(crate) fn describe(op: u64, choice: &CrashChoice, cut: &SimFs, step: usize, what: &str) -> String {
     format!("op {op}, step {step}: {what}\n  {choice:?}\n  pending:\n{}", cut.describe_pending())
 }
 
-/// One state in this many is carried on to the end of the script, the others to the next append.
+/// One state in this many continues to the end of the script, the others to the next append.
 const END_EVERY: u64 = 64;
 
-/// Explores the crash states; one that is met twice in a step counts once.
+/// Explores the crash states; a state reached twice in a step counts once.
 pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
-    let (_, stretches) = uninterrupted(script);
-    parallel::each(stretches.len(), |index, findings| {
+    let (_, ranges) = uninterrupted(script);
+    parallel::each(ranges.len(), |index, findings| {
         let mut seen = BTreeSet::new();
-        let stretch = stretches[index];
-        // One operation beyond the last: everything is done, and nothing has begun.
-        let last = index + 1 == stretches.len();
-        for op in stretch.first_op..stretch.end_op + u64::from(last) {
+        let range = ranges[index];
+        // One operation beyond the last: everything is done, and nothing else has begun.
+        let last = index + 1 == ranges.len();
+        for op in range.first_op..range.end_op + u64::from(last) {
             let (cut, ledger) = run_until(script, power_cut(op));
             let killed = cut.fork();
             killed.clear_fault();

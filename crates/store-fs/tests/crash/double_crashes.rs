@@ -1,11 +1,11 @@
-//! A second power cut at every operation of the recovery from a first one.
+//! A second power cut at every operation of the recovery from the first.
 
 use std::collections::BTreeSet;
 
 use workrail_store_fs::sim::{CrashLimits, SimFs};
 
 use crate::check::{Look, Reach, after_crash};
-use crate::crash_states::{Stretch, describe, power_cut, run_until, uninterrupted};
+use crate::crash_states::{OpRange, describe, power_cut, run_until, uninterrupted};
 use crate::effort::Effort;
 use crate::parallel::{self, Findings};
 use crate::script::{Minting, Script};
@@ -20,14 +20,14 @@ pub(crate) struct FirstCrash {
     rank: u64,
 }
 
-/// First crashes of one step, spread evenly over its states: some that tore the manifest, some not.
-pub(crate) fn first_crashes(script: &Script, stretch: Stretch, each: usize) -> Vec<FirstCrash> {
+/// First crashes of one step, spread evenly over its states: some that tore the manifest, some that did not.
+pub(crate) fn first_crashes(script: &Script, range: OpRange, each: usize) -> Vec<FirstCrash> {
     let (mut torn, mut clean) = (Vec::new(), Vec::new());
-    for op in stretch.first_op..stretch.end_op {
+    for op in range.first_op..range.end_op {
         let (cut, ledger) = run_until(script, power_cut(op));
         let limits = CrashLimits { max_product: 24, seed: op, ..CrashLimits::default() };
         cut.for_each_crash_image(&limits, &mut |_, image| {
-            // A digest is as good as a random number, and the same on every run.
+            // A digest serves as a random number that is the same in every run.
             let rank = image.digest().wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let list = if is_torn(script, &ledger, &image) { &mut torn } else { &mut clean };
             list.push(FirstCrash { op, image, ledger: ledger.clone(), rank });
@@ -42,7 +42,7 @@ pub(crate) fn first_crashes(script: &Script, stretch: Stretch, each: usize) -> V
     torn
 }
 
-/// Whether bytes are behind the acknowledged groups that are no group.
+/// Whether the acknowledged groups are followed by bytes that are not a group.
 fn is_torn(script: &Script, ledger: &Ledger, image: &SimFs) -> bool {
     let manifest = image.read_raw(&script.manifest()).unwrap_or_default();
     let groups = ledger.log.iter().enumerate().map(|(i, minting)| script.planned(i, *minting).group.len());
@@ -51,9 +51,9 @@ fn is_torn(script: &Script, ledger: &Ledger, image: &SimFs) -> bool {
 }
 
 pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
-    let (_, stretches) = uninterrupted(script);
-    parallel::each(stretches.len(), |index, findings| {
-        for first in first_crashes(script, stretches[index], effort.first_crashes_per_step()) {
+    let (_, ranges) = uninterrupted(script);
+    parallel::each(ranges.len(), |index, findings| {
+        for first in first_crashes(script, ranges[index], effort.first_crashes_per_step()) {
             for retry in [Minting::First, Minting::Again] {
                 crash_again(script, &first, retry, effort, findings);
             }
@@ -64,7 +64,7 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
 fn crash_again(script: &Script, first: &FirstCrash, retry: Minting, effort: Effort, findings: &mut Findings) {
     let (look, reach) = (Look::Reader, Reach::NextAppend);
     let settled = match after_crash(script, &first.ledger, &first.image.fork(), look, retry, reach) {
-        // The numbers that were drawn on the copy are not those of the disk itself.
+        // The numbers drawn on the copy are not those of the disk itself.
         Ok(settled) => Ledger { activity: first.ledger.activity, ..settled },
         Err(failure) => {
             return findings.record(format!("first crash at op {}: {}", first.op, failure.into_text()));
@@ -94,11 +94,11 @@ fn crash_again(script: &Script, first: &FirstCrash, retry: Minting, effort: Effo
     }
 }
 
-/// Recovers until the power goes again; returns what was acknowledged by then.
+/// Recovers until the next power cut; returns what was acknowledged by then.
 fn recover_until_cut(script: &Script, cut: &SimFs, settled: &Ledger, retry: Minting) -> Ledger {
     match World::open(script, cut, "second boot", settled.clone()) {
         Ok(mut world) => {
-            // Refused when the power goes; whatever it answered before that is in the ledger.
+            // Fails at the power cut; everything it acknowledged before is in the ledger.
             let _ = world.recover(retry, Reach::NextAppend);
             world.ledger
         }

@@ -1,4 +1,4 @@
-//! How much is explored: enough for every change by default, ten times that with `WORKRAIL_PROOF=full`.
+//! How much is explored: enough for every change by default, ten times as much with `WORKRAIL_PROOF=full`.
 
 use workrail_store_fs::sim::CrashLimits;
 
@@ -54,7 +54,7 @@ impl Effort {
         CrashLimits { max_exhaustive_names: 3, random_subsets: 2, random_cuts, max_product, seed: 0 }
     }
 
-    /// How many crashes are recovered from with every operation of the recovery failing.
+    /// How many recoveries are tested with every single operation failing.
     pub(crate) fn faulty_recoveries(self) -> usize {
         match self {
             Self::Default => 4,

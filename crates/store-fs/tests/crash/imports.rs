@@ -64,7 +64,7 @@ impl Incoming {
         imported.map_err(|error: StoreError| format!("{error:?}"))
     }
 
-    /// Whole or absent; `true` when it is there.
+    /// Whole or absent; `true` if it is present.
     fn look(&self, sim: &SimFs) -> Result<bool, String> {
         let (_, store) = open_store(sim, "boot after", 2).map_err(|error| error.to_string())?;
         let listed = store.sessions().map_err(|error| error.to_string())?;
@@ -91,7 +91,7 @@ impl Incoming {
         Ok(true)
     }
 
-    /// What was interrupted is repeated, and leaves nothing behind but the session.
+    /// Repeats what was interrupted; only the session may remain.
     fn recover(&self, sim: &SimFs) -> Result<(), String> {
         if !self.look(sim)? {
             self.import(sim, "boot after")?;
@@ -152,7 +152,7 @@ pub(crate) fn explore(effort: Effort) -> Findings {
     findings
 }
 
-/// An import that met an error is not there, or is there whole, and succeeds when it is repeated.
+/// A failed import leaves the session whole or absent, and succeeds when it is repeated.
 fn io_errors(incoming: &Incoming, ops: u64) -> Findings {
     let kinds = [
         FaultKind::Error(FsErrorKind::Io),

@@ -1,4 +1,4 @@
-//! Every operation of the script fails, in every way, once and forever; then the caller tries again.
+//! Every operation of the script fails in every way, once and permanently; then the caller retries.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use workrail_ports::session_store::SessionStore as _;
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 
 use crate::check::{Look, Reach, after_crash};
-use crate::crash_states::{Stretch, uninterrupted};
+use crate::crash_states::{OpRange, uninterrupted};
 use crate::double_crashes::first_crashes;
 use crate::effort::Effort;
 use crate::parallel::{self, Findings};
@@ -28,16 +28,16 @@ const KINDS: [FaultKind; 8] = [
 
 const MODES: [FaultMode; 2] = [FaultMode::Once, FaultMode::Forever];
 
-/// Power cuts right after a failed call: nothing unsynced survives, and a few others.
+/// Power cuts right after a failed call: nothing unsynced survives, plus a few other outcomes.
 fn crash_limits(seed: u64) -> CrashLimits {
     CrashLimits { max_exhaustive_names: 2, random_subsets: 1, random_cuts: 0, max_product: 3, seed }
 }
 
-/// A disk on which the script is before a step.
+/// A disk on which the script is about to run a step.
 struct Before {
     sim: SimFs,
     ledger: Ledger,
-    stretch: Stretch,
+    range: OpRange,
 }
 
 /// A case: which operation fails, and how.
@@ -54,7 +54,7 @@ fn cases(op: u64) -> impl Iterator<Item = Case> {
         .flat_map(move |kind| MODES.map(|mode| Case { fault: Fault { at_op: op, kind, mode }, retry }))
 }
 
-/// Calls `work`, and makes a panic a violation like any other.
+/// Calls `work`, and reports a panic as a violation.
 fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> Result<(), String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(Failure::into_text),
@@ -66,7 +66,7 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
     let befores = before_each_step(script);
     let mut findings = parallel::each(befores.len(), |index, findings| {
         let before = &befores[index];
-        for op in 0..before.stretch.end_op - before.stretch.first_op {
+        for op in 0..before.range.end_op - before.range.first_op {
             let mut seen = BTreeSet::new();
             for case in cases(op) {
                 let mut met = Met::NoOperation;
@@ -80,7 +80,7 @@ pub(crate) fn explore(script: &Script, effort: Effort) -> Findings {
     let recovery = explore_recovery(script, effort);
     findings.absorb(recovery);
     // The first opening of a store: the recovery of a crash before anything was done.
-    let empty = Before { sim: SimFs::new(), ledger: Ledger::default(), stretch: uninterrupted(script).1[0] };
+    let empty = Before { sim: SimFs::new(), ledger: Ledger::default(), range: uninterrupted(script).1[0] };
     fail_each_op_of_recovery(script, &empty, 0, &mut findings);
     findings
 }
@@ -93,18 +93,18 @@ enum Met {
 }
 
 fn before_each_step(script: &Script) -> Vec<Before> {
-    let (_, stretches) = uninterrupted(script);
+    let (_, ranges) = uninterrupted(script);
     let sim = SimFs::new();
     let mut world = World::open(script, &sim, "boot", Ledger::default()).expect("a sound disk opens");
     let mut befores = Vec::new();
-    for stretch in &stretches[1..] {
-        befores.push(Before { sim: sim.fork(), ledger: world.ledger.clone(), stretch: *stretch });
+    for range in &ranges[1..] {
+        befores.push(Before { sim: sim.fork(), ledger: world.ledger.clone(), range: *range });
         world.step(Minting::First).expect("nothing fails on a sound disk");
     }
     befores
 }
 
-/// A process that has already worked on the session, as the script's own has.
+/// A process that has already worked on the session, like the script's own.
 fn warmed<'s>(script: &'s Script, before: &Before) -> World<'s> {
     let sim = before.sim.fork();
     let world = World::open(script, &sim, "boot", before.ledger.clone()).expect("a sound disk opens");
@@ -114,11 +114,11 @@ fn warmed<'s>(script: &'s Script, before: &Before) -> World<'s> {
     world
 }
 
-/// Disks that failed calls left, as far as they can be told apart.
+/// The distinguishable disks that failed calls left.
 type Seen = BTreeSet<(u64, String, String)>;
 
-/// Several errors of one operation leave the same disk behind: crashes and other processes, which know
-/// nothing but the disk, are tried once for each.
+/// Several errors of one operation can leave the same disk. Crashes and other processes depend on the disk alone, so
+/// they are tried once for each.
 fn is_new(seen: &mut Seen, sim: &SimFs, kind: FaultKind) -> bool {
     let effect = match kind {
         FaultKind::Error(_) => "none".to_owned(),
@@ -145,7 +145,7 @@ fn fail_step(
     sim.clear_fault();
     match outcome {
         Err(Failure::Violated(text)) => return violated(text),
-        // An error that may be ignored must not have cost anything.
+        // An error that may be ignored must not have lost anything.
         Ok(()) => world.check_durable()?,
         Err(Failure::Refused(_)) => {}
     }
@@ -157,7 +157,7 @@ fn fail_step(
     carry_on(&mut world, case.retry, "the same process")
 }
 
-/// The interrupted step again, and on to the next append; all of it durable.
+/// Repeats the interrupted step and continues to the next append; all of it must be durable.
 fn carry_on(world: &mut World<'_>, retry: Minting, who: &str) -> Result<(), Failure> {
     let named = |failure: Failure| Failure::Violated(format!("{who}: {}", failure.into_text()));
     world.check_log(Look::Writer).map_err(named)?;
@@ -179,17 +179,17 @@ fn crash_now(script: &Script, ledger: &Ledger, sim: &SimFs, case: Case) -> Resul
     outcome
 }
 
-/// The same for every operation of the recovery from a few crashes.
+/// Does the same for every operation of the recovery from a few crashes.
 fn explore_recovery(script: &Script, effort: Effort) -> Findings {
-    let (_, stretches) = uninterrupted(script);
-    let every = stretches.len() / effort.faulty_recoveries();
+    let (_, ranges) = uninterrupted(script);
+    let every = ranges.len() / effort.faulty_recoveries();
     parallel::each(effort.faulty_recoveries(), |index, findings| {
-        for first in first_crashes(script, stretches[1 + index * every], 1) {
+        for first in first_crashes(script, ranges[1 + index * every], 1) {
             let ledger = first.ledger.clone();
             let mut settled = World::open(script, &first.image.fork(), "boot after", ledger)
                 .expect("the disk after a crash opens");
             settled.check_log(Look::Reader).expect("crash states hold");
-            let base = Before { sim: first.image, ledger: settled.ledger, stretch: stretches[0] };
+            let base = Before { sim: first.image, ledger: settled.ledger, range: ranges[0] };
             fail_each_op_of_recovery(script, &base, first.op, findings);
         }
     })

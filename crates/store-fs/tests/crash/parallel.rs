@@ -1,12 +1,12 @@
-//! Spreads the work over two threads; the order of the work does not matter to any result.
+//! Spreads the work over two threads; no result depends on the order of the work.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The machine that the proofs are sized for has two cores.
+/// The proofs are sized for a machine with two cores.
 const THREADS: usize = 2;
 
-/// What the parts of a proof found out together.
+/// The combined findings of all parts of a proof.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) states: u64,
@@ -26,7 +26,7 @@ impl Findings {
         self.violations.extend(other.violations);
     }
 
-    /// Fails the calling test with what was found, if anything was.
+    /// Fails the calling test with the findings, if there are any.
     pub(crate) fn assert_none(&self, what: &str) {
         let shown = self.violations.iter().take(VIOLATIONS_MAX).map(String::as_str);
         let shown: Vec<&str> = shown.collect();
@@ -39,7 +39,7 @@ impl Findings {
     }
 }
 
-/// Calls `work` once for each number below `count` and adds up what it found.
+/// Calls `work` once for each number below `count` and combines the findings.
 pub(crate) fn each(count: usize, work: impl Fn(usize, &mut Findings) + Sync) -> Findings {
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Findings::default());
@@ -47,7 +47,7 @@ pub(crate) fn each(count: usize, work: impl Fn(usize, &mut Findings) + Sync) -> 
         let mut mine = Findings::default();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            // A proof that has failed this often has failed: the rest only costs time.
+            // Enough violations are reported; the rest would only cost time.
             if index >= count || mine.violations.len() >= VIOLATIONS_MAX {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What the proofs found once, each as a test of its own that says what went wrong.
+//! Bugs that the proofs found, each as a test that says what went wrong.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -22,7 +22,7 @@ fn append(script: &Script, number: usize) -> usize {
     script.steps.iter().position(|step| *step == Step::Append(number)).unwrap()
 }
 
-/// A disk on which the script is before `step`.
+/// A disk on which the script is about to run `step`.
 fn before(script: &Script, step: usize) -> (SimFs, Ledger) {
     let sim = SimFs::new();
     let mut world = World::open(script, &sim, "boot", Ledger::default()).unwrap();
@@ -30,7 +30,7 @@ fn before(script: &Script, step: usize) -> (SimFs, Ledger) {
     (sim, world.ledger)
 }
 
-/// Opens a store on `sim` and lets its next step fail in just the operation that is named.
+/// Opens a store on `sim` and makes exactly the named operation of its next step fail.
 fn failed<'s>(
     script: &'s Script,
     (sim, ledger): &(SimFs, Ledger),
@@ -56,13 +56,13 @@ fn failed<'s>(
 const LIES_ONCE: (FaultKind, FaultMode) = (FaultKind::FsyncLies, FaultMode::Once);
 const LIES_ON: (FaultKind, FaultMode) = (FaultKind::FsyncLies, FaultMode::Forever);
 
-/// The step again, by the same process; then the power goes.
+/// The same process repeats the step; then the power is cut.
 fn retried_step_is_durable(mut world: World<'_>) {
     world.step(Minting::First).unwrap();
     world.check_durable().unwrap();
 }
 
-/// The step again, by a process that does not know what failed; then the power goes.
+/// A process that does not know what failed repeats the step; then the power is cut.
 fn step_of_another_process_is_durable(world: &World<'_>) {
     let mut other = World::open(world.script, &world.sim().fork(), "boot", world.ledger.clone()).unwrap();
     other.check_log(Look::Reader).unwrap();
@@ -70,8 +70,8 @@ fn step_of_another_process_is_durable(world: &World<'_>) {
     other.check_durable().unwrap();
 }
 
-/// Listing went by the length of the manifest, so that a first append that tore it made a session that
-/// was listed and could not be read.
+/// Listing relied on the length of the manifest, so a first append that tore it left a session that was listed but
+/// could not be read.
 #[test]
 fn a_session_whose_first_append_was_torn_is_not_listed() {
     let script = Script::new();
@@ -92,8 +92,8 @@ fn a_session_whose_first_append_was_torn_is_not_listed() {
     assert!(matches!(store.read(script.session, None), Err(StoreError::NotFound { .. })));
 }
 
-/// A retry found its content by name, synced it again and relied on it; but the name had been lost by
-/// the sync that failed, and no later sync brought it to the disk.
+/// A retry found its content by name, synced it again and relied on it; but the failed sync had lost the name, and no
+/// later sync brought it to the disk.
 #[test]
 fn content_whose_name_was_lost_is_written_again() {
     let script = Script::new();
@@ -105,9 +105,9 @@ fn content_whose_name_was_lost_is_written_again() {
     }
 }
 
-/// The same for the folders of a new session.
+/// The same, for the folders of a new session.
 #[test]
-fn a_session_folder_whose_name_was_lost_is_made_again() {
+fn a_session_folder_whose_name_was_lost_is_created_again() {
     let script = Script::new();
     let disk = before(&script, append(&script, 0));
     for folder in [path("sessions"), path(&format!("sessions/{}", script.session))] {
@@ -117,8 +117,8 @@ fn a_session_folder_whose_name_was_lost_is_made_again() {
     }
 }
 
-/// When restoring the manifest failed as well, only the process that saw it knew: another one took the
-/// page cache for the disk and called the append recorded.
+/// If restoring the manifest failed as well, only the process that saw it knew: another one took the page cache for
+/// the disk and reported the append as recorded.
 #[test]
 fn another_process_does_not_trust_a_manifest_whose_sync_failed() {
     let script = Script::new();
@@ -129,8 +129,8 @@ fn another_process_does_not_trust_a_manifest_whose_sync_failed() {
     }
 }
 
-/// Restoring the manifest of a first append removed it, and could not be repeated: the process that had
-/// failed once could never append to that session again.
+/// Restoring the manifest of a first append removed it, which could not be repeated: the process that had failed once
+/// could never append to that session again.
 #[test]
 fn a_first_append_whose_sync_failed_can_be_retried() {
     let script = Script::new();
@@ -138,10 +138,10 @@ fn a_first_append_whose_sync_failed_can_be_retried() {
     retried_step_is_durable(failed(&script, &disk, LIES_ON, (FsOp::SyncFile, &script.manifest())));
 }
 
-/// A process that could not restore the manifest cut it back later to where it had been, together with
-/// what others had appended meanwhile.
+/// A process that could not restore the manifest later truncated it to its old length, removing what other processes
+/// had appended meanwhile.
 #[test]
-fn a_process_that_failed_takes_nothing_back_from_others() {
+fn a_failed_process_does_not_undo_appends_of_others() {
     let script = Script::new();
     let disk = before(&script, append(&script, 5));
     let mut failed = failed(&script, &disk, LIES_ON, (FsOp::SyncFile, &script.manifest()));
@@ -154,7 +154,7 @@ fn a_process_that_failed_takes_nothing_back_from_others() {
     failed.check_durable().unwrap();
 }
 
-/// Keys whose name had been lost were synced again and handed out, and gone after the next power cut.
+/// Keys whose name was lost were synced again and handed out, but were gone after the next power cut.
 #[test]
 fn keys_are_written_again_after_a_failed_sync() {
     let script = Script::new();
@@ -167,8 +167,7 @@ fn keys_are_written_again_after_a_failed_sync() {
     assert_eq!(store.load_or_create().unwrap(), keyring);
 }
 
-/// A counter that could not be read was rebuilt from the events, which do not know the numbers that were
-/// handed out since.
+/// An unreadable counter was rebuilt from the events, which do not know the numbers handed out since.
 #[test]
 fn activity_numbers_do_not_repeat_when_the_counter_cannot_be_read() {
     let sim = SimFs::new();
@@ -183,10 +182,9 @@ fn activity_numbers_do_not_repeat_when_the_counter_cannot_be_read() {
     }
 }
 
-/// The folder of the segments was removed again after a failed sync, and the session could then neither
-/// be locked nor made.
+/// The segments folder was removed after a failed sync, and then the session could be neither locked nor created.
 #[test]
-fn a_session_without_a_folder_for_segments_is_made_again() {
+fn a_session_without_a_segments_folder_is_created_again() {
     let script = Script::new();
     let disk = before(&script, append(&script, 0));
     let (sim, ledger) = &disk;
@@ -196,9 +194,9 @@ fn a_session_without_a_folder_for_segments_is_made_again() {
     check_raw_log(&script, &world.ledger, sim).unwrap();
 }
 
-/// A torn tail whose segment could not be read for a moment was called corruption.
+/// A torn tail was reported as corruption if its segment was unreadable for a moment.
 #[test]
-fn a_read_error_is_no_verdict_on_a_torn_tail() {
+fn a_read_error_does_not_make_a_torn_tail_corruption() {
     let script = Script::new();
     let (sim, ledger) = before(&script, append(&script, 3));
     let planned = script.planned(3, Minting::First);

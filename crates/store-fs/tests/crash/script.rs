@@ -1,4 +1,4 @@
-//! The script that the proofs break: what is done, step by step, and the bytes that it must end in.
+//! The script that the proofs interrupt: its steps, and the bytes that it must end in.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::file_system::RelPath;
 use workrail_testkit::history::{self, Load, PlanParts};
 
-/// One call of a caller that waits for the answer before it continues.
+/// One call; the caller waits for its result before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     LoadKeys,
@@ -19,11 +19,11 @@ pub(crate) enum Step {
     /// Takes the next activity number.
     Activity,
     Append(usize),
-    /// Stores a projection of the log as it is.
+    /// Stores a projection of the current log.
     Cache,
 }
 
-/// A retry may bring the very same events, or the same facts minted again.
+/// A retry may bring the same events, or the same facts minted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Minting {
     First,
@@ -47,7 +47,7 @@ pub(crate) struct Script {
     plans: Vec<(Planned, Planned)>,
 }
 
-/// The plans after the start, with everything that a run can do among them.
+/// The plans after the start, covering everything that a run can do.
 const PLANS: [history::Step; 19] = {
     use history::Step::{Advance, AdvanceWith, AdvanceWithArtifact, Blocked, Checkpoint, Fork};
     const RICH: history::Step = AdvanceWith(Load { artifacts: 2, artifact_bytes: 200, more_traces: 0 });
@@ -84,7 +84,7 @@ impl Script {
         let mut next = ManifestIndex::ZERO;
         let mut contents = Contents::new();
         for (number, mut parts) in history.into_iter().enumerate() {
-            // Late and few: what these leave is never synced, so it doubles the crash states of all that follows.
+            // Late and few: their files are never synced, so each doubles the crash states of everything after it.
             if matches!(number, 1 | 14 | 18) {
                 steps.push(Step::Activity);
                 activity += 1;
@@ -141,10 +141,10 @@ impl Planned {
     }
 }
 
-/// All content that was attached so far.
+/// All content attached so far.
 type Contents = BTreeMap<(AttachmentKind, Sha256), Attachment>;
 
-/// The content that an event cannot be read without.
+/// The content that is needed to read an event.
 pub(crate) fn references(event: &Event) -> Vec<(AttachmentKind, Sha256)> {
     let blobs = event.data.blob_refs().into_iter().map(|blob| (AttachmentKind::Blob, blob.digest()));
     let snapshot = event.data.snapshot_ref().map(|it| (AttachmentKind::Snapshot, it.digest()));

@@ -1,5 +1,5 @@
-//! Seeded simulations: several writers on a few sessions, with faults and power cuts at random, against
-//! a model in memory of what was acknowledged.
+//! Seeded simulations: several writers on a few sessions, with random faults and power cuts, checked against an
+//! in-memory model of what was acknowledged.
 
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
@@ -22,14 +22,14 @@ const ACTIONS: usize = 30;
 const PLANS: [Step; 6] =
     [Step::Blocked, Step::Advance, Step::Checkpoint, Step::AdvanceWithArtifact, Step::Fork, Step::Blocked];
 
-/// One session as it must be.
+/// The expected state of one session.
 struct Session {
     id: SessionId,
     /// Each plan as two callers would mint it.
     plans: Vec<[PlanParts; 2]>,
-    /// What was acknowledged.
+    /// The acknowledged log.
     log: Vec<Minting>,
-    /// Appends at the end of the log that failed: there or not, nobody knows yet.
+    /// Failed appends at the end of the log, which may or may not have been recorded.
     attempted: Vec<Minting>,
 }
 
@@ -53,7 +53,7 @@ impl Session {
         }
     }
 
-    /// Which log these events are: the acknowledged one, or that with one attempted append.
+    /// Which log these events are: the acknowledged one, or the same with one attempted append.
     fn recognise(&self, events: &[Event]) -> Result<Vec<Minting>, Failure> {
         let mut rest = events;
         for (number, minting) in self.log.iter().enumerate() {
@@ -90,16 +90,16 @@ struct Simulation {
     keyring: Option<Keyring>,
     /// The largest activity number that was handed out.
     activity: u64,
-    /// Draws for keys: every process has its own.
+    /// Seeds the keys, so that every process has its own.
     opened: u64,
 }
 
 /// Seeds that failed once.
 ///
-/// 806: a failed sync removed the folder of the segments, and the session could not be locked again.
+/// 806: a failed sync removed the segments folder, and the session could not be locked again.
 pub(crate) const KEPT_SEEDS: [u64; 1] = [806];
 
-/// Runs one seed to its end.
+/// Runs one seed to the end.
 pub(crate) fn run(seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let count = 1 + rng.below(3) as u8;
@@ -152,7 +152,7 @@ impl Simulation {
         if broken.is_empty() { Ok(()) } else { violated(format!("write order: {}", broken.join("; "))) }
     }
 
-    /// An append while a fault waits for it.
+    /// An append with an armed fault.
     fn with_fault(&mut self, writer: usize, session: usize) -> Result<(), Failure> {
         let kind = match self.rng.below(8) {
             0 => FaultKind::Error(FsErrorKind::Io),
@@ -175,7 +175,7 @@ impl Simulation {
         }
     }
 
-    /// The process dies in the middle of an append; the disk keeps its power.
+    /// The process dies in the middle of an append; the power stays on.
     fn kill(&mut self, writer: usize, session: usize) -> Result<(), Failure> {
         let at_op = self.sim.all_op_count() + self.rng.below(40) as u64;
         self.sim.set_fault(Fault { at_op, kind: FaultKind::PowerCut, mode: FaultMode::Once });
@@ -188,7 +188,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The power goes; everything that was not synced is there, in part, or gone.
+    /// A power cut: everything unsynced survives, survives in part, or is lost.
     fn power_cut(&mut self) -> Result<(), Failure> {
         let limits = CrashLimits {
             max_exhaustive_names: 2,
@@ -218,7 +218,7 @@ impl Simulation {
         }
     }
 
-    /// Locks, settles what is there, and appends the next plan while the others find it locked.
+    /// Locks, settles pending writes, and appends the next plan while the others find the session locked.
     fn append(&mut self, writer: usize, session: usize) -> Result<(), Failure> {
         let again = self.rng.one_in(2);
         let rival = self.rng.below(self.writers.len());
@@ -226,7 +226,7 @@ impl Simulation {
         let (store, session) = (&self.writers[writer].store, &mut self.sessions[session]);
         let mut locked = lock_or_create(store, session.id)?;
         let slice = locked.events_since(None)?;
-        // Under the lock, what is there was made durable: it is acknowledged from now on.
+        // Under the lock, everything present was made durable: it is acknowledged from now on.
         session.log = session.recognise(&slice.events)?;
         session.attempted.clear();
         if rival != writer
@@ -251,7 +251,7 @@ impl Simulation {
         }
     }
 
-    /// An old plan once more: nothing happens.
+    /// Repeats an old plan: nothing happens.
     fn replay(&mut self, writer: usize, session: usize) -> Result<(), Failure> {
         self.append(writer, session)?;
         let session = &self.sessions[session];

@@ -1,7 +1,7 @@
 //! Power cuts and failing disks while sessions are removed, swept, kept and repaired (G24, G25).
 //!
-//! A session that goes is whole or gone at every moment, whatever stays is whole with all its content, and
-//! doing it again ends where an undisturbed run ends.
+//! A session being removed is whole or gone at every moment, everything kept is whole with all its content, and
+//! repeating the work ends where an undisturbed run ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use crate::parallel::Findings;
 use crate::script::references;
 use crate::world::{Store, open_store};
 
-/// Two sessions that share content, and some content that nobody needs any more.
+/// Two sessions that share content, and some content that nothing refers to.
 struct Scene {
     base: SimFs,
     doomed: Vec<PlanParts>,
@@ -75,7 +75,7 @@ fn open(sim: &SimFs) -> Result<Store, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The session as it was, with everything it refers to; `false` when it is gone.
+/// Whether the session is as it was, with everything it refers to; `false` if it is gone.
 fn is_whole(store: &Store, plans: &[PlanParts]) -> Result<bool, String> {
     let slice = match store.read(session(plans), None) {
         Err(StoreError::NotFound { .. }) => return Ok(false),
@@ -103,7 +103,7 @@ fn content_is_there(store: &Store, events: &[Event]) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes the session and sweeps, as `gc` does.
+/// Removes the session and sweeps, like `gc`.
 fn clean_up(store: &Store, scene: &Scene) -> Result<(), String> {
     match store.remove(session(&scene.doomed), None) {
         Ok(_) | Err(UpkeepError::Store(StoreError::NotFound { .. })) => {}
@@ -112,7 +112,7 @@ fn clean_up(store: &Store, scene: &Scene) -> Result<(), String> {
     store.sweep(Sweep::Real).map(|_| ()).map_err(|error| format!("sweep: {error}"))
 }
 
-/// What holds at every moment, and that doing it again ends well.
+/// Must hold at every moment, and repeating the work must succeed.
 fn check_cleaning(scene: &Scene, image: &SimFs) -> Result<(), String> {
     let store = open(image)?;
     if !is_whole(&store, &scene.spared).map_err(|what| format!("the spared session: {what}"))? {
@@ -167,7 +167,7 @@ fn limits(effort: Effort, seed: u64) -> CrashLimits {
     CrashLimits { max_exhaustive_names: 6, random_subsets: 8, random_cuts: 1, max_product, seed }
 }
 
-/// Cuts the power at every operation of `act`, and checks every disk that may leave.
+/// Cuts the power at every operation of `act`, and checks every disk that this may leave.
 fn cut_everywhere(
     base: &SimFs,
     effort: Effort,
@@ -211,7 +211,7 @@ pub(crate) fn cleaning(effort: Effort) -> Findings {
     let mut findings = Findings::default();
     let act = |store: &Store| clean_up(store, &scene);
     cut_everywhere(&scene.base, effort, &act, &|image, _| check_cleaning(&scene, image), &mut findings);
-    // A second cut, from disks that a first one left.
+    // A second cut, starting from disks that a first one left.
     let mut firsts = Vec::new();
     for op in (4..).step_by(7) {
         let cut = scene.base.fork();
@@ -229,7 +229,7 @@ pub(crate) fn cleaning(effort: Effort) -> Findings {
     findings
 }
 
-/// Every operation fails once and forever; a session that is still there is worked on, and loses nothing.
+/// Every operation fails once and permanently; work continues in a session that still exists, and loses nothing.
 pub(crate) fn failing_disks() -> Findings {
     let scene = Scene::new();
     let mut findings = Findings::default();
@@ -302,7 +302,7 @@ fn go_on(scene: &Scene, sim: &SimFs, store: &Store, acknowledged: bool) -> Resul
     outcome
 }
 
-/// Marks survive once they are acknowledged, and a marked session is never removed.
+/// Marks survive once acknowledged, and a marked session is never removed.
 pub(crate) fn keeping(effort: Effort) -> Findings {
     let scene = Scene::new();
     let mut findings = Findings::default();
@@ -337,13 +337,13 @@ pub(crate) fn keeping(effort: Effort) -> Findings {
 
 type Damage<'a> = &'a dyn Fn(&SimFs, SessionId, &[PlanParts]);
 
-/// The damage that is repaired: where, and the events that stay.
+/// The damage to repair: its position, and the events to keep.
 struct Damaged {
     base: SimFs,
     id: SessionId,
-    /// What is shown of the damaged session.
+    /// The readable part of the damaged session.
     prefix: Vec<Event>,
-    /// What a repair keeps: more, where the manifest alone is damaged.
+    /// What a repair keeps: more than that, if only the manifest is damaged.
     kept: Vec<Event>,
     all: Vec<Event>,
     original: BTreeMap<String, Vec<u8>>,
@@ -362,7 +362,7 @@ impl Damaged {
         let base = with_everything_unsynced_lost(&scene.base);
         let original = folder(&base, &format!("sessions/{id}/"));
         let kept = events(&scene.doomed)[..kept_until].to_vec();
-        // Nobody can know what a segment that is gone referred to, unless the manifest still pins it.
+        // Nothing shows what a missing segment referred to, unless the manifest still pins it.
         let is_there = |parts: &&PlanParts| base.read_raw(&segment(id, parts)).is_some();
         let all = scene.doomed.iter().filter(is_there).flat_map(|parts| parts.events.clone()).collect();
         Self { base, id, prefix: slice.events, kept, all, original }
@@ -384,7 +384,7 @@ impl Damaged {
             return Err("something changed, and there is no whole backup".to_owned());
         }
         if slice.health.is_healthy() {
-            // Nobody was told yet: the next writer makes it durable before it relies on it.
+            // Nothing was acknowledged yet: the next writer makes it durable before relying on it.
             drop(store.lock(self.id).map_err(|error| format!("cannot go on: {error}"))?);
         } else {
             store.repair(self.id, None).map_err(|error| format!("again: {error}"))?;
@@ -414,7 +414,7 @@ impl Damaged {
     }
 }
 
-/// The files of a folder with their bytes; the lock's file says nothing.
+/// The files of a folder with their bytes, without the lock file.
 fn folder(sim: &SimFs, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     let files = sim.all_files().into_iter();
     files
@@ -446,7 +446,7 @@ pub(crate) fn repairing(effort: Effort) -> Findings {
         sim.write_raw(&file, &bytes);
         assert!(plans.len() > 2);
     };
-    // A newer segment behind a gap must not come back as an orphan when the manifest is cut.
+    // A newer segment after a gap must not return as an orphan when the manifest is cut.
     let gap = |sim: &SimFs, id: SessionId, plans: &[PlanParts]| {
         let file = path(&format!("sessions/{id}/manifest.jsonl"));
         let bytes = sim.read_raw(&file).expect("a manifest");

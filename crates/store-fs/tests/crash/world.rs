@@ -1,4 +1,4 @@
-//! A process at work on a simulated disk, and what it was told: the acknowledgements that must hold.
+//! A process working on a simulated disk, and the acknowledgements it received, which must hold.
 
 use workrail_model::id::SessionId;
 use workrail_model::keyring::Keyring;
@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
     /// The plans in the log, and how each was minted.
     pub(crate) log: Vec<Minting>,
     pub(crate) keyring: Option<Keyring>,
-    /// The largest activity number that must not come again.
+    /// The largest activity number that must not repeat.
     pub(crate) activity: u64,
     /// The step that comes next.
     pub(crate) next: usize,
@@ -46,12 +46,12 @@ impl Ledger {
     }
 }
 
-/// Why a step did not end well.
+/// Why a step failed.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// A typed error: nothing was acknowledged.
     Refused(String),
-    /// An answer that breaks a promise.
+    /// A result that breaks a guarantee.
     Violated(String),
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn open_store(sim: &SimFs, boot: &str, seed: u64) -> Result<(Disk, St
     Ok((disk, store))
 }
 
-/// Locks the session, and makes it when it does not exist.
+/// Locks the session, creating it if it does not exist.
 pub(crate) fn lock_or_create<F: FileSystem>(
     store: &LocalStore<F>,
     session: SessionId,
@@ -113,7 +113,7 @@ pub(crate) fn lock_or_create<F: FileSystem>(
 
 impl<'s> World<'s> {
     pub(crate) fn open(script: &'s Script, sim: &SimFs, boot: &str, ledger: Ledger) -> Result<Self, FsError> {
-        // Another boot or a later moment is another process, with other keys.
+        // Another boot or a later time means another process, with other keys.
         let seed = boot.bytes().fold(sim.all_op_count(), |seed, byte| seed * 31 + u64::from(byte));
         let (disk, store) = open_store(sim, boot, seed)?;
         Ok(Self { script, disk, store, ledger })
@@ -123,7 +123,7 @@ impl<'s> World<'s> {
         self.disk.inner()
     }
 
-    /// Does the next step and writes down what was acknowledged.
+    /// Runs the next step and records what was acknowledged.
     pub(crate) fn step(&mut self, minting: Minting) -> Result<(), Failure> {
         let outcome = match self.script.steps[self.ledger.next] {
             Step::LoadKeys => self.load_keys(),
@@ -135,19 +135,19 @@ impl<'s> World<'s> {
         self.check_order()?;
         match outcome {
             Ok(()) => self.ledger.next += 1,
-            // What a refused call left unsynced was acknowledged to nobody.
+            // Nothing that a failed call left unsynced was acknowledged.
             Err(_) => self.disk.forget_unacknowledged(),
         }
         outcome
     }
 
-    /// What the order monitor has to say.
+    /// Checks for violations that the order monitor saw.
     pub(crate) fn check_order(&self) -> Result<(), Failure> {
         let broken = self.disk.violations();
         if broken.is_empty() { Ok(()) } else { violated(format!("write order: {}", broken.join("; "))) }
     }
 
-    /// Does steps until the script is at `end`.
+    /// Runs steps until the script is at `end`.
     pub(crate) fn run_to(&mut self, end: usize) -> Result<(), Failure> {
         while self.ledger.next < end {
             self.step(Minting::First)?;
@@ -170,7 +170,7 @@ impl<'s> World<'s> {
                 }
                 self.ledger.log.push(minting);
             }
-            // An interrupted write was rolled forward, as it was minted then.
+            // An interrupted write was rolled forward as it was originally minted.
             Appended::AlreadyRecorded if self.ledger.log.len() <= number => {
                 let minting = self.recorded_minting(number)?;
                 self.ledger.log.push(minting);
@@ -185,7 +185,7 @@ impl<'s> World<'s> {
     fn recorded_minting(&self, number: usize) -> Result<Minting, Failure> {
         let slice = self.store.read(self.script.session, None)?;
         if !slice.health.is_healthy() {
-            // The look failed, not the append: what cannot be read now shows neither minting.
+            // The read failed, not the append: unreadable events show neither minting.
             return Err(Failure::Refused(format!("plan {number} cannot be looked at: {:?}", slice.health)));
         }
         let events = slice.events;
@@ -233,7 +233,7 @@ impl<'s> World<'s> {
         Ok(())
     }
 
-    /// A cache holds nothing, or a state of a log that was acknowledged.
+    /// A cache is empty, or holds the state of an acknowledged log.
     pub(crate) fn check_cache(&self) -> Result<(), Failure> {
         let Some(cached) = self.store.get(self.script.session, PROJECTION_VERSION) else { return Ok(()) };
         let ends = self.ledger.manifest_ends(self.script);

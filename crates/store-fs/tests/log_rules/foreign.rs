@@ -1,4 +1,4 @@
-//! Files and folders of others between the segments: named by `verify`, moved aside by an append, never removed.
+//! Foreign files and folders among the segments: `verify` names them, an append moves them aside, none is removed.
 
 use workrail_ports::session_store::SessionStore;
 use workrail_ports::upkeep::Inspection;
@@ -7,9 +7,9 @@ use workrail_testkit::history::Step;
 
 use super::support::{self, disk_bytes, open, path, session_of, stranger, within, write_session};
 
-/// Broke: a folder with the name of the next segment made every append fail.
+/// Broke: a folder with the next segment's name made every append fail.
 #[test]
-fn a_folder_with_the_name_of_the_next_segment_is_moved_aside() {
+fn a_folder_with_the_next_segments_name_is_moved_aside() {
     let fs = SimFs::new();
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
     let session = session_of(&written);
@@ -28,7 +28,7 @@ fn a_folder_with_the_name_of_the_next_segment_is_moved_aside() {
 
 /// Broke: locking a session removed every unknown file in `events/`, and `verify` named none of them.
 #[test]
-fn files_named_as_segments_are_moved_aside_and_only_by_an_append() {
+fn files_named_like_segments_are_moved_aside_and_only_by_an_append() {
     let fs = SimFs::new();
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
     let session = session_of(&written);
@@ -36,7 +36,7 @@ fn files_named_as_segments_are_moved_aside_and_only_by_an_append() {
     for name in foreign {
         fs.write_raw(&within(session, &format!("events/{name}")), b"of the user");
     }
-    // Two that are named as segments and are none: beside the committed ones, and at the end of the log.
+    // Two that are only named like segments: among the committed ones, and at the end of the log.
     let end = written[1].next_index().get();
     let junk = ["00000000-00000001.jsonl".to_owned(), format!("{end:08}-{end:08}.jsonl")];
     for name in &junk {

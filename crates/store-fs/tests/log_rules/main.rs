@@ -1,4 +1,4 @@
-//! Rules of the log that a crash or a hostile file once could break; each test is named after the rule.
+//! Rules of the log that a crash or a hostile file could once break; each test is named after its rule.
 
 mod foreign;
 #[path = "../support/mod.rs"]
@@ -17,9 +17,9 @@ use workrail_testkit::history::Step;
 
 use support::{disk_bytes, events_of, group_ends, open, path, session_of, stranger, within, write_session};
 
-/// Broke: such a record committed nothing and did not move the reading position, so reading never ended.
+/// Broke: such a record committed nothing and did not advance the read position, so reading never ended.
 #[test]
-fn a_record_that_closes_an_empty_segment_is_corruption_and_ends_the_reading() {
+fn a_record_that_closes_an_empty_segment_is_corruption_and_reading_ends() {
     let fs = SimFs::new();
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
     let session = session_of(&written);
@@ -48,8 +48,8 @@ fn a_record_that_closes_an_empty_segment_is_corruption_and_ends_the_reading() {
     assert_eq!(health, SessionHealth::CorruptTail { valid_until: at, reason });
 }
 
-/// Broke: the new segment replaced the orphan that explains the torn tail before the tail was cut, so
-/// a crash between the two left a tail that nothing explains. Such an orphan is rolled forward now.
+/// Broke: the new segment replaced the orphan that explains the torn tail before the tail was cut, so a crash between
+/// the two left an unexplained tail. Such an orphan is now rolled forward.
 #[test]
 fn a_crash_while_a_torn_tail_is_rolled_forward_leaves_a_healthy_session() {
     let fs = SimFs::new();
@@ -82,7 +82,7 @@ fn a_crash_while_a_torn_tail_is_rolled_forward_leaves_a_healthy_session() {
     }
 }
 
-/// Broke: committed segments behind a shortened manifest were taken for leftovers and removed.
+/// Broke: committed segments beyond a shortened manifest were mistaken for leftovers and removed.
 #[test]
 fn a_manifest_that_lost_committed_groups_is_corruption_and_nothing_is_removed() {
     let fs = SimFs::new();
@@ -127,7 +127,7 @@ fn an_acknowledged_plan_whose_group_lost_its_end_is_rolled_forward_by_any_writer
     let manifest = within(session, "manifest.jsonl");
     let whole = fs.read_raw(&manifest).unwrap();
     for lost in [1, 7, 40] {
-        // By a process that has the session in memory, and by one that has not.
+        // By a process that has the session in memory, and by one that does not.
         for store in [&server, &open(fs.clone())] {
             fs.write_raw(&manifest, &whole[..whole.len() - lost]);
             let pending = store.pending_writes().unwrap();
@@ -141,7 +141,7 @@ fn an_acknowledged_plan_whose_group_lost_its_end_is_rolled_forward_by_any_writer
     }
 }
 
-/// The same for the first plan of a session, whose manifest may be missing altogether.
+/// The same for the first plan of a session, whose manifest may be missing entirely.
 #[test]
 fn the_only_plan_of_a_session_survives_the_loss_of_its_manifest() {
     for (what, left) in [("missing", None), ("empty", Some(0)), ("short", Some(200))] {
@@ -164,9 +164,9 @@ fn the_only_plan_of_a_session_survives_the_loss_of_its_manifest() {
     }
 }
 
-/// Broke: the next append overwrote a complete segment whose content was lost, and nobody named it.
+/// Broke: the next append overwrote a complete segment whose content was lost, without reporting it.
 #[test]
-fn a_completed_write_that_lost_its_content_is_damage_and_is_rolled_forward_by_a_repair() {
+fn a_completed_write_without_its_content_is_damage_and_repair_rolls_it_forward() {
     for plans in [1, 3] {
         let fs = SimFs::new();
         let steps = [Step::Advance, Step::AdvanceWithArtifact];
@@ -238,7 +238,7 @@ fn last_segment(fs: &SimFs) -> String {
     segments.map(|file| file.file_name().to_owned()).max().expect("a session has segments")
 }
 
-/// Broke: NUL bytes were forgiven also where no interrupted write can explain them.
+/// Broke: NUL bytes were tolerated even where no interrupted write can explain them.
 #[test]
 fn nul_bytes_behind_a_log_without_an_orphan_segment_are_corruption() {
     let fs = SimFs::new();
@@ -251,7 +251,7 @@ fn nul_bytes_behind_a_log_without_an_orphan_segment_are_corruption() {
     assert!(matches!(health, SessionHealth::CorruptTail { .. }), "{health:?}");
 }
 
-/// Broke: the digest covered the state alone, so a damaged cursor was believed.
+/// Broke: the digest covered only the state, so a damaged cursor was trusted.
 #[test]
 fn every_flipped_bit_of_a_cached_projection_is_a_miss() {
     let fs = SimFs::new();
@@ -271,10 +271,10 @@ fn every_flipped_bit_of_a_cached_projection_is_a_miss() {
     }
 }
 
-/// Broke: an anchor longer than its manifest overflowed a subtraction, and a cursor without an anchor
-/// was believed wherever it pointed.
+/// Broke: an anchor longer than its manifest overflowed a subtraction, and a cursor without an anchor was trusted
+/// wherever it pointed.
 #[test]
-fn a_cursor_that_makes_no_sense_reads_from_the_start() {
+fn an_inconsistent_cursor_reads_from_the_start() {
     let store = open(SimFs::new());
     let written = write_session(&store, 1, &[Step::Advance]);
     let session = session_of(&written);
@@ -297,7 +297,7 @@ fn a_cursor_that_makes_no_sense_reads_from_the_start() {
 
 /// Broke: the store remembered where the lost log had ended.
 #[test]
-fn a_session_that_vanished_under_a_running_process_starts_again_from_nothing() {
+fn a_session_that_vanishes_under_a_running_process_starts_empty() {
     let fs = SimFs::new();
     let store = open(fs.clone());
     let session = session_of(&write_session(&store, 1, &[Step::Advance]));
@@ -307,7 +307,7 @@ fn a_session_that_vanished_under_a_running_process_starts_again_from_nothing() {
     assert_eq!(locked.events_since(None).unwrap().events, []);
 }
 
-/// Broke: every lock listed all segments, so that an advance took longer with every step before it.
+/// Broke: every lock listed all segments, so that an advance became slower with every earlier step.
 #[test]
 fn a_writer_lists_segments_again_only_after_their_folder_changed() {
     let fs = SimFs::new();

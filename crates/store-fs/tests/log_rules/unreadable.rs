@@ -1,4 +1,4 @@
-//! Files that cannot be read, for a moment or for lack of permission.
+//! Files that cannot be read, temporarily or for lack of permission.
 
 use std::ops::ControlFlow;
 
@@ -17,8 +17,8 @@ use workrail_testkit::history::{self, Step};
 use super::last_segment;
 use super::support::{disk_bytes, events_of, open, path, session_of, within, write_session};
 
-/// Runs `work` once for every operation that it needs, each time on a copy of the disk on which that one operation is
-/// refused.
+/// Runs `work` once for every operation that it needs, each time on a copy of the disk that refuses this one
+/// operation.
 fn with_each_operation_denied(fs: &SimFs, mut work: impl FnMut(&SimFs, &LocalStore<SimFs>, &str)) {
     for operation in 0.. {
         let disk = fs.fork();
@@ -34,7 +34,7 @@ fn with_each_operation_denied(fs: &SimFs, mut work: impl FnMut(&SimFs, &LocalSto
     }
 }
 
-/// A session of three segments, and the same one with a completed write that waits for a writer.
+/// A session of three segments, and the same one with a completed write that is not committed.
 fn sound_and_interrupted() -> [(SimFs, SessionId); 2] {
     let fs = SimFs::new();
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance, Step::Advance]);
@@ -46,10 +46,10 @@ fn sound_and_interrupted() -> [(SimFs, SessionId); 2] {
     [(fs, session), (torn, session)]
 }
 
-/// Broke: a committed segment that could not be read for a moment made its whole group look like an interrupted write,
-/// and the session read as healthy without it. Later, the session read as damaged though it could be read again.
+/// Broke: a temporarily unreadable committed segment made its whole group look like an interrupted write, and the
+/// session read as healthy without it. Later, the session read as damaged though it was readable again.
 #[test]
-fn a_file_that_cannot_be_read_for_a_moment_changes_nothing_about_the_log() {
+fn a_temporarily_unreadable_file_changes_nothing_about_the_log() {
     for (fs, session) in sound_and_interrupted() {
         let expected = open(fs.clone()).read(session, None).unwrap();
         assert!(expected.health.is_healthy());
@@ -61,10 +61,10 @@ fn a_file_that_cannot_be_read_for_a_moment_changes_nothing_about_the_log() {
     }
 }
 
-/// Broke: `export` took the log for healthy and left out what it could not read for a moment, or said that the log had
-/// changed.
+/// Broke: `export` took the log for healthy and left out what it could not read for a moment, or reported that the
+/// log had changed.
 #[test]
-fn segments_are_shown_whole_or_not_called_healthy() {
+fn a_log_is_not_called_healthy_unless_all_segments_were_visited() {
     for (fs, session) in sound_and_interrupted() {
         let show = |store: &LocalStore<SimFs>| {
             let mut events = Vec::new();
@@ -83,7 +83,7 @@ fn segments_are_shown_whole_or_not_called_healthy() {
     }
 }
 
-/// Broke: a lock that could not open a folder in order to sync it left a mark there, as after a failed sync.
+/// Broke: a lock that could not open a folder to sync it left a mark there, as if a sync had failed.
 #[test]
 fn only_a_failed_sync_marks_a_folder() {
     let fs = SimFs::new();
@@ -120,7 +120,7 @@ fn only_a_failed_sync_marks_a_folder() {
 
 /// Broke: `repair` offered to give up segments that this user may not read.
 #[test]
-fn what_may_not_be_read_is_not_given_up() {
+fn repair_does_not_give_up_unreadable_segments() {
     let fs = SimFs::new();
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance, Step::Advance]);
     let session = session_of(&written);
@@ -140,14 +140,14 @@ fn what_may_not_be_read_is_not_given_up() {
             "{denied}: {reason:?}"
         );
         let refused = store.diagnose(session, None).unwrap_err();
-        assert!(matches!(refused, UpkeepError::NotMendable { .. }), "{denied}: {refused:?}");
+        assert!(matches!(refused, UpkeepError::NotRepairable { .. }), "{denied}: {refused:?}");
         assert!(store.repair(session, None).is_err());
     }
 }
 
-/// Broke: a completed write of which a file may not be read was called damaged.
+/// Broke: a completed write with an unreadable file was called damaged.
 #[test]
-fn a_completed_write_that_may_not_be_read_is_not_damage() {
+fn a_completed_write_with_an_unreadable_file_is_not_damage() {
     let [_, (fs, session)] = sound_and_interrupted();
     let events = events_of(&history::plans(1, &[Step::Advance, Step::Advance]));
     let snapshot = events.iter().rev().find_map(|event| event.data.snapshot_ref()).unwrap();
@@ -165,6 +165,6 @@ fn a_completed_write_that_may_not_be_read_is_not_damage() {
             "{denied}: {reason:?}"
         );
         let refused = store.repair(session, None).unwrap_err();
-        assert!(matches!(refused, UpkeepError::NotMendable { .. }), "{denied}: {refused:?}");
+        assert!(matches!(refused, UpkeepError::NotRepairable { .. }), "{denied}: {refused:?}");
     }
 }

@@ -12,7 +12,7 @@ use workrail_ports::session_store::{SessionReader, StoreError};
 
 use super::worker::{Task, opening, store};
 
-/// Nothing lost, nothing twice, no gap: what every log must be after many writers.
+/// Nothing lost, nothing twice, no gap: every log must be like this after many writers.
 fn check_log(data: &Path, session: SessionId, acknowledged: &BTreeSet<String>) -> Vec<Event> {
     let slice = store(data).read(session, None).expect("the session is readable");
     assert!(slice.health.is_healthy(), "{:?}", slice.health);
@@ -30,7 +30,7 @@ fn check_log(data: &Path, session: SessionId, acknowledged: &BTreeSet<String>) -
 /// What a reader saw: how many events, and which was the last.
 type Seen = (usize, Option<EventId>);
 
-/// Reads again and again until told to stop, again and from a cursor in turn.
+/// Reads repeatedly until stopped, alternating between a full read and one from a cursor.
 fn watch(data: &Path, session: SessionId, stop: &AtomicBool) -> Vec<Seen> {
     let reader = store(data);
     let mut seen: Vec<Seen> = Vec::new();
@@ -57,7 +57,7 @@ fn watch(data: &Path, session: SessionId, stop: &AtomicBool) -> Vec<Seen> {
     seen
 }
 
-/// All processes on one session, with two readers beside them.
+/// All processes on one session, with two concurrent readers.
 pub(crate) fn one_session(processes: u64, appends: u64) -> String {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let data = dir.path();
@@ -72,7 +72,7 @@ pub(crate) fn one_session(processes: u64, appends: u64) -> String {
         (acknowledged, seen)
     });
     let events = check_log(data, session, &acknowledged);
-    // The opening is one more plan, by the process that came first.
+    // The opening is one more plan, appended by the first process.
     assert_eq!(acknowledged.len() as u64, processes * appends + 1);
     assert_eq!(events.len() as u64, opening(1).events.len() as u64 + processes * appends * 6);
     let mut reads = 0;
@@ -101,7 +101,7 @@ pub(crate) fn many_sessions(processes: u64, sessions: u64, appends: u64) -> Stri
     format!("0 lost, 0 duplicate indexes, {events} events")
 }
 
-/// Runs the workers to their end; the keys they acknowledged, each once.
+/// Runs the workers to the end; returns the keys they acknowledged, each once.
 fn run(data: &Path, processes: u64, sessions: u64, appends: u64) -> BTreeSet<String> {
     let tasks = (0..processes).map(|seed| Task { data, seed, sessions, appends });
     let workers: Vec<_> = tasks.map(|task| task.spawn()).collect();

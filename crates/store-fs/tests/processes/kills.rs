@@ -1,4 +1,4 @@
-//! A worker is killed at a moment that depends on a seed and on the machine; what it said stays true.
+//! Kills a worker at a moment that depends on a seed and on the machine; what it acknowledged must stay.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -13,10 +13,10 @@ use workrail_testkit::history::PlanParts;
 use super::worker::{Task, opening, store};
 use crate::support::{self, stranger};
 
-/// A session is given up after so many kills, so that reading it again each time stays cheap.
+/// A new session is used after this many kills, so that reading it again each time stays cheap.
 const KILLS_PER_SESSION: u64 = 20;
 
-/// Random-looking numbers that depend on the seed alone.
+/// Pseudo-random numbers that depend only on the seed.
 struct Draw {
     seed: u64,
     drawn: u64,
@@ -32,14 +32,14 @@ impl Draw {
     }
 }
 
-/// Lets a little time pass, so that the kill does not always meet the beginning of an append.
+/// Spends a little time, so that the kill does not always hit the beginning of an append.
 fn dawdle(steps: u64) {
     for step in 0..steps {
         black_box(Sha256::of(&step.to_be_bytes()));
     }
 }
 
-/// Kills as many workers, one after the other, and checks the session after each.
+/// Kills this many workers, one after the other, and checks the session after each.
 pub(crate) fn at_random(kills: u64, seed: u64) -> String {
     let mut draw = Draw { seed, drawn: 0 };
     let mut totals = Totals::default();
@@ -81,20 +81,20 @@ impl std::fmt::Display for Totals {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     keys: BTreeSet<String>,
-    /// Of plans that only a writer brings back.
+    /// Keys of plans that only a writer rolls forward.
     pending: BTreeSet<String>,
     plans: usize,
 }
 
 impl Known {
-    /// A session that has its opening, and a plan whose group the manifest lost: a writer rolls it forward.
+    /// A session with its opening, and a plan whose group the manifest lost: a writer rolls it forward.
     pub(crate) fn with_pending(opening: &PlanParts, pending: &PlanParts) -> Self {
         let key = |plan: &PlanParts| plan.events[0].dedupe_key.to_string();
         Self { keys: [key(opening)].into(), pending: [key(pending)].into(), plans: 2 }
     }
 
-    /// The session after a kill: healthy, with all that was acknowledged and at most one plan more; and
-    /// the next append works.
+    /// The session after a kill: healthy, with everything acknowledged and at most one more plan; and the next append
+    /// works.
     pub(crate) fn check(&mut self, data: &Path, acknowledged: &[String], kill: u64, totals: &mut Totals) {
         self.keys.extend(acknowledged.iter().cloned());
         let store = store(data);
@@ -119,7 +119,7 @@ impl Known {
         }
     }
 
-    /// How many plans the log has; each of them must be there whole.
+    /// The number of plans in the log, each of which must be complete.
     fn read(&self, store: &LocalStore<Disk>, kill: u64) -> usize {
         let first = opening(1);
         let events = match store.read(first.events[0].session_id, None) {

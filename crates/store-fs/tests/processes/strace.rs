@@ -1,4 +1,4 @@
-//! A worker is killed as it enters its Nth system call of a kind, for every N until it gets through.
+//! Kills a worker as it enters its Nth system call of a kind, for every N until it completes.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::kills::{Known, Totals};
 use super::worker::{Task, acknowledged, opening, store};
 use crate::support::{self, stranger};
 
-/// The calls that change something on disk, or decide who may. A `?` forgives a name that this kernel lacks.
+/// Calls that change something on disk, or decide who may. With a `?`, strace ignores a call that the kernel lacks.
 const CALLS: [&str; 10] = [
     "fsync",
     "?rename",
@@ -24,7 +24,7 @@ const CALLS: [&str; 10] = [
     "openat",
 ];
 
-/// Opening happens more than a hundred times, mostly on the way to a folder: the short run takes samples.
+/// A worker opens files more than a hundred times, mostly to reach a folder: the short run takes samples.
 const OPENAT_STRIDE: usize = 3;
 
 fn may_trace() -> bool {
@@ -61,8 +61,8 @@ pub(crate) fn kill_at_every_syscall(every: bool) -> Option<String> {
     Some(format!("{totals} ({})", by_call.join(", ")))
 }
 
-/// A session with one plan, the torn tail of another and what crashes before that left lying about, so
-/// that an append does all that it can have to do.
+/// A session with one plan, the torn tail of another and leftovers of earlier crashes, so that an append has to do
+/// everything it can ever have to do.
 #[expect(clippy::disallowed_methods, reason = "the tail is torn behind the store's back")]
 fn prepare(template: &Path) {
     let store = store(template);
@@ -78,7 +78,7 @@ fn prepare(template: &Path) {
     fs::write(folder.join("events/.tmp-segment"), b"of an earlier crash").expect("ours");
 }
 
-/// True when the worker finished before its Nth call.
+/// True if the worker finished before its Nth call.
 fn run_killed(data: &Path, call: &str, when: usize, totals: &mut Totals) -> bool {
     let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e"].map(str::to_owned);
     let name = call.trim_start_matches('?');
@@ -93,7 +93,7 @@ fn run_killed(data: &Path, call: &str, when: usize, totals: &mut Totals) -> bool
         return true;
     }
     assert!(output.stderr.is_empty(), "{name} {when}: {}", String::from_utf8_lossy(&output.stderr));
-    // The second plan was acknowledged, and the manifest lost its end: the next writer rolls it forward (G13).
+    // The second plan was acknowledged, but the manifest lost its end: the next writer rolls it forward (G13).
     let first = opening(1);
     let second = stranger(first.events[0].session_id, first.next_index(), 500_000);
     let mut known = Known::with_pending(&first, &second);

@@ -1,4 +1,4 @@
-//! A worker process: what it does comes from its environment, what was acknowledged goes to its output.
+//! A worker process: it reads its task from the environment and prints what was acknowledged.
 
 use std::env;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -23,11 +23,11 @@ const APPENDS: &str = "WORKRAIL_TEST_WORKER_APPENDS";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) data: &'a Path,
-    /// Distinguishes what this worker appends from what all others do.
+    /// Distinguishes this worker's appends from those of the others.
     pub(crate) seed: u64,
-    /// It visits the sessions of the histories with the seeds 1 to this, in turn.
+    /// It visits the sessions of the histories with seeds 1 to this number, in turn.
     pub(crate) sessions: u64,
-    /// To each session.
+    /// Appends per session.
     pub(crate) appends: u64,
 }
 
@@ -51,7 +51,7 @@ impl Task<'_> {
     }
 }
 
-/// A running worker and what it has said so far.
+/// A running worker and its output so far.
 #[derive(Debug)]
 pub(crate) struct Worker {
     child: Child,
@@ -72,7 +72,7 @@ impl Worker {
         }
     }
 
-    /// Kills it with SIGKILL and gives what it had still acknowledged before.
+    /// Kills it with SIGKILL and returns what it had acknowledged before.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("it is ours to kill");
         let rest = std::iter::from_fn(|| self.next_key()).collect();
@@ -80,7 +80,7 @@ impl Worker {
         rest
     }
 
-    /// Waits for its end, which must be a success; all keys that were not asked for yet.
+    /// Waits for it to exit successfully; returns all keys that were not read yet.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let keys = std::iter::from_fn(|| self.next_key()).collect();
         let output = self.child.wait_with_output().expect("it is ours to wait for");
@@ -125,14 +125,14 @@ fn work(task: Task<'_>) {
     let mut stream = Stream::new(task.seed);
     for round in 0..task.appends {
         for visit in 0..task.sessions {
-            // Each worker starts elsewhere, so that they meet in every order.
+            // Each worker starts with another session, so that they meet in every order.
             let first = opening(1 + (visit + round + task.seed) % task.sessions);
             append_next(&store, &first, &mut stream);
         }
     }
 }
 
-/// Appends the worker's next plan to the session, after its opening if it is the first to come.
+/// Appends the worker's next plan to the session, after the session's opening if there is none yet.
 fn append_next(store: &LocalStore<Disk>, first: &PlanParts, stream: &mut Stream) {
     let session = first.events[0].session_id;
     let mut locked = lock_or_create(store, session);
@@ -161,7 +161,7 @@ fn lock_or_create(store: &LocalStore<Disk>, session: SessionId) -> workrail_stor
 fn append(locked: &mut impl LockedSession, parts: &PlanParts) {
     match locked.append(parts.plan()) {
         Ok(Appended::Committed { .. }) => {
-            // Once the line has left this process, the plan must be there for ever.
+            // Once this process has printed the line, the plan must be durable.
             let line = format!("acknowledged {}\n", parts.events[0].dedupe_key);
             io::stdout().write_all(line.as_bytes()).expect("the parent listens");
         }

@@ -1,4 +1,4 @@
-//! What the store's tests share: opened stores, sessions that were written, and the bytes of a whole disk.
+//! Shared by the store's tests: opened stores, written sessions, and the bytes of a whole disk.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part of this")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use workrail_store_fs::sim::SimFs;
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{self, History, Load, PlanParts, Step};
 
-/// A new instance, as another process would have it: with randomness of its own.
+/// A new instance, as another process would have it: with its own randomness.
 pub(crate) fn open<F: FileSystem>(fs: F) -> LocalStore<F> {
     static OPENED: AtomicU64 = AtomicU64::new(0);
     let entropy = SeededEntropy::new(OPENED.fetch_add(1, Ordering::Relaxed));
@@ -54,8 +54,8 @@ pub(crate) fn commit(locked: &mut impl LockedSession, parts: &PlanParts) {
     }
 }
 
-/// Ordinary advances of six events for a session that others write to as well: no two streams with
-/// different seeds have an event or a dedupe key in common.
+/// Ordinary advances of six events for a session with several writers: no two streams with different seeds share an
+/// event or a dedupe key.
 #[derive(Debug)]
 pub(crate) struct Stream {
     history: History,
@@ -82,7 +82,7 @@ pub(crate) fn stranger(session: SessionId, at: EventIndex, seed: u64) -> PlanPar
     Stream::new(seed).next(session, at)
 }
 
-/// Locks the session in a store that has not seen it before, and appends a plan of a stranger.
+/// Locks the session in a store that has not seen it before, and appends a plan from another writer.
 pub(crate) fn append_stranger<F: FileSystem>(fs: F, session: SessionId, seed: u64) -> PlanParts {
     let store = open(fs);
     let mut locked = store.lock(session).expect("the session is healthy");
@@ -101,7 +101,7 @@ pub(crate) fn disk_bytes(fs: &SimFs) -> BTreeMap<RelPath, Vec<u8>> {
     files.into_iter().filter_map(|file| Some((file.clone(), fs.read_raw(&file)?))).collect()
 }
 
-/// Where each prefix of whole groups ends in a manifest: 0, after the first group, after the second ...
+/// Where each complete group of a manifest ends: 0, after the first group, after the second ...
 pub(crate) fn group_ends(manifest: &[u8]) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut at = 0;

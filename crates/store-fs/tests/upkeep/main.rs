@@ -1,4 +1,4 @@
-//! Keeping, removing, sweeping and repairing on a quiet disk, and beside writers that do not wait (G24, G25).
+//! Keeping, removing, sweeping and repairing on a quiet disk, and next to writers that do not wait (G24, G25).
 
 mod obstructions;
 mod removing;

@@ -1,4 +1,4 @@
-//! Folders and files that are in the way, may not be used, or cannot be read for a moment.
+//! Folders and files that are in the way, may not be used, or are temporarily unreadable.
 
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::{KeyringError, KeyringStore as _};
@@ -11,7 +11,7 @@ use crate::STEPS;
 use crate::support::{open, path, session_of, write_session};
 
 #[test]
-fn a_folder_in_the_place_of_content_is_kept_aside_by_the_writer() {
+fn a_folder_in_the_place_of_content_is_moved_aside_by_the_writer() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let written = write_session(&store, 1, &STEPS);
@@ -21,7 +21,7 @@ fn a_folder_in_the_place_of_content_is_kept_aside_by_the_writer() {
     sim.remove_raw(&file);
     sim.make_dir_raw(&file);
     sim.write_raw(&path(&format!("{file}/mine.txt")), b"kept");
-    // The same steps again, in another session, refer to the same snapshots.
+    // Repeating the same steps in another session refers to the same snapshots.
     store.remove(session_of(&written), None).unwrap();
     write_session(&open(sim.clone()), 1, &STEPS);
     assert_eq!(sim.read_raw(&file), Some(sound));
@@ -43,7 +43,7 @@ fn keys_in_a_folder_that_others_may_enter_are_refused() {
 }
 
 #[test]
-fn a_read_error_that_may_pass_does_not_rewind_the_activity_counter() {
+fn a_temporary_read_error_does_not_rewind_the_activity_counter() {
     use workrail_ports::environment::ActivityCounter as _;
     use workrail_store_fs::sim::{Fault, FaultKind, FaultMode};
     let sim = SimFs::new();
@@ -62,9 +62,9 @@ fn a_read_error_that_may_pass_does_not_rewind_the_activity_counter() {
     }
 }
 
-/// Broke: a read that failed counted as "nothing was asked", and the next write forgot the other run's wish.
+/// Broke: a failed read counted as "no wish", and the next write dropped the other run's wish.
 #[test]
-fn a_read_error_is_not_the_absence_of_a_wish() {
+fn a_failed_read_does_not_count_as_no_wish() {
     use workrail_model::id::RunId;
     use workrail_model::passkey::WishedPreferences;
     use workrail_model::preferences::Preferences;
@@ -92,9 +92,9 @@ fn a_read_error_is_not_the_absence_of_a_wish() {
     }
 }
 
-/// Broke: a file in the place of a folder kept the whole store from being opened, and nobody named it.
+/// Broke: a file in the place of a folder kept the whole store from opening, and was not reported.
 #[test]
-fn what_is_in_the_place_of_a_folder_or_a_lock_is_named_and_the_store_opens() {
+fn a_blocked_folder_or_lock_is_reported_and_the_store_still_opens() {
     for folder in ["sessions", "snapshots", "blobs", "workflows", "workflows/pinned"] {
         let sim = SimFs::new();
         sim.write_raw(&path(folder), b"a file");

@@ -10,7 +10,7 @@ use crate::STEPS;
 use crate::support::{append_stranger, open, session_of, within, write_session};
 
 #[test]
-fn a_kept_session_is_not_removed_and_a_mark_in_doubt_keeps() {
+fn a_kept_session_is_not_removed_even_if_its_mark_is_in_doubt() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let id = session_of(&write_session(&store, 1, &STEPS));
@@ -20,7 +20,7 @@ fn a_kept_session_is_not_removed_and_a_mark_in_doubt_keeps() {
     assert_eq!(store.remove(id, None), Err(UpkeepError::Kept { session: id }));
     store.unkeep(id).unwrap();
     assert!(!store.is_kept(id));
-    // Whatever is where the mark would be counts as one.
+    // Anything in the place of the mark counts as one.
     sim.make_symlink_raw(&within(id, "keep"));
     assert_eq!(store.remove(id, None), Err(UpkeepError::Kept { session: id }));
     sim.remove_raw(&within(id, "keep"));
@@ -32,7 +32,7 @@ fn a_kept_session_is_not_removed_and_a_mark_in_doubt_keeps() {
 }
 
 #[test]
-fn a_session_that_was_used_since_it_was_judged_stays() {
+fn a_session_used_since_it_was_selected_is_not_removed() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let id = session_of(&write_session(&store, 1, &STEPS));
@@ -48,7 +48,7 @@ fn a_session_that_was_used_since_it_was_judged_stays() {
 }
 
 #[test]
-fn who_remembers_a_removed_session_finds_it_gone_and_does_not_bring_it_back() {
+fn a_process_that_remembers_a_removed_session_does_not_bring_it_back() {
     let sim = SimFs::new();
     let server = open(sim.clone());
     let written = write_session(&server, 1, &STEPS);
@@ -64,7 +64,7 @@ fn who_remembers_a_removed_session_finds_it_gone_and_does_not_bring_it_back() {
 }
 
 #[test]
-fn sessions_removed_together_have_an_answer_each_and_one_sync() {
+fn sessions_removed_together_get_separate_results_and_one_sync() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let ids: Vec<SessionId> = (1..6).map(|seed| session_of(&write_session(&store, seed, &STEPS))).collect();

@@ -29,7 +29,7 @@ fn damaged(sim: &SimFs, seed: u64) -> (SessionId, Vec<PlanParts>) {
 }
 
 #[test]
-fn a_repair_keeps_the_prefix_says_what_it_gives_up_and_leaves_a_backup() {
+fn a_repair_keeps_the_prefix_reports_what_it_gives_up_and_leaves_a_backup() {
     let sim = SimFs::new();
     let (id, written) = damaged(&sim, 1);
     let store = open(sim.clone());
@@ -61,12 +61,12 @@ fn a_repair_keeps_the_prefix_says_what_it_gives_up_and_leaves_a_backup() {
     append_stranger(sim.clone(), id, 7);
     assert!(matches!(
         store.repair(id, None),
-        Err(UpkeepError::NotMendable { health: SessionHealth::Healthy, .. })
+        Err(UpkeepError::NotRepairable { health: SessionHealth::Healthy, .. })
     ));
 }
 
 #[test]
-fn a_log_that_stops_making_sense_is_cut_at_the_group_before() {
+fn an_inconsistent_log_is_cut_at_the_group_before() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let written = write_session(&store, 1, &STEPS);
@@ -75,7 +75,7 @@ fn a_log_that_stops_making_sense_is_cut_at_the_group_before() {
     let done = store.repair(id, Some(inside_the_third)).unwrap();
     assert_eq!(done.keeps_until, written[2].events[0].event_index);
     assert_eq!(store.read(id, None).unwrap().events, events_of(&written[..2]));
-    assert_eq!(store.diagnose(id, None).map(|_| ()).unwrap_err(), not_mendable(id, SessionHealth::Healthy));
+    assert_eq!(store.diagnose(id, None).map(|_| ()).unwrap_err(), not_repairable(id, SessionHealth::Healthy));
 }
 
 fn last_segment(id: SessionId, written: &[PlanParts]) -> RelPath {
@@ -84,12 +84,12 @@ fn last_segment(id: SessionId, written: &[PlanParts]) -> RelPath {
     within(id, &workrail_model::manifest::segment_rel_path(first, last))
 }
 
-fn not_mendable(session: SessionId, health: SessionHealth) -> UpkeepError {
-    UpkeepError::NotMendable { session, health }
+fn not_repairable(session: SessionId, health: SessionHealth) -> UpkeepError {
+    UpkeepError::NotRepairable { session, health }
 }
 
 #[test]
-fn what_cannot_be_repaired_is_refused_and_untouched() {
+fn an_unrepairable_session_is_refused_and_untouched() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let id = session_of(&write_session(&store, 1, &STEPS));
@@ -111,10 +111,10 @@ fn what_cannot_be_repaired_is_refused_and_untouched() {
         sim.write_raw(&first, segment_text.as_bytes());
         let before = disk_bytes(&sim);
         let refused = open(sim.clone()).repair(id, None);
-        assert!(matches!(refused, Err(UpkeepError::NotMendable { .. })), "{what}: {refused:?}");
+        assert!(matches!(refused, Err(UpkeepError::NotRepairable { .. })), "{what}: {refused:?}");
         assert_eq!(disk_bytes(&sim), before);
     }
-    // A backup that would leave something out is none, and without a backup nothing changes.
+    // An incomplete backup is worthless, and without a backup nothing changes.
     let (id, _) = damaged(&sim, 2);
     sim.make_symlink_raw(&within(id, "events/00000099-00000100.jsonl"));
     let refused = open(sim.clone()).repair(id, None);
@@ -143,7 +143,7 @@ fn a_changed_kind_or_version_in_a_segment_is_damage_and_can_be_repaired() {
 }
 
 #[test]
-fn whatever_is_in_the_place_of_a_segment_the_log_before_it_is_repaired() {
+fn the_log_before_a_blocked_segment_is_repaired() {
     let inside = |file: &RelPath| path(&format!("{file}/mine.txt"));
     let damages: [(&str, FileDamage<'_>); 2] = [
         ("a folder", &|sim, file| {
@@ -172,7 +172,7 @@ fn whatever_is_in_the_place_of_a_segment_the_log_before_it_is_repaired() {
 }
 
 #[test]
-fn a_manifest_that_is_damaged_or_lost_is_rebuilt_and_nothing_is_given_up() {
+fn a_damaged_or_lost_manifest_is_rebuilt_without_losing_anything() {
     let damages: [(&str, Damage<'_>); 7] = [
         ("a damaged word", &|sim, id| {
             let file = within(id, "manifest.jsonl");
@@ -219,7 +219,7 @@ fn a_manifest_that_is_damaged_or_lost_is_rebuilt_and_nothing_is_given_up() {
     }
 }
 
-/// A digest that the manifest still attests speaks against a changed segment, also where the manifest is damaged.
+/// An attested digest rules out a changed segment, even if the rest of the manifest is damaged.
 #[test]
 fn a_changed_segment_is_not_rebuilt_into_the_manifest() {
     let sim = SimFs::new();
@@ -232,10 +232,10 @@ fn a_changed_segment_is_not_rebuilt_into_the_manifest() {
     assert_eq!(planned.gives_up.len(), 2);
 }
 
-/// Broke: a manifest that could not be read for a moment attested nothing, so that changed segments were kept, and a
-/// segment that could not be read for a moment was given up unseen.
+/// Broke: a temporarily unreadable manifest attested nothing, so that changed segments were kept, and a temporarily
+/// unreadable segment was given up without being read.
 #[test]
-fn a_file_that_cannot_be_read_for_a_moment_does_not_change_what_a_repair_keeps() {
+fn a_temporarily_unreadable_file_does_not_change_what_a_repair_keeps() {
     let sim = SimFs::new();
     let (id, _) = damaged(&sim, 1);
     let expected = open(sim.clone()).diagnose(id, None).unwrap();
@@ -247,7 +247,7 @@ fn a_file_that_cannot_be_read_for_a_moment_does_not_change_what_a_repair_keeps()
             disk.set_fault(Fault { at_op, kind: FaultKind::Error(kind), mode: FaultMode::Once });
             match store.diagnose(id, None) {
                 Ok(planned) => assert_eq!(planned, expected, "{kind:?} at operation {operation}"),
-                Err(UpkeepError::NotMendable { health, .. }) => {
+                Err(UpkeepError::NotRepairable { health, .. }) => {
                     assert!(!health.is_healthy(), "{kind:?} at operation {operation}");
                 }
                 Err(_) => {}

@@ -1,4 +1,4 @@
-//! Sweeping content that nobody needs, on a quiet disk and beside writers that do not wait (G25).
+//! Sweeping unreferenced content, on a quiet disk and next to writers that do not wait (G25).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ fn doubted(error: UpkeepError) -> Vec<String> {
 }
 
 #[test]
-fn a_sweep_removes_what_nobody_needs_and_a_dry_run_says_so_before() {
+fn a_sweep_removes_unreferenced_content_and_a_dry_run_reports_it_first() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let doomed = write_session(&store, 1, &STEPS);
@@ -51,7 +51,7 @@ fn a_sweep_removes_what_nobody_needs_and_a_dry_run_says_so_before() {
 }
 
 #[test]
-fn any_doubt_about_any_session_and_nothing_goes() {
+fn a_doubt_about_any_session_stops_the_sweep() {
     let damages: [(&str, Damage<'_>); 6] = [
         ("a flipped bit", &|sim, id| {
             let file = within(id, "manifest.jsonl");
@@ -104,7 +104,7 @@ fn any_doubt_about_any_session_and_nothing_goes() {
 }
 
 #[test]
-fn a_new_manifest_kind_is_a_newer_version_and_no_damage() {
+fn a_new_manifest_kind_is_a_newer_version_and_not_damage() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let written = write_session(&store, 1, &STEPS);
@@ -120,7 +120,7 @@ fn a_new_manifest_kind_is_a_newer_version_and_no_damage() {
         };
         assert!(record.contains("something_new"), "{record}");
     }
-    // Behind everything that this build knows, too.
+    // Also after everything that this build knows.
     let line = text.lines().last().unwrap().replace("blob_pinned", "x").replace("snapshot_pinned", "x");
     sim.write_raw(&file, format!("{text}{line}\n").as_bytes());
     let health = open(sim.clone()).read(id, None).unwrap().health;
@@ -128,7 +128,7 @@ fn a_new_manifest_kind_is_a_newer_version_and_no_damage() {
 }
 
 #[test]
-fn leftovers_go_when_nobody_holds_them() {
+fn leftovers_are_removed_when_no_process_holds_them() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let written = write_session(&store, 1, &STEPS);
@@ -158,7 +158,7 @@ fn leftovers_go_when_nobody_holds_them() {
     assert!(strays.iter().all(|stray| stray.kind == StrayKind::Leftover), "{strays:?}");
 
     let swept = store.sweep(Sweep::Real).unwrap();
-    // The lock's file of the session that was never begun goes as well.
+    // The lock file of the session that was never begun is removed as well.
     assert_eq!(swept.leftovers, Tally { files: 10, bytes: (3..=11).sum() }, "{swept:?}");
     drop((being_made, staging));
     let left: Vec<String> = store.strays(100).unwrap().0.into_iter().map(|stray| stray.path).collect();
@@ -174,7 +174,7 @@ fn leftovers_go_when_nobody_holds_them() {
 }
 
 #[test]
-fn a_sweep_waits_for_writers_a_moment_and_then_says_busy() {
+fn a_sweep_waits_briefly_for_writers_and_then_reports_busy() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     write_session(&store, 1, &STEPS);
@@ -202,7 +202,7 @@ fn figure_sweeping_beside_writers() {
                 let mut stream = Stream::new(writer);
                 let mut done = 0;
                 while done < APPENDS {
-                    // A passing session that leaves garbage behind.
+                    // A short-lived session that leaves garbage behind.
                     let passing =
                         session_of(&write_session(&mine, 1_000 + writer * 100 + done, &[Step::Advance]));
                     mine.remove(passing, None).expect("it is ours alone");
@@ -255,7 +255,7 @@ fn figure_sweeping_beside_writers() {
 }
 
 #[test]
-fn a_sessions_commit_is_untouched_by_a_sweep_in_the_middle() {
+fn a_sweep_during_a_commit_does_not_disturb_it() {
     let sim = SimFs::new();
     let store = open(sim.clone());
     let written = write_session(&store, 1, &STEPS);

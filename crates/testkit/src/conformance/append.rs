@@ -1,4 +1,4 @@
-//! Appending: whole or not at all, in order, once.
+//! Appending: entirely or not at all, in order, once.
 
 use workrail_model::event::EventIndex;
 use workrail_model::limits::PLAN_EVENTS_MAX;
@@ -9,7 +9,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionReader, Sess
 use super::{Subject, all_events, append, committed, create, ok, refusal, session_of};
 use crate::history::{History, Load, PlanParts, Step, plans};
 
-/// What is read is what was appended, and the cursor is the one that the manifest's bytes give (G11).
+/// Reading returns what was appended, and the cursor follows from the manifest's bytes (G11).
 pub fn an_appended_plan_reads_back(subject: &impl Subject) {
     let store = subject.open();
     let script = [Step::Advance, Step::Blocked, Step::AdvanceWithArtifact, Step::Checkpoint, Step::Fork];
@@ -62,7 +62,7 @@ pub fn the_locked_session_sees_its_own_appends(subject: &impl Subject) {
     }
 }
 
-/// A plan made from an old view of the log changes nothing.
+/// A plan made from an outdated view of the log changes nothing.
 pub fn a_stale_plan_is_refused_and_writes_nothing(subject: &impl Subject) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance, Step::Advance]);
@@ -92,7 +92,7 @@ pub fn a_plan_of_another_session_is_refused(subject: &impl Subject) {
     assert_eq!(store.sessions(), Ok(vec![expected]));
 }
 
-/// A retry finds its work done, wherever it places the events and whichever store instance it asks (G8).
+/// A retry finds its work done, whatever indexes it gives the events and whichever store instance it uses (G8).
 pub fn a_repeated_plan_writes_nothing(subject: &impl Subject) {
     let made = plans(1, &[Step::AdvanceWithArtifact]);
     let session = session_of(&made[0]);
@@ -111,7 +111,7 @@ pub fn a_repeated_plan_writes_nothing(subject: &impl Subject) {
     assert_eq!(all_events(&store, session), before);
 }
 
-/// A plan is all news or no news; a mixture means that two callers disagree, and is refused.
+/// A plan is entirely new or entirely recorded; a mixture means that two callers disagree, and is refused.
 pub fn a_partly_recorded_plan_is_refused(subject: &impl Subject) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);

@@ -1,4 +1,4 @@
-//! What is beside the log: keys, the activity number, the projection cache.
+//! What is stored next to the log: keys, the activity number, the projection cache.
 
 use workrail_model::keyring::Keyring;
 use workrail_ports::cache::{CachedProjection, ProjectionCache};
@@ -12,7 +12,7 @@ fn keys(result: Result<Keyring, KeyringError>) -> Keyring {
     result.unwrap_or_else(|error| panic!("the keys are usable: {error}"))
 }
 
-/// Tokens outlive a restart and one rotation, not two (G33).
+/// Tokens survive a restart and one rotation, but not two (G33).
 pub fn keys_are_made_once_and_rotate_by_one(subject: &impl Subject) {
     let (store, other) = (subject.open(), subject.open());
     let first = keys(store.load_or_create());
@@ -35,7 +35,7 @@ pub fn keys_are_made_once_and_rotate_by_one(subject: &impl Subject) {
     assert_eq!(keys(subject.open().load_or_create()), third);
 }
 
-/// Numbers rank sessions by recency, so that no number is ever given twice (G7).
+/// Numbers rank sessions by recency, so no number is ever given twice (G7).
 pub fn activity_increases_across_instances_and_restarts(subject: &impl Subject) {
     let mut last = None;
     let mut next = |counter: &dyn ActivityCounter| {
@@ -54,7 +54,7 @@ pub fn activity_increases_across_instances_and_restarts(subject: &impl Subject) 
     next(&store);
 }
 
-/// A cache may forget, never invent (G18).
+/// A cache may forget, but never invent (G18).
 pub fn the_cache_gives_back_what_was_put_or_nothing(subject: &impl Subject) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);

@@ -1,4 +1,4 @@
-//! Content: there before the events that name it, found by its digest, kept once.
+//! Content: stored before the events that name it, found by its digest, kept once.
 
 use workrail_model::canonical::CanonicalError;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
@@ -13,7 +13,7 @@ use crate::history::{History, Load, PlanParts, Step, plans};
 
 const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
-/// No event is ever stored whose content is not.
+/// No event is ever stored without its content.
 pub fn unattached_content_is_refused(subject: &impl Subject) {
     let store = subject.open();
     let made = plans(1, &[Step::AdvanceWithArtifact]);
@@ -42,7 +42,7 @@ pub fn unattached_content_is_refused(subject: &impl Subject) {
     assert_eq!(store.sessions(), Ok(vec![session]));
 }
 
-/// Every reference of every event leads to bytes that have its digest, also after a restart (G17).
+/// Every reference of every event leads to bytes that match its digest, also after a restart (G17).
 pub fn content_reads_back_by_its_digest(subject: &impl Subject) {
     let made = plans(1, &[Step::AdvanceWithArtifact, Step::Blocked, Step::Checkpoint]);
     let store = subject.open();
@@ -95,7 +95,7 @@ pub fn absent_content_is_missing(subject: &impl Subject) {
     missing(store.workflow(WorkflowHash::of(b"absent")).err());
 }
 
-/// What one session stored, another may name without bringing it again.
+/// A session may refer to content that another one stored, without bringing it again.
 pub fn content_is_shared_between_sessions(subject: &impl Subject) {
     let store = subject.open();
     let mut history = History::new(1);
@@ -106,7 +106,7 @@ pub fn content_is_shared_between_sessions(subject: &impl Subject) {
 
     let twin = SessionId::from_bits([0; 10]);
     create(&store, &start.in_session(twin).without_attachments());
-    // Bringing it again is no harm either.
+    // Bringing it again does no harm.
     append(&store, &advance.in_session(twin));
     let made = [start, advance];
     read_all_content(&store, &made);

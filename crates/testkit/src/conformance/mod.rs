@@ -46,12 +46,11 @@ pub use sharing::{
     writers_of_many_threads_lose_nothing,
 };
 
-/// A place that holds a store's data, empty at first.
+/// A location that holds a store's data, empty at first.
 pub trait Subject {
     type Store: SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache;
 
-    /// A new instance over the place's data, as another process would have it: with memory and
-    /// randomness of its own.
+    /// A new instance over the same data, as another process would have it: with its own memory and randomness.
     fn open(&self) -> Self::Store;
 }
 
@@ -133,7 +132,7 @@ fn ok<T>(result: Result<T, StoreError>) -> T {
     result.unwrap_or_else(|error| panic!("the store refused: {error} ({error:?})"))
 }
 
-/// The refusal; panics when there was none.
+/// The refusal; panics if there was none.
 fn refusal<T>(result: Result<T, StoreError>) -> StoreError {
     match result {
         Ok(_) => panic!("the store did what it must refuse"),

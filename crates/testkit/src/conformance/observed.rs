@@ -1,4 +1,4 @@
-//! What hooks leave waits until an advance has recorded it (G105).
+//! What hooks report is kept until an advance has recorded it (G105).
 
 use workrail_model::evidence::{Evidence, HookObservation};
 use workrail_model::id::{RunId, SessionId};
@@ -7,7 +7,7 @@ use workrail_ports::observations::ObservationSpool;
 
 use crate::fixed;
 
-/// A command that a hook saw.
+/// A command that a hook observed.
 pub fn observation(command: &str) -> HookObservation {
     let evidence = Evidence::CommandRun {
         command: BoundedText::clip(command),
@@ -38,7 +38,7 @@ pub fn observations_wait_until_they_are_recorded(store: &impl ObservationSpool) 
     let [a, b, c] = ["a", "b", "c"].map(observation);
     assert_eq!(store.take_observations(session, RunId::from_bits([3; 10])), [], "each run has its own");
     assert_eq!(store.take_observations(session, run), [a.clone(), b.clone()]);
-    // An advance that is interrupted here takes the same again; what comes meanwhile is behind it.
+    // An advance interrupted here takes the same observations again; later ones follow them.
     leave("c");
     assert!(store.take_observations(session, run).starts_with(&[a, b.clone()]));
     forget(1);

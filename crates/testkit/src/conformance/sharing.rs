@@ -1,4 +1,4 @@
-//! Sharing: one writer at a time, readers at any time, and everybody sees the same log.
+//! Sharing: one writer at a time, readers at any time, and all of them see the same log.
 
 use std::sync::Barrier;
 use std::thread;
@@ -30,7 +30,7 @@ pub fn a_reopened_store_reads_the_same(subject: &impl Subject) {
     assert_eq!(ok(locked.events_since(None)).events, before.events);
 }
 
-/// What grows with history is read once: a reader asks for the rest (G18).
+/// A reader asks only for what is new, so that long histories are read once (G18).
 pub fn a_cursor_reads_only_what_came_since(subject: &impl Subject) {
     let (writer, reader) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance, Step::AdvanceWithArtifact]);
@@ -48,7 +48,7 @@ pub fn a_cursor_reads_only_what_came_since(subject: &impl Subject) {
     }
 }
 
-/// A cursor that does not fit this log is answered with all of it, and with that fact.
+/// A cursor that does not match this log gets all of it, and is told so.
 pub fn a_foreign_cursor_reads_everything_anew(subject: &impl Subject) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);
@@ -67,7 +67,7 @@ pub fn a_foreign_cursor_reads_everything_anew(subject: &impl Subject) {
     }
 }
 
-/// At most one writer, in this process or another; dropping the lock lets the next one in (G15).
+/// At most one writer, in this process or another; dropping the lock admits the next one (G15).
 pub fn a_held_lock_excludes_other_writers(subject: &impl Subject) {
     let (store, other) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance]);
@@ -83,7 +83,7 @@ pub fn a_held_lock_excludes_other_writers(subject: &impl Subject) {
     assert_eq!(refusal(other.lock(session)), StoreError::Locked { session });
     let error = refusal(other.create(session));
     assert!(matches!(error, StoreError::Locked { .. } | StoreError::AlreadyExists { .. }), "{error:?}");
-    // Another session is another lock.
+    // Another session has another lock.
     create(&other, &plans(2, &[])[0]);
     committed(ok(held.append(made[1].plan())));
     drop(held);
@@ -122,7 +122,7 @@ pub fn an_existing_session_is_not_created_again(subject: &impl Subject) {
     for store in [&store, &subject.open()] {
         assert_eq!(refusal(store.create(session)), StoreError::AlreadyExists { session });
     }
-    // The refusal holds no lock.
+    // The refused call holds no lock.
     ok(store.lock(session));
 }
 
@@ -141,7 +141,7 @@ pub fn sessions_are_sorted_and_have_events(subject: &impl Subject) {
     assert_eq!(subject.open().sessions(), Ok(expected));
 }
 
-/// A reader sees what is committed, also while others write (G16).
+/// A reader sees what is committed, even while others write (G16).
 pub fn readers_do_not_wait_for_writers(subject: &impl Subject) {
     let (store, reader) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance]);
@@ -161,7 +161,7 @@ pub fn readers_do_not_wait_for_writers(subject: &impl Subject) {
     }
 }
 
-/// What one process appended, the other finds when it locks, and continues.
+/// What one process appended, the other finds when it locks, and continues from there.
 pub fn two_instances_take_turns(subject: &impl Subject) {
     let stores = [subject.open(), subject.open()];
     let made = plans(1, &[Step::Advance; 6]);
@@ -210,7 +210,7 @@ pub fn many_plans_with_reads_between_stay_in_order(subject: &impl Subject) {
     assert_eq!(all_events(&subject.open(), session), all);
 }
 
-/// Writers that read the log's end under the lock never overwrite each other.
+/// Writers that read the end of the log under the lock never overwrite each other.
 pub fn writers_of_many_threads_lose_nothing(subject: &impl Subject) {
     const WRITERS: usize = 4;
     const PLANS_EACH: usize = 5;
@@ -244,7 +244,7 @@ pub fn writers_of_many_threads_lose_nothing(subject: &impl Subject) {
 }
 
 fn append_in_turn(store: &impl SessionStore, parts: &PlanParts) {
-    // Far more than any turn needs; a lock that is never released fails the test instead of hanging it.
+    // Far more than any turn needs: a lock that is never released fails the test instead of hanging it.
     const TRIES_MAX: u32 = 1_000_000;
     for _ in 0..TRIES_MAX {
         match store.lock(session_of(parts)) {

@@ -3,13 +3,12 @@
 use serde_json::{Value, json};
 use workrail_model::compiled::{CompiledWorkflow, RENDER_VERSION};
 
-/// Steps per round. A history continues round after round, so that one of any length has bounded
-/// snapshots which nevertheless all differ.
+/// Steps per round. A history continues round after round, so that its snapshots stay small and yet all differ.
 const STEPS: u32 = 8;
 const LOOP: &str = "rounds";
 
-/// A compiled workflow of eight steps in a loop, named after the seed so that two histories pin
-/// different ones. Read, not built, so that it passes the same checks as one from a disk.
+/// A compiled workflow of eight steps in a loop, named after the seed so that two histories pin different ones.
+/// Parsed rather than built, so that it passes the same checks as one from a disk.
 pub(super) fn workflow(seed: u64) -> CompiledWorkflow {
     let step = |number: u32| {
         json!({

@@ -1,8 +1,8 @@
 //! Histories: sessions as the engine writes them, for suites, crash proofs and benches.
 //!
-//! Every plan is decided by the core, from the state that the plans before it fold to. A history knows nothing of any
-//! store: the same seed and the same calls give the same bytes, and a repeated plan has the dedupe
-//! keys of the first (G8).
+//! The core decides every plan, from the state that the earlier plans fold to. A history does not depend on any
+//! store: the same seed and the same calls give the same bytes, and a repeated plan has the dedupe keys of the first
+//! (G8).
 
 mod content;
 mod parts;
@@ -22,7 +22,7 @@ use workrail_core::decide::start::{Start, start};
 use workrail_core::derive;
 use workrail_core::project::{NodeState, SessionState};
 use workrail_core::reply::recovery::Snapshots;
-use workrail_core::report::Material;
+use workrail_core::report::ContentReader;
 use workrail_model::approval::RequiredProof;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
@@ -50,7 +50,7 @@ pub struct Load {
     /// Artifacts, each an attached blob of `artifact_bytes`.
     pub artifacts: u32,
     pub artifact_bytes: usize,
-    /// Traces beside the one that the decision leaves: events without content, to make a plan as long as a test needs it.
+    /// Extra traces: events without content, which make a plan as long as a test needs.
     pub more_traces: u32,
 }
 
@@ -61,18 +61,18 @@ impl Load {
     pub const ARTIFACT: Self = Self { artifacts: 1, artifact_bytes: 256, ..Self::NOTES };
 }
 
-/// How work goes on at a node.
+/// The next attempts at a node.
 #[derive(Clone, Debug)]
 struct NextAttempts {
     advance: AttemptId,
     checkpoint: AttemptId,
     /// What a refused attempt sent.
     kept: StepOutput,
-    /// How many children came by an acked step.
+    /// How many children were created by acknowledged steps.
     children: u32,
 }
 
-/// The content that decisions look at again.
+/// The content that decisions read again.
 #[derive(Clone, Debug)]
 struct Contents {
     workflow: Arc<CompiledWorkflow>,
@@ -85,7 +85,7 @@ impl Snapshots for Contents {
     }
 }
 
-impl Material for Contents {
+impl ContentReader for Contents {
     fn workflow(&self, _: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
         Some(Arc::clone(&self.workflow))
     }
@@ -181,7 +181,7 @@ impl History {
         self.advance_by(from, attempt, load)
     }
 
-    /// An advance by the fork ack of another input: a second branch that was asked for.
+    /// An advance with another input's fork ack: a deliberate second branch.
     pub fn fork(&mut self, from: NodeId, load: Load) -> (PlanParts, NodeId) {
         let next = self.next_attempts(from);
         let request = Sha256::of_parts(&[b"fork", &next.children.to_be_bytes()]);
@@ -206,7 +206,7 @@ impl History {
         let parts = self.record(parts);
 
         let next = self.nodes.get_mut(&from).expect("looked at above");
-        // An agent that comes back to this node has rehydrated it, and holds a fresh attempt.
+        // An agent that returns to this node has rehydrated it, and holds a fresh attempt.
         next.advance = derive::fork_attempt(next.advance, Sha256::of(child.body().as_bytes()));
         next.kept = StepOutput::default();
         next.children += 1;
@@ -214,7 +214,7 @@ impl History {
         (parts, child)
     }
 
-    /// An attempt that was refused because its notes are missing: the node stays, and its next advance is the retry.
+    /// An attempt that was refused for lack of notes: the node stays, and its next advance is the retry.
     pub fn blocked(&mut self, node: NodeId) -> PlanParts {
         let attempt = self.attempt(node);
         let sent = Submission {
@@ -229,7 +229,7 @@ impl History {
         parts
     }
 
-    /// A checkpoint of `node`: a leaf beside the way, with notes of its own.
+    /// A checkpoint of `node`: a leaf off the main path, with its own notes.
     pub fn checkpoint(&mut self, node: NodeId) -> (PlanParts, NodeId) {
         let attempt = self.next_attempts(node).checkpoint;
         let decided = checkpoint::checkpoint(Checkpoint {
@@ -291,7 +291,7 @@ impl History {
         self.nodes.insert(node, next);
     }
 
-    /// How many plans there are; tests make few.
+    /// The number of plans; tests make few.
     fn number(&self) -> u32 {
         u32::try_from(self.plans).unwrap_or(u32::MAX)
     }
@@ -351,7 +351,7 @@ impl History {
     }
 }
 
-/// 80 bits for an id that is drawn at random.
+/// 80 bits for a pseudo-random id.
 fn bits(what: &str, seed: u64, number: u64) -> [u8; 10] {
     let parts: [&[u8]; 4] =
         [b"workrail/testkit/history", what.as_bytes(), &seed.to_be_bytes(), &number.to_be_bytes()];
@@ -366,7 +366,7 @@ fn context(entries: &Value) -> Context {
     Context::new(entries).expect("a small context")
 }
 
-/// An artifact of the author's own kind that has about so many bytes.
+/// An artifact of a custom kind with about this many bytes.
 fn artifact(node: NodeId, number: u32, bytes: usize) -> Value {
     let bare = json!({ "kind": "testkit", "number": number, "of": node, "pad": "" });
     let pad = bytes.saturating_sub(bare.to_string().len());

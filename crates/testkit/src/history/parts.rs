@@ -1,10 +1,10 @@
-//! The parts of an append plan, which can be copied and changed where a plan cannot.
+//! The parts of an append plan, which, unlike a plan, can be copied and changed.
 
 use workrail_model::event::{DedupeKey, Event, EventIndex};
 use workrail_model::id::SessionId;
 use workrail_model::plan::{AppendPlan, Attachment};
 
-/// What a plan is made of. A plan is consumed by its append; its parts can be kept, repeated, broken.
+/// The parts of a plan. An append consumes its plan; the parts can be kept, repeated or broken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanParts {
     pub events: Vec<Event>,
@@ -16,7 +16,7 @@ impl PlanParts {
         Self { events: plan.events().to_vec(), attachments: plan.attachments().to_vec() }
     }
 
-    /// The plan; panics when the parts break the rules of one.
+    /// The plan; panics if the parts are invalid.
     pub fn plan(&self) -> AppendPlan {
         let plan = AppendPlan::new(self.events.clone(), self.attachments.clone());
         plan.unwrap_or_else(|error| panic!("a history makes valid plans: {error}"))
@@ -32,7 +32,7 @@ impl PlanParts {
         moved
     }
 
-    /// The same facts in another session, dedupe keys included.
+    /// The same facts in another session, including the dedupe keys.
     #[must_use]
     pub fn in_session(&self, session: SessionId) -> Self {
         let mut copied = self.clone();

@@ -1,4 +1,4 @@
-//! Scripts: a history in one line, for drivers that need many.
+//! Scripts: a history in one line, for tests that need many.
 
 use workrail_model::id::NodeId;
 
@@ -13,7 +13,7 @@ pub enum Step {
     AdvanceWith(Load),
     Blocked,
     Checkpoint,
-    /// A second branch from the parent of the newest step; from the root when there is no parent.
+    /// A second branch from the parent of the newest step, or from the root if it has no parent.
     Fork,
 }
 
@@ -59,7 +59,7 @@ mod tests {
     ];
 
     #[test]
-    fn plans_are_valid_contiguous_and_the_same_every_time() {
+    fn plans_are_valid_contiguous_and_reproducible() {
         let made = plans(1, &SCRIPT);
         assert_eq!(made, plans(1, &SCRIPT));
         let mut next = made[0].events[0].event_index;
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_share_nothing_but_their_shape() {
+    fn histories_of_different_seeds_share_only_their_shape() {
         let (one, other) = (plans(1, &SCRIPT), plans(2, &SCRIPT));
         for (one, other) in one.iter().zip(&other) {
             assert_eq!(one.events.len(), other.events.len());
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn no_dedupe_key_comes_twice() {
+    fn no_dedupe_key_repeats() {
         let mut keys: Vec<_> = plans(4, &SCRIPT)
             .into_iter()
             .flat_map(|parts| parts.events)

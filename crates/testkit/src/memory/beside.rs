@@ -1,4 +1,4 @@
-//! What is beside the logs of the store in memory: keys, tokens, the activity number, caches, wishes.
+//! What the store in memory keeps next to the logs: keys, tokens, the activity number, caches, wishes.
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::Activity;

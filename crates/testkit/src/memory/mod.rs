@@ -1,7 +1,7 @@
 //! A store in memory: the semantics of the ports without a disk, for tests and as the crash proofs' model.
 //!
-//! Clones share their data, as two processes share a data directory. What a call may see or refuse is
-//! exactly what the ports document; only durability is missing. A held lock refuses at once.
+//! Clones share their data, as two processes share a data directory. What a call may see or refuse is exactly what
+//! the ports document; only durability is missing. A held lock is refused immediately.
 
 mod beside;
 
@@ -31,7 +31,7 @@ use workrail_ports::session_store::{
 
 use crate::fixed::{self, SeededEntropy};
 
-/// A handle on shared data; cloning it is opening the same store again.
+/// A handle on shared data; cloning it opens the same store again.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     data: Arc<Mutex<Data>>,
@@ -69,7 +69,7 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store; the seed makes its signing keys.
+    /// An empty store; the seed determines its signing keys.
     pub fn new(seed: u64) -> Self {
         let data = Data {
             sessions: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl MemoryStore {
         fixed::lock(&self.data)
     }
 
-    /// How many content files are kept; equal content is one piece.
+    /// How many content files are kept; equal content counts once.
     pub fn content_count(&self) -> usize {
         self.data().content.len()
     }
@@ -121,7 +121,7 @@ impl Log {
         let from = since.copied().unwrap_or_else(Cursor::start);
         let continues = from == Cursor::start() || self.cursors.iter().rev().any(|cursor| *cursor == from);
         let skipped = if continues { from.next_event_index.get() as usize } else { 0 };
-        // An event's index is its position, and no known cursor is behind the end.
+        // An event's index is its position, and no known cursor is beyond the end.
         let events = self.events[skipped..].to_vec();
         SessionSlice { events, continues, cursor: self.cursor(), health: SessionHealth::Healthy }
     }
@@ -278,7 +278,7 @@ impl SessionArchive for MemoryStore {
             if end.is_some_and(|end| cursor.next_event_index > end) {
                 break;
             }
-            // What was appended was checked: it has a canonical form, and that form is a segment.
+            // Appended events were checked: they have a canonical form, and that form is a segment.
             let bytes = segment_bytes(&events[from..to]).expect("appended events are canonical");
             shown = cursor;
             if visit(RawSegment::parse(bytes).expect("a committed plan is a segment")).is_break() {
@@ -293,7 +293,7 @@ impl SessionArchive for MemoryStore {
     }
 }
 
-/// A session on its way in.
+/// A session being imported.
 #[derive(Debug)]
 pub struct MemoryStaged {
     store: MemoryStore,

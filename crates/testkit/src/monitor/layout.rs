@@ -1,4 +1,4 @@
-//! Which place in the store's layout a path has, as far as the write order is about it.
+//! The role of a path in the store's layout, as far as the write order depends on it.
 
 use workrail_ports::file_system::RelPath;
 
@@ -14,7 +14,7 @@ pub(super) enum FileRole<'p> {
     Keyring,
     /// A directory that holds any of these.
     Directory,
-    /// Temporaries, lock files, caches: nothing is lost with them.
+    /// Temporaries, lock files, caches: losing them is harmless.
     Elsewhere,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn place(path: &RelPath) -> FileRole<'_> {
         ["sessions" | "snapshots" | "blobs" | "workflows" | "keys"]
         | ["workflows", "pinned"]
         | ["sessions", _, "events"] => FileRole::Directory,
-        // A lock file or a temporary beside the sessions starts with a dot; a session id does not.
+        // A lock file or a temporary among the sessions starts with a dot; a session id does not.
         ["sessions", session] if !session.starts_with('.') => FileRole::Directory,
         [.., "keyring" | "keyring.json"] => FileRole::Keyring,
         _ => FileRole::Elsewhere,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_the_layout_are_known_and_others_are_not() {
+    fn paths_of_the_layout_are_recognised_and_others_are_not() {
         let table = [
             ("sessions/s_1/events/00000000-00000003.jsonl", FileRole::Segment { session: "s_1" }),
             ("sessions/s_1/events/00000000-00000003.jsonl.tmp", FileRole::Elsewhere),

@@ -13,12 +13,12 @@ pub(super) struct FileId(u64);
 #[derive(Clone, Debug)]
 struct FileRecord {
     path: RelPath,
-    /// Counts writes, so that a sync vouches only for those before it began.
+    /// Counts writes, so that a sync covers only those before it began.
     writes: u64,
     synced_writes: u64,
-    /// Who wrote last; only of interest while something is not synced.
+    /// The last writer; matters only while something is not synced.
     writer: ThreadId,
-    /// A failed sync takes part of the file away for good: only a new file can be trusted.
+    /// A failed sync loses part of the file for good: only a new file can be trusted.
     damaged: bool,
 }
 
@@ -45,7 +45,7 @@ struct Placed {
 pub(super) struct Ledger {
     files: BTreeMap<FileId, FileRecord>,
     by_path: BTreeMap<RelPath, FileId>,
-    /// Names of the layout that were made and whose directory was not synced since.
+    /// Names of the layout that were created and whose directory has not been synced since.
     unsynced_names: BTreeMap<RelPath, ThreadId>,
     /// Segments and CAS files renamed into place since the last manifest write that covers them.
     placed: BTreeMap<RelPath, Placed>,
@@ -70,16 +70,16 @@ impl Ledger {
 
     pub(super) fn created(&mut self, path: &RelPath) -> FileId {
         self.name_changed(path);
-        // Its creation counts as a write: an empty file that was never synced may be lost as well.
+        // Creating it counts as a write: an empty file that was never synced may be lost as well.
         self.add_file(path, 1)
     }
 
     pub(super) fn opened(&mut self, path: &RelPath) -> FileId {
-        // A file from before our time: what others wrote to it is not ours to judge.
+        // The file existed before: what others wrote to it is not ours to judge.
         self.by_path.get(path).copied().unwrap_or_else(|| self.add_file(path, 0))
     }
 
-    /// A name was made; it counts only when it is a place of the layout.
+    /// Records a new name; it counts only if it belongs to the layout.
     pub(super) fn name_changed(&mut self, path: &RelPath) {
         if place(path) != FileRole::Elsewhere {
             self.unsynced_names.insert(path.clone(), thread::current().id());
@@ -93,7 +93,7 @@ impl Ledger {
         }
     }
 
-    /// Taken before a sync begins: the writes that it vouches for.
+    /// Taken before a sync begins: identifies the writes that it covers.
     pub(super) fn sync_mark(&self, id: FileId) -> u64 {
         self.files.get(&id).map_or(0, |record| record.writes)
     }
@@ -111,7 +111,7 @@ impl Ledger {
     }
 
     pub(super) fn removed(&mut self, path: &RelPath) {
-        // A removal that is undone by a crash brings back a name that nothing relies on.
+        // If a crash undoes a removal, the name that returns is not relied on.
         self.unsynced_names.remove(path);
         self.placed.remove(path);
         if let Some(id) = self.by_path.remove(path) {

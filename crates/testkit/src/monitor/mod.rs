@@ -6,8 +6,8 @@
 //! R4: at an acknowledgement, no manifest write and no name of the store is left unsynced.
 //! R5: a sync that failed is never repeated on the same handle.
 //!
-//! R2 and R4 look at what the calling thread did: an append runs on one thread from its first write
-//! to its last sync, and what other threads have under way is theirs to finish. It touches no file.
+//! R2 and R4 consider only the calling thread: an append runs on one thread from its first write to its last sync,
+//! and other threads must finish their own work. The monitor touches no file.
 //!
 //! It also counts the syncs. Its own tests are in `store-fs`, where the simulated disk is.
 
@@ -25,7 +25,7 @@ use workrail_ports::file_system::{
 
 use self::ledger::{FileId, Ledger};
 
-/// A file system under watch; clones share one ledger.
+/// A monitored file system; clones share one ledger.
 #[derive(Clone)]
 pub struct Monitored<F> {
     inner: F,
@@ -39,7 +39,7 @@ impl<F: fmt::Debug> fmt::Debug for Monitored<F> {
 }
 
 impl<F: FileSystem> Monitored<F> {
-    /// Records violations, to be asked for with `violations`.
+    /// Records violations, which `violations` returns.
     pub fn new(inner: F) -> Self {
         Self::with(inner, Reaction::Record)
     }
@@ -57,23 +57,23 @@ impl<F: FileSystem> Monitored<F> {
         &self.inner
     }
 
-    /// The rules that were broken so far, in order, each as `Rn: what`.
+    /// The violations so far, in order, each as `Rn: what`.
     pub fn violations(&self) -> Vec<String> {
         self.watch.ledger().violations().to_vec()
     }
 
-    /// How many syncs of files and directories were asked for, by all clones.
+    /// How many syncs of files and directories all clones requested.
     pub fn syncs(&self) -> u64 {
         self.watch.syncs.load(Ordering::Relaxed)
     }
 
-    /// R4: what `about_to_acknowledge` checks, for tests that acknowledge by themselves.
+    /// R4: what `about_to_acknowledge` checks, for tests that acknowledge on their own.
     pub fn assert_quiescent(&self) {
         self.watch.check(Ledger::check_quiescent);
     }
 
-    /// To be called when an operation of this thread ended in an error: what it left unsynced was
-    /// acknowledged to nobody, so R2 and R4 no longer ask for it.
+    /// To be called when an operation of this thread failed: what it left unsynced was never acknowledged, so R2 and
+    /// R4 no longer require it.
     pub fn forget_unacknowledged(&self) {
         self.watch.ledger().forget_unacknowledged();
     }
@@ -156,7 +156,7 @@ impl<F: FileSystem> FileSystem for Monitored<F> {
     }
 }
 
-/// An open file under watch.
+/// A monitored open file.
 #[derive(Debug)]
 pub struct MonitoredFile<W> {
     inner: W,
@@ -181,7 +181,7 @@ impl<W> MonitoredFile<W> {
 impl<W: WritableFile> WritableFile for MonitoredFile<W> {
     fn append(&mut self, bytes: &[u8]) -> Result<(), FsError> {
         self.watch.check(|ledger| ledger.check_append(self.id));
-        // Also when it fails: part of the bytes may be in the file.
+        // Also on failure: part of the bytes may be in the file.
         self.watch.ledger().written(self.id);
         self.inner.append(bytes)
     }
@@ -199,7 +199,7 @@ impl<W: WritableFile> WritableFile for MonitoredFile<W> {
         self.watch.syncs.fetch_add(1, Ordering::Relaxed);
         let outcome = self.inner.sync();
         match &outcome {
-            // A poisoned handle's success proves nothing, so the file stays unsynced.
+            // A sync on a poisoned handle proves nothing, so the file stays unsynced.
             Ok(()) if self.handle == Handle::Sound => self.watch.ledger().synced(self.id, mark),
             Ok(()) => {}
             Err(_) => {
@@ -226,7 +226,7 @@ struct MonitorState {
 
 impl MonitorState {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A strict monitor panics in tests; its ledger is still consistent, as no check is half done.
+        // A strict monitor panics in tests; its ledger is still consistent, because no check is half done.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Which steps and loops are new, gone, moved or changed, in the order of the plan.
+//! Which steps and loops were added, removed, moved or changed, in the order of the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +18,9 @@ enum Part<'w> {
 struct Placed<'w> {
     key: (PartKind, String),
     part: Part<'w>,
-    /// The loop that it is in.
+    /// The loop that contains it.
     inside: Option<String>,
-    /// What comes before it in the same list.
+    /// What precedes it in the same list.
     after: Option<String>,
 }
 
@@ -188,7 +188,7 @@ fn loop_changes(
     changes: &mut Changes,
 ) {
     let CompiledLoop {
-        // The keys are the same; the body's own parts are compared one by one.
+        // The ids are the same; the parts of the body are compared one by one.
         loop_id: _,
         body: _,
         title,
@@ -218,7 +218,7 @@ fn loop_changes(
     );
 }
 
-/// Names that both lists have in another order or that only one has.
+/// Names that only the first list has.
 pub(super) fn only_in(of: &[String], other: &[String]) -> Vec<String> {
     let known: BTreeSet<&String> = other.iter().collect();
     of.iter().filter(|own| !known.contains(own)).cloned().collect()

@@ -1,7 +1,7 @@
 //! What differs between two compiled workflows, step by step and in words.
 //!
-//! [`diff`] compares what runs, not how files are written: two files that differ only in layout, comments or spelling do not
-//! differ. Every field of a compiled workflow is looked at; a new one does not compile until it is compared. The command
+//! [`diff`] compares what runs, not how files are written: two files that differ only in layout, comments or spelling
+//! are equal. Every field of a compiled workflow is compared; a new field does not compile until it is. The command
 //! line, `--json` and the console show this one value.
 
 mod flow;
@@ -17,7 +17,7 @@ use workrail_model::name::WorkflowId;
 
 use crate::compare::DiffLine;
 
-/// The version of the shape; a reader of `--json` looks at it first.
+/// The version of the format; readers of `--json` check it first.
 pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -133,18 +133,18 @@ impl Changes {
         }
     }
 
-    /// The same where there is no more to say than that it changed.
+    /// The same if there is no more to say than that it changed.
     fn changed<T: PartialEq + Serialize>(&mut self, field: &'static str, (a, b): (&T, &T), what: &str) {
         self.of(field, a, b, || format!("{what} changed"));
     }
 
     fn push<T: Serialize>(&mut self, field: &'static str, a: &T, b: &T, words: String) {
-        // Nothing to compare with is left out: `null` would look like a value.
+        // An absent value is left out: `null` would look like a value.
         let value = |own: &T| serde_json::to_value(own).ok().filter(|value| !value.is_null());
         self.found.push(Change { field, words, a: value(a), b: value(b) });
     }
 
-    /// Adds a sentence for each item that only one side has, by name, and for each that both have in another form.
+    /// Adds a sentence for each item that only one side has, by name, and for each that differs.
     fn by_name<T: PartialEq + Serialize>(
         &mut self,
         field: &'static str,
@@ -172,7 +172,7 @@ impl Changes {
     }
 }
 
-/// A text in quotation marks, cut where it would fill the line.
+/// A text in quotation marks, truncated to fit the line.
 fn quoted(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
     let line = crate::report::words::one_line(text);

@@ -11,7 +11,7 @@ use crate::compare::{DiffLine, text_lines};
 use crate::discover::{condition_text, confirmation_text};
 use crate::routing::in_words;
 
-/// Adds every difference, and gives the prompt's lines.
+/// Adds every difference, and returns the prompt's lines.
 pub(super) fn changes(
     (a, before): (&CompiledWorkflow, &CompiledStep),
     (b, own): (&CompiledWorkflow, &CompiledStep),
@@ -19,7 +19,7 @@ pub(super) fn changes(
     changes: &mut Changes,
 ) -> Vec<DiffLine> {
     let CompiledStep {
-        // It is what pairs the two.
+        // The two are paired by it.
         step_id: _,
         title,
         prompt,
@@ -38,7 +38,7 @@ pub(super) fn changes(
         assessment_refs,
         consequences,
         user_dependencies,
-        // Compared key by key, below.
+        // Compared key by key below.
         sets: _,
         edits,
         checks,
@@ -160,7 +160,7 @@ pub(super) fn changes(
         let count = |is: fn(&DiffLine) -> bool| lines.iter().filter(|line| is(line)).count();
         let added = count(|line| matches!(line, DiffLine::B { .. }));
         let removed = count(|line| matches!(line, DiffLine::A { .. }));
-        let words = format!("{named} has another prompt (+{added} -{removed} lines)");
+        let words = format!("{named} has a different prompt (+{added} -{removed} lines)");
         changes.push("prompt", &None::<String>, &None, words);
     }
     lines

@@ -30,7 +30,7 @@ pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<Change>
         assessments,
         functions,
         bindings,
-        // Compared where they are used, as text: ids of unnamed conditions are numbers.
+        // Compared as text where they are used: unnamed conditions have numbers as ids.
         conditions: _,
         // Compared part by part, in the order of the plan.
         loops: _,

@@ -1,8 +1,8 @@
-//! What a step wants run and known, compiled.
+//! Compiles a step's checks and its evidence requirement.
 
 use std::collections::BTreeSet;
 
-use workrail_model::compiled::{CheckExpectation, CheckRequest, EvidenceRule};
+use workrail_model::compiled::{CheckExpectation, CheckRequest, EvidenceRule, RequiredGrade};
 
 use super::super::diagnostic::Code;
 use super::super::report::DraftDiagnostic;
@@ -27,11 +27,23 @@ impl Builder<'_> {
             checks.push(CheckRequest {
                 command: source.command.clone(),
                 timeout_ms: source.timeout_ms.map(u64::from),
-                // A number out of range has been reported.
+                // A number out of range has already been reported.
                 expect: CheckExpectation { exit_code: u8::try_from(exit_code).unwrap_or(u8::MAX) },
             });
         }
         checks
+    }
+
+    /// A look at the repository is free, so that it would prove every claim: a rule needs checks of the step.
+    pub(super) fn check_rule_evidence(&mut self, evidence: Option<EvidenceRule>, step: &StandardStep) {
+        if evidence.is_some_and(|rule| rule.min == RequiredGrade::Checked) && step.checks.is_empty() {
+            self.report.push(
+                DraftDiagnostic::on(Code::MissingField, &step.at)
+                    .message("a validation rule needs `checked` evidence, and the step has no `checks`")
+                    .why("nothing that WorkRail runs could show whether the claim is true")
+                    .fix("add \"checks\": [{ \"command\": \"test\" }], or ask for `observed`"),
+            );
+        }
     }
 }
 

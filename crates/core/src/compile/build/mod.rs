@@ -27,7 +27,7 @@ use super::{CompileInput, Library, check, identity, lint, loops};
 use crate::builtins::{self, PROBE_TEMPLATE};
 use crate::interpret::capability_name;
 
-/// Everything that grows while steps are compiled.
+/// State that grows while steps are compiled.
 pub(super) struct Builder<'a> {
     pub(super) source: &'a Workflow,
     pub(super) report: &'a mut Report,
@@ -49,11 +49,11 @@ pub(super) struct Builder<'a> {
     pub(super) warnings: Vec<CompiledWarning>,
     pub(super) functions: super::functions::Visible<'a>,
     blocks_seen: bool,
-    /// Top-level steps that are the body of a loop, with what they became.
+    /// Top-level steps that are the body of a loop, with their compiled form.
     pub(super) named_bodies: BTreeMap<String, Vec<PlanItem>>,
 }
 
-/// The compiled workflow; `None` when its identity cannot be read. Errors are in the report.
+/// The compiled workflow; `None` if its identity cannot be read. Errors are in the report.
 pub(super) fn workflow(
     source: &Workflow,
     input: &CompileInput<'_>,
@@ -192,10 +192,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Takes an id for a step or loop; each may be used once.
+    /// Claims an id for a step or loop; each may be used once.
     pub(super) fn claim(&mut self, id: &str, at: &DocPath) -> Option<StepId> {
         let Ok(parsed) = StepId::parse(id) else {
-            // What is wrong with an authored id was reported when it was read.
+            // Problems with an authored id were reported when it was read.
             if id.contains('.') || id.contains("__") {
                 self.report.push(
                     DraftDiagnostic::on(Code::StepId, &at.key("id"))
@@ -220,7 +220,7 @@ impl<'a> Builder<'a> {
         Some(parsed)
     }
 
-    /// Fills extension points in; any other `{{wr.` token is an error.
+    /// Fills in extension points; any other `{{wr.` token is an error.
     pub(super) fn bind(&mut self, text: &str, at: &DocPath) -> String {
         bind(text, &self.slots, &mut self.used_slots, at, self.report)
     }
@@ -234,7 +234,7 @@ impl<'a> Builder<'a> {
         self.report.may_add(shared.len(), at).then(|| shared.clone())
     }
 
-    /// Links a condition and gives its id; `None` when it always holds or is wrong.
+    /// Links a condition and returns its id; `None` if it always holds or is invalid.
     pub(super) fn link(
         &mut self,
         condition: Option<&Condition>,
@@ -300,7 +300,7 @@ impl<'a> Builder<'a> {
         self.warnings.push(CompiledWarning { code, subject: subject.to_owned(), step_id });
     }
 
-    /// What can only be said when every step is known.
+    /// Checks that need all steps to be known.
     fn after_steps(&mut self) {
         for (index, point) in self.source.extension_points.iter().enumerate() {
             if !self.used_slots.contains(&point.slot_id) {

@@ -229,7 +229,7 @@ impl<'a> Builder<'a> {
         let mut count = 0;
         let criteria = self.criterion(step.criteria.as_ref()?, step, &mut count);
         match &criteria {
-            // An empty list asks for nothing but notes, which are asked for anyway.
+            // An empty list asks only for notes, which are asked for anyway.
             Criteria::All { of } if of.is_empty() => None,
             Criteria::All { .. } | Criteria::Any { .. } | Criteria::Not { .. } | Criteria::Rule { .. } => {
                 Some(criteria)
@@ -243,7 +243,13 @@ impl<'a> Builder<'a> {
                 let name = format!("{}.rule-{count}", step.id);
                 *count += 1;
                 let when = self.link(rule.when.as_ref(), &name, &step.at.key("validationCriteria"));
-                let rule = Rule { check: rule.check.clone(), message: rule.message.clone(), when };
+                self.check_rule_evidence(rule.evidence, step);
+                let rule = Rule {
+                    check: rule.check.clone(),
+                    message: rule.message.clone(),
+                    when,
+                    evidence: rule.evidence,
+                };
                 Criteria::Rule { rule }
             }
             CriteriaSource::All(parts) => {
@@ -266,7 +272,7 @@ impl<'a> Builder<'a> {
                 self.report.push(
                     DraftDiagnostic::on(Code::BadGlob, &at.index(index))
                         .message(format!("`{}` is not a usable glob: {problem}", shown(glob)))
-                        .why("it would never fit a file, and edits would be refused that the author wants")
+                        .why("it would match no file, so edits that the author wants would be refused")
                         .fix("write a glob such as `docs/**` or `src/*.rs`"),
                 );
             }
@@ -368,7 +374,7 @@ impl<'a> Builder<'a> {
         delegations
     }
 
-    /// Routines are a closed set; other workflows are known where the caller says which there are.
+    /// Routines are a closed set; other workflows are checked if the caller lists them.
     fn delegation_target(&mut self, id: &str, at: &DocPath) {
         let routines: Vec<&str> =
             crate::builtins::routines().iter().map(|own| own.workflow_id.as_str()).collect();
@@ -387,7 +393,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Which steps carry which metrics text; the outcome is reported by the last one.
+    /// Adds the metrics text to steps; the last one reports the outcome.
     pub(super) fn metrics(&mut self, plan: &[PlanItem], loops: &[CompiledLoop]) {
         let last = last_step(plan, loops, &self.deciders).cloned();
         let (every, outcome) = match self.source.metrics_profile {
@@ -424,7 +430,7 @@ fn last_step<'s>(
     }
 }
 
-/// A step with nothing but its name.
+/// A step with only its id.
 pub(super) fn blank(step_id: StepId, provenance: StepProvenance) -> CompiledStep {
     CompiledStep {
         step_id,
@@ -458,7 +464,7 @@ pub(super) fn blank(step_id: StepId, provenance: StepProvenance) -> CompiledStep
     }
 }
 
-/// Notes are required unless the author waives them or a contract says what is owed (G43).
+/// Notes are required unless the author waives them or a contract says what is required (G43).
 fn notes_rule(optional: bool, has_contract: bool) -> NotesRule {
     if optional || has_contract { NotesRule::Optional } else { NotesRule::Required }
 }

@@ -90,7 +90,7 @@ impl Builder<'_> {
     ) -> Option<PlanItem> {
         let step_id = self.claim(&format!("{}__{suffix}", id), at)?;
         let origin_id = id.to_owned();
-        // The condition was linked by the step itself; its own steps depend on the same one.
+        // The condition was linked by the step itself; the added steps use the same one.
         let run_condition = self.steps.iter().rev().find(|own| own.step_id.as_str() == id);
         let run_condition = run_condition.and_then(|own| own.run_condition.clone());
         let step = CompiledStep {

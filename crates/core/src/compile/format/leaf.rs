@@ -15,7 +15,7 @@ use super::super::report::{DraftDiagnostic, shown};
 use super::{Authored, Reader, Shape};
 use crate::builtins;
 
-/// Beyond this a list has not been written by hand.
+/// A longer list was not written by hand.
 pub(crate) const LIST_MAX: usize = 10_000;
 
 /// Text of `MIN` to `MAX` characters.
@@ -30,7 +30,7 @@ impl<const MIN: usize, const MAX: usize> Authored for Text<MIN, MAX> {
 
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
         let text = reader.text::<Self>(node)?;
-        // Bytes bound characters from above: most texts need no counting.
+        // The byte length is an upper bound of the characters: most texts need no counting.
         if text.len() > MAX || text.len() < MIN.saturating_mul(4) {
             let count = text.chars().count();
             let problem = reader.problem(Code::TextLength, node);
@@ -82,7 +82,7 @@ fn name(
     Some(text.to_owned())
 }
 
-/// The nearest spelling that is allowed.
+/// The nearest allowed spelling.
 fn repaired(text: &str, max: usize, allows: fn(&str) -> bool) -> Option<String> {
     let with = |between: char| -> String {
         let kept = text.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { between });
@@ -100,7 +100,7 @@ fn repaired(text: &str, max: usize, allows: fn(&str) -> bool) -> Option<String> 
     candidates.into_iter().find(|own| !own.is_empty() && own.len() <= max && allows(own))
 }
 
-/// Names: the most characters, the alphabet as a pattern and in words, and the check.
+/// Names: the maximum length, the alphabet as a pattern and in words, and the check.
 macro_rules! names {
     ($($name:ident $code:ident: $max:literal, $pattern:literal, $rule:literal, $allows:expr;)+) => {
         $(
@@ -215,7 +215,7 @@ impl<T: DeserializeOwned> Authored for Word<T> {
     }
 }
 
-/// The words that an enum reads: serde names them when it refuses another one.
+/// The words that an enum accepts: serde lists them when it rejects another one.
 fn words<T: DeserializeOwned>() -> &'static [&'static str] {
     let nothing: StrDeserializer<'_, Refused> = "".into_deserializer();
     T::deserialize(nothing).err().map_or(&[], |Refused(words)| words)
@@ -280,12 +280,12 @@ impl<const MIN: u64, const MAX: u64> Authored for Integer<MIN, MAX> {
                     .fix(format!("use a whole number from {MIN} to {MAX}")),
             );
         }
-        // A number out of range has been reported; the cast saturates.
+        // A number out of range has already been reported; the cast saturates.
         whole.filter(|number| *number >= 0.0).map(|number| number as u32)
     }
 }
 
-/// Any number, as it is written.
+/// Any number, as written.
 pub(crate) struct Number;
 
 impl Authored for Number {
@@ -378,7 +378,7 @@ fn counted(items: usize) -> String {
     if items == 1 { "1 item".to_owned() } else { format!("{items} items") }
 }
 
-/// An object with any keys, in the order in which they are written.
+/// An object with any keys, in the order written.
 pub(crate) struct Ordered<T>(PhantomData<T>);
 
 impl<T: Authored> Authored for Ordered<T> {
@@ -398,7 +398,7 @@ impl<T: Authored> Authored for Ordered<T> {
     }
 }
 
-/// Names of builtins: the list is in the schema, and unknown ones have a diagnostic of their own.
+/// Names of builtins: the schema lists them, and unknown ones have their own diagnostic.
 macro_rules! known {
     ($($name:ident: $names:expr, $open:expr;)+) => {
         $(
@@ -423,7 +423,7 @@ known! {
     ContractName: builtins::contracts().iter().map(|own| own.id).collect(), None;
     FeatureName: builtins::features().iter().map(|own| own.id).collect(), None;
     SnippetName: builtins::snippets().iter().map(|own| own.id).collect(), None;
-    // Names of files never start with `wr.`.
+    // File names never start with `wr.`.
     RoutineOrTemplate: builtins::templates()
             .iter()
             .map(|own| own.id)
@@ -459,14 +459,14 @@ mod tests {
     use workrail_model::compiled::{MetricsProfile, OnLimit};
 
     #[test]
-    fn the_words_of_an_enum_are_the_ones_it_reads() {
+    fn the_words_of_an_enum_are_those_it_accepts() {
         assert_eq!(words::<OnLimit>(), ["advance", "block"]);
         assert_eq!(words::<MetricsProfile>(), ["coding", "review", "research", "design", "ticket", "none"]);
     }
 
     proptest! {
         #[test]
-        fn the_pattern_of_a_name_says_what_its_check_says(text in "[a-zA-Z0-9_.:+ -]{0,8}|[0-9.]{3,7}[-+]?[a-z.]{0,3}") {
+        fn the_pattern_of_a_name_agrees_with_its_check(text in "[a-zA-Z0-9_.:+ -]{0,8}|[0-9.]{3,7}[-+]?[a-z.]{0,3}") {
             for (pattern, allows) in NAMES {
                 let regex = fancy_regex::Regex::new(pattern).unwrap();
                 prop_assert_eq!(regex.is_match(&text).unwrap(), allows(&text), "{} {:?}", pattern, text);

@@ -1,6 +1,6 @@
 //! How the authored format is declared: once per object, in `source`.
 //!
-//! A declaration gives the Rust struct, the decoder with its diagnostics (G45), the JSON Schema and the rows
+//! A declaration yields the Rust struct, the decoder with its diagnostics (G45), the JSON Schema and the rows
 //! of the field reference, so none of them can differ from the others. A decoder reports every problem of a
 //! value and still returns what is usable, so that later checks can find more.
 
@@ -18,7 +18,7 @@ pub(super) use reader::Reader;
 
 use super::document::{Kind, Node};
 
-/// A part of the format: what it looks like and how it is read.
+/// A part of the format: its shape and how it is decoded.
 pub(super) trait Authored {
     type Value;
 
@@ -27,16 +27,16 @@ pub(super) trait Authored {
     /// The value, or `None` if the node cannot be used; every problem is reported.
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self::Value>;
 
-    /// What an object continues with after a missing required field was reported; `None` if it cannot.
+    /// The substitute for a required field whose absence was reported; `None` if there is none.
     fn substitute() -> Option<Self::Value> {
         None
     }
 }
 
-/// What a value looks like.
+/// The shape of a value.
 #[derive(Debug)]
 pub(super) enum Shape {
-    /// Bounds in characters.
+    /// Limits in characters.
     Text {
         min: usize,
         max: usize,
@@ -48,8 +48,8 @@ pub(super) enum Shape {
         rule: &'static str,
     },
     Word(&'static [&'static str]),
-    /// A name from a list that the compiler checks with a diagnostic of its own; `open` ones may also be names that
-    /// files declare.
+    /// A name from a list that the compiler checks with its own diagnostic; `open` ones may also be names declared in
+    /// files.
     Known {
         names: Vec<&'static str>,
         open: Option<&'static str>,
@@ -92,7 +92,7 @@ impl Shape {
         }
     }
 
-    /// The fields of an object to start with, for the end of a sentence; nothing where the type says it all.
+    /// The first fields of an object, for the end of a sentence; empty if the type says enough.
     pub(super) fn example(&self) -> String {
         match self {
             Self::Object(object) => {
@@ -120,7 +120,7 @@ impl Shape {
         }
     }
 
-    /// What stands for a value where it is still to be written.
+    /// A placeholder for a value that is still to be written.
     pub(super) fn placeholder(&self) -> String {
         match self {
             Self::Text { .. } | Self::Name { .. } | Self::Word(_) | Self::Known { .. } => {

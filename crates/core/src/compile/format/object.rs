@@ -26,7 +26,7 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) shape: fn() -> Shape,
     pub(crate) required: bool,
-    /// The value of an absent field, if there is one worth naming.
+    /// The value of an absent field, if worth mentioning.
     pub(crate) default: Option<&'static str>,
     doc: &'static str,
 }
@@ -121,7 +121,7 @@ macro_rules! authored {
                     if !reader.object(node, &OBJECT) {
                         return None;
                     }
-                    // Every field is read before one of them can fail: all problems are reported.
+                    // All fields are read before one of them can fail, so that every problem is reported.
                     $(let $field = reader.field::<$ty>(node, $json);)+
                     Some(Self {
                         $($at: reader.at(),)?

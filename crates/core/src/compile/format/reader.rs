@@ -1,4 +1,4 @@
-//! Reads values of the format and reports what is wrong with them, each with its place.
+//! Decodes values of the format and reports their problems, each with its place.
 
 use workrail_model::nearest::nearest;
 
@@ -26,7 +26,7 @@ impl<'r> Reader<'r> {
         DocPath::new(self.path.clone())
     }
 
-    /// A problem of the value being read.
+    /// A problem with the value being read.
     pub(crate) fn problem(&self, code: Code, node: &Node) -> DraftDiagnostic {
         DraftDiagnostic::both(code, node.span, self.at())
     }
@@ -46,7 +46,7 @@ impl<'r> Reader<'r> {
         value
     }
 
-    /// The value of a declared field; `None` if it is absent or cannot be used.
+    /// The value of a declared field; `None` if it is absent or unusable.
     pub(crate) fn field<T: Authored>(&mut self, node: &Node, name: &str) -> Option<T::Value> {
         let inner = node.get(name)?;
         self.member::<T>(name, inner)

@@ -161,7 +161,7 @@ fn ignored(reader: &mut Reader<'_>, winner: &str, tests: &[Test]) {
     for (part, _) in tests {
         reader.report.push(
             DraftDiagnostic::on(Code::ConditionIgnoredPart, &reader.at().key(part))
-                .message(format!("`{part}` is ignored beside `{winner}`"))
+                .message(format!("`{part}` is ignored next to `{winner}`"))
                 .why("one object is one test: the first operator decides")
                 .fix("write the tests as separate objects inside \"and\""),
         );

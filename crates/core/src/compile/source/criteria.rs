@@ -1,13 +1,14 @@
 //! What a step's output is checked by: validation criteria, assessments' consequences, user dependencies.
 
 use serde_json::Value;
-use workrail_model::compiled::RuleCheck;
+use workrail_model::compiled::{EvidenceRule, RuleCheck};
 use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
 
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{Any, Authored, Integer, List, Reader, Shape, Text, Word, authored, either};
 use super::super::report::DraftDiagnostic;
+use super::checks::EvidenceSource;
 use super::condition::Condition;
 use super::words::{EffectKind, RuleType};
 use crate::contract::schema_problem;
@@ -26,6 +27,7 @@ pub(crate) struct RuleSource {
     pub(crate) check: RuleCheck,
     pub(crate) message: String,
     pub(crate) when: Option<Condition>,
+    pub(crate) evidence: Option<EvidenceRule>,
 }
 
 authored! {
@@ -51,6 +53,9 @@ authored! {
         schema "schema": Any, optional;
         /// The rule applies only if this holds.
         condition "condition": Condition, optional;
+        /// How well what the rule looks for must be known: notes that only claim it do not pass. Under `or`, a part without
+        /// `evidence` is another way to pass. Not possible under `not`.
+        evidence "evidence": EvidenceSource, optional;
     }
 }
 
@@ -99,9 +104,27 @@ impl Authored for Criterion {
                     .fix("nest one inside the other"),
             );
         }
+        if not.as_ref().is_some_and(CriteriaSource::asks_for_evidence) {
+            reader.report.push(
+                DraftDiagnostic::on(Code::ConflictingFields, &reader.at().key("not"))
+                    .message("a rule under `not` cannot ask for `evidence`")
+                    .why("there is no evidence for what the notes must not say")
+                    .fix("remove `evidence`, or move the rule out of `not`"),
+            );
+        }
         let and = and.map(CriteriaSource::All);
         let or = or.map(CriteriaSource::Any);
         and.or(or).or(not.map(|inner| CriteriaSource::Not(Box::new(inner))))
+    }
+}
+
+impl CriteriaSource {
+    fn asks_for_evidence(&self) -> bool {
+        match self {
+            Self::Rule(rule) => rule.evidence.is_some(),
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::asks_for_evidence),
+            Self::Not(inner) => inner.asks_for_evidence(),
+        }
     }
 }
 
@@ -141,7 +164,13 @@ impl RuleFields {
                 RuleCheck::Schema { schema }
             }
         };
-        Some(CriteriaSource::Rule(RuleSource { check, message: self.message, when: self.condition }))
+        let evidence = self.evidence.map(|source| EvidenceRule { min: source.min });
+        Some(CriteriaSource::Rule(RuleSource {
+            check,
+            message: self.message,
+            when: self.condition,
+            evidence,
+        }))
     }
 }
 

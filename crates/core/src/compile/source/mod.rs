@@ -197,7 +197,7 @@ impl Authored for CapabilityText {
             reader.report.push(
                 DraftDiagnostic::on(Code::Capability, &reader.at())
                     .message(format!("unknown capability `{}`", shown(&text)))
-                    .why("capabilities are a closed set, so that every tool means the same by them")
+                    .why("capabilities are a closed set, so that they mean the same to every tool")
                     .fix(suggestion(&text, &CAPABILITY_NAMES)),
             );
         }

@@ -1,13 +1,13 @@
-//! Claude Code, and Codex, which uses the same JSON. Shapes recorded from Claude Code 2.1.325 and Codex 0.166.
+//! Claude Code, and Codex, which uses the same JSON. Formats recorded from Claude Code 2.1.325 and Codex 0.166.
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
 use super::{Input, is_true, of_chat, owned, specific, text, tool};
-use crate::hook::{ChatStart, Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
-    // Cursor runs Claude's entries as well, and has its own.
+    // Cursor also runs Claude's hook entries, but has its own.
     if input.contains_key("cursor_version") {
         return None;
     }
@@ -20,28 +20,30 @@ pub(super) fn read_codex(input: &Input, event: &str) -> Option<HookEvent> {
 
 fn shared(host: HostName, input: &Input, event: &str) -> Option<HookEvent> {
     let what = match event {
-        "SessionStart" => Happening::ChatBegins(chat_start(text(input, "source")?)),
-        "UserPromptSubmit" => Happening::TurnBegins,
-        "PreToolUse" => Happening::ToolStarts(used(input)?),
+        "SessionStart" => HookEventKind::ChatBegins(chat_start(text(input, "source")?)),
+        "UserPromptSubmit" => HookEventKind::TurnBegins,
+        "PreToolUse" => HookEventKind::ToolStarts(used(input)?),
         "PostToolUse" | "PostToolUseFailure" => {
             let used = used(input)?;
-            // An edit that failed changed nothing.
+            // A failed edit changed nothing.
             if event == "PostToolUseFailure" && matches!(used, ToolUse::Edit { .. }) {
                 return None;
             }
             let result = result(host, event, input, &used);
-            Happening::ToolEnds { tool: used, result }
+            HookEventKind::ToolEnds { tool: used, result }
         }
-        "SubagentStart" => Happening::SubagentStarts { kind: owned(input, "agent_type").unwrap_or_default() },
+        "SubagentStart" => {
+            HookEventKind::SubagentStarts { kind: owned(input, "agent_type").unwrap_or_default() }
+        }
         "Stop" | "SubagentStop" if !waits_for_others(input) => {
-            Happening::TurnEnds(match is_true(input, "stop_hook_active") {
+            HookEventKind::TurnEnds(match is_true(input, "stop_hook_active") {
                 true => TurnEnd::AfterHold,
                 false => TurnEnd::Free,
             })
         }
         _ => return None,
     };
-    // The start of a subagent is something that the chat did.
+    // Starting a subagent is something that the chat did.
     let agent = owned(input, "agent_id").filter(|_| event != "SubagentStart");
     of_chat(host, input, ("session_id", "cwd"), what).map(|read| HookEvent { agent, ..read })
 }
@@ -57,7 +59,7 @@ fn used(input: &Input) -> Option<ToolUse> {
     Some(tool::named(text(input, "tool_name")?, input.get("tool_input")))
 }
 
-/// Whether something runs on its own that wakes the agent up again. An agent that ends is in the list itself.
+/// Whether something is running that will wake the agent up again. An agent that ends is itself in the list.
 fn waits_for_others(input: &Input) -> bool {
     let own = text(input, "agent_id");
     let tasks = input.get("background_tasks").and_then(Value::as_array);
@@ -72,7 +74,7 @@ fn result(host: HostName, event: &str, input: &Input, used: &ToolUse) -> ToolRes
             "PostToolUseFailure" => text(input, "error")
                 .filter(|error| error.starts_with("Exit code "))
                 .and_then(|error| tool::code_after(error.lines().next()?, "Exit code ")),
-            // A command that went on in the background, or was interrupted, has no result yet.
+            // A command that continues in the background, or was interrupted, has no result yet.
             _ => input.get("tool_response").filter(|response| has_ended(response)).map(|_| 0),
         };
     }

@@ -1,27 +1,29 @@
-//! Copilot CLI: other names of events and fields, arguments as JSON in a text, decisions at the top. From its documentation;
-//! not run against the program.
+//! Copilot CLI: different names of events and fields, arguments as JSON in a text, decisions at the top level.
+//! Written from its documentation; not tested with the program.
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
 use super::{Input, claude, is_true, of_chat, owned, text, tool};
-use crate::hook::{Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+use crate::hook::{HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     let what = match event {
-        "sessionStart" => Happening::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new"))),
-        "userPromptSubmitted" => Happening::TurnBegins,
-        "preCompact" => Happening::HistoryShrinks,
-        "preToolUse" => Happening::ToolStarts(used(input)?),
+        "sessionStart" => {
+            HookEventKind::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new")))
+        }
+        "userPromptSubmitted" => HookEventKind::TurnBegins,
+        "preCompact" => HookEventKind::HistoryShrinks,
+        "preToolUse" => HookEventKind::ToolStarts(used(input)?),
         "postToolUse" | "postToolUseFailure" => {
             let used = used(input)?;
             let result = result(input, &used);
-            Happening::ToolEnds { tool: used, result }
+            HookEventKind::ToolEnds { tool: used, result }
         }
-        "subagentStart" => Happening::SubagentStarts {
+        "subagentStart" => HookEventKind::SubagentStarts {
             kind: owned(input, "agentName").or_else(|| owned(input, "agent_type")).unwrap_or_default(),
         },
-        "agentStop" => Happening::TurnEnds(match is_true(input, "stopHookActive") {
+        "agentStop" => HookEventKind::TurnEnds(match is_true(input, "stopHookActive") {
             true => TurnEnd::AfterHold,
             false => TurnEnd::Free,
         }),

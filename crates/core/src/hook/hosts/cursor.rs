@@ -1,21 +1,21 @@
-//! Cursor: events of its own for shell, MCP and files. It cannot hold a turn; a message that follows one is the nearest to
-//! it. From its documentation; not run against the program.
+//! Cursor: separate events for shell, MCP and files. It cannot hold a turn; a follow-up message is the closest to
+//! that. Written from its documentation; not tested with the program.
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
 use super::{Input, owned, text, tool};
-use crate::hook::{ChatStart, Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     let what = match event {
-        "sessionStart" => Happening::ChatBegins(ChatStart::New),
-        "preCompact" => Happening::HistoryShrinks,
+        "sessionStart" => HookEventKind::ChatBegins(ChatStart::New),
+        "preCompact" => HookEventKind::HistoryShrinks,
         "preToolUse" => {
-            Happening::ToolStarts(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+            HookEventKind::ToolStarts(tool::named(text(input, "tool_name")?, input.get("tool_input")))
         }
-        "beforeShellExecution" => Happening::ToolStarts(tool::shell(owned(input, "command")?)),
-        "afterShellExecution" => Happening::ToolEnds {
+        "beforeShellExecution" => HookEventKind::ToolStarts(tool::shell(owned(input, "command")?)),
+        "afterShellExecution" => HookEventKind::ToolEnds {
             tool: tool::shell(owned(input, "command")?),
             result: ToolResult {
                 text: owned(input, "output").unwrap_or_default(),
@@ -23,24 +23,24 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
                 duration_ms: tool::duration(input, "duration"),
             },
         },
-        "afterMCPExecution" => Happening::ToolEnds {
+        "afterMCPExecution" => HookEventKind::ToolEnds {
             tool: tool::named(text(input, "tool_name")?, input.get("tool_input")),
             result: tool::result(input.get("result_json")),
         },
-        "afterFileEdit" => Happening::ToolEnds {
+        "afterFileEdit" => HookEventKind::ToolEnds {
             tool: ToolUse::Edit { paths: vec![owned(input, "file_path")?] },
             result: ToolResult::default(),
         },
         "subagentStart" => {
-            Happening::SubagentStarts { kind: owned(input, "subagent_type").unwrap_or_default() }
+            HookEventKind::SubagentStarts { kind: owned(input, "subagent_type").unwrap_or_default() }
         }
         // After an error, or when the user stopped it, nothing follows.
-        "stop" if text(input, "status") == Some("completed") => {
-            Happening::TurnEnds(match input.get("loop_count").and_then(Value::as_u64).unwrap_or_default() {
+        "stop" if text(input, "status") == Some("completed") => HookEventKind::TurnEnds(
+            match input.get("loop_count").and_then(Value::as_u64).unwrap_or_default() {
                 0 => TurnEnd::Free,
                 _ => TurnEnd::AfterHold,
-            })
-        }
+            },
+        ),
         _ => return None,
     };
     let folder = input.get("workspace_roots").and_then(|roots| roots.get(0)).and_then(Value::as_str);

@@ -1,24 +1,24 @@
-//! Gemini CLI. Shapes recorded from 0.61.
+//! Gemini CLI. Formats recorded from 0.61.
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
 use super::{Input, claude, is_true, of_chat, specific, text, tool};
-use crate::hook::{Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+use crate::hook::{HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     let what = match event {
-        "SessionStart" => Happening::ChatBegins(claude::chat_start(text(input, "source")?)),
-        "BeforeAgent" => Happening::TurnBegins,
-        // With the trigger `auto` it comes before every request, whether anything is shortened or not.
-        "PreCompress" if text(input, "trigger") == Some("manual") => Happening::HistoryShrinks,
-        "BeforeTool" => Happening::ToolStarts(used(input)?),
+        "SessionStart" => HookEventKind::ChatBegins(claude::chat_start(text(input, "source")?)),
+        "BeforeAgent" => HookEventKind::TurnBegins,
+        // With the trigger `auto` it fires before every request, whether or not anything is compressed.
+        "PreCompress" if text(input, "trigger") == Some("manual") => HookEventKind::HistoryShrinks,
+        "BeforeTool" => HookEventKind::ToolStarts(used(input)?),
         "AfterTool" => {
             let used = used(input)?;
             let result = result(input, &used);
-            Happening::ToolEnds { tool: used, result }
+            HookEventKind::ToolEnds { tool: used, result }
         }
-        "AfterAgent" => Happening::TurnEnds(match is_true(input, "stop_hook_active") {
+        "AfterAgent" => HookEventKind::TurnEnds(match is_true(input, "stop_hook_active") {
             true => TurnEnd::AfterHold,
             false => TurnEnd::Free,
         }),
@@ -34,7 +34,7 @@ fn used(input: &Input) -> Option<ToolUse> {
 fn result(input: &Input, used: &ToolUse) -> ToolResult {
     let mut result = tool::result(input.get("tool_response"));
     if let ToolUse::Shell { .. } = used {
-        // The text names the code of a command that failed, and nothing for one that did not.
+        // The text gives the exit code of a failed command, and none for a successful one.
         let said = tool::code_after(&result.text, "Exit Code:");
         let is_error = input
             .get("tool_response")

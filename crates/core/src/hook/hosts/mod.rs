@@ -1,6 +1,6 @@
 //! The hosts: from a host's JSON to our event, and from our reply to the host's JSON.
 //!
-//! An event that a host does not have, or that lacks what identifies the chat, is no event. What a host cannot do with a
+//! An event that a host does not have, or that lacks the chat's id, is ignored. What a host cannot do with a
 //! reply is left out: the answer is then an empty object, which every host reads as "nothing to say".
 
 mod claude;
@@ -14,11 +14,11 @@ mod vscode;
 use serde_json::{Map, Value, json};
 use workrail_model::chat::HostName;
 
-use super::{Happening, HookEvent, HookReply};
+use super::{HookEvent, HookEventKind, HookReply};
 
 pub use opencode::plugin as opencode_plugin;
 
-/// Reads what a host says about one of its events; `None` for what is of no interest.
+/// Parses one of a host's events; `None` if it does not matter here.
 pub fn read(host: HostName, event: &str, input: &Value) -> Option<HookEvent> {
     let input = input.as_object()?;
     match host {
@@ -32,7 +32,7 @@ pub fn read(host: HostName, event: &str, input: &Value) -> Option<HookEvent> {
     }
 }
 
-/// Writes a reply as the host expects it as the answer to that event.
+/// Writes a reply in the form that the host expects for that event.
 pub fn write(host: HostName, event: &str, reply: &HookReply) -> Value {
     let written = match host {
         HostName::ClaudeCode | HostName::Codex => claude::write(event, reply),
@@ -45,7 +45,7 @@ pub fn write(host: HostName, event: &str, reply: &HookReply) -> Value {
     written.unwrap_or_else(|| json!({}))
 }
 
-/// The events of a host for which entries make sense, by the host's own names.
+/// The events of a host for which hook entries make sense, by the host's own names.
 pub fn events(host: HostName) -> &'static [&'static str] {
     match host {
         HostName::ClaudeCode => &[
@@ -90,8 +90,8 @@ pub fn events(host: HostName) -> &'static [&'static str] {
     }
 }
 
-/// Whether an agent in this host reads what a hook adds to the result of a tool, and nothing that comes after its history was
-/// shortened.
+/// Whether an agent in this host reads what a hook adds to the result of a tool, but nothing that is added after its
+/// history was compacted.
 pub fn takes_context_after_tools(host: HostName) -> bool {
     match host {
         HostName::Copilot | HostName::Vscode => true,
@@ -101,7 +101,7 @@ pub fn takes_context_after_tools(host: HostName) -> bool {
     }
 }
 
-/// Whether a host may shorten the history without saying so. Then every turn begins with a short reminder.
+/// Whether a host may compact the history without an event. Then every turn begins with a short reminder.
 pub fn forgets_silently(host: HostName) -> bool {
     match host {
         HostName::Gemini => true,
@@ -128,13 +128,13 @@ fn is_true(input: &Input, name: &str) -> bool {
     input.get(name).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// An event of the chat itself; `names` are what the host calls the chat's id and its folder.
-fn of_chat(host: HostName, input: &Input, names: (&str, &str), what: Happening) -> Option<HookEvent> {
+/// An event of the chat itself; `names` are the host's names for the chat's id and its folder.
+fn of_chat(host: HostName, input: &Input, names: (&str, &str), what: HookEventKind) -> Option<HookEvent> {
     let (chat, folder) = names;
     Some(HookEvent { host, chat: owned(input, chat)?, agent: None, workspace: owned(input, folder), what })
 }
 
-/// `hookSpecificOutput` with the event's name, as several hosts want it.
+/// `hookSpecificOutput` with the event's name, as several hosts require.
 fn specific(event: &str, members: Value) -> Value {
     let mut inner = json!({ "hookEventName": event });
     if let (Value::Object(inner), Value::Object(members)) = (&mut inner, members) {

@@ -1,5 +1,5 @@
-// Written by WorkRail: calls `workrail hook opencode EVENT`, and does what it answers. Nothing here decides anything, and
-// nothing that fails here stops opencode.
+// Calls `workrail hook opencode EVENT` and does what it answers. This plugin makes no decisions of its own, and no failure
+// in it stops opencode.
 
 import { spawn } from 'node:child_process';
 
@@ -27,7 +27,7 @@ function ask(event, input) {
 }
 
 export const WorkRail = async ({ client, directory }) => {
-  // What each chat is told with every request until it has used a tool. The first request of a chat may be for its title.
+  // The context for each chat, added to every request until the chat has used a tool. The first request may be for its title.
   const told = new Map();
   // A subagent works in a chat of its own; what it does belongs to the chat that started it.
   const parents = new Map();
@@ -60,7 +60,7 @@ export const WorkRail = async ({ client, directory }) => {
         parents.set(info.id, parents.get(info.parentID) ?? info.parentID);
         await ask('session.created', { session: parents.get(info.id), directory, title: info.title });
       }
-      // The summary may have lost the step: it is told again.
+      // The summary may have lost the step, so it is sent again.
       if (event.type === 'session.compacted') told.delete(event.properties.sessionID);
       if (event.type !== 'session.idle' || parents.has(event.properties.sessionID)) return;
       const session = event.properties.sessionID;

@@ -1,32 +1,34 @@
-//! opencode: a plugin in JavaScript calls the verb with JSON of our own making, and does what the answer says.
+//! opencode: a JavaScript plugin calls `workrail hook` with JSON of our own format, and acts on the answer.
 
 use serde_json::{Value, json};
 use workrail_model::chat::HostName;
 
 use super::{Input, of_chat, owned, text, tool};
-use crate::hook::{ChatStart, Happening, HookEvent, HookReply, ToolResult, ToolUse, TurnEnd};
+use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
-/// The plugin, for a program at this path.
+/// The plugin's text, for a program at this path.
 pub fn plugin(program: &str) -> String {
-    // A JSON text is a JavaScript one.
+    // A JSON string is a JavaScript string.
     include_str!("opencode.js").replace("\"PROGRAM\"", &Value::from(program).to_string())
 }
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     let what = match event {
-        "tool.execute.before" => Happening::ToolStarts(used(input)?),
+        "tool.execute.before" => HookEventKind::ToolStarts(used(input)?),
         "tool.execute.after" => {
             let used = used(input)?;
             let exit_code = input.get("exit").and_then(Value::as_i64);
             let result = ToolResult { exit_code, ..tool::result(input.get("output")) };
-            Happening::ToolEnds { tool: used, result }
+            HookEventKind::ToolEnds { tool: used, result }
         }
-        // Asked once for each chat that this process has not seen.
-        "chat.system" => Happening::ChatBegins(ChatStart::Again),
-        "session.compacting" => Happening::ChatBegins(ChatStart::Again),
-        "session.idle" => Happening::TurnEnds(TurnEnd::Free),
-        // The plugin tells of chats that another one has started.
-        "session.created" => Happening::SubagentStarts { kind: owned(input, "title").unwrap_or_default() },
+        // Sent once for each chat that this process has not seen.
+        "chat.system" => HookEventKind::ChatBegins(ChatStart::Again),
+        "session.compacting" => HookEventKind::ChatBegins(ChatStart::Again),
+        "session.idle" => HookEventKind::TurnEnds(TurnEnd::Free),
+        // The plugin reports chats that were started by another one.
+        "session.created" => {
+            HookEventKind::SubagentStarts { kind: owned(input, "title").unwrap_or_default() }
+        }
         _ => return None,
     };
     let agent = owned(input, "agent");

@@ -1,4 +1,4 @@
-//! What a call of a tool does, from its name and arguments. Names of all hosts are in one table: none means two things.
+//! What a tool call does, from its name and arguments. One table has the names of all hosts: none has two meanings.
 
 use serde_json::Value;
 use workrail_model::tool::ToolName;
@@ -52,7 +52,7 @@ const LISTS: [&str; 3] = ["files", "replacements", "edits"];
 /// Members that hold a patch.
 const PATCHES: [&str; 5] = ["input", "patch", "patchText", "patch_text", "command"];
 
-/// Texts of a result that are looked at; a reply of ours is much shorter.
+/// How much of a result is examined; our own replies are much shorter.
 const TEXT_BYTES_MAX: usize = 512 * 1024;
 const DEPTH_MAX: usize = 8;
 
@@ -60,7 +60,7 @@ pub(super) fn named(name: &str, arguments: Option<&Value>) -> ToolUse {
     if let Some(own) = own(name) {
         return ToolUse::Own(own);
     }
-    // Some hosts send arguments as a text that holds JSON.
+    // Some hosts send arguments as JSON in a text.
     let parsed = arguments.and_then(Value::as_str).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let arguments = parsed.as_ref().or(arguments);
     if SHELLS.contains(&name) {
@@ -73,7 +73,7 @@ pub(super) fn named(name: &str, arguments: Option<&Value>) -> ToolUse {
     ToolUse::Other
 }
 
-/// A line of shell; a patch that is applied by one is an edit, unless it does more than that.
+/// A shell line; one that applies a patch is an edit, unless it does more than that.
 pub(super) fn shell(command: String) -> ToolUse {
     let is_patch = command.trim_start().starts_with("apply_patch")
         && command.contains("*** Begin Patch")
@@ -84,7 +84,7 @@ pub(super) fn shell(command: String) -> ToolUse {
     }
 }
 
-/// A tool of ours: its name, after whatever the host puts in front of it to name the server.
+/// One of our tools: its name without the host's prefix for the server.
 pub(super) fn own(name: &str) -> Option<ToolName> {
     let fits = |tool: &ToolName| {
         name.strip_suffix(tool.as_str())
@@ -132,7 +132,7 @@ fn paths(arguments: &Value) -> Vec<String> {
     found
 }
 
-/// Everything in a value that is text, a line each.
+/// All text in a value, one line each.
 pub(super) fn texts(value: &Value) -> String {
     let mut all = String::new();
     collect(value, DEPTH_MAX, &mut all);
@@ -154,7 +154,7 @@ fn collect(value: &Value, depth: usize, all: &mut String) {
     }
 }
 
-/// A result without what only some hosts say.
+/// A result without what only some hosts report.
 pub(super) fn result(response: Option<&Value>) -> ToolResult {
     ToolResult { text: response.map(texts).unwrap_or_default(), ..ToolResult::default() }
 }

@@ -1,4 +1,4 @@
-//! Assessments: which levels were given, whether they are allowed, and what they bring about (G42).
+//! Assessments: which levels were given, whether they are allowed, and their consequences (G42).
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::skeleton;
 pub(crate) const ASSESSMENT_KIND: &str = "wr.assessment";
 pub(crate) const ASSESSMENT_CONTRACT: &str = "wr.contracts.assessment";
 
-/// Unknown names that are worth reading at once.
+/// More unknown names than this are not worth reading at once.
 const UNKNOWN_SHOWN_MAX: usize = 8;
 
 pub(super) fn check(
@@ -30,7 +30,7 @@ pub(super) fn check(
 ) {
     let submitted: Vec<&Value> =
         artifacts.iter().filter(|artifact| kind_of(artifact) == ASSESSMENT_KIND).collect();
-    // With an output contract the contract is what the step owes; an assessment sent beside it still counts.
+    // With an output contract, the contract is what the step requires; an assessment sent with it still counts.
     if step.assessment_refs.is_empty() || (submitted.is_empty() && step.output.is_some()) {
         return;
     }
@@ -62,12 +62,12 @@ pub(super) fn check(
     missing.append(&mut issues);
     let message = format!("The assessment is not complete: {}.", missing.join("; "));
     check.validations.push(invalid(&contract_ref, &missing));
-    // All that the step asks for: a retry sends them together.
+    // All assessments that the step requires: a retry sends them together.
     let shapes = skeleton::assessments(workflow, step);
     check.findings.push(output_finding(violation, &contract_ref, &message, &shapes));
 }
 
-/// Whether this artifact is an assessment that the step asks for and does not accept.
+/// Whether this artifact is an assessment that the step requires but does not accept.
 pub(super) fn is_at_fault(workflow: &CompiledWorkflow, step: &CompiledStep, artifact: &Value) -> bool {
     if kind_of(artifact) != ASSESSMENT_KIND || step.assessment_refs.is_empty() {
         return false;
@@ -78,7 +78,7 @@ pub(super) fn is_at_fault(workflow: &CompiledWorkflow, step: &CompiledStep, arti
     own.is_none_or(|definition| judge(definition, artifact).is_err())
 }
 
-/// The assessments that a step asks for, each once, however often an imported workflow names it.
+/// The assessments that a step requires, each once, however often an imported workflow names it.
 pub(crate) fn definitions<'a>(
     workflow: &'a CompiledWorkflow,
     step: &'a CompiledStep,
@@ -111,7 +111,7 @@ fn judge(definition: &AssessmentDefinition, artifact: &Value) -> Result<Accepted
     let unknown = given
         .keys()
         .filter(|name| !definition.dimensions.iter().any(|dimension| dimension.id.as_str() == name.as_str()));
-    // An artifact may have a million members; the first wrong ones teach all there is to learn.
+    // An artifact may have a million members; the first wrong ones are enough.
     for name in unknown.take(UNKNOWN_SHOWN_MAX) {
         let known: Vec<&str> = definition.dimensions.iter().map(|dimension| dimension.id.as_str()).collect();
         issues.push(format!("`{name}` is not a dimension of `{}` ({})", definition.id, known.join(", ")));
@@ -166,7 +166,7 @@ fn shape_issues(definition: &AssessmentDefinition, artifact: &Value) -> Vec<Stri
     issues
 }
 
-/// The level as declared, and a note when another spelling of it was accepted.
+/// The level as declared, and a note if another spelling of it was accepted.
 fn assessed(dimension: &Dimension, value: &Value) -> Result<(AssessedDimension, Option<String>), String> {
     let (level, rationale) = match value {
         Value::String(level) => (level.as_str(), None),
@@ -207,7 +207,7 @@ fn declared_level<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str,
     near.next().is_none().then_some((only, LevelMatch::Normalized))
 }
 
-/// Fires each consequence whose level was given. Only when every assessment was accepted.
+/// Applies each consequence whose level was given, only if every assessment was accepted.
 pub(super) fn apply_consequences(step: &CompiledStep, scope: &Scope<'_>, check: &mut OutputCheck) {
     for consequence in &step.consequences {
         let scoped =
@@ -231,7 +231,7 @@ pub(super) fn apply_consequences(step: &CompiledStep, scope: &Scope<'_>, check: 
     }
 }
 
-/// The author's guidance, and what follows it; authors often end with that themselves.
+/// The author's guidance followed by the instruction to assess again, which authors often write themselves.
 fn and_again(guidance: &str) -> String {
     const OWN_ENDINGS: [&str; 2] = ["Then rate again.", "Then assess again."];
     let own = OWN_ENDINGS.iter().find_map(|ending| guidance.trim_end().strip_suffix(ending));
@@ -244,7 +244,7 @@ fn and_again(guidance: &str) -> String {
     }
 }
 
-/// Names every dimension that was given the level; the pointer has room for the first.
+/// Names every dimension that was given the level; the pointer has room for only the first.
 fn followup(applied: &AppliedConsequence, names: &[String], scope: &Scope<'_>) -> (Reason, Blocker) {
     let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
     let guidance = filled(guidance.as_str(), scope);

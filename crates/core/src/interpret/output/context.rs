@@ -1,4 +1,4 @@
-//! Context keys that a step declares to set: a missing or foreign value is refused like a missing artifact (G46).
+//! Context keys that a step declares to set: a missing or disallowed value is refused like a missing artifact (G46).
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -13,7 +13,7 @@ use super::Submitted;
 use crate::routing;
 use crate::secrets::is_secret;
 
-/// A foreign value may be long; its beginning is enough to recognise it.
+/// A disallowed value may be long; its beginning is enough to recognise it.
 const VALUE_SHOWN_BYTES: usize = 60;
 
 pub(super) fn findings<'a>(
@@ -24,7 +24,7 @@ pub(super) fn findings<'a>(
     step.sets.iter().filter_map(move |(key, duty)| {
         let given = submitted.given.get(key.as_str());
         let held = submitted.context.get(key.as_str());
-        // In a loop a value of an earlier pass is not this pass's answer.
+        // In a loop, a value from an earlier pass does not count for this pass.
         let found = if pending.loop_path.is_empty() { held } else { given };
         match found.filter(|value| !value.is_null()) {
             Some(value) if routing::allows(&duty.accepts, value) => None,

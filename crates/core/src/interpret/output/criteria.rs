@@ -1,13 +1,13 @@
-//! Validation criteria: checks on the text of the notes, in bounded time (G43).
+//! Validation criteria: checks on the text of the notes, in bounded time (G43), and what they claim without evidence (G107).
 
 use serde_json::Value;
-use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, Rule, RuleCheck};
+use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, RequiredGrade, Rule, RuleCheck};
 use workrail_model::name::ContractRef;
 use workrail_model::reason::ContractViolation;
 
 use super::super::Finding;
 use super::super::gate::condition_holds;
-use super::{OutputCheck, invalid, output_finding, valid};
+use super::{OutputCheck, UnprovenClaim, invalid, output_finding, valid};
 use crate::condition::Scope;
 use crate::contract;
 use crate::render::template::filled;
@@ -17,18 +17,26 @@ pub(crate) const CRITERIA_REF: &str = "wr.validationCriteria";
 /// Steps of backtracking before a pattern counts as not matching: well under a tenth of a second.
 const BACKTRACK_MAX: usize = 100_000;
 
+/// The text that criteria are about, and the grades of evidence that its step has.
+#[derive(Clone, Copy)]
+pub(super) struct Notes<'a> {
+    pub(super) text: Option<&'a str>,
+    pub(super) known: &'a [RequiredGrade],
+}
+
 pub(super) fn check(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
-    notes: Option<&str>,
+    notes: Notes<'_>,
     scope: &Scope<'_>,
     check: &mut OutputCheck,
 ) {
     let Some(criteria) = &step.criteria else { return };
     let Ok(contract_ref) = ContractRef::parse(CRITERIA_REF) else { return };
-    let Some(notes) = notes else {
+    let Notes { text: Some(text), known } = notes else {
         // Missing notes are their own finding where notes are required, and waived by a contract.
-        if step.output.is_none() && !step.requires_notes() {
+        // Evidence is asked for what the notes claim, so leaving them out is no way around it.
+        if !step.requires_notes() && (step.output.is_none() || asks_for_evidence(criteria)) {
             let message = "This step checks its notes, but output.notesMarkdown is missing or blank.";
             check.validations.push(invalid(&contract_ref, &[message.to_owned()]));
             check.findings.push(about_notes(
@@ -40,11 +48,22 @@ pub(super) fn check(
         }
         return;
     };
-    let mut issues = Vec::new();
-    if judge(workflow, criteria, notes, scope, &mut issues) {
-        check.validations.push(valid(&contract_ref));
-        return;
-    }
+    let judge = Judge { workflow, scope, text, known };
+    let mut issues = match judge.criteria(criteria) {
+        CriteriaOutcome::Passes => {
+            check.validations.push(valid(&contract_ref));
+            return;
+        }
+        CriteriaOutcome::LacksEvidence(claims) => {
+            check.unproven.extend(claims.into_iter().map(|claim| claim.filled(scope)));
+            return;
+        }
+        CriteriaOutcome::Fails { issues, claims } => {
+            // Named although the text fails, too: no claim is hidden behind another mistake.
+            check.unproven.extend(claims.into_iter().map(|claim| claim.filled(scope)));
+            issues
+        }
+    };
     if issues.is_empty() {
         issues.push("the notes do not meet the step's validation criteria".to_owned());
     }
@@ -59,7 +78,7 @@ pub(super) fn check(
     ));
 }
 
-/// A finding about the notes: what is wanted of them, and no artifact.
+/// A finding about the notes: what they must contain, and no artifact.
 fn about_notes(
     violation: ContractViolation,
     contract_ref: &ContractRef,
@@ -74,31 +93,117 @@ fn about_notes(
     (reason, blocker)
 }
 
-/// Whether the notes pass; what fails is added to `issues` except under `or` and `not`, where no single
-/// rule is to blame.
-fn judge(
-    workflow: &CompiledWorkflow,
-    criteria: &Criteria,
-    notes: &str,
-    scope: &Scope<'_>,
-    issues: &mut Vec<String>,
-) -> bool {
+/// What criteria say about notes.
+enum CriteriaOutcome {
+    Passes,
+    /// The text is right, and what it claims is not known well enough.
+    LacksEvidence(Vec<UnprovenClaim>),
+    /// With the messages of the rules that are to blame; under `or` and `not`, no single rule is. What other rules accept may
+    /// still lack evidence.
+    Fails {
+        issues: Vec<String>,
+        claims: Vec<UnprovenClaim>,
+    },
+}
+
+impl CriteriaOutcome {
+    fn fails(issues: Vec<String>) -> Self {
+        Self::Fails { issues, claims: Vec::new() }
+    }
+}
+
+impl UnprovenClaim {
+    fn filled(self, scope: &Scope<'_>) -> Self {
+        Self { message: filled(&self.message, scope), ..self }
+    }
+}
+
+fn asks_for_evidence(criteria: &Criteria) -> bool {
     match criteria {
-        Criteria::Rule { rule } => {
-            let passes = rule.when.as_ref().is_some_and(|id| !condition_holds(workflow, id, scope))
-                || rule_passes(&rule.check, notes);
-            if !passes {
-                issues.push(format!("{}{}", rule.message, near_miss(&rule.check, notes)));
+        Criteria::Rule { rule } => rule.evidence.is_some(),
+        Criteria::All { of } | Criteria::Any { of } => of.iter().any(asks_for_evidence),
+        Criteria::Not { inner } => asks_for_evidence(inner),
+    }
+}
+
+struct Judge<'a> {
+    workflow: &'a CompiledWorkflow,
+    scope: &'a Scope<'a>,
+    text: &'a str,
+    known: &'a [RequiredGrade],
+}
+
+impl Judge<'_> {
+    fn criteria(&self, criteria: &Criteria) -> CriteriaOutcome {
+        match criteria {
+            Criteria::Rule { rule } => self.rule(rule),
+            Criteria::All { of } => self.all(of),
+            Criteria::Any { of } => self.any(of),
+            Criteria::Not { inner } => match self.criteria(inner) {
+                CriteriaOutcome::Fails { .. } => CriteriaOutcome::Passes,
+                CriteriaOutcome::Passes | CriteriaOutcome::LacksEvidence(_) => {
+                    CriteriaOutcome::fails(Vec::new())
+                }
+            },
+        }
+    }
+
+    fn rule(&self, rule: &Rule) -> CriteriaOutcome {
+        if rule.when.as_ref().is_some_and(|id| !condition_holds(self.workflow, id, self.scope)) {
+            return CriteriaOutcome::Passes;
+        }
+        if !rule_passes(&rule.check, self.text) {
+            return CriteriaOutcome::fails(vec![format!(
+                "{}{}",
+                rule.message,
+                near_miss(&rule.check, self.text)
+            )]);
+        }
+        match rule.evidence {
+            Some(evidence) if !self.known.contains(&evidence.min) => {
+                let message = rule.message.clone();
+                CriteriaOutcome::LacksEvidence(vec![UnprovenClaim { message, min: evidence.min }])
             }
-            passes
+            Some(_) | None => CriteriaOutcome::Passes,
         }
-        Criteria::All { of } => {
-            // Every part is judged, so that all that fails is named.
-            let failed = of.iter().filter(|part| !judge(workflow, part, notes, scope, issues)).count();
-            failed == 0
+    }
+
+    /// Every part is judged, so that everything that fails is named.
+    fn all(&self, parts: &[Criteria]) -> CriteriaOutcome {
+        let (mut issues, mut claims, mut fails) = (Vec::new(), Vec::new(), false);
+        for part in parts {
+            match self.criteria(part) {
+                CriteriaOutcome::Passes => {}
+                CriteriaOutcome::LacksEvidence(own) => claims.extend(own),
+                CriteriaOutcome::Fails { issues: own, claims: beside } => {
+                    fails = true;
+                    issues.extend(own);
+                    claims.extend(beside);
+                }
+            }
         }
-        Criteria::Any { of } => of.iter().any(|part| judge(workflow, part, notes, scope, &mut Vec::new())),
-        Criteria::Not { inner } => !judge(workflow, inner, notes, scope, &mut Vec::new()),
+        match (fails, claims.is_empty()) {
+            (true, _) => CriteriaOutcome::Fails { issues, claims },
+            (false, false) => CriteriaOutcome::LacksEvidence(claims),
+            (false, true) => CriteriaOutcome::Passes,
+        }
+    }
+
+    fn any(&self, parts: &[Criteria]) -> CriteriaOutcome {
+        let mut best = CriteriaOutcome::fails(Vec::new());
+        for part in parts {
+            match self.criteria(part) {
+                CriteriaOutcome::Passes => return CriteriaOutcome::Passes,
+                // The first one is the one that the agent is asked about.
+                lacking @ CriteriaOutcome::LacksEvidence(_)
+                    if matches!(best, CriteriaOutcome::Fails { .. }) =>
+                {
+                    best = lacking
+                }
+                CriteriaOutcome::LacksEvidence(_) | CriteriaOutcome::Fails { .. } => {}
+            }
+        }
+        best
     }
 }
 
@@ -116,13 +221,13 @@ fn rule_passes(check: &RuleCheck, notes: &str) -> bool {
     }
 }
 
-/// Whether the notes have the text. Emphasis is layout: `**Answer**:` and `**Answer:**` are `Answer:`.
+/// Whether the notes contain the text. Emphasis is layout: `**Answer**:` and `**Answer:**` are `Answer:`.
 fn contains(notes: &str, value: &str) -> bool {
     const EMPHASIS: [char; 2] = ['*', '`'];
     notes.contains(value) || (!value.contains(EMPHASIS) && notes.replace(EMPHASIS, "").contains(value))
 }
 
-/// What is nearly right, for the end of the rule's message; nothing where the text is missing altogether.
+/// What is almost right, for the end of the rule's message; empty if the text is missing altogether.
 fn near_miss(check: &RuleCheck, notes: &str) -> String {
     match check {
         RuleCheck::Contains { value } if contains(&notes.to_lowercase(), &value.to_lowercase()) => {
@@ -150,7 +255,7 @@ pub(crate) fn pattern_of(pattern: &str, flags: &str) -> Result<fancy_regex::Rege
 fn schema_passes(schema: &Value, notes: &str) -> bool {
     let Ok(mut value) = serde_json::from_str::<Value>(notes) else { return false };
     let wants_structure = matches!(schema.get("type").and_then(Value::as_str), Some("object" | "array"));
-    // Agents quote their JSON once too often; a string that holds the structure is taken for it.
+    // Agents sometimes quote their JSON once too often; a string that contains the structure is accepted.
     if wants_structure
         && let Value::String(inner) = &value
         && let Ok(parsed) = serde_json::from_str(inner)
@@ -160,7 +265,7 @@ fn schema_passes(schema: &Value, notes: &str) -> bool {
     contract::issues(schema, &value).is_empty()
 }
 
-/// What the criteria ask for, in words.
+/// What the criteria require, in words.
 pub(crate) fn wants(criteria: &Criteria) -> Vec<String> {
     match criteria {
         Criteria::Rule { rule } => vec![want(rule)],
@@ -186,5 +291,11 @@ fn want(rule: &Rule) -> String {
         RuleCheck::Length { min: None, max: None } => "the notes are not empty".to_owned(),
         RuleCheck::Schema { .. } => "the notes are JSON of the given schema".to_owned(),
     };
-    if rule.when.is_some() { format!("{checked} (where its condition holds)") } else { checked }
+    let evidence = match rule.evidence.map(|evidence| evidence.min) {
+        None => "",
+        Some(RequiredGrade::Observed) => ", and a hook saw the work or WorkRail saw files change",
+        Some(RequiredGrade::Checked) => ", and the checks of this step passed",
+    };
+    let condition = if rule.when.is_some() { " (where its condition holds)" } else { "" };
+    format!("{checked}{evidence}{condition}")
 }

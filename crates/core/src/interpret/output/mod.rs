@@ -1,6 +1,6 @@
 //! Checks what a step delivered: contract, assessments, criteria, notes (G42, G43).
 //!
-//! Everything is checked, not only the first failure; each finding shows what would pass.
+//! Everything is checked, not only up to the first failure; each finding shows what would pass.
 
 mod assess;
 mod context;
@@ -17,7 +17,9 @@ use serde_json::Value;
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect};
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
-use workrail_model::compiled::{CompiledContract, CompiledStep, CompiledWorkflow, Requiredness, StepKind};
+use workrail_model::compiled::{
+    CompiledContract, CompiledStep, CompiledWorkflow, RequiredGrade, Requiredness, StepKind,
+};
 use workrail_model::event::{Context, DivergenceReason, ValidationResult};
 use workrail_model::limits::{BLOCKER_FIX_BYTES_MAX, SUMMARY_BYTES_MAX};
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
@@ -30,16 +32,26 @@ use super::{Finding, capability_name, loop_label, step_scope};
 use crate::contract::{self, ContractFit};
 use crate::skeleton;
 
-/// Everything that was found in one attempt's output.
+/// Everything found in one attempt's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputCheck {
-    /// In the order contract, assessments, criteria, notes, follow-ups; empty when the step may end.
+    /// In the order contract, assessments, criteria, notes, follow-ups; empty if the step may end.
     pub findings: Vec<Finding>,
     pub validations: Vec<ValidationFact>,
     pub assessments: Vec<AcceptedAssessment>,
     pub consequences: Vec<AppliedConsequence>,
     pub divergences: Vec<DivergenceFact>,
     pub capabilities: Vec<CapabilityFact>,
+    /// Claims of the notes that pass the criteria and are not known well enough (G107).
+    pub unproven: Vec<UnprovenClaim>,
+}
+
+/// Something that the notes claim and a criterion wants known better.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnprovenClaim {
+    /// The message of the criterion.
+    pub message: String,
+    pub min: RequiredGrade,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +65,7 @@ pub struct AcceptedAssessment {
     pub assessment_id: AssessmentName,
     pub dimensions: Vec<AssessedDimension>,
     pub summary: Option<BoundedText<1024>>,
-    /// Which levels were accepted under another spelling.
+    /// Levels that were accepted in another spelling.
     pub normalization_notes: Vec<String>,
 }
 
@@ -79,17 +91,19 @@ pub struct CapabilityFact {
     pub provenance: Provenance,
 }
 
-/// What one attempt delivers, together with what its refused attempts before left (G47).
+/// What one attempt delivers, together with what its refused predecessors sent (G47).
 #[derive(Clone, Copy, Debug)]
 pub struct Submitted<'a> {
     pub notes: Option<&'a str>,
     pub artifacts: &'a [Value],
-    /// The artifacts of this attempt alone: what they report is a fact now, what was kept was one before.
+    /// The artifacts of this attempt alone: their reports are new facts; kept ones were recorded before.
     pub reported: &'a [Value],
-    /// The run's context with what this attempt sent.
+    /// The run's context including what this attempt sent.
     pub context: &'a Context,
-    /// What this attempt sent of it, and what the user answered at this very step.
+    /// The part of it that this attempt sent, and what the user answered at this step.
     pub given: &'a Context,
+    /// The grades of evidence that the step has.
+    pub known: &'a [RequiredGrade],
 }
 
 /// Checks one attempt at the pending step.
@@ -105,6 +119,7 @@ pub fn check_output(
     assess::check(workflow, step, artifacts, &mut check);
     let scope = step_scope(workflow, pending, context);
     let notes = submitted.notes.filter(|text| !text.trim().is_empty() && !is_placeholder(text));
+    let notes = criteria::Notes { text: notes, known: submitted.known };
     criteria::check(workflow, step, notes, &scope, &mut check);
     if step.requires_notes() {
         check.findings.extend(notes::finding(step, submitted.notes));
@@ -118,7 +133,7 @@ pub fn check_output(
     check
 }
 
-/// Whether an artifact would be refused whatever is sent beside it: then a retry does not inherit it.
+/// Whether an artifact would be refused whatever is sent with it: then a retry does not inherit it.
 pub(crate) fn is_at_fault(workflow: &CompiledWorkflow, pending: &PendingStep, artifact: &Value) -> bool {
     let Some(step) = workflow.step(&pending.step_id) else { return false };
     let alone = std::slice::from_ref(artifact);
@@ -185,7 +200,7 @@ fn contract_outcome(
     outcome
 }
 
-/// A decision that names another loop decides nothing, and must not pass for one.
+/// A decision that names another loop decides nothing, and must not be taken for one.
 fn loop_name_outcome(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -213,7 +228,7 @@ fn loop_name_outcome(
     }
 }
 
-/// A probe is answered by an observation of the very capability that it probes.
+/// A probe is answered by an observation of exactly the capability that it probes.
 fn probe_outcome(step: &CompiledStep, contract: &CompiledContract, artifacts: &[Value]) -> ContractFit {
     let StepKind::CapabilityProbe { capability, .. } = &step.kind else { return ContractFit::Valid };
     let probed = capability_name(*capability);
@@ -238,7 +253,7 @@ fn missing_message(contract: &CompiledContract, submitted: &[String]) -> String 
     }
 }
 
-/// A finding about artifacts, with the shapes to fill in when they fit their budget.
+/// A finding about artifacts, with templates to fill in if they fit their budget.
 fn output_finding(
     violation: ContractViolation,
     contract_ref: &ContractRef,

@@ -1,4 +1,4 @@
-//! Notes that a step requires: words of the agent's own that say something (G43).
+//! Notes that a step requires: the agent's own words, with content (G43).
 
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::CompiledStep;
@@ -8,7 +8,7 @@ use workrail_model::text::BoundedText;
 
 use super::super::Finding;
 
-/// Whole notes that only claim that there is something to say, without letters in capitals and punctuation.
+/// Whole notes without content, in lower case and without punctuation.
 const SAY_NOTHING: [&str; 20] = [
     "all done",
     "as above",
@@ -32,7 +32,7 @@ const SAY_NOTHING: [&str; 20] = [
     "todo",
 ];
 
-/// What is wrong with the notes; nothing if a reader learns from them what was done.
+/// What is wrong with the notes; `None` if a reader learns from them what was done.
 pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Finding> {
     let message = match notes.filter(|text| !text.trim().is_empty()) {
         None => "This step needs notes: output.notesMarkdown is missing or blank.".to_owned(),
@@ -58,13 +58,13 @@ pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Findin
     Some((Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker))
 }
 
-/// Whether a text only claims that there is something to say.
+/// Whether a text has no content.
 pub(crate) fn says_nothing(text: &str) -> bool {
     const LONGEST: usize = 40;
     if text.trim().len() > LONGEST {
         return false;
     }
-    // Only signs that are words nowhere: a single ideogram or emoji may be a word.
+    // Only characters that are words in no language: a single ideogram or emoji may be a word.
     if text.chars().all(|c| c.is_ascii_punctuation() || c.is_whitespace() || c == '…') {
         return true;
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_that_say_nothing_are_told_from_short_ones_that_do() {
+    fn empty_phrases_are_distinguished_from_short_notes() {
         for text in [".", "...", "Done.", "DONE", "- ok", "n/a", "N/A", "**completed**", "Step done!", "TODO"]
         {
             assert!(says_nothing(text), "{text}");

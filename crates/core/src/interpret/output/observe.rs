@@ -1,5 +1,5 @@
-//! Facts that agents report beside their work: divergences and capability observations (G62). What cannot be read is
-//! answered, never dropped.
+//! Facts that agents report in addition to their work: divergences and capability observations (G62). Unreadable ones
+//! get an answer and are never dropped.
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -21,10 +21,10 @@ fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Optio
     serde_json::from_value(artifact.get(name)?.clone()).ok()
 }
 
-/// Artifacts that any step may send beside what it owes, by their contracts.
+/// Contracts of artifacts that any step may send in addition to what it requires.
 const BESIDE: [&str; 2] = ["wr.contracts.capability_observation", "wr.contracts.workflow_divergence"];
 
-/// Artifacts that cannot be read as what they claim to be. What the step owes is checked by its contract.
+/// Artifacts that are not what they claim to be. What the step requires is checked by its contract.
 pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding> {
     let owed = step.output.as_ref().map(|output| output.contract_ref.as_str());
     let mut findings = Vec::new();
@@ -93,7 +93,7 @@ pub(super) fn capabilities(step: &CompiledStep, artifacts: &[Value], check: &mut
     }
 }
 
-/// Only the injected probe is strong. An attempt that the agent reports, seen by nobody else, is a claim with details.
+/// Only the injected probe is strong. An attempt that only the agent reports is a claim with details.
 fn provenance(
     step: &CompiledStep,
     artifact: &Value,

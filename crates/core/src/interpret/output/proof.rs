@@ -1,4 +1,4 @@
-//! A step that reports a verification does not say `passed` beside a report that says `failed` (G46).
+//! A step that reports a verification must not say `passed` with a report that says `failed` (G46).
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -22,7 +22,7 @@ pub(super) fn findings<'a>(
 ) -> impl Iterator<Item = Finding> + 'a {
     let mut reports = submitted.artifacts.iter().filter(|own| contract::kind_of(own) == REPORT);
     let result = reports.next_back().and_then(|own| own.get("result")).and_then(Value::as_str);
-    // A partial report leaves open whether what was asked for is done: where only a design is wanted, no test runs.
+    // A partial report does not contradict: where only a design is wanted, no test runs.
     let contradicted = result.filter(|result| *result == FAILED);
     contradicted.into_iter().flat_map(move |result| {
         let keys = step

@@ -1,4 +1,4 @@
-//! One case per answer that others rely on, each a small history.
+//! One case per query that others rely on, each a small history.
 
 use data_encoding::BASE64;
 use serde_json::json;
@@ -25,7 +25,7 @@ fn an_empty_session_has_no_runs_and_awaits_its_first_event() {
 }
 
 #[test]
-fn the_edge_names_its_attempt_wherever_the_record_stands() {
+fn the_edge_names_its_attempt_wherever_the_record_is() {
     for record_at in [RecordPosition::First, RecordPosition::Last] {
         let mut log = Log::new();
         let (run, root) = log.start_run();
@@ -55,7 +55,7 @@ fn a_checkpoint_neither_ends_a_tip_nor_becomes_one() {
 }
 
 #[test]
-fn work_that_goes_on_from_a_checkpoint_goes_on_from_its_step() {
+fn work_that_continues_from_a_checkpoint_continues_from_its_step() {
     let mut log = Log::new();
     let (run, root) = log.start_run();
     let checkpoint = log.checkpoint(run, root);
@@ -76,13 +76,13 @@ fn activity_on_an_abandoned_branch_brings_it_back() {
     assert_eq!(log.state().preferred_tip(run), Some(second));
     log.block(run, first, attempts[2]);
     assert_eq!(log.state().preferred_tip(run), Some(first));
-    // Activity on what both share says nothing about either: the newer one wins.
+    // Activity on a shared node favours neither branch: the newer one wins.
     log.notes(run, root, "an afterthought", None);
     assert_eq!(log.state().preferred_tip(run), Some(second));
 }
 
 #[test]
-fn a_blocked_delta_is_seen_by_its_retry_chain_only() {
+fn a_blocked_delta_is_visible_only_to_its_retry_chain() {
     let mut log = Log::new();
     let (run, root) = log.start_run();
     log.set_context(run, root, context(json!({"a": 1})), None);
@@ -100,7 +100,7 @@ fn the_context_of_a_long_path_equals_the_walk() {
     let (run, root) = log.start_run();
     let mut nodes = vec![root];
     for round in 0..140u8 {
-        // Now and then back by a few steps: a fork in the middle of what was merged.
+        // Now and then back a few steps: a fork in the middle of what was merged.
         let back = if round % 37 == 36 { 20 } else { 1 };
         let attempt = log.attempt();
         let node = log.advance(run, nodes[nodes.len() - back], attempt);
@@ -205,7 +205,7 @@ fn a_gap_counts_until_a_later_record_links_to_it() {
 }
 
 #[test]
-fn preferences_and_capabilities_hold_from_their_node_on() {
+fn preferences_and_capabilities_apply_from_their_node_on() {
     let mut log = Log::new();
     let (run, root) = log.start_run();
     let attempts = [log.attempt(), log.attempt()];

@@ -1,7 +1,8 @@
-//! A log under construction: gives events their indexes and ids, and knows the shape of whole plans.
+//! A log under construction: assigns indexes and ids to events, and knows the form of whole plans.
 //!
-//! Not the histories of the testkit, which hold only what the core decides: the fold is proven on logs that no decision
-//! writes, such as a record after its edge, a context that is set late, or an event that contradicts the log.
+//! Unlike the histories of the testkit, which contain only what the core decides: the fold is also tested on logs
+//! that no decision writes, such as a record after its edge, a context that is set late, or an event that contradicts
+//! the log.
 
 use serde_json::Value;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, Descent};
@@ -35,7 +36,7 @@ pub(super) struct Log {
     minted: u64,
 }
 
-/// Where an advance's record is among the events of its plan; both orders are legal.
+/// The position of an advance's record among the events of its plan; both orders are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordPosition {
     First,
@@ -69,7 +70,7 @@ impl Log {
         SessionState::from_events(session(), &self.events).unwrap()
     }
 
-    /// Scattered, so that the order of ids is not that of their creation.
+    /// Scattered, so that ids do not sort in order of creation.
     pub(super) fn bits(&mut self) -> [u8; 10] {
         self.minted += 1;
         let mut bits = [0; 10];

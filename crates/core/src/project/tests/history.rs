@@ -1,4 +1,4 @@
-//! Random histories that a real server could have written: any operation is made to fit what is there.
+//! Random histories that a real server could have written: every operation is adapted to what exists.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ use workrail_model::time::Timestamp;
 
 use super::fixture::{Log, RecordPosition, step};
 
-/// What happens next. Numbers pick among what exists, counted from the newest.
+/// The next operation. Numbers select among what exists, counted from the newest.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     StartRun {
@@ -69,7 +69,7 @@ pub(super) enum Op {
         key: u8,
         value: u8,
     },
-    /// Writers do not do this; the fold's answer is defined all the same.
+    /// Writers do not do this, but the fold's result is defined.
     SetContextLate {
         node: usize,
         delta: [u8; 3],
@@ -80,7 +80,7 @@ pub(super) enum Op {
     },
 }
 
-/// The newest nodes are picked most often, as in real work; older ones give forks and rewinds.
+/// The newest nodes are picked most often, as in real work; older ones produce forks and rewinds.
 fn node() -> impl Strategy<Value = usize> {
     prop_oneof![6 => 0..2usize, 2 => 0..6usize, 1 => 0..60usize]
 }
@@ -210,7 +210,7 @@ impl History {
         self.nodes.push((run, root, NodeKind::Step));
     }
 
-    /// The chain that a retry on the node continues, when one is asked for and there is one.
+    /// The chain that a retry on the node continues, if one is requested and exists.
     fn retried(&mut self, node: NodeId, retry: bool) -> Option<Blocked> {
         let place = self.blocked.iter().rposition(|blocked| retry && blocked.node == node)?;
         Some(self.blocked.remove(place))

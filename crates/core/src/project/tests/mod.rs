@@ -1,4 +1,4 @@
-//! Proof of the fold: what it refuses, what it answers, and that it equals a literal walk over the log.
+//! Tests of the fold: what it refuses, what it answers, and that it equals a literal walk over the log.
 
 mod answers;
 mod fixture;

@@ -1,4 +1,4 @@
-//! The projections as the specification words them: literal walks over the whole log, slow and plain.
+//! The projections exactly as specified: literal walks over the whole log, slow and simple.
 #![expect(clippy::wildcard_enum_match_arm, reason = "each walk looks for one kind and passes by the others")]
 
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! Over random histories: the fold equals the literal walks, at every event and after every split.
+//! For random histories: the fold equals the literal walks, at every event and after every split.
 
 use proptest::prelude::*;
 use workrail_model::capability::Capability;
@@ -28,7 +28,7 @@ fn fold(history: &History) -> SessionState {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// One state goes through the cache before every event, so every split is tried at once.
+    /// One state goes through the cache before every event, so every split is tested at once.
     #[test]
     fn every_split_through_the_cache_gives_the_same_state(history in history()) {
         let mut plain = SessionState::new(session());
@@ -49,7 +49,7 @@ proptest! {
         for (position, event) in history.log.events.iter().enumerate() {
             state.apply(event).unwrap();
             let naive = Naive(&history.log.events[..=position]);
-            // Only what the event belongs to can have changed.
+            // Only the event's own run can have changed.
             let Some(run) = event.scope.run() else { continue };
             prop_assert_eq!(state.preferred_tip(run), naive.preferred_tip(run), "after event {}", position);
             prop_assert_eq!(state.run_status(run, false), naive.run_status(run, false));

@@ -1,4 +1,4 @@
-//! Each event that contradicts the log is refused by name, and leaves the state as it was.
+//! Each event that contradicts the log is refused by name, and leaves the state unchanged.
 
 use workrail_model::digest::{SnapshotRef, WorkflowHash};
 use workrail_model::event::{
@@ -229,7 +229,7 @@ fn an_attempt_recorded_twice_or_toward_the_wrong_node() {
     assert_eq!(error, FoldError::AdvancedTwice { index, to });
     let error = case.refuses(on_root, Log::advanced_data(second, case.other_root));
     assert_eq!(error, FoldError::AdvanceTarget { index, node, to: case.other_root });
-    // The record is before its node, which then appears elsewhere.
+    // The record comes before its node, which then appears elsewhere.
     case.log.push(on_root, Log::advanced_data(second, unknown_node()));
     let error = case.refuses(Scope::Node(case.run, unknown_node()), Log::node_data(Some(to), NodeKind::Step));
     assert_eq!(error, FoldError::AdvanceTarget { index: case.index, node, to: unknown_node() });

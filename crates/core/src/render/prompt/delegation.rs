@@ -1,4 +1,4 @@
-//! The text of a parallel step: what to hand to other agents, and what to do with the answers.
+//! The text of a parallel step: what to delegate to other agents, and what to do with the answers.
 
 use std::collections::BTreeMap;
 
@@ -21,22 +21,19 @@ pub(super) fn write(
         .filter(|own| own.run_condition.as_ref().is_none_or(|id| condition_holds(workflow, id, scope)))
         .collect();
     if active.is_empty() {
-        return out.push(
-            "None of this step's delegations applies here. There is nothing to hand out: say so in the notes and \
-             continue.",
-        );
+        return out.push("None of this step's delegations applies here. Say so in the notes and continue.");
     }
     let (task, calls) = match active.len() {
-        1 => ("this task to a sub-agent".to_owned(), "Make the call"),
+        1 => ("this task to a sub-agent".to_owned(), "Start it"),
         count => {
-            (format!("these {count} tasks to sub-agents, in parallel"), "Make all calls in one response")
+            (format!("these {count} tasks to sub-agents, in parallel"), "Start them all in one response")
         }
     };
     out.push(&format!(
-        "Hand {task}. {calls}, with the tool of your environment that starts sub-agents (`Task` in many). Each sub-agent \
-         begins with the call given below, which makes its run a part of this one, follows that run to its end, and \
-         reports its result. Do not make those calls yourself while sub-agents are available. Without such a tool, do \
-         the work yourself, one task after the other, and say so in the notes."
+        "Hand {task}. {calls} with your environment's sub-agent tool (`Task` in many). Each sub-agent begins with the \
+         call given below, which makes its run part of this one, follows that run to its end, and reports its result. \
+         Do not make those calls yourself while sub-agents are available. Without such a tool, do the work yourself, \
+         one task after the other, and say so in the notes."
     ))?;
     for (index, own) in active.iter().enumerate() {
         out.push("\n\n")?;
@@ -44,7 +41,7 @@ pub(super) fn write(
     }
     out.push(
         "\n\n1. Give every sub-agent its goal and exactly its call. One without WorkRail's tools gets the goal and the \
-         inputs instead.\n2. Wait for all of them and read every answer. What finished runs recorded is also shown when \
+         inputs instead.\n2. Wait for all of them and read every answer. Results of finished runs are also shown when \
          you continue.\n3. Report in the notes what each one found, and what failed.",
     )
 }
@@ -91,7 +88,7 @@ fn section(number: usize, own: &Delegation, scope: &Scope<'_>, out: &mut Limited
     ))
 }
 
-/// Stands for the token of the delegating step until the reply is signed.
+/// A placeholder for the token of the delegating step until the reply is signed.
 pub(crate) const PARENT_TOKEN: &str = "<stateToken of this step>";
 
 fn inputs_of(own: &Delegation) -> impl Iterator<Item = &str> {
@@ -104,7 +101,7 @@ enum Input<'a> {
     Argument(&'a str),
 }
 
-/// Mapped context values, covered by the arguments.
+/// Mapped context values, overridden by the arguments.
 fn inputs<'a>(own: &'a Delegation, scope: &'a Scope<'_>) -> BTreeMap<&'a str, Input<'a>> {
     let mut inputs = BTreeMap::new();
     for (parent, child) in &own.context_mapping {

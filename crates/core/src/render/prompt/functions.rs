@@ -6,7 +6,7 @@ use workrail_model::compiled::{CompiledStep, CompiledWorkflow, FunctionDefinitio
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::truncate_with_marker;
 
-/// All definitions of one step together; what does not fit is counted.
+/// The limit for all definitions of one step; those that do not fit are counted.
 const FUNCTIONS_BYTES_MAX: usize = 8192;
 
 pub(super) fn render(
@@ -18,7 +18,7 @@ pub(super) fn render(
     within(&functions, FUNCTIONS_BYTES_MAX).map(|text| format!("**Functions named in this step:**\n\n{text}"))
 }
 
-/// The functions that other steps name and the pending one does not: what recovered notes may mention.
+/// The functions that other steps name and the pending one does not: recovered notes may mention them.
 pub(crate) fn of_others(
     workflow: &CompiledWorkflow,
     pending: Option<&PendingStep>,
@@ -39,7 +39,7 @@ pub(crate) fn of_others(
     within(&functions, bytes_max)
 }
 
-/// Definitions written out, as many as fit; what does not is counted.
+/// Definitions written out, as many as fit; the others are counted.
 fn within(functions: &[&FunctionDefinition], bytes_max: usize) -> Option<String> {
     let mut shown = Vec::new();
     let mut bytes = 0;
@@ -94,8 +94,8 @@ fn referenced<'w>(
     found
 }
 
-/// The names that the step refers to, calls, or has in its texts. Each text is read once, however many functions there
-/// are. A name that is also a common word counts only with parentheses or in backticks.
+/// The names that the step refers to, calls, or contains in its texts. Each text is read once, however many functions
+/// there are. A name that is also a common word counts only with parentheses or in backticks.
 fn names_in<'s>(
     step: &'s CompiledStep,
     visible: impl Iterator<Item = &'s FunctionDefinition> + Clone,
@@ -115,7 +115,7 @@ fn names_in<'s>(
     named
 }
 
-/// The known names that a text has as whole words.
+/// The known names that a text contains as whole words.
 fn names_of<'s>(text: &'s str, names: &BTreeSet<&'s str>) -> Vec<&'s str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut found = Vec::new();

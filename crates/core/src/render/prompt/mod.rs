@@ -1,8 +1,8 @@
-//! The text of the pending step, from the compiled workflow and the context alone: same in, same out.
+//! The text of the pending step, from the compiled workflow and the context alone: same input, same output.
 //!
 //! Order: banner, role, prompt, requirements, guidance, fragments, functions, metrics. Nothing
-//! authored is left out (decision 29). The layout is version 1; a change of it needs a new number, so
-//! that started runs keep reading the same.
+//! authored is left out (decision 29). The layout is version 1; changing it requires a new number, so
+//! that started runs keep their text.
 
 pub(crate) mod delegation;
 pub(crate) mod functions;
@@ -34,11 +34,11 @@ pub enum Lifecycle {
     Rehydrate,
 }
 
-/// For whom and when a step's text is written.
+/// For whom and when a step's text is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenderMode {
     pub lifecycle: Lifecycle,
-    /// Who is waited for: the text never asks for more than the mode allows.
+    /// The run's autonomy: the text never asks for more than the mode allows.
     pub autonomy: Autonomy,
 }
 
@@ -49,19 +49,19 @@ impl From<Lifecycle> for RenderMode {
     }
 }
 
-/// How a run can have gone, in its metrics.
+/// The possible outcomes of a run, in its metrics.
 pub(crate) const METRICS_OUTCOMES: [&str; 4] = ["success", "partial", "abandoned", "error"];
 
-/// A title is shown in lists and headings, which cut it further.
+/// A title is shown in lists and headings, which truncate it further.
 const TITLE_RENDERED_BYTES_MAX: usize = 2 * TITLE_BYTES_MAX;
 
-/// The step's title with its variables filled in. A value may be of any length: what is beyond the limit of
+/// The step's title with its variables filled in. A value may be of any length: what exceeds the limit of
 /// titles is not written at all.
 pub fn render_title(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> String {
     titled(workflow, pending, &step_scope(workflow, pending, context))
 }
 
-/// The title as lists and reports show it: without the values of secret keys (G81).
+/// The title as shown in lists and reports: without the values of secret keys (G81).
 pub fn title_without_secrets(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -73,7 +73,7 @@ pub fn title_without_secrets(
 fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &Scope<'_>) -> String {
     let Some(step) = workflow.step(&pending.step_id) else { return String::new() };
     let mut out = LimitedText::new(TITLE_RENDERED_BYTES_MAX, Values::Whole, Overflow::Cut);
-    // What did not fit is cut, here and once more where the title is shown.
+    // What did not fit is truncated, here and again where the title is shown.
     let _ = fill(&step.title, scope, &mut out);
     out.into_text()
 }
@@ -89,13 +89,13 @@ pub struct StepTextTooLong {
     pub variable: String,
     /// Where the variable's value comes from; a loop's item comes from the key of its list.
     pub context_key: String,
-    /// What the variable takes of the text, up to the place where it ended.
+    /// The variable's share of the text, up to where it ended.
     pub variable_bytes: usize,
-    /// A value of the same shape that takes next to no room.
+    /// A value of the same shape that takes almost no room.
     pub empty_value: Value,
 }
 
-/// More items than this are not kept, not even empty ones.
+/// A longer list keeps none of its items, not even emptied ones.
 const EMPTY_ITEMS_MAX: usize = 64;
 
 /// The shape of a value without its content: a loop over a list still has its passes.
@@ -111,7 +111,7 @@ fn emptied(value: Option<&Value>) -> Value {
 }
 
 /// The step's text, or the variable whose value makes it too long. An authored text that is too long by
-/// itself is cut, because no value could help: the compiler refuses it, an imported workflow may have it.
+/// itself is truncated, because no value could help: the compiler refuses it, but an imported workflow may have it.
 pub fn render_step(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -146,7 +146,7 @@ pub fn render_step(
     }
 }
 
-/// The step's text for a reader: never refused, so that every run can be continued. Where a value
+/// The step's text for a reader: never refused, so that every run can be continued. If a value
 /// makes it too long, values are shown as excerpts and the text says so.
 pub fn render_step_shortened(
     workflow: &CompiledWorkflow,
@@ -166,8 +166,8 @@ pub fn render_step_shortened(
     })
 }
 
-/// The steps whose text is too long even when no variable has a value, whatever is shown of them: then no
-/// value could make it fit. `SLACK_BYTES` is for what depends on the moment: the loop's banner, the words
+/// The steps whose text is too long even if no variable has a value, whatever is shown of them: then no
+/// value could make it fit. `SLACK_BYTES` is for what depends on the situation: the loop's banner, the words
 /// about notes.
 pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> {
     const SLACK_BYTES: usize = 1024;
@@ -209,11 +209,11 @@ struct StepSource<'a> {
     plan: PlanAround,
 }
 
-/// Whether the text says what the plan around the step asks for.
+/// Whether the text mentions the requirements of later steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlanAround {
     Told,
-    /// Every step of a workflow is measured: looking at the whole plan for each would take too long.
+    /// When every step of a workflow is measured: examining the whole plan for each would take too long.
     LeftOut,
 }
 
@@ -248,10 +248,10 @@ impl StepSource<'_> {
         }
     }
 
-    /// The text with excerpts of its values, cut where it is still too long.
+    /// The text with excerpts of its values, truncated if it is still too long.
     fn shortened(&self, notice: &str) -> String {
         let mut out = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Excerpts, Overflow::Cut);
-        // The limit cuts the end; that it may is what the notice says.
+        // The limit may cut off the end, as the notice says.
         let _ = out.push(notice).and_then(|()| self.write(&mut out));
         out.into_text()
     }
@@ -313,8 +313,8 @@ fn banner(
     })
 }
 
-/// Whether an agent decides about another pass: then a pass refines the one before. A loop that a value ends repeats
-/// until the value is right.
+/// Whether an agent decides on another pass: then a pass refines the one before. A loop that is ended by a value
+/// repeats until the value is right.
 fn is_refinement(workflow: &CompiledWorkflow, condition: &ConditionId) -> bool {
     workflow.condition(condition).is_some_and(|own| matches!(own.test, ConditionTest::LoopControl { .. }))
 }
@@ -356,13 +356,13 @@ fn guidance(
     }
     if lifecycle == Lifecycle::Start {
         filled(
-            "**Before you begin, check the following. Write into the notes what does not hold and how you deal with it:**",
+            "**Before you begin, check these. Write in the notes which do not hold and how you handle that:**",
             &workflow.preconditions,
         )?;
         let unclear = match telling.autonomy {
             Autonomy::Guided => "**If it is unclear, ask the user:**",
             Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
-                "**If it is unclear, decide and write the assumption into the notes:**"
+                "**If it is unclear, decide and write the assumption in the notes:**"
             }
         };
         filled(unclear, &workflow.clarification_prompts)?;
@@ -397,7 +397,7 @@ fn fragments(
     Ok(())
 }
 
-/// Whether a step's own words are about commits. The outcome asks for all of them in the end.
+/// Whether a step's own words are about commits. The outcome asks for all of them at the end.
 fn may_commit(step: &CompiledStep) -> bool {
     let mentions = |text: &str| text.to_ascii_lowercase().contains("commit");
     mentions(&step.title) || mentions(&step.prompt) || step.guidance.iter().any(|line| mentions(line))

@@ -1,5 +1,5 @@
-//! What a step owes, in words: checks, contract, assessments, context keys, notes, people. The shapes to fill in are in
-//! the call that the reply ends with.
+//! What a step requires, in words: checks, contract, assessments, context keys, notes, people. The templates to fill
+//! in are in the call at the end of the reply.
 
 use serde_json::Value;
 use workrail_model::approval::RequiredProof;
@@ -55,7 +55,7 @@ pub(super) fn write(
     let heading = match telling.autonomy {
         Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => "**Only the user can give:**",
         Autonomy::FullAutoNeverStop => {
-            "**Only the user can give (nobody is waited for; what is missing is recorded as a gap):**"
+            "**Only the user can give (not awaited; what is missing is recorded as a gap):**"
         }
     };
     bullets(heading, &step.user_dependencies, out, |dependency, out| {
@@ -89,15 +89,15 @@ fn edits(rule: &EditRule, context: &Context) -> Option<String> {
     };
     Some(match &allowed.declared {
         _ if globs.is_empty() => {
-            "**Edits:** change no files of the repository in this step. What changed is checked when it ends."
+            "**Edits:** change no files of the repository in this step. Changes are checked when it ends."
                 .to_owned()
         }
         None => format!(
-            "**Edits:** change only files that fit `{globs}`{more} in this step. What changed is checked when it ends."
+            "**Edits:** change only files that match `{globs}`{more} in this step. Changes are checked when it ends."
         ),
         Some(scope) => format!(
-            "**Scope:** `{globs}`{more}. What changed is checked when the step ends; if more has to change, send the longer \
-             list as `context.{}` and say why.",
+            "**Scope:** `{globs}`{more}. Changes are checked when the step ends; if more has to change, send the \
+             longer list as `context.{}` and say why.",
             scope.key
         ),
     })
@@ -131,7 +131,7 @@ fn evidence(min: RequiredGrade) -> &'static str {
     }
 }
 
-/// What follows from the plan around the step: keys that decide, and gates ahead.
+/// What the rest of the plan requires now: keys that decide, and gates ahead.
 pub(super) fn write_ahead(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -146,7 +146,7 @@ pub(super) fn write_ahead(
     }
 }
 
-/// What a later step asks approval for is not done before: each step up to there says so.
+/// What a later step requires approval for must not be done before: each step up to there says so.
 fn held_back(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Option<String> {
     let gate = routing::gates_ahead(workflow, pending, context).next()?;
     let title = truncate_with_marker(&gate.title, TITLE_BYTES_MAX);
@@ -154,39 +154,40 @@ fn held_back(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Conte
 }
 
 /// What the step asks of people, in the words of the mode: none of them waits where the mode does not.
-const WITH_PASSKEY: &str = "**Approval:** submit this step's result; the user then approves exactly that with a passkey in \
-                            the console (`workrail console`). Nothing else counts. Do not carry out what is to be approved \
-                            before it is, and do not change the run's mode to get around it.";
+const WITH_PASSKEY: &str = "**Approval:** submit this step's result; the user then approves exactly that with a \
+                            passkey in the console (`workrail console`). Nothing else counts. Do not act on it until \
+                            it is approved, and do not change the run's mode to get around it.";
 
 /// Whether the workflow itself asks for a passkey.
 fn wants_passkey(step: &CompiledStep) -> bool {
     matches!(step.confirmation, Confirmation::Gate { proof: Some(RequiredProof::Passkey), .. })
 }
 
+/// What the step requires of people, worded for the mode: in a mode that does not wait, nothing asks to wait.
 fn people(asked: AskedConfirmation, autonomy: Autonomy) -> Option<&'static str> {
     match (asked, autonomy) {
         (AskedConfirmation::Nothing, _) => None,
         (AskedConfirmation::Confirmation, Autonomy::Guided) => {
-            Some("**Confirmation:** show the user the result and wait for their word before you continue.")
+            Some("**Confirmation:** show the user the result and wait for their OK before you continue.")
         }
         (AskedConfirmation::Confirmation, Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop) => {
             Some(
-                "**Confirmation:** not waited for in this mode. Write into the notes what you would have shown the user.",
+                "**Confirmation:** not awaited in this mode. Write in the notes what you would have shown the user.",
             )
         }
         (AskedConfirmation::Approval, Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps) => Some(
             "**Approval:** submit this step's result; the user then approves exactly that with `workrail approve`. Do \
-             not carry out what is to be approved before it is. Do not run that command yourself, and do not change the \
-             run's mode to get around it.",
+             not act on it until it is approved. Do not run that command yourself, and do not change the run's mode to \
+             get around it.",
         ),
         (AskedConfirmation::Approval, Autonomy::FullAutoNeverStop) => Some(
-            "**Approval:** this step asks for one, and nobody is waited for in this mode: that it is missing is recorded \
-             as a gap. Do not carry out what was to be approved; prepare it and say so in the notes.",
+            "**Approval:** this step asks for one, but this mode does not wait: the missing approval is recorded as a \
+             gap. Do not carry out the action; prepare it and say so in the notes.",
         ),
     }
 }
 
-/// The context keys that this step sets, and those that later steps read and nobody has set.
+/// The context keys that this step sets, and those that later steps read and that are still unset.
 fn keys(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
@@ -222,7 +223,7 @@ fn keys(
 /// A context value may be long; its beginning is enough to recognise it.
 const VALUE_SHOWN_BYTES: usize = 60;
 
-/// The shapes of artifacts that the step's own words ask for beside what it owes; a divergence is offered once.
+/// The templates of artifacts that the step's own words ask for besides what it requires; a divergence is offered once.
 fn mentioned(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
@@ -297,11 +298,11 @@ fn contract(
     may.retain(|(name, _)| in_the_call.get(name).is_none());
     let may: Vec<String> = may.into_iter().map(|(_, shown)| shown).collect();
     if !may.is_empty() {
-        lines.push(format!("Optional fields, left out where you have nothing: {}", may.join("; ")));
+        lines.push(format!("Optional fields; omit what you do not have: {}", may.join("; ")));
     }
     let limits = list_limits(&contract.schema, "");
     if !limits.is_empty() {
-        lines.push(format!("At most so many items: {}", limits.join(", ")));
+        lines.push(format!("Item limits: {}", limits.join(", ")));
     }
     if contract.artifact_kind == "wr.loop_control"
         && let Some(frame) = pending.loop_path.last()
@@ -323,7 +324,7 @@ fn contract(
     plain(heading, &lines, out)
 }
 
-/// How many items each required list takes, also inside other required fields: the call shows one item of each.
+/// How many items each required list takes, including nested ones: the call shows one item of each.
 fn list_limits(schema: &Value, inside: &str) -> Vec<String> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let of_field = |name: &str| {
@@ -339,7 +340,7 @@ fn list_limits(schema: &Value, inside: &str) -> Vec<String> {
     required.flat_map(of_field).collect()
 }
 
-/// Also those inside required lists and objects, as `checks[].command`; each with its shape.
+/// Includes those inside required lists and objects, as `checks[].command`; each with its shape.
 fn optional_fields(schema: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     collect_optional(schema, "", &mut found);
@@ -390,11 +391,11 @@ fn assessment(
     let is_own = |wanted: &Option<AssessmentName>| wanted.as_ref().is_none_or(|id| *id == definition.id);
     for consequence in step.consequences.iter().filter(|own| is_own(&own.for_assessment)) {
         let ConsequenceEffect::RequireFollowup { guidance } = &consequence.effect;
-        // Said before it is assessed: a refusal that explains it would come too late.
+        // Stated before it is assessed: in a refusal it would come too late.
         lines.push(format!("With `{}` the step is not complete: {guidance}", consequence.any_equals_level));
     }
     lines.push(
-        "A level may also be {\"level\": ..., \"rationale\": ...}; of a rationale, 512 bytes are kept"
+        "A level may also be {\"level\": ..., \"rationale\": ...}; a rationale is cut at 512 bytes"
             .to_owned(),
     );
     filled(
@@ -409,7 +410,7 @@ fn notes(step: &CompiledStep, lifecycle: Lifecycle) -> Option<&'static str> {
     if !step.requires_notes() {
         let owes_artifacts = step.output.is_some() || !step.assessment_refs.is_empty();
         return (owes_artifacts && step.criteria.is_none())
-            .then_some("**Notes:** optional; what this step asks for beside the artifact goes there.");
+            .then_some("**Notes:** optional; put what this step asks for besides the artifact there.");
     }
     Some(match lifecycle {
         Lifecycle::Start | Lifecycle::Rehydrate => {

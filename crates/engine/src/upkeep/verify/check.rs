@@ -1,4 +1,4 @@
-//! What is checked of each event and of its content, and what was found.
+//! Checks each event and its content, and collects what is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,43 +19,43 @@ use workrail_ports::upkeep::Obstacle;
 use super::remedy::Remedy;
 use super::{Counts, Scope, StoreProblem, Verified};
 
-/// Problems told in full; the rest is counted.
+/// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
-/// Digests remembered as sound: 10 MB at most.
+/// Digests remembered as intact: 10 MB at most.
 const SOUND_MAX: usize = 100_000;
 const WORKFLOWS_MAX: usize = 16;
-const RESTORE: &str = "`workrail store repair --all` computes it again where that is possible; with `--from BACKUP` it takes it \
+const RESTORE: &str = "`workrail store repair --all` recomputes it where possible; with `--from BACKUP` it restores it \
                        from a backup.";
-/// Sessions named beside damaged content; the rest is counted.
+/// Sessions named with damaged content; the rest is counted.
 const NEEDED_BY_MAX: usize = 8;
-/// In place of a session, for content that no event led to.
+/// In place of a session, for content that no event refers to.
 const NOBODY: &str = "";
 
-/// Works through the store and remembers what it has seen.
+/// Goes through the store and remembers what it has seen.
 pub(super) struct Check<'a> {
     content: &'a dyn ContentStore,
     pub(super) report: Verified,
     sound: BTreeSet<(AttachmentKind, Sha256)>,
-    /// Content that was reported already, and who needs it.
+    /// Damaged content that was already reported, and the sessions that need it.
     damaged: BTreeMap<(AttachmentKind, Sha256), Damaged>,
-    /// The same, in the order in which it was found.
+    /// The same, in the order of discovery.
     damaged_in_order: Vec<(AttachmentKind, Sha256)>,
     workflows: BTreeMap<WorkflowHash, Arc<CompiledWorkflow>>,
     obstacles: Vec<Obstacle>,
-    /// `None` where the log is damaged, which is a problem of its own.
+    /// `None` if the log is damaged, which is reported separately.
     pub(super) passkeys: Option<Passkeys>,
-    /// What passkeys signed in the session that is looked at.
+    /// What passkeys signed in the current session.
     pub(super) challenges: SeenChallenges,
 }
 
-/// A piece of content that is damaged, and the problem that tells of it.
+/// A damaged piece of content, and the problem that reports it.
 struct Damaged {
     what: String,
     problem: String,
     needed_by: BTreeSet<String>,
 }
 
-/// The report as it was before a session.
+/// The state of the report before a session.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     counts: Counts,
@@ -79,7 +79,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Everything that is in the way; for one session, what is in the way of others is left out.
+    /// Reports all obstacles; for one session, those that only affect others are left out.
     pub(super) fn tell_obstacles(&mut self, scope: Scope) {
         for obstacle in self.obstacles.clone() {
             let is_asked_for = match scope {
@@ -113,7 +113,7 @@ impl<'a> Check<'a> {
         self.report.counts.problems > mark.counts.problems || self.damaged_in_order.len() > mark.damaged
     }
 
-    /// Forgets everything that was found since the mark.
+    /// Discards everything found since the mark.
     pub(super) fn take_back(&mut self, mark: Mark) {
         self.report.counts = mark.counts;
         self.report.problems.truncate(mark.problems);
@@ -123,7 +123,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Content that is there and was not needed so far. One that is gone since it was listed was swept.
+    /// Content that no event has needed so far. If it is gone since it was listed, it was swept.
     pub(super) fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
         let mark = self.begin();
         let is_missing = |content: &dyn ContentStore| {
@@ -147,7 +147,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Damaged content is reported at the end, with every session that needs it.
+    /// Reports damaged content at the end, with every session that needs it.
     pub(super) fn tell_damaged_content(&mut self) {
         for (_, damaged) in std::mem::take(&mut self.damaged) {
             let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
@@ -166,7 +166,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Everything that one event refers to, and what it says about it.
+    /// Everything that one event refers to, and what the event claims about it.
     pub(super) fn event(&mut self, session: &str, facts: &SessionState, event: &Event) {
         for blob in event.data.blob_refs() {
             self.content(AttachmentKind::Blob, blob.digest(), session);
@@ -208,7 +208,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Reads content once; whether it is sound.
+    /// Reads content once; returns whether it is intact.
     fn content(&mut self, kind: AttachmentKind, digest: Sha256, needed_by: &str) -> bool {
         if self.sound.contains(&(kind, digest)) {
             return true;
@@ -253,8 +253,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A node's snapshot belongs to the workflow that its run is pinned to, and is at a place that it has: what
-    /// an import refuses.
+    /// A node's snapshot belongs to the workflow that its run is pinned to, and is at a position that exists there:
+    /// otherwise an import would refuse it.
     fn node(&mut self, session: &str, facts: &SessionState, event: &Event, node: &NodeCreated) {
         let index = event.event_index.get();
         let run = event.scope.run().and_then(|run| facts.run(run));
@@ -282,7 +282,7 @@ impl<'a> Check<'a> {
         self.problem(session.to_owned(), problem, Remedy::RestoreSession);
     }
 
-    /// A workflow that was found sound; some are remembered, because many sessions pin the same.
+    /// A workflow that was found intact; some are cached, because many sessions pin the same one.
     fn workflow(&mut self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
         if let Some(known) = self.workflows.get(&hash) {
             return Some(Arc::clone(known));
@@ -310,7 +310,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The event's words about its content are true.
+    /// Checks that the event's claims about its content are true.
     fn output(&mut self, session: &str, event: &Event, payload: &OutputPayload) {
         let Some(reference) = payload.blob_ref() else { return };
         if !self.content(AttachmentKind::Blob, reference.digest(), session) {

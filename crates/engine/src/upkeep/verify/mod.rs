@@ -1,7 +1,7 @@
-//! `verify`: every digest and every rule again, session by session (G11, G12, G17, G20).
+//! `verify`: checks every digest and every rule again, session by session (G11, G12, G17, G20).
 //!
-//! Nothing is taken from memory. One session is held at a time, and what was found sound is remembered up to a
-//! limit, so that the cost in memory does not follow the size of the store.
+//! Nothing comes from a cache. One session is held at a time, and what was found intact is remembered up to a
+//! limit, so that memory use does not grow with the store.
 
 mod check;
 mod remedy;
@@ -41,9 +41,9 @@ pub struct Verified {
     pub counts: Counts,
     /// The first of them; `counts.problems` has all.
     pub problems: Vec<StoreProblem>,
-    /// Things that are around and harm nothing.
+    /// Things that were found and do no harm.
     pub notes: Vec<Note>,
-    /// The first records whose passkey signature holds; the counts have all.
+    /// The first records with a valid passkey signature; the counts include all.
     pub signed: Vec<SignedRecord>,
 }
 
@@ -57,7 +57,7 @@ pub struct Counts {
     pub blobs: u64,
     pub workflows: u64,
     pub stored_replies: u64,
-    /// Decisions whose passkey signature holds, by a key that was enrolled in this store.
+    /// Decisions with a valid passkey signature, by a key that was enrolled in this store.
     pub signed_decisions: u64,
     /// The same, by a key that came with an imported session.
     pub foreign_decisions: u64,
@@ -88,13 +88,14 @@ const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
 
-const RESTORE_LOG: &str = "Restore it from a backup (`workrail store restore BACKUP` for a data directory, `pg_restore` for a database), or give \
-                           it up with `workrail store passkeys reset`. Until then no passkey is accepted.";
+const RESTORE_LOG: &str = "Restore it from a backup (`workrail store restore BACKUP` for a data directory, \
+                           `pg_restore` for a database), or discard it with `workrail store passkeys reset`. Until \
+                           then no passkey is accepted.";
 
 const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer one put it there.";
 
 impl<S: Store + Inspection> Engine<S> {
-    /// Checks everything there is to check, and changes nothing.
+    /// Checks everything that can be checked, and changes nothing.
     pub fn verify(&self, scope: Scope, watch: ProgressSink<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
         let mut check = Check::new(&*self.store, self.store.obstacles());
         check.tell_obstacles(scope);
@@ -110,7 +111,7 @@ impl<S: Store + Inspection> Engine<S> {
             watch(done as u64, total);
             let before = check.begin();
             self.verify_session(session, scope, &mut check)?;
-            // A session that `gc` removed meanwhile takes its content along: that is not a loss.
+            // A session that `gc` removed meanwhile takes its content with it: that is not a loss.
             if check.has_found_since(before) && self.is_gone(session) {
                 check.take_back(before);
             }
@@ -148,10 +149,10 @@ impl<S: Store + Inspection> Engine<S> {
                 Scope::All => {
                     check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), Remedy::Words(RESTORE_LOG))
                 }
-                // A session in which no passkey signed anything is sound without the log.
+                // A session in which no passkey signed anything is fine without the log.
                 Scope::One(_) => note(damage.to_string()),
             },
-            // A store without passkeys loses nothing by that; if a passkey signed a decision, that is reported then.
+            // A store without passkeys loses nothing by this; if a passkey signed a decision, that is reported there.
             Err(error) => note(error.message),
         }
     }
@@ -160,12 +161,12 @@ impl<S: Store + Inspection> Engine<S> {
         matches!(self.store.read(session, None), Err(StoreError::NotFound { .. }))
     }
 
-    /// Completed writes are no damage: the next call that writes to their session records them.
+    /// Completed writes are not damage: the next call that writes to their session records them.
     fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
         let pending = match scope {
             Scope::All if check.is_obstructed("sessions") => Vec::new(),
             Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
-            // One that cannot be read is reported as a problem already.
+            // One that cannot be read is already reported as a problem.
             Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
         };
         for write in pending {
@@ -185,7 +186,7 @@ impl<S: Store + Inspection> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let what = session.to_string();
         let slice = match self.store.read(session, None) {
-            // Removed since it was listed; asked for by name, its absence is the answer.
+            // Removed since it was listed; if asked for by name, its absence is the answer.
             Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
@@ -216,7 +217,7 @@ impl<S: Store + Inspection> Engine<S> {
         Ok(())
     }
 
-    /// Content that no event led to has its digest as well.
+    /// Also checks the digests of content that no event refers to.
     fn verify_content(
         &self,
         check: &mut Check<'_>,
@@ -224,7 +225,7 @@ impl<S: Store + Inspection> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         for kind in [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow] {
             let contents = match self.store.contents(kind) {
-                // Its folder was reported already, and the others can be checked.
+                // Its folder was already reported, and the others can be checked.
                 Err(cause) if check.is_obstructed(cause.path.as_str()) => continue,
                 contents => contents.map_err(|cause| error::upkeep_io(&cause))?,
             };
@@ -246,14 +247,14 @@ impl<S: Store + Inspection> Engine<S> {
                 StrayKind::Leftover => {
                     "left by an interrupted write; `workrail store gc` removes it".to_owned()
                 }
-                StrayKind::Unknown => "nothing of WorkRail's; ignored".to_owned(),
+                StrayKind::Unknown => "not a WorkRail file; ignored".to_owned(),
             },
         }));
         Ok(())
     }
 }
 
-/// What to do about a log that is not healthy; nothing for one that is.
+/// What to do about a log that is not healthy; `None` if it is.
 fn remedy(health: &SessionHealth) -> Option<Remedy<'static>> {
     match health {
         SessionHealth::Healthy => None,

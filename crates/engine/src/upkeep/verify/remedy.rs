@@ -1,9 +1,9 @@
 //! What to do about a problem that `verify` found.
 
-/// Written out with the session that the problem is about.
+/// Rendered with the session that the problem is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Remedy<'a> {
-    /// The same words whatever the problem is about.
+    /// Fixed words, whatever the problem is about.
     Words(&'a str),
     RestoreSession,
     UpdateOrRestore,
@@ -11,7 +11,7 @@ pub(super) enum Remedy<'a> {
     ShowRepair,
     /// Part of the log is damaged.
     RepairOrRestore,
-    /// A signature does not hold for what the event says.
+    /// A signature does not match what the event says.
     RestoreUnproven,
 }
 

@@ -1,4 +1,4 @@
-//! What passkeys signed: whether it holds, and by which key (G97).
+//! What passkeys signed: whether the signature is valid, and by which key (G97).
 
 use serde::Serialize;
 use workrail_core::passkey::{ProofError, SignerOrigin, fingerprint};
@@ -12,7 +12,7 @@ use super::RESTORE_LOG;
 use super::check::Check;
 use super::remedy::Remedy;
 
-/// Records told one by one; the rest is counted.
+/// Records listed one by one; the rest is counted.
 const SIGNED_MAX: usize = 1000;
 
 /// A record that a passkey signed, with the key as an auditor compares it.
@@ -33,7 +33,7 @@ pub struct SignedRecord {
     pub is_foreign: bool,
 }
 
-/// What an event has that a passkey signed, and the key.
+/// What a passkey signed in an event, and the key.
 fn signed_of(event: &Event) -> Option<(&'static str, &KeyOrigin)> {
     if let EventData::ApprovalRecorded(decided) = &event.data {
         let what = match decided.decision {
@@ -50,7 +50,7 @@ fn signed_of(event: &Event) -> Option<(&'static str, &KeyOrigin)> {
 }
 
 impl Check<'_> {
-    /// A passkey's signature holds for exactly what the event says (G97).
+    /// Checks that a passkey's signature matches exactly what the event says (G97).
     pub(super) fn signature(&mut self, session: &str, facts: &SessionState, event: &Event) {
         if !is_signed(event) {
             return;
@@ -73,7 +73,7 @@ impl Check<'_> {
         }
     }
 
-    /// Counts a signature that holds, and names its key, so that an auditor can compare it with the one that they know.
+    /// Counts a valid signature and names its key, so that an auditor can compare it with the one they know.
     fn signed(&mut self, session: &str, event: &Event, standing: SignerOrigin) {
         match standing {
             SignerOrigin::EnrolledHere => self.report.counts.signed_decisions += 1,

@@ -26,7 +26,7 @@ pub(super) const VS_CODE: Row = Row {
     signs: &[home(&[".vscode"]), desktop(&["Code"])],
     programs: &["code"],
     variable: Some("${env:NAME}"),
-    // Tools that say that they only read are not asked about. Hooks of the user are those of Copilot CLI.
+    // Tools that declare themselves read-only run without asking. The user's hooks are those of Copilot CLI.
     places: &[
         user(
             Server,
@@ -107,7 +107,7 @@ pub(super) const COPILOT: Row = Row {
     signs: &[home(&[".copilot"])],
     programs: &["copilot"],
     variable: Some("${NAME}"),
-    // VS Code reads the repository's hooks as well, in its own shape, so those are set up for VS Code.
+    // VS Code also reads the repository's hooks, in its own format, so those are set up for VS Code.
     places: &[
         user(
             Server,

@@ -1,4 +1,4 @@
-//! Clients that run no hooks of WorkRail.
+//! Clients for which WorkRail installs no hooks.
 
 use super::{
     CommandFormat, Content, Place, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
@@ -249,7 +249,7 @@ pub(super) const ANTIGRAVITY: Row = Row {
     signs: &[home(&[".gemini/antigravity", ".gemini/antigravity-cli"])],
     programs: &["agy", "antigravity"],
     variable: None,
-    // Its pages disagree about the user's file, so only the project's is written.
+    // Its documentation is inconsistent about the user's file, so only the project's is written.
     places: &[
         shared(Server, project(&[".agents/mcp_config.json"]), PROGRAM_ONLY),
         shared(Instructions, project(&[".agents/rules/workrail.md"]), rules(RulesFormat::Plain)),

@@ -1,4 +1,4 @@
-//! Clients that run hooks, except the two of GitHub Copilot.
+//! Clients that run hooks, except the two GitHub Copilot clients.
 
 use super::{
     AgentFormat, CommandFormat, Content, HookEvent, HookShape, MILLISECONDS, OwnFile, Row, RulesFormat,
@@ -116,7 +116,7 @@ pub(super) const CURSOR: Row = Row {
     signs: &[home(&[".cursor"])],
     programs: &["cursor", "cursor-agent"],
     variable: Some("${env:NAME}"),
-    // Its allowlist file would replace the list that people keep in the program, so permissions are left to them.
+    // Its allowlist file would replace the list that users keep in the program, so permissions are left to them.
     places: &[
         user(Server, home(&[".cursor/mcp.json"]), server("mcpServers", Shape::Plain, http(None, "url"))),
         user(Hooks, home(&[".cursor/hooks.json"]), hooks("cursor", CURSOR_EVENTS, CURSOR_HOOKS)),

@@ -1,4 +1,4 @@
-//! The one table of clients: which file holds what, in which shape. Data only; a new client is a new row.
+//! The one table of clients: which file holds what, in which format. Data only; a new client is a new row.
 
 mod copilot;
 mod editors;
@@ -7,34 +7,34 @@ pub(super) mod hosts;
 use super::{Client, Part, Scope};
 use crate::clients::texts::{Agent, Command};
 
-/// A client and everything that is known of its files.
+/// A client and everything known about its files.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// What people call it.
+    /// The client's display name.
     pub(super) title: &'static str,
     /// The page that describes these files.
     pub(super) documentation: &'static str,
-    /// Files and folders that show that the client is used here.
+    /// Files and folders whose presence shows that the client is used here.
     pub(super) signs: &'static [Location],
-    /// Its programs, as they are found on the path.
+    /// Names of its programs, as found on the path.
     pub(super) programs: &'static [&'static str],
-    /// How its files refer to a variable, with NAME for its name; `None` where that is not documented.
+    /// How its files refer to an environment variable, with NAME as placeholder; `None` if that is not documented.
     pub(super) variable: Option<&'static str>,
     pub(super) places: &'static [Place],
-    /// What to paste where, for a client whose files are not edited; `PROGRAM` stands for the program.
+    /// What to paste where, for a client whose files are not edited; `PROGRAM` is a placeholder for the program.
     pub(super) by_hand: Option<&'static str>,
-    /// What the user does before the host runs the hooks.
+    /// What the user must do before the host runs the hooks.
     pub(super) hooks_note: Option<&'static str>,
-    /// Settings that switch its hooks off.
+    /// Settings that turn its hooks off.
     pub(super) switches: &'static [Switch],
 }
 
-/// A setting with which a client runs no hooks.
+/// A setting that turns a client's hooks off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switch {
     pub(super) at: Location,
     pub(super) path: &'static [&'static str],
-    /// The value that switches them off.
+    /// The value that turns them off.
     pub(super) off: bool,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Base {
     Project,
 }
 
-/// A file or folder beneath a base. Of several names, the one that exists is meant, else the first.
+/// A file or folder beneath a base. Of several names, the one that exists is used, else the first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Location {
     pub(super) base: Base,
@@ -99,7 +99,7 @@ const fn project(names: &'static [&'static str]) -> Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// The client makes the folder itself; without it, it does not use this file.
+    /// Only if the folder exists: the client creates it itself, and without it does not use this file.
     FolderExists,
 }
 
@@ -125,11 +125,11 @@ const fn shared(part: Part, at: Location, content: Content) -> Place {
 pub(super) enum Content {
     Server(ServerEntry),
     Hooks(HookFile),
-    /// A marked block in a text that is otherwise the user's.
+    /// A marked block in a text that otherwise belongs to the user.
     Instructions,
-    /// A file that is WorkRail's as a whole.
+    /// A file that belongs to WorkRail as a whole.
     Own(OwnFile),
-    /// The names of read-only tools in a list of a JSON file, each with a prefix.
+    /// The names of read-only tools in a list in a JSON file, each with a prefix.
     ToolList {
         path: &'static [&'static str],
         prefix: &'static str,
@@ -139,14 +139,14 @@ pub(super) enum Content {
         servers: &'static str,
         member: &'static str,
     },
-    /// Codex: a table for each read-only tool below the server's.
+    /// Codex: a table for each read-only tool below the server's table.
     CodexTools,
 }
 
 /// The entry that starts the server.
 #[derive(Debug)]
 pub(super) enum ServerEntry {
-    /// In a JSON object, perhaps with comments, under this key.
+    /// In a JSON object, possibly with comments, under this key.
     Json { servers: &'static str, shape: Shape, http: Option<HttpMembers> },
     /// Codex: a TOML table `[mcp_servers.NAME]`.
     Toml,
@@ -166,18 +166,18 @@ impl ServerEntry {
 pub(super) enum Shape {
     /// `command` and `args`.
     Plain,
-    /// The same behind a `type`.
+    /// The same with a `type`.
     Typed(&'static str),
-    /// The same behind a `type`, and the tools that may be used.
+    /// The same with a `type`, and the tools that may be used.
     WithTools(&'static str),
     /// opencode: one list with the program and its arguments.
     Words,
 }
 
-/// How a client's JSON names a server that it reaches over HTTP.
+/// How a client's JSON describes a server reached over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HttpMembers {
-    /// The value of `type`, where the client wants one.
+    /// The value of `type`, if the client wants one.
     pub(super) says_type: Option<&'static str>,
     pub(super) url: &'static str,
 }
@@ -193,7 +193,7 @@ const fn server(servers: &'static str, shape: Shape, http: Option<HttpMembers>) 
 /// Hooks in a JSON file.
 #[derive(Debug)]
 pub(super) struct HookFile {
-    /// What `workrail hook` calls the host.
+    /// The host's name in `workrail hook`.
     pub(super) host: &'static str,
     pub(super) events: &'static [HookEvent],
     pub(super) shape: HookShape,
@@ -202,7 +202,7 @@ pub(super) struct HookFile {
 #[derive(Debug)]
 pub(super) struct HookEvent {
     pub(super) name: &'static str,
-    /// The tools that it is about, where the host can be told.
+    /// The tools it applies to, if the host supports a matcher.
     pub(super) matcher: Option<&'static str>,
 }
 
@@ -230,7 +230,7 @@ const fn hooks(host: &'static str, events: &'static [HookEvent], shape: HookShap
     Content::Hooks(HookFile { host, events, shape })
 }
 
-/// How a host writes hooks down.
+/// The format in which a host stores hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HookShape {
     /// `EVENT: [{ matcher, hooks: [{ type, command, timeout }] }]`
@@ -239,7 +239,7 @@ pub(super) enum HookShape {
     Flat { version: Version, says_type: bool, command: &'static str, timeout: Timeout },
 }
 
-/// Whether the file begins with a number that the host asks for.
+/// Whether the file starts with a version number that the host requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     One,
@@ -257,7 +257,7 @@ const SECONDS: Timeout = Timeout { member: "timeout", value: "10" };
 const MILLISECONDS: Timeout = Timeout { member: "timeout", value: "10000" };
 const SECONDS_NAMED: Timeout = Timeout { member: "timeoutSec", value: "10" };
 
-/// A file that is WorkRail's as a whole.
+/// A file that belongs to WorkRail as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OwnFile {
     Command(Command, CommandFormat),
@@ -269,12 +269,12 @@ pub(super) enum OwnFile {
     OpencodePlugin,
 }
 
-/// How a client writes a slash command down.
+/// A client's file format for slash commands.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CommandFormat {
-    /// Markdown with a description above; `$ARGUMENTS` is what was typed.
+    /// Markdown with a description in front matter; `$ARGUMENTS` is what the user typed.
     Markdown,
-    /// Markdown alone; what was typed follows it.
+    /// Markdown alone; what the user typed follows it.
     Bare,
     /// VS Code: a prompt file, which asks for its input.
     PromptFile,
@@ -282,18 +282,18 @@ pub(super) enum CommandFormat {
     Toml,
 }
 
-/// How a client writes a subagent down.
+/// A client's file format for subagents.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AgentFormat {
-    /// Markdown with name and description above.
+    /// Markdown with name and description in front matter.
     Markdown,
-    /// opencode: the file's name is the agent's; it says that it is a subagent.
+    /// opencode: named after its file, and marked as a subagent.
     Subagent,
     /// Codex: TOML.
     Toml,
 }
 
-/// What is above the text of a rules file.
+/// What precedes the text of a rules file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RulesFormat {
     Plain,

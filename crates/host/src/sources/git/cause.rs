@@ -1,15 +1,15 @@
-//! Why a fetch failed, from what git says, and what to do about it.
+//! Why a fetch failed, according to git's output, and what to do about it.
 
 use workrail_model::config::{GitSource, Transport};
 
-/// The causes that a person can do something about.
+/// Causes that the user can do something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// 401: no credentials, or wrong ones.
     Unauthorized,
-    /// 403: known, and not allowed.
+    /// 403: authenticated but not allowed.
     Forbidden,
-    /// 404: not there, or hidden from strangers.
+    /// 404: does not exist, or hidden from those without access.
     NotFound,
     SshKey,
     SshHost,
@@ -24,7 +24,7 @@ pub(super) enum Cause {
     Other,
 }
 
-/// What git and curl say in the language `C`; the first that is found decides.
+/// Messages of git and curl in the locale `C`; the first match wins.
 const SIGNS: [(&str, Cause); 27] = [
     ("the commit has no folder", Cause::NoFolder),
     ("git is not installed", Cause::NoGit),
@@ -60,7 +60,7 @@ impl Cause {
         SIGNS.iter().find(|(sign, _)| failure.contains(sign)).map_or(Self::Other, |(_, cause)| *cause)
     }
 
-    /// What to do, ending with the command that tries again.
+    /// What to do, ending with the command to retry.
     pub(super) fn fix(self, name: &str, source: &GitSource) -> String {
         let sync = format!("workrail workflow sources sync {name}");
         let transport = source.checked().map(|checked| checked.url.transport());
@@ -75,8 +75,8 @@ impl Cause {
                 "the server knows you and refuses: ask for read access to the repository, or store other credentials".to_owned()
             }
             (Self::NotFound, Ok(Transport::Https)) => {
-                "check the address; servers also say this of private repositories, so store credentials with a git credential \
-                 helper"
+                "check the address; servers also return this for private repositories, so store credentials with a git \
+                 credential helper"
                     .to_owned()
             }
             (Self::NotFound, Ok(Transport::Ssh | Transport::Local) | Err(_)) => {
@@ -94,8 +94,8 @@ impl Cause {
                 format!("`{pin}` has no folder `{folder}`: correct `folder` in the settings file, or push it")
             }
             (Self::Certificate, _) => {
-                "if the server uses a certificate of your own authority, set GIT_SSL_CAINFO to its file (PEM) where the server \
-                 is started"
+                "if the host uses a certificate from your own authority, set GIT_SSL_CAINFO to its PEM file where \
+                 WorkRail is started"
                     .to_owned()
             }
             (Self::Dns, _) => "check the host in the address, and the network".to_owned(),
@@ -104,7 +104,7 @@ impl Cause {
             }
             (Self::Refused, _) => "nothing listens at this address; check host and port, and HTTPS_PROXY".to_owned(),
             (Self::TooLarge, _) => "use a smaller repository for workflows".to_owned(),
-            (Self::NoGit, _) => "install git, and put it on the PATH of the server".to_owned(),
+            (Self::NoGit, _) => "install git, and put it on WorkRail's PATH".to_owned(),
             (Self::Other, _) => return sync,
         };
         format!("{what}; then {sync}")

@@ -1,13 +1,13 @@
 //! The user's own credential helpers for https (G91).
 //!
-//! Git reads no configuration when it fetches. What the user configured about credentials is read beforehand, from the
-//! user's and the system's files and from nowhere else, and handed over as it is. A repository has no say in it.
+//! Git reads no configuration when it fetches. The user's credential settings are read beforehand, only from the user's
+//! and the system's files, and passed on unchanged. A repository has no say in it.
 
 use std::process::{Command, Stdio};
 
 use super::program::PASSED;
 
-/// More settings about credentials than this are not a configuration.
+/// More credential settings than this are not a sensible configuration.
 const SETTINGS_MAX: usize = 64;
 /// Where a user may keep their configuration.
 const PLACES: [&str; 3] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
@@ -26,9 +26,9 @@ fn of_scope(scope: &str) -> Vec<(String, String)> {
         }
     }
     command.args(["config", scope, "--includes", "-z", "--get-regexp", r"^credential\."]);
-    // No repository is near, so that none can add to it.
+    // Not in a repository, so that none can add settings.
     command.current_dir("/").stdin(Stdio::null()).stderr(Stdio::null());
-    // Without git, or without such settings, there is nothing to hand over.
+    // Without git or such settings there is nothing to pass on.
     let Ok(output) = command.output() else { return Vec::new() };
     if !output.status.success() {
         return Vec::new();
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_about_credentials_are_taken_in_their_order() {
+    fn only_credential_settings_are_kept_in_order() {
         let printed = b"credential.helper\ncache\0credential.https://example.com.username\nme\0core.x\ny\0credential.usehttppath\0";
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(

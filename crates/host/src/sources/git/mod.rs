@@ -7,8 +7,8 @@
 //!                 record.json   which commit is served, since when, what went wrong
 //! ```
 //!
-//! Serving reads the record and the contents, and starts no process. A fetch that fails changes nothing but the
-//! record's reason: the last commit keeps being served (G92).
+//! Serving reads the record and the contents, and starts no process. A failed fetch changes only the record's failure
+//! reason: the last commit is still served (G92).
 
 mod cause;
 mod credentials;
@@ -36,34 +36,34 @@ use tree::Tree;
 
 /// Beneath the data directory.
 pub(super) const FOLDER: &str = "sources/git";
-/// What a place of a git source starts with; no path does.
+/// The prefix of places in git sources; no path starts with it.
 const PLACE: &str = "git:";
 const CONTENTS: &str = "contents";
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 const READ_TIME_MAX: Duration = Duration::from_secs(60);
-/// One commit of a repository that is worth fetching for its workflows.
+/// Enough for one commit of a repository worth fetching for its workflows.
 const REPOSITORY_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// A listing of 50,000 files with long names.
+/// Enough to list 50,000 files with long names.
 const LISTING_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The ref under which the fetched commit is kept.
 const TIP: &str = "refs/workrail/tip";
-/// A source that failed is tried again after at most this.
+/// A failed source is retried after at most this time.
 const RETRY: Duration = Duration::from_secs(3600);
 
-/// One registered repository and its place on this machine.
+/// A registered repository and its copy on this machine.
 #[derive(Clone, Debug)]
 pub struct Mirror {
     pub name: String,
     pub source: GitSource,
-    /// Its position among the git sources; a later one wins.
+    /// Position among the git sources; a later one wins.
     pub(super) folder: usize,
     root: Utf8PathBuf,
 }
 
-/// How a fetch ended.
+/// The outcome of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Synced {
-    /// The commit was served before.
+    /// The fetched commit was already being served.
     Unchanged {
         commit: String,
         files: usize,
@@ -84,7 +84,7 @@ pub enum SyncError {
     Failed(String),
 }
 
-/// What is known of a source without asking anybody.
+/// What is known about a source without network access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorState {
     pub state: SourceState,
@@ -115,12 +115,12 @@ impl Mirror {
         Record::load(&self.record_path(), &self.name, &self.source)
     }
 
-    /// What changes with every fetch.
+    /// The file that changes with every fetch.
     pub(super) fn watched_file(&self) -> Utf8PathBuf {
         self.record_path()
     }
 
-    /// Adds what was fetched last, and what is wrong with it.
+    /// Adds what was last fetched, and any problems with it.
     pub(super) fn survey(&self, survey: &mut SourceListing) {
         if let Err(refused) = self.source.checked() {
             let own = problem(
@@ -155,7 +155,7 @@ impl Mirror {
                 folder: self.folder,
                 reference: format!("{}/{}", self.name, file.path),
                 place: format!("{PLACE}{}:{part}:{}", self.root, file.path),
-                // There is no working tree that a document could lie in.
+                // There is no working tree that could contain a document.
                 package: None,
                 stamp: Some(stamp(&file.blob)?),
             })
@@ -163,7 +163,7 @@ impl Mirror {
         survey.files.extend(files);
     }
 
-    /// The content of one of its files; `None` when the candidate is not this source's.
+    /// The content of one of its files; `None` if the candidate belongs to another source.
     pub(super) fn read(&self, file: &Candidate) -> Option<Result<Vec<u8>, SourceError>> {
         let below = file.place.strip_prefix(PLACE)?.strip_prefix(self.root.as_str())?.strip_prefix(':')?;
         let mut parts = below.splitn(4, ':');
@@ -219,19 +219,19 @@ impl Mirror {
         format!("workrail workflow sources sync {}", self.name)
     }
 
-    /// No server ran to fetch it, or none could.
+    /// Whether the source should have been fetched: no server was running, or the fetch failed.
     fn is_overdue(&self, record: &Record) -> bool {
         let hours = u64::from(self.source.sync_hours);
         let age = now_ms().saturating_sub(record.fetched_at_ms.unwrap_or_default());
         hours > 0 && !self.is_pinned() && age > hours * 2 * 3_600_000
     }
 
-    /// A commit never changes: once fetched, there is nothing more to get.
+    /// A commit never changes: once fetched, there is nothing more to fetch.
     fn is_pinned(&self) -> bool {
         self.source.checked().is_ok_and(|checked| checked.pin.is_commit())
     }
 
-    /// How long until a server fetches it by itself; `None` when it never does.
+    /// How long until a server fetches it automatically; `None` if never.
     pub fn due_in(&self) -> Option<Duration> {
         let record = self.record();
         if self.source.sync_hours == 0
@@ -268,7 +268,7 @@ impl Mirror {
         Ok(synced)
     }
 
-    /// Takes everything that was fetched off the disk.
+    /// Deletes everything that was fetched from disk.
     pub fn forget(&self) -> Result<(), SyncError> {
         if !self.root.exists() {
             return Ok(());
@@ -319,7 +319,7 @@ impl Mirror {
 
     fn git(&self, checked: &CheckedSource) -> Git {
         let transport = checked.url.transport();
-        // Ssh has its keys, and a local repository needs nothing.
+        // Ssh uses its own keys, and a local repository needs no credentials.
         let credentials = match transport {
             Transport::Https => credentials::settings(),
             Transport::Ssh | Transport::Local => Vec::new(),
@@ -327,7 +327,7 @@ impl Mirror {
         Git { repository: self.root.join("repository"), transport, credentials }
     }
 
-    /// Fetches one commit without its history, and says which.
+    /// Fetches one commit without its history and returns its id.
     fn commit(&self, checked: &CheckedSource) -> Result<String, GitFailure> {
         let git = self.git(checked);
         let packs = git.repository.join("objects/pack");
@@ -336,12 +336,12 @@ impl Mirror {
             printed: 64 * 1024,
             disk: Some((packs.clone(), REPOSITORY_BYTES_MAX)),
         };
-        // Old packs are never needed again: half the cap is time to begin again.
+        // Old packs are never needed again: start over at half the cap.
         if disk_bytes(&packs) > REPOSITORY_BYTES_MAX / 2 {
             let _ = std::fs::remove_dir_all(&git.repository);
         }
         if !git.repository.join("HEAD").exists() {
-            // Half-made, when a process ended while making it.
+            // Incomplete if a process ended while creating it.
             let _ = std::fs::remove_dir_all(&git.repository);
             git.run(&["init", "--quiet", "--bare", "--template="], None, &caps)?;
         }
@@ -362,7 +362,7 @@ impl Mirror {
             &caps,
         );
         if let Err(GitFailure::TooLarge(_) | GitFailure::TooSlow(_)) = fetched {
-            // What was half-fetched has no use and takes room.
+            // A partial fetch is useless and takes up space.
             let _ = std::fs::remove_dir_all(&git.repository);
         }
         fetched?;
@@ -379,15 +379,15 @@ impl Mirror {
         }
     }
 
-    /// Whether the contents that a record names are there, all of them.
+    /// Whether the contents that a record names exist completely.
     fn is_kept(&self, record: &Record) -> bool {
         let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
         let kept = record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
         kept.is_some_and(|kept| kept.len() >= end)
     }
 
-    /// Takes away contents that neither the served commit nor the one before it has: a call that began before
-    /// the fetch may still read those.
+    /// Removes contents that belong neither to the served commit nor to the one before it, which a call that began
+    /// before the fetch may still be reading.
     fn sweep(&self, records: &[&Record]) {
         let wanted: Vec<Utf8PathBuf> = records
             .iter()
@@ -407,7 +407,7 @@ fn private_folder(path: &Utf8Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Git's id of a blob is as good a stamp as there can be.
+/// Git's blob id is an ideal stamp.
 fn stamp(blob: &str) -> Option<Stamp> {
     let digest = Sha256::of(blob.as_bytes());
     let mut parts = [0; 4];

@@ -1,7 +1,7 @@
 //! Runs the system's `git` so that nothing but the fetch itself can happen (G91).
 //!
-//! No configuration but ours and the user's credential helpers, no hooks, no prompts, no submodules, no working tree; a cap on time,
-//! on what it may write to disk and on what it may print. The whole process group ends with it.
+//! No configuration except ours and the user's credential helpers; no hooks, prompts, submodules or working tree;
+//! limits on time, disk space and output. The whole process group ends with it.
 
 use std::io::{Read, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -14,16 +14,15 @@ use camino::{Utf8Path, Utf8PathBuf};
 use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::config::Transport;
 
-/// What git prints about a failure; only its end is shown.
+/// Git's error output; only its end is shown.
 const STDERR_BYTES_MAX: usize = 64 * 1024;
 const SHOWN_BYTES_MAX: usize = 400;
-/// How often a running git is looked at.
+/// How often to poll a running git.
 const GLANCE: Duration = Duration::from_millis(10);
-/// A connection that a helper keeps open must not keep us waiting for the end of its output.
+/// How long to wait for the end of the output, which a helper may keep open.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// The variables of ours that git, ssh and credential helpers may see: where programs, keys and keyrings are, and the way
-/// through a proxy.
+/// Variables that git, ssh and credential helpers may see: where programs, keys and keyrings are, and proxy settings.
 pub(super) const PASSED: [&str; 18] = [
     "PATH",
     "HOME",
@@ -60,13 +59,13 @@ const SETTINGS: [&str; 17] = [
     "transfer.credentialsInUrl=die",
     "gc.auto=0",
     "maintenance.auto=false",
-    // A server that stalls is given up even when nobody is left to end the process.
+    // Gives up on a stalled server even if no process is left to end git.
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=30",
     "http.followRedirects=initial",
 ];
 
-/// Why git did not do its job.
+/// Why git failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GitFailure {
     #[error("git is not installed, or not on the PATH")]
@@ -88,7 +87,7 @@ pub(super) enum GitFailure {
 pub(super) struct Caps {
     pub(super) time: Duration,
     pub(super) printed: usize,
-    /// A folder whose files may take so many bytes together.
+    /// A folder and the total size its files may reach.
     pub(super) disk: Option<(Utf8PathBuf, u64)>,
 }
 
@@ -130,10 +129,10 @@ impl Git {
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_LFS_SKIP_SMUDGE", "1")
-            // Without a terminal to ask on, and with nobody behind this to answer.
+            // There is no terminal to prompt on and no user to answer.
             .env("SSH_ASKPASS", "/bin/false")
             .env("SSH_ASKPASS_REQUIRE", "force");
-        // First an empty helper, which forgets any that were named before; never on the command line, which others can see.
+        // First an empty helper, which resets any named before; never on the command line, which other users can see.
         let own = [("credential.helper", ""), ("credential.interactive", "false")];
         let given = self.credentials.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let settings: Vec<(&str, &str)> = own.into_iter().chain(given).collect();
@@ -149,12 +148,12 @@ impl Git {
         command.args(["-c", &format!("protocol.{}.allow=always", self.protocol())]);
         command.arg(format!("--git-dir={}", self.repository)).args(arguments);
         command.current_dir("/").stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: what git starts ends with it.
+        // A separate process group, so that whatever git starts ends with it.
         command.process_group(0);
         command
     }
 
-    /// Runs to the end and returns what was printed.
+    /// Runs git to completion and returns its output.
     pub(super) fn run(
         &self,
         arguments: &[&str],
@@ -171,7 +170,7 @@ impl Git {
             }
         })?;
         if let (Some(mut pipe), Some(bytes)) = (child.stdin.take(), input) {
-            // Its own thread: git answers while it reads. A git that ends early closes the pipe.
+            // On its own thread: git answers while it reads. A git that ends early closes the pipe.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
         }
         let (told, ended) = channel();
@@ -191,7 +190,7 @@ impl Git {
     }
 }
 
-/// Waits for the end, and brings it about when a cap is reached.
+/// Waits for the process to end, and kills it when it exceeds a cap.
 fn watch(child: &mut Child, caps: &Caps) -> Result<ExitStatus, GitFailure> {
     let since = Instant::now();
     loop {
@@ -218,14 +217,14 @@ fn watch(child: &mut Child, caps: &Caps) -> Result<ExitStatus, GitFailure> {
 }
 
 fn end(child: &mut Child) {
-    // Not reaped yet, so the number is still this group's.
+    // Not reaped yet, so the id still belongs to this group.
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait();
 }
 
-/// What the files of a folder take together; packs lie side by side.
+/// Total size of the files in a folder; packs are all in one folder.
 pub(super) fn disk_bytes(folder: &Utf8Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries.filter_map(|entry| entry.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
@@ -242,7 +241,7 @@ fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -
             let mut kept = own.lock().unwrap_or_else(PoisonError::into_inner);
             let room = max - kept.len();
             kept.extend_from_slice(&chunk[..read.min(room)]);
-            // Enough: the pipe closes, and git ends when it writes on.
+            // Enough: closing the pipe ends git when it writes more.
             if read == 0 || read > room {
                 break;
             }
@@ -265,7 +264,7 @@ fn taken(kept: &OutputBuffer) -> Vec<u8> {
     std::mem::take(&mut kept.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The end of what git said, as one line.
+/// The end of git's error output, as one line.
 fn reason(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_takes_too_long_is_ended() {
+    fn a_process_that_takes_too_long_is_killed() {
         let mut child = sleeper();
         let caps = Caps { time: Duration::from_millis(1), printed: 0, disk: None };
         assert_eq!(watch(&mut child, &caps), Err(GitFailure::TooSlow(0)));
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_fills_the_disk_is_ended() {
+    fn a_process_that_fills_the_disk_is_killed() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("tmp_pack_x"), [0; 11]).expect("a file");
         let path = Utf8PathBuf::from_path_buf(folder.path().to_owned()).expect("UTF-8");
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_around_us_reaches_git_but_what_it_needs() {
+    fn git_sees_only_the_variables_it_needs() {
         let git = Git {
             repository: "/r".into(),
             transport: Transport::Https,

@@ -1,4 +1,4 @@
-//! What is known of a git source between fetches: which commit is served, since when, and what went wrong.
+//! What is known about a git source between fetches: which commit is served, since when, and what went wrong.
 
 use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use workrail_model::config::GitSource;
 
 use crate::{bounded, whole_file};
 
-/// 10,000 files with long paths.
+/// Enough for 10,000 files with long paths.
 const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const VERSION: u32 = 1;
 
@@ -18,13 +18,13 @@ pub(super) struct Record {
     url: String,
     r#ref: Option<String>,
     folder: Option<String>,
-    /// The commit whose files are below; absent before the first fetch that worked.
+    /// The commit whose files are listed below; absent before the first successful fetch.
     pub(super) commit: Option<String>,
     pub(super) fetched_at_ms: Option<u64>,
     pub(super) tried_at_ms: u64,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     pub(super) failure: Option<String>,
-    /// The file that keeps the contents.
+    /// Name of the file that holds the contents.
     pub(super) content: Option<String>,
     pub(super) files: Vec<BlobFile>,
     pub(super) problems: Vec<BlobProblem>,
@@ -36,10 +36,10 @@ pub(super) struct Record {
 pub(super) struct BlobFile {
     /// Below the source's folder.
     pub(super) path: String,
-    /// Git's own id of its content.
+    /// Git's blob id of its content.
     pub(super) blob: String,
     pub(super) bytes: u64,
-    /// Where its content begins in the file that keeps all of them.
+    /// Offset of its content in the file that holds all of them.
     pub(super) offset: u64,
 }
 
@@ -70,7 +70,7 @@ impl Record {
         }
     }
 
-    /// The record of a source; a fresh one when there is none, or when it is about other settings.
+    /// The record of a source; a fresh one if there is none or its settings differ.
     pub(super) fn load(path: &Utf8Path, name: &str, source: &GitSource) -> Self {
         let fresh = Self::new(name, source);
         let bytes = bounded::read(path, RECORD_BYTES_MAX).ok();

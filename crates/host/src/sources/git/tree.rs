@@ -1,6 +1,6 @@
-//! Reads the workflow files of a commit out of git's object store: plain blobs only, within bounds (G91).
+//! Reads the workflow files of a commit from git's object store: regular blobs only, within limits (G91).
 //!
-//! There is never a working tree, so no link, no filter and no submodule of the repository can act.
+//! There is never a working tree, so none of the repository's links, filters or submodules can take effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::super::walk::{DEPTH_MAX, FILES_MAX, PROBLEMS_MAX};
 use super::program::{Caps, Git, GitFailure};
 use super::record::{BlobFile, BlobProblem};
 
-/// All workflow files of a source together.
+/// Limit for all workflow files of a source together.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a commit holds.
@@ -31,7 +31,7 @@ struct Entry<'a> {
 }
 
 impl Tree {
-    /// Reads the listing of a tree.
+    /// Parses the listing of a tree.
     pub(super) fn parse(listing: &[u8]) -> Self {
         let mut tree = Self::default();
         for line in listing.split(|byte| *byte == 0).filter(|line| !line.is_empty()) {
@@ -44,7 +44,7 @@ impl Tree {
         tree
     }
 
-    /// Whether the listing is read on.
+    /// Takes an entry; returns whether to continue with the listing.
     fn take(&mut self, entry: &Entry<'_>) -> bool {
         let Ok(path) = std::str::from_utf8(entry.path) else {
             let lossy = String::from_utf8_lossy(entry.path).into_owned();
@@ -118,12 +118,12 @@ fn entry(line: &[u8]) -> Option<Entry<'_>> {
     is_blob_id(blob).then_some(Entry { mode, blob, bytes, path: &line[tab + 1..] })
 }
 
-/// It becomes a file name.
+/// Checked strictly because the id becomes a file name.
 pub(super) fn is_blob_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// All contents one after the other, and every file told where its own begins.
+/// All contents concatenated; sets each file's offset.
 pub(super) fn contents(git: &Git, files: &mut [BlobFile], caps: &Caps) -> Result<Vec<u8>, GitFailure> {
     let mut offsets: BTreeMap<String, u64> = BTreeMap::new();
     if files.is_empty() {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_files_of_bounded_size_are_taken_and_the_rest_is_said() {
+    fn only_plain_files_within_the_size_limit_are_taken_and_the_rest_is_reported() {
         let tree = Tree::parse(&listing(&[
             ("100644", "      2", b"b.json"),
             ("100755", "2", b"a/x.jsonc"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_end_the_listing_and_say_so() {
+    fn reaching_a_limit_ends_the_listing_and_is_reported() {
         let names: Vec<String> = (0..=FILES_MAX).map(|number| format!("{number:05}.json")).collect();
         let entries: Vec<(&str, &str, &[u8])> =
             names.iter().map(|name| ("100644", "1", name.as_bytes())).collect();
