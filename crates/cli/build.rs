@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from.
+//! Embeds the commit that the program is built from.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,15 +7,15 @@ fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env=WORKRAIL_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
-    // A commit appends here, wherever the checkout keeps it; a path that is not there would rebuild every time.
+    // A commit appends here, wherever the checkout keeps it; naming a missing path would rebuild every time.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
     link_for_a_fast_start();
 }
 
-/// Hosts of agents start the program for every tool call (`workrail hook`). At a fixed address nothing is relocated then; some
-/// hundred thousand pointers of the program would be. No code of ours is `unsafe`, so a random address protects little.
+/// Hosts of agents start the program for every tool call (`workrail hook`). At a fixed address, its several hundred
+/// thousand pointers need no relocation. None of our code is `unsafe`, so a random address protects little.
 fn link_for_a_fast_start() {
     let is_linux = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux");
     let is_gnu = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|libc| libc == "gnu");

@@ -1,6 +1,6 @@
-//! What a check found: problems fail it, notes are only said.
+//! The result of a check: problems fail it, notes are only printed.
 
-/// In the order in which they were found; checks walk their input in a fixed order.
+/// In the order of discovery; checks walk their input in a fixed order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     problems: Vec<String>,
@@ -17,7 +17,7 @@ impl Findings {
         self.notes.push(text.into());
     }
 
-    /// The one command that puts all problems right, where there is one.
+    /// The command that fixes all problems, if there is one.
     pub(crate) fn fixed_by(&mut self, command: &'static str) {
         self.fix = Some(command);
     }

@@ -1,6 +1,6 @@
-//! Licences of every package against the allow-list of `deny.toml`, without installing cargo-deny.
+//! Checks the licences of every package against the allow-list of `deny.toml`, without cargo-deny.
 //!
-//! `cargo deny` remains the full judge (`./test --full`); this catches a new licence in seconds.
+//! `cargo deny` makes the full check (`./test --full`); this one catches a new licence in seconds.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use spdx::{Expression, ParseMode};
 use crate::findings::Findings;
 use crate::layers::Graph;
 
-/// Old manifests write `MIT/Apache-2.0` for a choice; names must be those of SPDX.
+/// Old manifests write `MIT/Apache-2.0` for a choice; names must be SPDX identifiers.
 const MODE: ParseMode = ParseMode { allow_slash_as_or_operator: true, ..ParseMode::STRICT };
 
-/// The list `allow` of the section `[licenses]`.
+/// The list `allow` in the section `[licenses]`.
 pub(crate) fn allowed(deny_toml: &str) -> Result<BTreeSet<String>> {
     let policy: toml::Table = deny_toml.parse().context("deny.toml is not TOML")?;
     let list =
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_or_with_another_licence_is_named() {
+    fn a_package_without_a_licence_or_with_a_forbidden_one_is_named() {
         let mut none = external("none", &[], &[]);
         none.licence = None;
         let mut gpl = external("gpl", &[], &[]);

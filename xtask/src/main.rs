@@ -1,6 +1,6 @@
-//! How WorkRail is made: generated files, and the checks that `cargo` itself does not have.
+//! Project tasks: generated files, and checks that `cargo` itself does not have.
 //!
-//! Every check names what is wrong and the command or the file that puts it right.
+//! Every check says what is wrong and which command or file fixes it.
 
 #![expect(clippy::print_stdout, reason = "a command-line tool answers on stdout")]
 

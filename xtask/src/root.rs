@@ -1,17 +1,17 @@
-//! The repository: where it is, and which of its files are ours.
+//! The repository: its location, and which of its files are ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// The workspace folder, which holds this crate's folder.
+/// The workspace folder, which contains this crate's folder.
 pub(crate) fn find() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().map(Path::to_path_buf).context("xtask is not in a workspace")
 }
 
-/// A file of the repository that is text.
+/// A text file of the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceFile {
     /// Relative to the root, with `/`.
@@ -25,8 +25,8 @@ impl SourceFile {
     }
 }
 
-/// All text files that git tracks or would track, sorted by path. A new file is checked before its
-/// first commit, so that a check passes or fails the same before and after.
+/// All text files that git tracks or would track, sorted by path. A new file is checked before its first commit, so
+/// that a check gives the same result before and after.
 pub(crate) fn text_files(root: &Path) -> Result<Vec<SourceFile>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

@@ -1,7 +1,7 @@
-//! What discovery costs a server that has looked before: with many files and with few (G93).
+//! What discovery costs a server that has already looked once: with many files and with few (G93).
 //!
-//! Prints medians and fails above the target: warm discovery over 2,000 files, that is listing what there is
-//! and finding one workflow to start, costs at most 3 times what it costs over 50.
+//! Prints medians and fails above the target: warm discovery over 2,000 files, that is listing them and finding one
+//! workflow to start, costs at most 3 times what it costs over 50.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
 use std::hint::black_box;
@@ -22,7 +22,7 @@ const RATIO_MAX: f64 = 3.0;
 
 fn main() -> ExitCode {
     let (few, many) = (Scene::new(FEW), Scene::new(MANY));
-    // Alternated, so that a change of the machine's mood meets both.
+    // Alternated, so that a change in the machine's load affects both.
     let (mut few_times, mut many_times) = (Vec::new(), Vec::new());
     for _ in 0..REPETITIONS {
         few_times.push(few.discover());
@@ -53,7 +53,7 @@ impl Scene {
                 "description": "One of many workflows in a large library.",
                 "steps": [{ "id": "only", "title": "Do it", "prompt": "Do what the title says." }],
             });
-            // As libraries are kept: some folders with some files each.
+            // Like a real library: some folders with some files each.
             let place = folder.path().join(format!("group-{:02}", number % 40));
             std::fs::create_dir_all(&place).expect("a folder");
             std::fs::write(place.join(format!("{number}.json")), text.to_string()).expect("a file");

@@ -1,7 +1,7 @@
 //! How fast a hook starts: hosts wait for it at every tool call (G108).
 //!
-//! Prints medians and fails above the target: a hook that has nothing to say takes at most 3 times as long as `/bin/true`. What
-//! a turn's end costs in a chat without a run, and in one with a run, is printed beside it.
+//! Prints medians and fails above the target: a hook with nothing to report takes at most 3 times as long as
+//! `/bin/true`. Also prints what the end of a turn costs in a chat without a run, and in one with a run.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
 
@@ -15,7 +15,7 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const REPETITIONS: usize = 201;
 const RATIO_MAX: f64 = 3.0;
-/// Without optimisation, and on a machine that builds something else meanwhile, a start is only roughly what it is.
+/// Start times are only approximate without optimisation, or while the machine builds something else.
 const ROUGH_RATIO_MAX: f64 = 6.0;
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     time(home.command(&["hook", "claude-code", "PostToolUse"]), &started.to_string());
     let (mut nothing, mut silent, mut unbound, mut pending) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    // Alternated, so that a change of the machine's mood meets all of them.
+    // Alternated, so that a change in the machine's load affects all of them.
     for _ in 0..REPETITIONS {
         nothing.push(time(Command::new("/bin/true"), ""));
         silent.push(time(home.command(&["hook", "claude-code", "PreToolUse"]), &read));

@@ -1,11 +1,11 @@
-//! What a new process pays in a large store, and in a long session (G18, G23).
+//! What a new process costs in a large store, and in a long session (G18, G23).
 //!
 //! Prints a table and fails above the targets. Over many sessions, `resume_session`, `session list` with and without
 //! `--all`, and `show` and `report` by label take at most 10 times what `ls -U -s` of the sessions folder takes. The first rehydrate of a
 //! run with 5,000 completed steps takes at most 3 times that of one with 50.
 //!
 //! `WORKRAIL_PROOF=full` measures 20,000 sessions and 5,000 steps; without it a sample of both, whose ratios are
-//! printed and not judged, because starting a process dominates them.
+//! printed but not checked, because starting a process dominates them.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
 use std::path::PathBuf;
@@ -54,14 +54,14 @@ fn write(home: &Home, id: &str, steps: &serde_json::Value) {
     }));
 }
 
-/// A run that completed its first steps; the last state token.
+/// A run that completed its first steps; returns the last state token.
 fn run(home: &Home, workflow: &str, steps: usize) -> String {
     let mut client = home.client();
-    let goal = "Give the login form xxxxxxx a retry budget";
+    let goal = "Give the login form ooooooo a retry budget";
     let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
     for step in 0..steps {
         assert!(!reply.is_error, "{}", reply.text);
-        let notes = format!("Step {step} of xxxxxxx: the parser, the lexer and their tests were changed.");
+        let notes = format!("Step {step} of ooooooo: the parser, the lexer and their tests were changed.");
         let output = json!({ "notesMarkdown": notes });
         let ack = reply.string("ackToken");
         reply = client.call("continue_workflow", json!({ "ackToken": ack, "output": output }));
@@ -81,7 +81,7 @@ fn timed(command: &mut Command) -> Duration {
 
 type Measure<'a> = Box<dyn Fn() -> Duration + 'a>;
 
-/// The middle of several times of each. They take turns, so that a machine that is busy for a while slows all alike.
+/// The median time of each. They alternate, so that a machine that is busy for a while slows all alike.
 fn middles<const N: usize>(measures: &[Measure<'_>; N]) -> [Duration; N] {
     let rounds: Vec<[Duration; N]> =
         (0..REPETITIONS).map(|_| std::array::from_fn(|at| measures[at]())).collect();
@@ -97,7 +97,7 @@ fn large_store(sessions: u64) -> f64 {
     let home = home();
     run(&home, "bench.flow", 2);
     let data = home.data();
-    let runs = Template::of(&data).multiply(&data, sessions - 1, "xxxxxxx");
+    let runs = Template::of(&data).multiply(&data, sessions - 1, "ooooooo");
     let label = RunLabel::of(runs[runs.len() / 2].1).to_string();
     let first = timed(&mut home.command(&["session", "list"]));
     println!("{sessions} sessions; a listing without an index: {first:.0?}");
@@ -141,7 +141,7 @@ fn long_session(steps: usize) -> f64 {
             let times = json!({ "type": "for", "count": count, "maxIterations": count });
             json!({ "id": id, "type": "loop", "title": "Rounds", "loop": times, "body": [body] })
         };
-        // One loop alone may not have so many rounds.
+        // A single loop may not have so many rounds.
         let inner = repeated("inner", 100, round);
         write(&home, "bench.long", &json!([repeated("outer", steps / 100 + 1, inner)]));
         let state = run(&home, "bench.long", steps);

@@ -1,4 +1,4 @@
-//! `workrail config`: looking at the settings and changing them, also while they are broken.
+//! `workrail config`: shows and changes the settings, even if they are invalid.
 
 use std::process::{Command, ExitCode};
 
@@ -96,13 +96,13 @@ fn shown(key: Key, settings: &Settings) -> Json {
     })
 }
 
-/// What a running server does not know yet.
+/// A running server that uses outdated settings.
 pub(crate) struct OutdatedServer {
     pub(crate) server: ServerRecord,
     pub(crate) differences: Vec<Difference>,
 }
 
-/// Running servers whose settings are not those wanted now.
+/// Running servers whose settings differ from the current ones.
 pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
     let running =
         wiring::look_at_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
@@ -115,7 +115,7 @@ pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure>
 
 fn list(format: Format) -> Result<(), Failure> {
     let current = settings::current()?;
-    // A server is compared with what the file wants: the variables of this shell are not the server's.
+    // A server is compared with the file: this shell's variables are not the server's.
     let place = place()?;
     let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
     let behind = behind(&desired)?;
@@ -175,20 +175,20 @@ fn get(text: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A value as it was typed; without one, what a reset sets.
+/// A value as typed; without one, the value after a reset.
 fn read(key: Key, value: Option<&str>) -> Result<Option<Value>, Failure> {
     let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
     value.map(|value| key.kind().read(value).map_err(problem)).transpose()
 }
 
-/// Whether a change lets agents go further on their own, which is asked for at a terminal.
+/// Whether a change gives agents more autonomy, which must be confirmed at a terminal.
 pub(crate) fn needs_a_terminal(key: Key, value: Option<&str>) -> Result<bool, Failure> {
     let wanted = read(key, value)?.or_else(|| key.default());
     let Ok(before) = config::load_file(&place()?) else { return Ok(false) };
     Ok(raises(&before, key, wanted.as_ref()).is_some())
 }
 
-/// Changes a setting in the file without asking anybody; without a value it is reset.
+/// Changes a setting in the file without asking; without a value it is reset.
 pub(crate) fn change(key: Key, value: Option<&str>) -> Result<ConfigPath, Failure> {
     let place = place()?;
     match read(key, value)? {
@@ -222,7 +222,7 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A change that lets agents go further on their own.
+/// A change that gives agents more autonomy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Raise {
     Autonomy {
@@ -231,7 +231,7 @@ enum Raise {
     },
     AllowChat,
     AllowDescendants,
-    /// A passkey would no longer be asked for.
+    /// A passkey would no longer be required.
     AllowLabels,
 }
 
@@ -265,9 +265,9 @@ fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> 
     }
 }
 
-/// What lets agents go further on their own is asked for, as approving is (G63).
+/// A change that gives agents more autonomy must be confirmed, as approving is (G63).
 fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
-    // A file that cannot be read has nothing to compare with, and is refused by what follows.
+    // An unreadable file has nothing to compare with, and the next step refuses it.
     let Ok(before) = config::load_file(place) else { return Ok(()) };
     let asked = |what: &str, way: &str| {
         presence::requester(&wiring::look_default()?, what, OriginRecord::Nothing)?;
@@ -278,7 +278,7 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
         Some(Raise::Autonomy { before, after }) => prefs::allow_default(before, after),
         Some(Raise::AllowChat) => asked("Allowing approvals in the chat", "on"),
         Some(Raise::AllowDescendants) => asked("Switching this protection off", "off"),
-        // Also where none is enrolled: which store is looked at is for the caller's variables to say.
+        // Even if none is enrolled: the caller's variables decide which store is checked.
         Some(Raise::AllowLabels) => Err(Failure::Call(format!(
             "Weakening `{}` needs a passkey. Open the console with `workrail console`, enrol one if there is none, and change \
              it under Settings. Nothing was changed.",
@@ -305,7 +305,7 @@ fn edit() -> Result<(), Failure> {
         return Err(Failure::Call(format!("Neither VISUAL nor EDITOR is set. The file is {path}")));
     };
     config::prepare(&place).map_err(|error| unusable(&error))?;
-    // Split at spaces, so that `code --wait` works; no shell takes part.
+    // Split at spaces, so that `code --wait` works; no shell is involved.
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or(&editor);
     let ended = Command::new(program).args(words).arg(&place.path).status();

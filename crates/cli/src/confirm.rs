@@ -1,11 +1,11 @@
-//! Asking a person before something that cannot be undone.
+//! Asks the user before something that cannot be undone.
 
 use std::io::{BufRead, IsTerminal, stdin};
 
 use crate::outcome::Failure;
 use crate::output;
 
-/// Whether the command line has said yes already.
+/// Whether the command line already said yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskFirst {
     /// `--yes`: a script has decided.
@@ -20,7 +20,7 @@ impl AskFirst {
     }
 }
 
-/// Goes on only when the person types one of `answers`.
+/// Continues only if the user types one of `answers`.
 pub(crate) fn typed(asked: AskFirst, prompt: &str, answers: &[String]) -> Result<(), Failure> {
     if asked == AskFirst::Beforehand {
         return Ok(());

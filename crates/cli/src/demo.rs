@@ -15,7 +15,7 @@ use crate::output::{self, Tone};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Runs the demo; fails when anything is not as it should be.
+/// Runs the demo; fails if anything is wrong.
 pub(crate) fn run() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -33,7 +33,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// A server process and the official client that speaks to it.
+/// A server process and the official client connected to it.
 struct Session {
     client: RunningService<RoleClient, ClientConfig>,
     server: Child,
@@ -45,7 +45,7 @@ impl Session {
             .arg("mcp")
             .env(env_vars::DATA_DIR.name, data)
             .env_remove(env_vars::STORE.name)
-            // The demo shows every tool, whatever its user switched off.
+            // The demo shows every tool, even those that the user disabled.
             .env(env_vars::CONFIG.name, data.join("config.toml"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -78,7 +78,7 @@ fn text(reply: &Value, member: &str) -> Result<String, Failure> {
     found.map(str::to_owned).ok_or_else(|| format!("the reply has no `{member}`: {reply}").into())
 }
 
-/// The call that a reply asks for, with the caller's own notes in it.
+/// The call that a reply suggests, with the caller's own notes.
 fn next(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
     let mut arguments =
         reply["nextCall"]["arguments"].as_object().cloned().ok_or("the reply has no next call")?;
@@ -89,7 +89,7 @@ fn next(reply: &Value, notes: Option<&str>) -> Result<Value, Failure> {
     Ok(Value::Object(arguments))
 }
 
-/// Follows a `nextCall` to the letter.
+/// Makes the call in `nextCall` exactly.
 async fn follow(session: &Session, reply: &Value) -> Result<Value, Failure> {
     let call = &reply["nextCall"];
     let tool = ToolName::parse(&text(call, "tool")?).ok_or("the reply names a tool that does not exist")?;
@@ -129,7 +129,7 @@ async fn show() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a user who has seen it does next.
+/// What the user can do next.
 fn what_next() {
     chapter("What to do next");
     let next = [

@@ -1,9 +1,9 @@
-//! Which tools a server offers: each can be switched, and one switch leaves only looking.
+//! Which tools a server offers: each can be disabled, and one switch leaves only the read-only ones.
 
 use workrail_model::config::{Key, Settings};
 use workrail_model::tool::{ToolName, ToolSet};
 
-/// The tools that the settings let a server offer.
+/// The tools that the settings enable.
 pub(crate) fn offered(settings: &Settings) -> ToolSet {
     ToolSet::of(|tool| offers(settings, tool))
 }

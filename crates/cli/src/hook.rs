@@ -1,7 +1,7 @@
-//! `workrail hook`: a host's JSON in, the host's JSON out, and never in its way (G108).
+//! `workrail hook`: reads a host's JSON, answers in the host's JSON, and never blocks the host (G108).
 //!
-//! Whatever goes wrong, the answer is an empty object and the exit code 0: an unknown event, no input, a store that is broken
-//! or busy, a panic, or work that takes too long. Nothing is logged: what hosts send is what was said in the chat.
+//! Whatever goes wrong, the answer is an empty object and the exit code 0: an unknown event, no input, a broken or
+//! busy store, a panic, or work that takes too long. Nothing is logged, because the input is the content of a chat.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::process::ExitCode;
@@ -10,22 +10,22 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use workrail_core::hook::{Happening, HookEvent, HookReply, ToolUse, hosts, without_run};
+use workrail_core::hook::{HookEvent, HookEventKind, HookReply, ToolUse, hosts, without_run};
 use workrail_host::workspace::path_in_repository;
 use workrail_model::chat::HostName;
 use workrail_ports::chats::ChatDirectory as _;
 
 use crate::{output, settings, wiring};
 
-/// Hosts wait a minute or so; people notice a second.
+/// Hosts wait about a minute; users notice a second.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
-/// A tool's arguments and result together; hosts cut what is longer.
+/// A tool's arguments and result together; hosts truncate longer ones.
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const NOTHING: &str = "{}";
-/// What prints the plugin instead of answering an event.
+/// Prints the plugin instead of answering an event.
 const PLUGIN: &str = "plugin";
 
-/// The host and event of a call that is exactly `workrail hook HOST EVENT`. Any other spelling takes the long way.
+/// The host and event of a call that is exactly `workrail hook HOST EVENT`. Any other form is parsed by clap.
 pub(crate) fn asked() -> Option<(String, String)> {
     let mut words = std::env::args_os().skip(1);
     if words.next()? != "hook" {
@@ -38,11 +38,11 @@ pub(crate) fn asked() -> Option<(String, String)> {
 
 /// Answers one event.
 pub(crate) fn run(host: String, event: String) -> ExitCode {
-    // A message would go to the host's log.
+    // A panic message would end up in the host's log.
     std::panic::set_hook(Box::new(|_| {}));
     let (sender, receiver) = mpsc::channel();
     let work = move || {
-        // Nobody listens any more once it is late.
+        // After the deadline there is no receiver.
         let _ = sender.send(answer(&host, &event));
     };
     let started = thread::Builder::new().spawn(work);
@@ -58,13 +58,13 @@ fn answer(host: &str, event: &str) -> Option<String> {
         let program = std::env::current_exe().ok()?;
         return Some(hosts::opencode_plugin(program.to_str()?));
     }
-    // Also where nobody needs it: a host may take a pipe that is closed early for a failure.
+    // Read even if unneeded: a host may take a pipe that is closed early for a failure.
     let input = input()?;
     let host = host?;
     let happened = in_repository(hosts::read(host, event, &input)?)?;
     let reply = match without_run(&happened) {
         Some(reply @ HookReply::Deny { .. }) => {
-            // That it was tried is evidence, where the chat works on a run.
+            // The attempt is evidence if the chat works on a run.
             let _ = about_run(&happened);
             reply
         }
@@ -74,18 +74,18 @@ fn answer(host: &str, event: &str) -> Option<String> {
     Some(hosts::write(host, event, &reply).to_string())
 }
 
-/// The event with its files as paths below the root of the repository; `None` where all of them are elsewhere.
+/// The event with its files as paths relative to the repository; `None` if all of them are elsewhere.
 fn in_repository(mut event: HookEvent) -> Option<HookEvent> {
     let paths = match &mut event.what {
-        Happening::ToolStarts(ToolUse::Edit { paths })
-        | Happening::ToolEnds { tool: ToolUse::Edit { paths }, .. } => paths,
-        Happening::ToolStarts(_)
-        | Happening::ToolEnds { .. }
-        | Happening::ChatBegins(_)
-        | Happening::TurnBegins
-        | Happening::HistoryShrinks
-        | Happening::SubagentStarts { .. }
-        | Happening::TurnEnds(_) => return Some(event),
+        HookEventKind::ToolStarts(ToolUse::Edit { paths })
+        | HookEventKind::ToolEnds { tool: ToolUse::Edit { paths }, .. } => paths,
+        HookEventKind::ToolStarts(_)
+        | HookEventKind::ToolEnds { .. }
+        | HookEventKind::ChatBegins(_)
+        | HookEventKind::TurnBegins
+        | HookEventKind::HistoryShrinks
+        | HookEventKind::SubagentStarts { .. }
+        | HookEventKind::TurnEnds(_) => return Some(event),
     };
     let workspace = event.workspace.as_deref().unwrap_or(".");
     let given = !paths.is_empty();
@@ -93,7 +93,7 @@ fn in_repository(mut event: HookEvent) -> Option<HookEvent> {
     (!given || !paths.is_empty()).then_some(event)
 }
 
-/// All of standard input, where that is JSON of a size that hosts send.
+/// All of standard input, if it is JSON of a plausible size.
 fn input() -> Option<Value> {
     let mut stdin = io::stdin().lock();
     if stdin.is_terminal() {
@@ -113,15 +113,15 @@ fn about_run(event: &HookEvent) -> Option<HookReply> {
     let current = settings::current().ok()?;
     let machine = wiring::machine_of_hooks(current)?;
     let is_known = machine.chat(event.key()).is_some() || machine.chat(event.chat_key()).is_some();
-    // A chat becomes known by a tool of ours, and a new one may be about what another one left.
+    // A chat becomes known by using one of our tools, and a new chat may continue what another one left.
     let may_begin = match &event.what {
-        Happening::ChatBegins(_) | Happening::ToolEnds { tool: ToolUse::Own(_), .. } => true,
-        Happening::TurnBegins
-        | Happening::HistoryShrinks
-        | Happening::ToolStarts(_)
-        | Happening::ToolEnds { .. }
-        | Happening::SubagentStarts { .. }
-        | Happening::TurnEnds(_) => false,
+        HookEventKind::ChatBegins(_) | HookEventKind::ToolEnds { tool: ToolUse::Own(_), .. } => true,
+        HookEventKind::TurnBegins
+        | HookEventKind::HistoryShrinks
+        | HookEventKind::ToolStarts(_)
+        | HookEventKind::ToolEnds { .. }
+        | HookEventKind::SubagentStarts { .. }
+        | HookEventKind::TurnEnds(_) => false,
     };
     if !is_known && !may_begin {
         return None;

@@ -1,4 +1,4 @@
-//! How text takes the room that a terminal has: cut to a width, wrapped, and tables that fit.
+//! Fits text to a terminal: truncation, wrapping, and tables.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// Between two columns of a table.
 const GUTTER: usize = 2;
 
-/// How a column gives way when a table is too wide.
+/// How a column shrinks if a table is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// Always shown whole.
+    /// Always shown in full.
     Whole,
-    /// Cut at its end: where it can be, not below `good` characters, and never below `min`.
+    /// Cut at its end: preferably not below `good` characters, and never below `min`.
     Cut { min: usize, good: usize },
-    /// Left out before another column is cut below what is good for it; the lowest number goes first.
+    /// Dropped before another column is cut below its `good` width; the lowest number first.
     Drop(u8),
 }
 
@@ -24,8 +24,8 @@ pub(crate) struct Column {
     pub(crate) fit: Fit,
 }
 
-/// The lines of a table with its heading first. Without a width, lines are as long as they need to be. Columns that are
-/// empty in every row are left out.
+/// The lines of a table, heading first. Without a width, lines are as long as necessary. Columns that are empty in
+/// every row are dropped.
 pub(crate) fn table<'r>(columns: &'r [Column], rows: &'r [Vec<String>], room: Option<usize>) -> Vec<String> {
     let cell = |row: &Vec<String>, at: usize| row.get(at).map_or(0, |cell| cell.width());
     let mut widths: Vec<usize> = columns
@@ -41,7 +41,7 @@ pub(crate) fn table<'r>(columns: &'r [Column], rows: &'r [Vec<String>], room: Op
     }
     let line = |cells: &dyn Fn(usize) -> &'r str| {
         let mut line = String::with_capacity(total(&widths));
-        // Written before the next text, so that the end of a line has none.
+        // Written before the next text, so that lines have no trailing spaces.
         let mut spaces = 0;
         for (at, width) in widths.iter().enumerate().filter(|(_, width)| **width > 0) {
             let text = cut(cells(at), *width);
@@ -65,8 +65,8 @@ fn total(widths: &[usize]) -> usize {
     shown.clone().sum::<usize>() + GUTTER * shown.count().saturating_sub(1)
 }
 
-/// Leaves columns out, then cuts those that are furthest above what is good for them, until all of it fits or nothing
-/// more gives way.
+/// Drops columns, then cuts those furthest above their `good` width, until everything fits or nothing more can
+/// shrink.
 fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
     let mut order: Vec<(u8, usize)> = columns
         .iter()
@@ -77,7 +77,7 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
         })
         .collect();
     order.sort_unstable();
-    // A column is dropped only when cutting alone would not leave enough of the others.
+    // A column is dropped only if cutting alone would leave too little of the others.
     let readable = |widths: &[usize]| {
         let cut: Vec<usize> = widths
             .iter()
@@ -109,7 +109,7 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
     }
 }
 
-/// The text, cut to a width; what is cut ends with `…`.
+/// The text, cut to a width; a cut text ends with `…`.
 pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
         return Cow::Borrowed(text);
@@ -127,7 +127,7 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", kept.trim_end()))
 }
 
-/// The text in lines of at most this width, broken between words; a word that is longer stays whole.
+/// The text in lines of at most this width, broken between words; a longer word is not broken.
 pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return vec![text.to_owned()] };
     let mut lines = Vec::new();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_table_cuts_first_and_leaves_out_what_cutting_cannot_save() {
+    fn a_narrow_table_cuts_first_and_then_drops_columns() {
         let lines = table(&COLUMNS, &rows(), Some(40));
         assert_eq!(lines[1], "amber-falcon  give retries…  sess_123456");
         let lines = table(&COLUMNS, &rows(), Some(30));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_cut_to_what_is_good_for_them_before_any_is_cut_further() {
+    fn columns_are_cut_to_their_good_width_before_any_is_cut_further() {
         let columns = [
             Column { title: "STATUS", fit: Fit::Cut { min: 4, good: 18 } },
             Column { title: "GOAL", fit: Fit::Cut { min: 4, good: 12 } },
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_without_a_value_is_left_out() {
+    fn a_column_without_a_value_is_dropped() {
         let lines = table(&COLUMNS, &[vec!["amber-falcon".to_owned()]], None);
         assert_eq!(lines, ["RUN", "amber-falcon"]);
     }

@@ -1,4 +1,4 @@
-//! How it is started: commands, output, and the only wiring of adapters.
+//! The program: commands, output, and the only wiring of adapters.
 
 mod config;
 mod confirm;
@@ -79,9 +79,10 @@ enum Command {
     Uninstall(install::UninstallArguments),
     /// Allow the commands that a project names for the checks of workflow steps
     #[command(after_help = format!(
-        "Shows which command each check would run, and asks you to type the name of the folder. What you trust is exactly \
-         this workspace, version of the workflow, command line and program; whatever of it changes is asked for again.\n\n\
-         {}\n\nExamples:\n  workrail trust\n  workrail trust team.fix\n  workrail trust --run amber-falcon", outcome::EXIT_CODES
+        "Shows which command each check would run, and asks you to type the name of the folder. What you trust is \
+         exactly this workspace, version of the workflow, command line and program; if any of these change, you are \
+         asked again.\n\n{}\n\nExamples:\n  workrail trust\n  workrail trust team.fix\n  workrail trust --run \
+         amber-falcon", outcome::EXIT_CODES
     ))]
     Trust(trust::TrustArguments),
     /// Write plugins for agents' hosts
@@ -128,11 +129,11 @@ enum Command {
     },
     /// Answer a hook of an agent's host: its JSON on standard input, the answer on standard output
     #[command(
-        after_help = "Hosts call this themselves once `workrail install` has configured them. It ends with 0 and prints \
-                            `{}` where WorkRail has nothing to say, also when something is wrong.\n\n\
-                            HOST: claude-code, codex, copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls \
-                            it. `workrail hook opencode plugin` prints the plugin for opencode.\n\n\
-                            Example: workrail hook claude-code Stop"
+        after_help = "Hosts call this themselves once `workrail install` has configured them. It exits with 0 and \
+                            prints `{}` when WorkRail has nothing to say, even on errors.\n\nHOST: claude-code, codex, \
+                            copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls it. `workrail hook \
+                            opencode plugin` prints the plugin for opencode.\n\nExample: workrail hook claude-code \
+                            Stop"
     )]
     Hook {
         /// The program that the agent runs in.
@@ -168,11 +169,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Hosts wait for hooks: nothing else is set up for them.
+    // Hosts wait for hooks, so nothing else is set up for them.
     if let Some((host, event)) = hook::asked() {
         return hook::run(host, event);
     }
-    // A process of our own that runs a check; nobody types this.
+    // Our own process that runs a check; never typed by a user.
     if workrail_host::checks::supervisor_asked() {
         return workrail_host::checks::supervise();
     }
@@ -189,14 +190,14 @@ fn main() -> ExitCode {
     let ended = arguments.command.map_or_else(runs::status, run);
     output::flush();
     if let Some(pager) = pager {
-        // A pager that cannot be waited for has ended.
+        // If waiting for the pager fails, it has ended.
         let _ = pager.finish();
     }
     ended
 }
 
 impl Command {
-    /// Whether it may print more than a screen, and asks nothing.
+    /// Whether it may print more than one screen without asking anything.
     fn is_long(&self) -> bool {
         match self {
             Self::Run(command) => command.is_long(),
@@ -247,11 +248,11 @@ fn run(command: Command) -> ExitCode {
     }
 }
 
-/// Prints help and version as they are, and a usage error in the format that was asked for.
+/// Prints help and version unchanged, and a usage error in the requested format.
 fn not_parsed(error: clap::Error) -> ExitCode {
     let typed: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let error = tree::leading_on(error, &Arguments::command(), &typed);
+    let error = tree::with_suggestion(error, &Arguments::command(), &typed);
     let mut options = std::env::args_os().skip(1).take_while(|argument| argument != "--");
     if !error.use_stderr() {
         output::rendered(error.render().ansi().to_string().trim_end());

@@ -1,4 +1,4 @@
-//! From what the user types to the session or run that is meant, saying so where it was typed differently.
+//! Resolves what the user types to a session or run, and reports the correct name if it was typed differently.
 
 use workrail_engine::compare::PartOfRun;
 use workrail_engine::{Engine, NamedRun, Naming, SessionOrRun, Store};
@@ -7,21 +7,21 @@ use workrail_model::id::{RunId, SessionId};
 use crate::outcome::Failure;
 use crate::output;
 
-/// The session or run that is named. A label that is nearly right will do, and is said.
+/// The named session or run. A label that is nearly right is accepted, with a note.
 pub(crate) fn session_or_run<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionOrRun, Failure> {
     let named = engine.find_named(text, Naming::Forgiving)?;
     told(text, &named);
     Ok(named.found)
 }
 
-/// The run that is named, or the only one of the session that is named.
+/// The named run, or the only run of the named session.
 pub(crate) fn run<S: Store>(engine: &Engine<S>, text: &str) -> Result<(SessionId, RunId), Failure> {
     let (session, run, named) = engine.find_run(text)?;
     told(text, &named);
     Ok((session, run))
 }
 
-/// The part of a run that is named; without a run, a part of the run of `beside`.
+/// The named part of a run; without a run, a part of `beside`'s run.
 pub(crate) fn part<S: Store>(
     engine: &Engine<S>,
     text: &str,
@@ -34,7 +34,7 @@ pub(crate) fn part<S: Store>(
     Ok(part)
 }
 
-/// For what cannot be undone: only what is named exactly.
+/// For actions that cannot be undone: only exact names.
 pub(crate) fn exact<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionOrRun, Failure> {
     Ok(engine.find_named(text, Naming::Exact)?.found)
 }

@@ -1,4 +1,4 @@
-//! How a command ends: exit codes that scripts can rely on, and one shape for failures.
+//! How a command ends: exit codes that scripts can rely on, and one format for failures.
 
 use std::process::ExitCode;
 
@@ -7,22 +7,22 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 
 use crate::output;
 
-/// Shown by the help of every command that has no codes of its own.
+/// Shown in the help of every command without its own codes.
 pub(crate) const EXIT_CODES: &str =
     "Exit codes: 0 success, 1 failed or found problems, 2 usage error or not found, 3 busy (try again).";
 
-/// Why a command did not do its job.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It did its job and found problems; they are printed already.
+    /// It completed and found problems, which are already printed.
     Problems,
-    /// It was ended by an error that is printed already, with what was done before.
+    /// It was stopped by an error that is already printed, with what was done before.
     Stopped(Box<ErrorEnvelope>),
-    /// The call cannot be carried out as it was written.
+    /// The call is invalid as written.
     Call(String),
-    /// What the engine answered.
+    /// An error of the engine.
     Refused(Box<ErrorEnvelope>),
-    /// Something around us did not work; the text says what and what to do.
+    /// Something in the environment failed; the text says what, and what to do.
     Environment(String),
 }
 
@@ -49,7 +49,7 @@ impl Format {
     }
 }
 
-/// Prints a failure the way the caller asked for output, and picks the exit code.
+/// Prints a failure in the requested format, and chooses the exit code.
 pub(crate) fn finish(result: Result<(), Failure>, format: Format) -> ExitCode {
     let Err(failure) = result else { return ExitCode::SUCCESS };
     match failure {
@@ -80,7 +80,7 @@ fn told(format: Format, code: ErrorCode, message: &str) {
     }
 }
 
-/// An error as a person reads it: what is wrong, and what to do next.
+/// An error in words: what is wrong, and what to do next.
 pub(crate) fn described(error: &ErrorEnvelope) -> String {
     format!("{}: {}\n{}", error.code.as_str(), error.message, error.suggestion)
 }

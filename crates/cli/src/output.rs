@@ -1,4 +1,4 @@
-//! The only place that prints: colour with meaning, readable without it, safe in any terminal.
+//! The only place that prints: colours carry meaning, but text is readable without them and safe in any terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
@@ -16,7 +16,7 @@ use workrail_model::text::clean;
 
 use crate::layout::{self, Column, Fit};
 
-/// What a stretch of text is for.
+/// The purpose of a piece of text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tone {
     Heading,
@@ -37,7 +37,7 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// A line and what it is for.
+/// A line and its purpose.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     tone: Option<Tone>,
@@ -78,7 +78,7 @@ pub(crate) enum Colours {
     Never,
 }
 
-/// Chooses for everything that is printed from now on.
+/// Applies to everything printed from now on.
 pub(crate) fn set_colours(when: Colours) {
     match when {
         Colours::Auto => {}
@@ -87,38 +87,38 @@ pub(crate) fn set_colours(when: Colours) {
     }
 }
 
-/// Whether standard output was a terminal before a pager took its place.
+/// Whether standard output was a terminal before a pager replaced it.
 static IS_TERMINAL: OnceLock<bool> = OnceLock::new();
 
-/// Whether a person reads along, also through a pager.
+/// Whether a user reads the output, also through a pager.
 pub(crate) fn is_terminal() -> bool {
     *IS_TERMINAL.get_or_init(|| io::stdout().is_terminal())
 }
 
-/// How wide the terminal was before a pager took its place.
+/// The terminal's width before a pager replaced it.
 static COLUMNS: OnceLock<Option<usize>> = OnceLock::new();
 
-/// How many columns there are; `None` in a file or a pipe.
+/// The number of columns; `None` in a file or a pipe.
 pub(crate) fn columns() -> Option<usize> {
     *COLUMNS.get_or_init(terminal::columns)
 }
 
-/// The pager, and what keeps Ctrl-C from ending this process while it runs.
+/// The pager, and the signal handler that keeps Ctrl-C from ending this process while it runs.
 pub(crate) struct Paged {
     pager: Pager,
-    /// Never looked at: a handled signal does not end the process.
+    /// Never read: a handled signal does not end the process.
     _interrupts: Option<Interrupts>,
 }
 
 impl Paged {
-    /// Waits until the reader has left the pager.
+    /// Waits until the user has left the pager.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.pager.finish()
     }
 }
 
-/// Takes the place of what Ctrl-C usually does. The terminal sends it to the pager as well, which knows what to do: `less`
-/// stops a search and stays. Without a command that feeds it, it would lose the keyboard to the shell.
+/// Replaces the usual effect of Ctrl-C. The terminal also sends it to the pager, which handles it: `less` stops a
+/// search and stays. If this process ended, the pager would lose the keyboard to the shell.
 struct Interrupts {
     _signals: Signal,
     _runtime: Runtime,
@@ -135,22 +135,22 @@ impl Interrupts {
     }
 }
 
-/// Sends what is printed through the user's pager, where standard output is a terminal. Width and colours stay those of
-/// the terminal.
+/// Sends the output through the user's pager if standard output is a terminal. Width and colours stay those of the
+/// terminal.
 pub(crate) fn page() -> Option<Paged> {
-    // A person must be there to turn pages.
+    // A pager needs a terminal that a user can operate.
     let can_page = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
     if !can_page || !is_terminal() || !io::stdin().is_terminal() {
         return None;
     }
     columns();
     anstream::AutoStream::choice(&io::stdout()).write_global();
-    // Before the pager runs: Ctrl-C may be typed at once. A process that was started has the usual handlers again.
+    // Before the pager starts: Ctrl-C may come at once. A started process gets the default handlers back.
     let interrupts = Interrupts::taken().ok();
     Some(Paged { pager: Pager::start()?, _interrupts: interrupts })
 }
 
-/// A line that names a file. Terminals that can do so open it with a click.
+/// A line that names a file. Terminals that support links open it with a click.
 pub(crate) fn file(tone: Tone, before: &str, path: &Utf8Path, after: &str) {
     let style = style(tone);
     let address =
@@ -160,7 +160,7 @@ pub(crate) fn file(tone: Tone, before: &str, path: &Utf8Path, after: &str) {
     out(format_args!("{style}{}{link}{}{style:#}", clean(before), clean(after)));
 }
 
-/// A path as an address spells it.
+/// A path, encoded for a URL.
 fn encoded(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~-".contains(&byte);
     path.bytes()
@@ -168,8 +168,8 @@ fn encoded(path: &str) -> String {
         .collect()
 }
 
-/// Draws lines over what is on the screen, from its top, without a flicker: nothing is cleared that is drawn again. The
-/// cursor is moved on a screen without colours as well.
+/// Draws lines over the screen from its top, without flicker: nothing is cleared that is drawn again. Moves the
+/// cursor even without colours.
 pub(crate) fn redraw(lines: &[Line]) {
     const TOP: &str = "\u{1b}[H";
     const REST_OF_LINE: &str = "\u{1b}[K\n";
@@ -189,19 +189,19 @@ pub(crate) fn redraw(lines: &[Line]) {
     }
 }
 
-/// A line that a reader sees at once, also in a pipe.
+/// A line that is flushed immediately, also in a pipe.
 pub(crate) fn line_now(text: &str) {
     line(text);
     flush();
 }
 
-/// One JSON document on one line, seen at once.
+/// One JSON document on one line, flushed immediately.
 pub(crate) fn json_line(value: &serde_json::Value) {
     out(format_args!("{value}"));
     flush();
 }
 
-/// The answer to a host that called a hook. A host that went away, or whose pipe is full, is not told about it.
+/// The answer to a host that called a hook. Errors are ignored if the host is gone or its pipe is full.
 pub(crate) fn for_host(answer: &str) {
     let mut stdout = io::stdout().lock();
     let _ = stdout
@@ -212,7 +212,7 @@ pub(crate) fn for_host(answer: &str) {
 
 /// Rings the terminal's bell.
 pub(crate) fn ring() {
-    // Nobody may be there to hear it.
+    // No terminal may be attached.
     let _ = stderr().write_all(b"\x07");
 }
 
@@ -221,15 +221,15 @@ fn out(line: std::fmt::Arguments<'_>) {
     write_all(&format!("{line}\n"));
 }
 
-/// Writes to standard output, or ends the process: without its output a command has not done its job. In one piece,
-/// since standard output passes on every line that it is given alone.
+/// Writes to standard output, or ends the process: without its output a command has failed. In one piece, because
+/// standard output flushes every line separately.
 fn write_all(text: &str) {
     if let Err(error) = anstream::stdout().lock().write_all(text.as_bytes()) {
         end(&error);
     }
 }
 
-/// A reader that went away, as `head` does, wanted no more. Anything else is a failure, such as a full disk.
+/// A reader that closed the pipe, such as `head`, wanted no more. Anything else is a failure, such as a full disk.
 fn end(failed: &io::Error) -> ! {
     if failed.kind() == ErrorKind::BrokenPipe {
         std::process::exit(0);
@@ -238,14 +238,14 @@ fn end(failed: &io::Error) -> ! {
     std::process::exit(1);
 }
 
-/// Writes what is still buffered; called once, at the end of a command.
+/// Flushes the buffer; called once, at the end of a command.
 pub(crate) fn flush() {
     if let Err(error) = io::stdout().flush() {
         end(&error);
     }
 }
 
-/// Standard output for bytes that are no text of ours, written whole.
+/// Writes raw bytes to standard output completely.
 pub(crate) fn bytes(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -262,36 +262,36 @@ pub(crate) fn toned(tone: Tone, text: &str) {
     out(format_args!("{style}{}{style:#}", clean(text)));
 }
 
-/// Text that carries its own colours; whatever it quotes was made printable by its renderer.
+/// Text with its own colours; its renderer has sanitised whatever it quotes.
 pub(crate) fn rendered(text: &str) {
     out(format_args!("{text}"));
 }
 
-/// One JSON document, indented, for machines and people.
+/// One indented JSON document, for programs and users.
 pub(crate) fn json(value: &serde_json::Value) {
     // The alternate form indents; strings are escaped, so no control character reaches the terminal.
     out(format_args!("{value:#}"));
 }
 
-/// Standard output for bytes that are no text of ours: a document that goes into a pipe.
+/// Standard output for raw bytes: a document for a pipe.
 pub(crate) fn raw() -> impl Write {
     io::stdout().lock()
 }
 
 pub(crate) fn error(text: &str) {
-    // Nobody may be there to read it, and there is no other place to say so.
+    // No reader may be attached, and there is no other place to report it.
     let _ = writeln!(anstream::stderr(), "{}", clean(text));
 }
 
-/// A line on stderr that nobody may be there to read: a server survives a closed stderr.
+/// A line on stderr, which may be closed: a server survives that.
 pub(crate) fn notice(text: &str) {
     let _ = writeln!(anstream::stderr(), "{}", clean(text));
 }
 
-/// Rows under a heading, aligned and as wide as the terminal; no borders, so that it can be read and cut alike.
+/// Rows under a heading, as wide as the terminal; without borders, so that programs can split it, too.
 pub(crate) fn table(heading: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) {
     let last = heading.len().saturating_sub(1);
-    // The first column names what the row is about: it can be copied.
+    // The first column identifies the row and may be copied, so it is never cut.
     let fit = |place: usize| match place {
         0 => Fit::Whole,
         place if place == last => Fit::Cut { min: 12, good: 32 },
@@ -315,7 +315,7 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
 }
 
-/// How far a long command has come: shown on a terminal, and only once it has taken a second.
+/// The progress of a long command: shown on a terminal, and only after a second.
 pub(crate) struct Progress {
     bar: ProgressBar,
     since: Instant,

@@ -1,8 +1,8 @@
-//! Asking for a person: a terminal, and a text typed into it (G63).
+//! Asks for a person: a terminal, and a text typed into it (G63).
 //!
-//! Agents have shells, and a shell can make a terminal and type into it. So this is a hurdle and a record, not a
-//! proof: that the terminal belongs to the program that runs an agent is said, recorded, and refused where the
-//! settings want that.
+//! Agents have shells, and a shell can open a terminal and type into it. So this is a hurdle and a record, not a
+//! proof: whether the terminal belongs to the program that runs an agent is reported, recorded, and refused if the
+//! settings say so.
 
 use std::io::{BufRead, IsTerminal, stdin};
 
@@ -22,7 +22,7 @@ pub(crate) struct Requester {
     pub(crate) descends_from_server: Descent,
 }
 
-/// What the record will say about who asked.
+/// What the record will say about the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OriginRecord {
     /// How it was given, and whether the process descends from a server's parent.
@@ -59,8 +59,8 @@ pub(crate) fn requester<S: Store>(
     Ok(requester)
 }
 
-/// Whether this process descends from the program that runs an agent, and that program. Refused where the settings
-/// want that.
+/// Whether this process descends from the program that runs an agent, and that program. Refused if the settings say
+/// so.
 pub(crate) fn descent<S: Store>(
     engine: &Engine<S>,
     what: &str,
@@ -68,8 +68,8 @@ pub(crate) fn descent<S: Store>(
     descent_among(engine, what, processes::ancestors())
 }
 
-/// The same of a process that is below these, or was when it started: one that was put into the background has lost its
-/// parents. `None` where they could not be found out.
+/// Like `descent`, for a process that is or was below these: one in the background has lost its parents. `None` if
+/// they could not be determined.
 pub(crate) fn descent_among<S: Store>(
     engine: &Engine<S>,
     what: &str,
@@ -97,8 +97,8 @@ pub(crate) fn descent_among<S: Store>(
     Ok((Requester { descends_from_server: Descent::Yes }, Some(whose)))
 }
 
-/// Whether it can be told for certain that we do not descend from the program that started this server: one on HTTP
-/// was not started by its agents, and a parent that ended or is in another container is not seen.
+/// Whether it is certain that we do not descend from the program that started this server: agents do not start a
+/// server on HTTP, and a parent that ended or is in another container is invisible.
 fn can_be_compared(server: &ServerRecord) -> bool {
     match server.transport {
         Transport::Stdio => server.parent.is_some_and(processes::is_visible),
@@ -106,7 +106,7 @@ fn can_be_compared(server: &ServerRecord) -> bool {
     }
 }
 
-/// A server on standard input is started by the program that runs the agent; one on HTTP by anybody.
+/// The program that runs the agent starts a server on standard input; a server on HTTP may be started by any program.
 fn is_parent(server: &ServerRecord, process: &Process) -> bool {
     match server.transport {
         Transport::Stdio => server.parent == Some(process.id),
@@ -114,14 +114,14 @@ fn is_parent(server: &ServerRecord, process: &Process) -> bool {
     }
 }
 
-/// What is refused where a typed label no longer allows it: a passkey is asked for (G97). `why` says by what.
+/// The refusal if a typed label is not enough: a passkey is required (G97). `why` names the reason.
 pub(crate) fn passkey_needed(what: &str, why: &str) -> Failure {
     Failure::Call(format!(
         "{what} needs a passkey: {why}. Open the console with `workrail console` and do it there. Nothing was recorded."
     ))
 }
 
-/// Goes on only when exactly `answer` is typed.
+/// Continues only if exactly `answer` is typed.
 pub(crate) fn typed(prompt: &str, answer: &str) -> Result<(), Failure> {
     output::notice(prompt);
     let mut typed = String::new();

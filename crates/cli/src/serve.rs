@@ -1,4 +1,4 @@
-//! `workrail mcp`: serves the engine to agents, and says so to those who look for running servers.
+//! `workrail mcp`: serves the engine to agents, and registers itself in the list of running servers.
 
 use std::io;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(crate) struct Served {
     engine: AnyEngine,
     settings: Arc<Settings>,
     tools: ToolSet,
-    /// Absent when the data directory did not take it: a server that nobody sees still serves.
+    /// `None` if the data directory refused it: an unlisted server still serves.
     registered: Option<Arc<Registered<Disk>>>,
     /// Where the agents are.
     reach: Reach,
@@ -49,9 +49,9 @@ pub(crate) struct Served {
 /// Where the agents of a server are.
 #[derive(Clone)]
 enum Reach {
-    /// On this machine: folders that they name are here.
+    /// On this machine: their folders exist here.
     Local,
-    /// Anywhere: a folder that they name says nothing here.
+    /// Anywhere: their folders mean nothing here.
     Remote(Arc<Metrics>),
 }
 
@@ -60,7 +60,7 @@ impl Served {
         &self.engine
     }
 
-    /// The same for agents of other machines.
+    /// The same, for agents on other machines.
     pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
         Self { engine: self.engine.without_checks(), reach: Reach::Remote(metrics), ..self }
     }
@@ -118,7 +118,7 @@ impl Execution for Served {
         }
     }
 
-    /// Read for every call, so that switching it off reaches the servers that run. What cannot be read is off.
+    /// Read for every call, so that disabling it affects running servers. Unreadable settings count as off.
     fn chat(&self) -> Chat {
         match chat() {
             Ok(chat) => chat,
@@ -143,7 +143,7 @@ impl Execution for Served {
         self.engine.record_from_chat(asked, seen, said)
     }
 
-    /// Answers a call and logs how it went.
+    /// Answers a call and logs the outcome.
     fn answer(&self, mut request: Request) -> Answer {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
         if let Reach::Remote(_) = self.reach {
@@ -171,7 +171,7 @@ fn chat() -> Result<Chat, Failure> {
     let Some(own) = settings::own()?.filter(|own| own.is_on(Key::ApprovalsChat)) else {
         return Ok(Chat::Off);
     };
-    // The chat belongs to the program that runs the agent, as a terminal that it started does.
+    // The chat belongs to the program that runs the agent, like a terminal that it started.
     let approvals = match settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
         true => ChatApprovals::Refused,
         false => ChatApprovals::Asked,
@@ -187,14 +187,14 @@ pub(crate) fn stdio() -> ExitCode {
     })
 }
 
-/// Serves MCP on a loopback address until the process gets a signal to end, or until the client that started it ends (G75).
+/// Serves MCP on a loopback address until a termination signal, or until the client that started it ends (G75).
 pub(crate) fn http(address: LoopbackAddress, no_auth: bool) -> ExitCode {
     serve(Transport::Http, |execution, store| {
         let (authentication, note) = match no_auth {
             true => (
                 Authentication::None,
-                "warning: --no-auth: every user and every program of this machine can read goals, notes and tokens \
-                 here, complete steps, and answer questions that are meant for you. Approvals in the chat are off.",
+                "warning: --no-auth: every user and every program on this machine can read goals, notes and tokens \
+                 here, complete steps, and answer questions meant for you. Approvals in the chat are off.",
             ),
             false => {
                 let secret = store.machine().http_secret_or_new();

@@ -1,6 +1,6 @@
-//! The settings of this process: where they are, and what they say, read when first needed.
+//! The settings of this process: their file and their values, read when first needed.
 //!
-//! Commands that fix the settings must run while these are broken, so nothing reads them before it must.
+//! Commands that fix the settings must run while they are invalid, so nothing reads them too early.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,13 +19,13 @@ static CURRENT: OnceLock<Result<Current, ConfigError>> = OnceLock::new();
 
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
-    /// Absent for a user without a home directory, whose settings are the environment's alone.
+    /// `None` for a user without a home directory, whose settings come only from the environment.
     pub(crate) place: Option<ConfigPath>,
     pub(crate) settings: Settings,
 }
 
 impl Current {
-    /// What holds for runs nobody chose anything for, as the file has it at that moment.
+    /// The preferences of runs without a choice of their own, as the file has them at that moment.
     pub(crate) fn default_preferences(&self) -> Arc<dyn DefaultPreferences> {
         match &self.place {
             Some(place) => Arc::new(LiveConfig::new(place.clone(), self.settings.clone())),
@@ -34,14 +34,14 @@ impl Current {
     }
 }
 
-/// Remembers what `--config` and `--store` name; called once, before anything reads settings.
+/// Stores the arguments of `--config` and `--store`; called once, before anything reads settings.
 pub(crate) fn named(path: Option<Utf8PathBuf>, store: Option<String>) {
     // Only `main` calls this, once.
     let _ = NAMED.set(path);
     let _ = STORE.set(store);
 }
 
-/// The address that `--store` gives.
+/// The address given with `--store`.
 pub(crate) fn named_store() -> Option<&'static str> {
     STORE.get().and_then(Option::as_deref)
 }
@@ -69,8 +69,8 @@ fn read() -> Result<Current, ConfigError> {
     Ok(Current { place, settings })
 }
 
-/// Whether a protection is on in the settings as they are now, or in the user's own file: another file that `--config` or
-/// `WORKRAIL_CONFIG` names does not switch it off.
+/// Whether a protection is on in the current settings, or in the user's own file: another file named by `--config` or
+/// `WORKRAIL_CONFIG` does not switch it off.
 pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
     if fresh()?.settings.is_on(key) {
         return Ok(true);
@@ -78,8 +78,8 @@ pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
     Ok(own()?.is_some_and(|own| own.is_on(key)))
 }
 
-/// What approvals need as the settings are now: the stricter one of those in effect and the user's own file. Settings that
-/// cannot be read ask for the most.
+/// What approvals need by the current settings: the stricter of those in effect and the user's own file. Unreadable
+/// settings require the most.
 #[derive(Debug)]
 pub(crate) struct LiveApprovals;
 
@@ -101,8 +101,8 @@ impl ApprovalSettings for LiveApprovals {
     }
 }
 
-/// What the user's own file says now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say; nothing for a user
-/// without a home directory.
+/// The user's own file as it is now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say; `None` for a
+/// user without a home directory.
 pub(crate) fn own() -> Result<Option<Settings>, Failure> {
     match ConfigPath::usual() {
         Err(ConfigError::NoHome) => Ok(None),
@@ -113,14 +113,14 @@ pub(crate) fn own() -> Result<Option<Settings>, Failure> {
     }
 }
 
-/// An unusable file is the user's to fix.
+/// The user must fix an unusable file.
 pub(crate) fn unusable(error: &ConfigError) -> Failure {
     Failure::Call(format!(
         "{error}\n`workrail config edit` opens the file, `workrail config path` prints where it is."
     ))
 }
 
-/// Where workflows come from, as the settings say.
+/// The workflow sources in the settings.
 pub(crate) fn sources() -> Result<Sources, Failure> {
     current().map(|current| Sources::from_settings(&current.settings))
 }

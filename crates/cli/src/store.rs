@@ -1,7 +1,7 @@
-//! The store that the settings name: a directory, or a database with this machine's own directory beside it.
+//! The store in the settings: a directory, or a database along with this machine's own directory.
 //!
-//! Sessions, content, keys and caches are in the one or the other. What is about this machine stays in its directory:
-//! which servers run here, and the secret of the HTTP transport.
+//! Sessions, content, keys and caches are in one or the other. Data about this machine stays in its directory: which
+//! servers run here, and the HTTP transport's secret.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use workrail_ports::access::AccessTokens;
 use workrail_ports::archive::{Archived, SessionArchive, SessionImport, StagedSession};
 use workrail_ports::backup::KeysCopy;
 use workrail_ports::cache::{
-    CachedProjection, IfAbsent, IndexAnswer, IndexQuestion, IndexRecord, ProjectionCache, SessionIndex,
+    CachedProjection, IfAbsent, IndexAnswer, IndexQuery, IndexRecord, ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::control::{SessionControl, WishReader};
@@ -60,7 +60,7 @@ impl AnyStore {
     }
 }
 
-/// What a store is made of, for what people read.
+/// What kind of store it is, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
     Directory,
@@ -83,7 +83,7 @@ impl Medium {
     }
 }
 
-/// The same call on whichever it is.
+/// Makes the same call on whichever store it is.
 macro_rules! either {
     ($any:expr, $store:ident => $call:expr) => {
         match $any {
@@ -276,8 +276,8 @@ impl SessionIndex for AnyStore {
         either!(self, store => store.add_to_index(version, records, if_absent));
     }
 
-    fn ask_index(&self, version: u32, question: &IndexQuestion) -> Option<IndexAnswer> {
-        either!(self, store => store.ask_index(version, question))
+    fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
+        either!(self, store => store.query_index(version, question))
     }
 }
 
@@ -310,7 +310,7 @@ impl SessionControl for AnyStore {
     }
 }
 
-/// Of this machine: hooks run where the agent does.
+/// On this machine: hooks run where the agent does.
 impl ObservationSpool for AnyStore {
     fn leave_observation(
         &self,
@@ -330,7 +330,7 @@ impl ObservationSpool for AnyStore {
     }
 }
 
-/// Of this machine: a process id and a terminal mean nothing elsewhere.
+/// On this machine: a process id and a terminal mean nothing elsewhere.
 impl ServerDirectory for AnyStore {
     fn servers(&self) -> Result<Vec<ServerRecord>, FsError> {
         self.machine().servers()

@@ -1,4 +1,4 @@
-//! The command tree as help shows it: grouped by what people do, and a hint for a command that is in another group.
+//! The command tree in the help: grouped by task, with a hint for a command that is in another group.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -60,7 +60,7 @@ fn groups(program: &Command) -> String {
     text
 }
 
-/// What people type when they mean another command.
+/// Words that users type when they mean another command.
 const GUESSES: [(&[&str], &str); 17] = [
     (&["runs", "ls", "list", "ps", "sessions-list"], "session list"),
     (&["continue", "pick-up"], "resume"),
@@ -81,9 +81,9 @@ const GUESSES: [(&[&str], &str); 17] = [
     (&["tail", "follow", "monitor", "top"], "watch"),
 ];
 
-/// Leads from a command that does not exist to the one that is meant: in another group, under another name, or the
-/// label of a run. `typed` is what was typed after the program's name.
-pub(crate) fn leading_on(mut error: clap::Error, program: &Command, typed: &[String]) -> clap::Error {
+/// Points from an unknown command to the intended one: in another group, under another name, or the label of a run.
+/// `typed` is what was typed after the program's name.
+pub(crate) fn with_suggestion(mut error: clap::Error, program: &Command, typed: &[String]) -> clap::Error {
     let commands = if error.kind() == ErrorKind::InvalidSubcommand {
         wrong_command(&error, program, typed)
     } else if error.kind() == ErrorKind::UnknownArgument {
@@ -106,12 +106,12 @@ fn wrong_command(error: &clap::Error, program: &Command, typed: &[String]) -> Ve
         return vec![format!("workrail show {name}")];
     }
     let rest = arguments_after(typed, name);
-    // Ending all passkeys is nothing that a wrong word leads to (G71).
+    // A wrong word must never suggest ending all passkeys (G71).
     let is_harmless = |path: &&String| !path.ends_with("passkeys reset");
     meant.iter().filter(is_harmless).map(|path| format!("{path}{rest}")).collect()
 }
 
-/// `workrail status amber-falcon`: the status is that of everything.
+/// `workrail status amber-falcon`: the status covers everything, so `show` is suggested.
 fn status_of_one(typed: &[String]) -> Vec<String> {
     let Some((first, rest)) = typed.split_first() else { return Vec::new() };
     let about: Vec<&str> = rest.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
@@ -131,7 +131,7 @@ fn suggest(error: &mut clap::Error, commands: &[String]) {
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
 }
 
-/// What was typed after a word, as it can be pasted behind another command.
+/// What was typed after a word, to be pasted after another command.
 fn arguments_after(typed: &[String], word: &str) -> String {
     let after = typed.iter().skip_while(|own| *own != word).skip(1);
     let quoted = |own: &String| match own.contains(|c: char| c.is_whitespace() || "\"'$`\\".contains(c)) {
@@ -141,7 +141,7 @@ fn arguments_after(typed: &[String], word: &str) -> String {
     after.map(quoted).collect()
 }
 
-/// The commands that a wrong word may mean: one of the same name in another group, else the usual guess.
+/// The commands that a wrong word may mean: one of the same name in another group, or else the usual guess.
 fn meant(program: &Command, name: &str) -> Vec<String> {
     let mut paths = Vec::new();
     collect(program, name, program.get_name(), &mut paths);
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(listed, existing);
     }
 
-    /// Commands that print no document: what they print is for a program of its own, or there is nothing to print.
+    /// Commands that print no document: their output is for another program, or there is none.
     const WITHOUT_JSON: [(&str, &str); 7] = [
         ("workrail serve", "serves until it is ended; its one line is the address"),
         ("workrail console", "serves until it is ended; its one line is the address"),
@@ -191,7 +191,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_command_that_prints_has_json() {
+    fn every_command_that_prints_supports_json() {
         let mut without = Vec::new();
         let mut open = vec![("workrail".to_owned(), Arguments::command())];
         while let Some((path, command)) = open.pop() {

@@ -1,4 +1,4 @@
-//! Puts adapters behind ports: the one place that knows them all.
+//! Connects adapters to ports: the only place that knows them all.
 
 use std::io;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::settings::{self, Current};
 use crate::store::{AnyStore, Medium};
 use crate::{flags, version};
 
-/// The engine over whichever store the settings name.
+/// The engine over the store in the settings.
 pub(crate) type AnyEngine = Engine<AnyStore>;
 
 /// An engine and the store beneath it.
@@ -37,8 +37,8 @@ pub(crate) struct Opened<S: Store> {
     pub(crate) store: Arc<S>,
 }
 
-/// Opens the store that the settings name for writing, with the sources as the caller wants them. The data directory is
-/// made when it does not exist.
+/// Opens the store in the settings for writing, with the caller's sources. The data directory is created if it does
+/// not exist.
 pub(crate) fn open_with(
     current: &Current,
     sources: Arc<dyn WorkflowSource>,
@@ -47,14 +47,14 @@ pub(crate) fn open_with(
     Ok(named(opened(current, sources, store)))
 }
 
-/// Opens it for reading only: nothing is created in the data directory, and no key, lock or right to write is needed there
-/// (G16).
+/// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
+/// needed there (G16).
 pub(crate) fn look(current: &Current) -> Result<Opened<AnyStore>, Failure> {
     let store = any(current, look_at_directory(current)?)?;
     Ok(named(opened(current, sources_of(current), store)))
 }
 
-/// Records in a store that several people share name who caused them; a directory has one user.
+/// In a store that several users share, records name who caused them; a directory has one user.
 fn named(opened: Opened<AnyStore>) -> Opened<AnyStore> {
     let Opened { engine, store } = opened;
     let actor = match &*store {
@@ -64,7 +64,7 @@ fn named(opened: Opened<AnyStore>) -> Opened<AnyStore> {
     Opened { engine: engine.acting_as(Caller::Owner(actor)), store }
 }
 
-/// The store that the settings name, with the directory of this machine.
+/// The store in the settings, with this machine's directory.
 fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
     let machine = Arc::new(machine);
     Ok(match database(current)? {
@@ -73,7 +73,7 @@ fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure
     })
 }
 
-/// The address of the database that the settings name as the store.
+/// The address of the database, if the settings name one as the store.
 pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
     let Some(text) = current.settings.text(Key::Store) else { return Ok(None) };
     let address = Address::parse(text);
@@ -82,7 +82,7 @@ pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
         .map_err(|error| Failure::Call(format!("The setting `{}`: {error}.", Key::Store.as_str())))
 }
 
-/// The store at an address, with the directory of this machine beside it.
+/// The store at an address, with this machine's directory.
 pub(crate) fn database_at(address: &Address) -> Result<AnyStore, Failure> {
     let machine = Arc::new(look_at_directory(settings::current()?)?);
     Ok(AnyStore::Database { shared: Box::new(connect(address)?), machine })
@@ -98,13 +98,13 @@ fn connect(address: &Address) -> Result<PgStore, Failure> {
         .map_err(|error| Failure::Environment(format!("The store at {address} cannot be used: {error}.")))
 }
 
-/// What the store that the settings name is made of.
+/// What kind of store the settings name.
 pub(crate) fn medium() -> Result<Medium, Failure> {
     let is_directory = database(settings::current()?)?.is_none();
     Ok(if is_directory { Medium::Directory } else { Medium::Database })
 }
 
-/// What a command needs a data directory for, and what works with a database instead.
+/// Why a command needs a data directory, and what works with a database instead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectoryOnly {
     pub(crate) command: &'static str,
@@ -112,7 +112,7 @@ pub(crate) struct DirectoryOnly {
 }
 
 impl DirectoryOnly {
-    /// Refuses the command when the store is a database.
+    /// Refuses the command if the store is a database.
     fn check(self, current: &Current) -> Result<(), Failure> {
         match database(current)? {
             None => Ok(()),
@@ -123,19 +123,19 @@ impl DirectoryOnly {
         }
     }
 
-    /// Refuses a command that opens directories by itself.
+    /// Refuses a command that opens directories itself.
     pub(crate) fn refuse_database(self) -> Result<(), Failure> {
         self.check(settings::current()?)
     }
 }
 
-/// The directory of this machine, whatever the store is; made when it does not exist.
+/// This machine's directory, whatever the store is; created if it does not exist.
 pub(crate) fn open_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
     let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
     LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))
 }
 
-/// The same as it is: nothing is made.
+/// Like `open_directory`, without creating anything.
 pub(crate) fn look_at_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
     let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
     Ok(LocalStore::look(disk, Box::new(OsEntropy), boot_id()))
@@ -151,7 +151,7 @@ fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
 
 fn unusable(error: &FsError) -> Failure {
     if error.kind == FsErrorKind::TooManyOpenFiles {
-        // Nothing is wrong with the data directory, and it passes.
+        // Nothing is wrong with the data directory; the error is temporary.
         return workrail_engine::disk_error(error).into();
     }
     Failure::Environment(error.to_string())
@@ -184,13 +184,12 @@ pub(crate) fn look_default() -> Result<AnyEngine, Failure> {
     look(settings::current()?).map(|opened| opened.engine)
 }
 
-/// The same for commands that change what is there. Where there is no data directory yet, they find nothing and make
-/// nothing.
+/// The same for commands that change existing data. Without a data directory they find nothing and create nothing.
 pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
     change().map(|opened| opened.engine)
 }
 
-/// The same with the store beneath it.
+/// The same, with the store.
 pub(crate) fn change() -> Result<Opened<AnyStore>, Failure> {
     let current = settings::current()?;
     if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
@@ -199,38 +198,38 @@ pub(crate) fn change() -> Result<Opened<AnyStore>, Failure> {
     open_with(current, sources_of(current))
 }
 
-/// The same for commands that bring something in: the data directory is made when it does not exist.
+/// The same for commands that add data: the data directory is created if it does not exist.
 pub(crate) fn open_default() -> Result<AnyEngine, Failure> {
     let current = settings::current()?;
     open_with(current, sources_of(current)).map(|opened| opened.engine)
 }
 
-/// A store in a folder, made when it does not exist.
+/// A store in a folder, created if it does not exist.
 pub(crate) fn store_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     let disk = Disk::open(root).map_err(|error| unusable(&error))?;
     LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map(Arc::new).map_err(|error| unusable(&error))
 }
 
-/// The same as it is: nothing is made, and nothing needs to be there.
+/// The same without creating anything; the folder may be missing.
 pub(crate) fn look_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     let disk = Disk::look(root).map_err(|error| unusable(&error))?;
     Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
 }
 
-/// A store in a folder, without keys and without an engine; of its folders none is made.
+/// A store in a folder, without keys and without an engine; none of its folders is created.
 pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
     Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
 }
 
-/// The directory of this machine for a hook, where there is one: hooks make none, and need no keys and no engine to see that
-/// a chat is not about a run.
+/// This machine's directory for a hook, if there is one: hooks create none, and need no keys and no engine to see
+/// that a chat has no run.
 pub(crate) fn machine_of_hooks(current: &Current) -> Option<Arc<LocalStore<Disk>>> {
     let root = root(current).ok().filter(|root| root.is_dir())?;
     store_as_is(&root).ok()
 }
 
-/// The engine of a hook, over that directory or the database that the settings name.
+/// The engine of a hook, over that directory or the database in the settings.
 pub(crate) fn engine_of_hooks(
     current: &Current,
     machine: &Arc<LocalStore<Disk>>,
@@ -245,7 +244,7 @@ pub(crate) fn engine_of_hooks(
 
 /// Logs to stderr: stdout belongs to the transport.
 pub(crate) fn log_to_stderr() {
-    // Settings that cannot be read are said by the command that needs them.
+    // The command that needs the settings reports why they cannot be read.
     let current = settings::current().ok();
     let filter = current.and_then(|current| current.settings.text(Key::LogFilter)).unwrap_or("warn");
     let filter = tracing_subscriber::EnvFilter::try_new(filter)
@@ -254,7 +253,7 @@ pub(crate) fn log_to_stderr() {
         .with_env_filter(filter)
         .with_writer(io::stderr)
         .with_ansi(false)
-        // It would report a closed stderr on stderr, and panic there.
+        // It would report a closed stderr on stderr, and panic.
         .log_internal_errors(false)
         .init();
 }

@@ -1,4 +1,4 @@
-//! An author goes from `new` to a validated, previewed, tested workflow with the CLI alone.
+//! An author gets from `new` to a validated, previewed, tested workflow with only the command line.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,7 +15,7 @@ use workrail_testkit::home::Home;
 
 use wording::assert_text;
 
-/// A home of an author, who works in its project.
+/// An author's home; commands run in its project.
 fn author() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
@@ -30,7 +30,7 @@ fn from_new_to_tested() {
     let home = author();
     let new = home.run(&["workflow", "new", "team.release_notes"]);
     assert!(new.code == 0, "{}", new.err);
-    // What `new` prints next is run literally.
+    // The commands that `new` prints are run literally.
     let said = new.out;
     let commands: Vec<&str> = said.lines().filter_map(|line| line.trim().strip_prefix("workrail ")).collect();
     assert_eq!(commands.len(), 3);
@@ -56,7 +56,7 @@ fn new_refuses_legacy_and_reserved_ids_with_a_better_one() {
 }
 
 #[test]
-fn every_problem_is_shown_at_once_with_place_and_fix() {
+fn every_problem_is_shown_at_once_with_location_and_fix() {
     let home = author();
     let text = "{ \"id\": \"team.x\", \"name\": \"X\", \"description\": \"d\", \"version\": \"1\",\n  \"steps\": [\n    \
                 { \"id\": \"aaa\", \"title\": \"A\", \"prmpt\": \"x\" },\n    { \"id\": \"aaa\", \"title\": \"B\", \"prompt\": \"y\" }\n  ] }";
@@ -116,7 +116,7 @@ fn hostile_files_give_diagnostics_and_nothing_else() {
 }
 
 #[test]
-fn the_hash_does_not_depend_on_key_order_comments_or_folder() {
+fn the_hash_is_independent_of_key_order_comments_and_folder() {
     let (one, two) = (author(), author());
     let plain = r#"{"id":"a.b","name":"n","description":"d","version":"1.0.0","steps":[{"id":"aaa","title":"t","prompt":"p"}]}"#;
     let shuffled = "// a comment\n{ \"steps\": [ { \"prompt\": \"p\", \"title\": \"t\", \"id\": \"aaa\", }, ],\n\"version\": \"1.0.0\", \"description\": \"d\", \"name\": \"n\", \"id\": \"a.b\" }";
@@ -169,7 +169,7 @@ fn preview_shows_the_plan_of_a_bundled_workflow_by_id() {
 }
 
 #[test]
-fn bundled_workflows_validate_without_a_word_and_pass_their_trials() {
+fn bundled_workflows_validate_without_a_message_and_pass_their_trials() {
     let home = author();
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workflows");
     let checked = home.done(&["workflow", "validate", "--json", bundled.to_str().unwrap()]).json();
@@ -202,9 +202,9 @@ fn a_workflow_is_found_by_id_in_every_source_and_the_project_wins() {
     }
 }
 
-/// A file that names the schema is the same workflow, and a file from `new` is valid against the schema that it names.
+/// Naming the schema does not change the workflow, and a file from `new` is valid against the schema that it names.
 #[test]
-fn the_schema_that_a_new_file_names_accepts_it_and_is_no_part_of_the_hash() {
+fn a_new_file_is_valid_against_its_schema_which_is_not_part_of_the_hash() {
     let home = author();
     home.done(&["workflow", "new", "team.notes"]);
     let file = home.project().join("workflows/team.notes.json");
@@ -240,25 +240,25 @@ fn a_watched_file_is_checked_again_when_it_changes() {
     };
     assert!(errors() > 0);
     let good = r#"{"id":"a.b","name":"n","description":"d","version":"1.0.0","steps":[{"id":"aaa","title":"t","prompt":"p"}]}"#;
-    // As most editors save: another file takes its place.
+    // As most editors save: a new file replaces it.
     put(&home, "x.json.tmp", good);
     fs::rename(home.project().join("x.json.tmp"), home.project().join("x.json")).unwrap();
     assert_eq!(errors(), 0);
     put(&home, "x.json", "{ \"id\": 7 }");
-    // A file that is written in place may be seen empty first.
+    // A file that is written in place may first appear empty.
     assert!(errors() > 0);
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
-/// What a newcomer writes from the guide: loops, a contract, a reference, an assessment, a gate and a capability.
+/// What a newcomer writes with the guide: loops, a contract, a reference, an assessment, a gate and a capability.
 #[test]
-fn the_hotfix_workflow_of_the_guide_validates_without_a_word_and_is_formatted() {
+fn the_guides_hotfix_workflow_validates_without_a_message_and_is_formatted() {
     let home = author();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/team.hotfix.json");
     let text = fs::read_to_string(file).unwrap();
     put(&home, "team.hotfix.json", &text);
-    // What its reference points at.
+    // The target of its reference.
     home.write(&home.project().join("docs/release.md"), "# Release\n");
     let checked = home.run(&["workflow", "validate", "--json", "team.hotfix.json"]).json();
     assert_eq!((&checked["errors"], &checked["warnings"]), (&json!(0), &json!(0)), "{checked:#}");
@@ -270,7 +270,7 @@ fn the_hotfix_workflow_of_the_guide_validates_without_a_word_and_is_formatted() 
     home.done(&["workflow", "fmt", "--check", "team.hotfix.json"]);
 }
 
-/// Writes a workflow file beneath the home with one reference that is resolved from its package.
+/// Writes a workflow file beneath the home with one reference that is resolved relative to its package.
 fn with_package_reference(home: &Home, path: &str, source: &str) {
     let workflow = json!({
         "id": "team.packed", "name": "n", "description": "d", "version": "1.0.0",
@@ -282,7 +282,7 @@ fn with_package_reference(home: &Home, path: &str, source: &str) {
 }
 
 #[test]
-fn a_missing_document_of_the_package_is_reported_where_a_run_would_look_for_it() {
+fn a_missing_document_of_the_package_is_reported_where_a_run_looks_for_it() {
     let home = author();
     let warnings = |file: &str| {
         let checked = home.run(&["workflow", "validate", "--json", file]).json();
@@ -299,7 +299,7 @@ fn a_missing_document_of_the_package_is_reported_where_a_run_would_look_for_it()
     assert_eq!(warnings(user.join("b.json").to_str().unwrap()), ["reference-source"]);
     home.write(&user.join("docs/guide.md"), "# Guide\n");
     assert_eq!(warnings(user.join("b.json").to_str().unwrap()), <[&str; 0]>::default());
-    // A file outside of every source has no package yet.
+    // A file outside every source has no package yet.
     with_package_reference(&home, "elsewhere/c.json", "docs/guide.md");
     assert_eq!(warnings(home.root().join("elsewhere/c.json").to_str().unwrap()), <[&str; 0]>::default());
 }
@@ -326,9 +326,9 @@ fn migrate_moves_the_bindings_of_a_renamed_workflow() {
     assert_text(&home, "prompts_with_migrated_binding", &prompts);
 }
 
-/// The whole file of the guide, and what its parts beside it say.
+/// The guide's complete file, and what the text next to it says about its parts.
 #[test]
-fn the_workflow_in_the_guide_validates_without_a_word() {
+fn the_guides_workflow_validates_without_a_message() {
     let home = author();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/authoring.md");
     let page = fs::read_to_string(page).unwrap();

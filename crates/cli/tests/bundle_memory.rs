@@ -1,4 +1,4 @@
-//! A bundle larger than the memory that importing it takes. A binary of its own: it measures its own process.
+//! A bundle larger than the memory that importing it needs. A separate binary, because it measures its own process.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -39,7 +39,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     (store, engine)
 }
 
-/// The most memory that this process has had, in bytes.
+/// The peak memory of this process, in bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

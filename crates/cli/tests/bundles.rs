@@ -1,4 +1,4 @@
-//! A session goes from one machine to another through the real binary, and the work continues there.
+//! A session moves from one machine to another through the real binary, and the work continues there.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -17,7 +17,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 use wording::assert_text;
 
-/// A machine: a home with keys of its own, whose project is where its user works.
+/// A machine: a home with its own keys, whose project is its working folder.
 fn new_machine() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
@@ -57,7 +57,7 @@ fn label_of(reply: &ToolReply) -> String {
 }
 
 #[test]
-fn a_run_goes_on_where_another_machine_left_it() {
+fn a_run_continues_where_another_machine_left_it() {
     let (laptop, reply) = halfway();
     let bundle = laptop.project().join("work.json");
     let bundle = bundle.to_str().unwrap();
@@ -92,7 +92,7 @@ fn a_run_goes_on_where_another_machine_left_it() {
 }
 
 #[test]
-fn a_dry_run_names_what_the_import_makes() {
+fn a_dry_run_names_what_the_import_creates() {
     let (laptop, reply) = halfway();
     let bundle = laptop.project().join("work.json");
     let bundle = bundle.to_str().unwrap();
@@ -108,14 +108,14 @@ fn a_dry_run_names_what_the_import_makes() {
     assert_eq!(listed["runs"][0]["sessionId"], planned["sessionId"], "{listed}");
     assert_eq!(listed["runs"][0]["label"], planned["runs"][0]["label"], "{listed}");
 
-    // The id is in use now: the copy gets another one, and the dry run knows which.
+    // The id is taken now: the copy gets another one, and the dry run knows which.
     let planned_again = desktop.done(&["session", "import", bundle, "--dry-run", "--json"]).json();
     assert_ne!(planned_again["sessionId"], planned["sessionId"]);
     assert_eq!(named(&planned_again), named(&desktop.done(&["session", "import", bundle, "--json"]).json()));
 }
 
 #[test]
-fn a_copy_beside_the_original_is_a_session_of_its_own() {
+fn a_copy_next_to_the_original_is_a_separate_session() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
     machine.done(&["session", "export", &session[..12]]);
@@ -136,7 +136,7 @@ fn a_copy_beside_the_original_is_a_session_of_its_own() {
 }
 
 #[test]
-fn what_was_deleted_comes_back_under_its_id_and_old_tokens_hold() {
+fn a_deleted_session_returns_under_its_id_and_old_tokens_stay_valid() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
     machine.done(&["session", "export", &session, "-o", "kept.json"]);
@@ -151,7 +151,7 @@ fn what_was_deleted_comes_back_under_its_id_and_old_tokens_hold() {
 
 /// Restored to an earlier point, a session can continue differently: what its later tokens were for is gone.
 #[test]
-fn tokens_of_a_history_that_was_replaced_advance_nothing() {
+fn tokens_of_a_replaced_history_advance_nothing() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
     machine.done(&["session", "export", &session, "-o", "kept.json"]);
@@ -187,7 +187,7 @@ fn tokens_of_a_history_that_was_replaced_advance_nothing() {
 }
 
 #[test]
-fn an_export_replaces_nothing_unless_it_is_told_to() {
+fn an_export_replaces_a_file_only_when_told_to() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
     let file = machine.project().join("b.json");
@@ -212,7 +212,7 @@ fn an_export_replaces_nothing_unless_it_is_told_to() {
 }
 
 #[test]
-fn a_redacted_bundle_says_what_is_missing() {
+fn a_redacted_bundle_lists_what_is_missing() {
     let (machine, reply) = halfway();
     let exported = machine
         .done(&["session", "export", &session_of(&reply), "-o", "r.json", "--redact", "--json"])
@@ -257,7 +257,7 @@ fn a_dropped_value_is_not_left_in_the_goal() {
 }
 
 #[test]
-fn a_title_leaks_nothing_of_a_dropped_value() {
+fn a_title_does_not_leak_a_dropped_value() {
     let machine = new_machine();
     // The second title is cut three characters into the value.
     let filler = "x".repeat(200 - "\n\n[TRUNCATED]".len() - 3);
@@ -283,7 +283,7 @@ fn a_title_leaks_nothing_of_a_dropped_value() {
     let text = fs::read_to_string(machine.project().join("r.json")).unwrap();
     assert!(!text.contains(key) && !text.contains("xZQ9"), "a title leaks");
     assert!(text.contains("Log in with [redacted]"));
-    // A report withholds what it withholds of the context.
+    // A report withholds the same parts of the context.
     for format in ["md", "html", "json"] {
         let name = format!("report.{format}");
         machine.done(&["report", &session_of(&first), "--format", format, "-o", &name]);
@@ -295,7 +295,7 @@ fn a_title_leaks_nothing_of_a_dropped_value() {
 }
 
 #[test]
-fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
+fn the_intact_beginning_of_a_damaged_session_can_be_saved() {
     let (machine, reply) = halfway();
     let session = session_of(&reply);
     let events = machine.data().join("sessions").join(&session).join("events");
@@ -334,7 +334,7 @@ fn the_sound_beginning_of_a_damaged_session_can_be_saved() {
 }
 
 #[test]
-fn fields_of_later_versions_survive_the_journey() {
+fn fields_of_later_versions_survive_export_and_import() {
     let (machine, reply) = halfway();
     machine.done(&["session", "export", &session_of(&reply), "-o", "b.json"]);
     let path = machine.project().join("b.json");
@@ -354,7 +354,7 @@ fn fields_of_later_versions_survive_the_journey() {
 }
 
 #[test]
-fn a_refused_bundle_leaves_every_byte_as_it_was() {
+fn a_refused_bundle_changes_nothing() {
     let (machine, reply) = halfway();
     machine.done(&["session", "export", &session_of(&reply), "-o", "b.json"]);
     let path = machine.project().join("b.json");
@@ -367,7 +367,7 @@ fn a_refused_bundle_leaves_every_byte_as_it_was() {
 }
 
 #[test]
-fn an_import_into_a_busy_store_is_refused_for_now() {
+fn an_import_into_a_busy_store_is_refused_temporarily() {
     let (here, there) = (new_machine(), new_machine());
     let started = here.client().call("start_workflow", json!({ "workflowId": "wr.small_change" }));
     let session = started.structured["run"]["sessionId"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! What clients send and what they get, through the real binary: text for the model and data for programs, messages that
-//! are odd or too long, prompts, and what an HTTP server does about clients that are slow, many or gone.
+//! What clients send and receive, through the real binary: text for the model and data for programs, odd or oversized
+//! messages, prompts, and how an HTTP server handles clients that are slow, numerous or gone.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -42,7 +42,7 @@ fn text(answer: &Value) -> String {
 }
 
 #[test]
-fn a_result_has_its_text_once_and_its_data_beside_it() {
+fn a_result_has_its_text_once_and_its_data_separately() {
     let home = new_home();
     let mut server = opened(&home);
     let started = server.ask(&start_call(1));
@@ -68,7 +68,7 @@ fn a_result_has_its_text_once_and_its_data_beside_it() {
 }
 
 #[test]
-fn structured_content_is_served_to_those_who_ask_and_does_not_repeat_the_prompt() {
+fn structured_content_is_sent_on_request_and_does_not_repeat_the_prompt() {
     let home = new_home();
     home.write(&home.config(), "[replies]\nstructured = true\n");
     for home in [home, new_home().with("WORKRAIL_STRUCTURED_REPLIES", "true")] {
@@ -99,7 +99,7 @@ fn a_call_over_the_line_limit_is_answered_under_its_id() {
     let params = format!(
         r#"{{"name":"continue_workflow","arguments":{{"id":1,"output":{{"notesMarkdown":"\"id\":3}}{notes}"}}}}}}"#
     );
-    // As the Python, the TypeScript and a careless client write it.
+    // As written by Python, TypeScript and a careless client.
     for line in [
         format!(r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{params}}}"#),
         format!(r#"{{"method":"tools/call","params":{params},"jsonrpc":"2.0","id":7}}"#),
@@ -110,7 +110,7 @@ fn a_call_over_the_line_limit_is_answered_under_its_id() {
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)), "{answer}");
         assert_text(&home, "line_that_is_too_long", answer["error"]["message"].as_str().unwrap());
     }
-    // A notification is not answered, and what cannot be read is answered without an id.
+    // A notification is not answered, and an unreadable message is answered without an id.
     server.say(format!(r#"{{"jsonrpc":"2.0","method":"notifications/x","params":{{"a":"{notes}"}}}}"#));
     server.say(format!("[{notes}"));
     let answer = server.hear();
@@ -120,7 +120,7 @@ fn a_call_over_the_line_limit_is_answered_under_its_id() {
 }
 
 #[test]
-fn an_id_that_no_answer_can_name_is_answered_and_not_dropped() {
+fn an_unusable_id_is_answered_and_not_dropped() {
     let home = new_home();
     let mut server = opened(&home);
     let http = Http::start(&home);
@@ -179,7 +179,7 @@ fn a_batch_is_answered_by_one_array() {
 }
 
 #[test]
-fn media_types_have_no_case_and_anything_is_acceptable() {
+fn media_types_are_case_insensitive_and_wildcards_are_accepted() {
     let home = new_home();
     let http = Http::start(&home);
     let message = start_call(1).to_string();
@@ -202,7 +202,7 @@ fn media_types_have_no_case_and_anything_is_acceptable() {
 }
 
 #[test]
-fn a_client_that_does_not_finish_its_request_is_not_waited_for() {
+fn a_client_that_does_not_finish_its_request_is_disconnected() {
     let home = new_home();
     let http = Http::start(&home);
     let head = format!("POST /mcp HTTP/1.1\r\nHost: {}\r\n{}", http.address, http.authorization);
@@ -218,7 +218,7 @@ fn a_client_that_does_not_finish_its_request_is_not_waited_for() {
             .collect();
     let mut answers = streams.iter_mut().map(|stream| {
         let mut answer = String::new();
-        // A connection that is reset has ended as well.
+        // A reset connection has ended as well.
         let _ = stream.read_to_string(&mut answer);
         answer
     });
@@ -232,7 +232,7 @@ fn a_client_that_does_not_finish_its_request_is_not_waited_for() {
 }
 
 #[test]
-fn a_client_that_reads_no_answer_is_not_waited_for() {
+fn a_client_that_does_not_read_its_answer_is_disconnected() {
     let home = new_home();
     let http = Http::start(&home);
     let mut stream = TcpStream::connect(&http.address).unwrap();
@@ -244,7 +244,7 @@ fn a_client_that_reads_no_answer_is_not_waited_for() {
         http.authorization,
         body.len(),
     );
-    // The answers fill what the system keeps for a reader, and the requests then what it keeps for the server.
+    // The answers fill the reader's buffers, and then the requests fill the server's.
     let ended = loop {
         if let Err(error) = stream.write_all(asked.as_bytes()) {
             break error.kind();
@@ -255,7 +255,7 @@ fn a_client_that_reads_no_answer_is_not_waited_for() {
 }
 
 #[test]
-fn connections_are_bounded_and_the_next_one_waits_its_turn() {
+fn connections_are_bounded_and_the_next_one_waits() {
     let home = new_home();
     let http = Http::start(&home);
     let idle: Vec<TcpStream> = (0..256).map(|_| TcpStream::connect(&http.address).unwrap()).collect();
@@ -274,12 +274,12 @@ fn connections_are_bounded_and_the_next_one_waits_its_turn() {
 }
 
 #[test]
-fn an_http_server_that_a_client_started_ends_with_it() {
+fn an_http_server_started_by_a_client_ends_with_it() {
     let home = new_home();
     let mut http =
         Http::of_command(command(&home, &["--http", "127.0.0.1:0", "--no-auth"]).stdin(Stdio::piped()));
     assert_eq!(http.post("", &start_call(1).to_string()).status, 200);
-    // The client's side of the pipe is closed when the client ends, however it ends.
+    // The client's end of the pipe is closed when the client ends, however it ends.
     drop(http.child.stdin.take());
     assert!(http.child.wait().unwrap().success());
 
@@ -295,7 +295,7 @@ fn an_http_server_that_a_client_started_ends_with_it() {
 }
 
 #[test]
-fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_roots() {
+fn without_roots_a_call_without_a_folder_says_which_folder_was_used() {
     let named = new_home();
     let home = named.without("CLAUDE_PROJECT_DIR");
     let http = Http::start(&home);
@@ -303,7 +303,7 @@ fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_ro
         let warnings = reply_data(&answer["result"])["warnings"].as_array().cloned().unwrap_or_default();
         let warning = warnings.iter().find(|warning| warning["code"] == "WORKSPACE_ASSUMED");
         let message = warning.map(|warning| warning["message"].as_str().unwrap().to_owned());
-        // The agent reads the same words.
+        // The agent reads the same text.
         assert_eq!(message.as_ref().is_some_and(|message| text(answer).contains(message)), warning.is_some());
         warning.is_some()
     };
@@ -324,13 +324,13 @@ fn a_call_without_a_folder_says_whose_folder_was_used_where_the_client_has_no_ro
     let mut server = Piped::start(&home);
     assert!(warned(&server.ask(&stateless(1, "tools/call", list.clone()))));
     server.close();
-    // A client that starts a server on pipes starts it where it works, and one that names the project needs no note.
+    // A client that starts a server over pipes does so in its working folder, and a named project needs no note.
     assert!(!warned(&opened(&home).ask(&call(1, "list_workflows", &json!({})))));
     assert!(!warned(&Piped::start(&named).ask(&stateless(1, "tools/call", list))));
 }
 
 #[test]
-fn results_of_the_stateless_revision_name_the_server_and_how_long_they_hold() {
+fn stateless_results_name_the_server_and_their_lifetime() {
     let home = new_home();
     let mut server = Piped::start(&home);
     let get = json!({ "name": "wr.small_change", "arguments": {} });
@@ -359,7 +359,7 @@ fn results_of_the_stateless_revision_name_the_server_and_how_long_they_hold() {
 }
 
 #[test]
-fn words_of_others_cannot_steer_or_reorder_what_is_shown() {
+fn untrusted_text_cannot_control_or_reorder_the_output() {
     let home = new_home();
     let mut server = opened(&home);
     let goal = "tidy \u{1b}[31m up \u{202e}dlrow\u{7}";
@@ -384,7 +384,7 @@ fn words_of_others_cannot_steer_or_reorder_what_is_shown() {
 }
 
 #[test]
-fn every_workflow_is_a_prompt_and_so_is_resuming() {
+fn every_workflow_is_a_prompt_and_so_is_resume() {
     let home = new_home();
     let mut server = opened(&home);
     let listed = server.ask(&request(1, "prompts/list", &json!({})));
@@ -437,7 +437,7 @@ fn every_workflow_is_a_prompt_and_so_is_resuming() {
 }
 
 #[test]
-fn prompts_follow_the_tools_that_are_switched_on() {
+fn prompts_depend_on_the_enabled_tools() {
     let names = |home: &Home| -> Vec<String> {
         let listed = opened(home).ask(&request(1, "prompts/list", &json!({})));
         let prompts = listed["result"]["prompts"].as_array().unwrap().clone();

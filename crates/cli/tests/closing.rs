@@ -1,4 +1,4 @@
-//! Runs that a person closes, through the real binary (G65).
+//! Runs closed by the user, through the real binary (G65).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -32,7 +32,7 @@ fn warnings(reply: &ToolReply) -> Vec<(String, String)> {
     warnings.iter().map(|warning| (of(warning, "code"), of(warning, "message"))).collect()
 }
 
-/// What the list says about its only run.
+/// What the list shows about its only run.
 fn stage(home: &Home) -> (Value, Value) {
     let list = home.done(&["session", "list", "--json"]).json();
     assert_eq!(list["runs"].as_array().unwrap().len(), 1, "{list}");
@@ -40,7 +40,7 @@ fn stage(home: &Home) -> (Value, Value) {
 }
 
 #[test]
-fn a_closed_run_needs_nobody_and_says_why_everywhere() {
+fn a_closed_run_needs_no_attention_and_shows_its_reason_everywhere() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -65,7 +65,7 @@ fn a_closed_run_needs_nobody_and_says_why_everywhere() {
 }
 
 #[test]
-fn looking_at_a_closed_run_says_so_and_changes_nothing() {
+fn showing_a_closed_run_reports_it_and_changes_nothing() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -127,7 +127,7 @@ fn an_approval_reopens_a_closed_run() {
 }
 
 #[test]
-fn a_run_is_closed_once_with_a_reason_and_only_while_it_is_open() {
+fn a_run_is_closed_only_once_with_a_reason_and_while_it_is_open() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -157,7 +157,7 @@ fn agents_have_no_tool_that_closes_a_run() {
 }
 
 #[test]
-fn a_closed_run_moves_to_another_machine_closed_and_can_be_cleaned_up() {
+fn a_closed_run_stays_closed_on_another_machine_and_can_be_cleaned_up() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);

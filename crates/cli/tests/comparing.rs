@@ -50,14 +50,14 @@ fn compared(home: &Home, a: &str, b: &str) -> Value {
     home.done(&["compare", a, b, "--json"]).json()
 }
 
-/// What each step is called and how it relates.
+/// The name of each step and how the two sides relate.
 fn steps(comparison: &Value) -> Vec<String> {
     let all = comparison["steps"].as_array().unwrap().iter();
     all.map(|step| format!("{} {}", step["title"].as_str().unwrap(), step["difference"].as_str().unwrap()))
         .collect()
 }
 
-/// Two branches that part at the second step.
+/// Two branches that diverge at the second step.
 fn forked(client: &mut McpClient) -> (ToolReply, ToolReply) {
     let first = begin(client);
     let second = complete(client, &first, notes("One plan."));
@@ -68,7 +68,7 @@ fn forked(client: &mut McpClient) -> (ToolReply, ToolReply) {
 }
 
 #[test]
-fn the_offered_call_makes_the_other_branch_the_current_one() {
+fn the_suggested_call_makes_the_other_branch_current() {
     let home = home();
     let mut client = home.client();
     let (current, _) = forked(&mut client);
@@ -114,7 +114,7 @@ fn runs_are_aligned_by_step_and_iteration() {
 }
 
 #[test]
-fn a_finished_run_offers_no_call() {
+fn a_finished_run_suggests_no_call() {
     let home = home();
     let mut client = home.client();
     let mut done = begin(&mut client);
@@ -155,7 +155,7 @@ fn artifacts_differ_field_by_field_and_secrets_stay_hidden() {
     let told: Vec<_> = context.iter().map(|own| (own["key"].as_str().unwrap(), &own["a"]["kind"])).collect();
     assert_eq!(told, [("deploy_token", &json!("withheld")), ("region", &json!("shown"))]);
     let quiet = home.done(&["compare", &a, &b]).out;
-    // Two runs that took equally long share the lines about their time, which two others do not.
+    // Two runs of equal duration share the lines about their time, unlike other runs.
     let timeless: Vec<&str> = quiet.lines().filter(|line| !line.contains("completed")).collect();
     assert_text(&home, "compare_withheld_context", &timeless.join("\n"));
 }
@@ -181,7 +181,7 @@ fn a_damaged_session_is_compared_up_to_the_damage() {
 }
 
 #[test]
-fn what_an_agent_wrote_cannot_act_on_the_terminal() {
+fn an_agents_text_cannot_control_the_terminal() {
     let home = home();
     let mut client = home.client();
     let own = begin(&mut client);
@@ -192,7 +192,7 @@ fn what_an_agent_wrote_cannot_act_on_the_terminal() {
 }
 
 #[test]
-fn a_reference_to_a_point_is_taken() {
+fn a_reference_to_a_point_is_accepted() {
     let home = home();
     let mut client = home.client();
     let (current, _) = forked(&mut client);

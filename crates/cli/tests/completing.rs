@@ -1,4 +1,4 @@
-//! Completion of names in shells, through the real binary and the real shells where they are installed.
+//! Shell completion of names, through the real binary and the real shells that are installed.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -65,10 +65,10 @@ fn completing_creates_nothing() {
     assert!(!home.root().join("nowhere").exists());
 }
 
-/// What a shell needs to offer names as soon as it is started, and how it is started.
+/// What a shell needs to complete names right after it starts, and how to start it.
 struct Shell {
     name: &'static str,
-    /// Its settings, in a file of this name beneath the home directory.
+    /// Its settings file, by its name beneath the home directory.
     settings: (&'static str, &'static str),
     start: &'static str,
 }
@@ -90,7 +90,7 @@ const SHELLS: [Shell; 4] = [
         ),
         start: "zsh -d -i",
     },
-    // As a file among the functions of the shell, which reads it at the first completion.
+    // As a file among the shell's functions, which it reads at the first completion.
     Shell {
         name: "zsh",
         settings: (
@@ -110,7 +110,7 @@ const SHELLS: [Shell; 4] = [
     },
 ];
 
-/// A folder with a `workrail` that completes as the real one does, and otherwise says how it was called.
+/// A folder with a `workrail` that completes like the real one, and otherwise prints how it was called.
 fn folder(home: &Home) -> String {
     let folder = home.root().join("bin");
     let script = format!(
@@ -146,7 +146,7 @@ impl Typing {
         Self { terminal, screen }
     }
 
-    /// Reads on until this is shown.
+    /// Reads until this text is shown.
     fn until(&mut self, wanted: &str) -> String {
         let mut shown = Vec::new();
         while !String::from_utf8_lossy(&shown).contains(wanted) {
@@ -162,7 +162,7 @@ impl Typing {
         self.terminal.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// How the program is called when a line is completed with the tabulator and sent.
+    /// How the program is called when a line is completed with Tab and sent.
     fn called_with(&mut self, typed: &str, completed: &str) -> String {
         self.until(PROMPT);
         self.press(typed);

@@ -5,7 +5,7 @@ use workrail_testkit::home::Home;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
 #[test]
-fn the_demo_ends_with_what_to_do_next_and_leaves_nothing() {
+fn the_demo_ends_with_next_steps_and_leaves_nothing_behind() {
     let home = Home::new(PROGRAM);
     let folder = home.root().join("tmp");
     std::fs::create_dir(&folder).expect("the folder can be made");

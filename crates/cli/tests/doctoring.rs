@@ -1,4 +1,4 @@
-//! What `workrail doctor` says to do, done: afterwards the finding is gone, or the command shows what to change.
+//! Follows the advice of `workrail doctor`: afterwards the finding is gone, or the command shows what to change.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,7 +15,7 @@ use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// A home on whose path the program is, with a private data directory: nothing is wrong with it.
+/// A healthy home: the program is on its path, and its data directory is private.
 fn home() -> Home {
     let home = Home::new(PROGRAM);
     let programs = home.root().join("bin");
@@ -29,7 +29,7 @@ fn home() -> Home {
     home.with("PATH", format!("{}:/usr/bin:/bin", programs.display()))
 }
 
-/// Everything that is not well, each with its fix.
+/// All findings that are not ok, each with its fix.
 fn findings(home: &Home) -> Vec<(String, String)> {
     let found = home.run(&["doctor", "--json"]).json();
     let text = |own: &Value, name: &str| own[name].as_str().unwrap_or_default().to_owned();
@@ -44,7 +44,7 @@ fn only(home: &Home) -> (String, String) {
     found.remove(0)
 }
 
-/// Types a fix into a shell, as a user who copies it.
+/// Types a fix into a shell, like a user who copies it.
 fn typed(home: &Home, line: &str) -> i32 {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(line).env_clear().envs(home.variables()).current_dir(home.project());
@@ -57,7 +57,7 @@ fn a_home_without_problems_has_no_findings() {
 }
 
 #[test]
-fn a_data_directory_that_others_can_read_is_closed() {
+fn a_data_directory_that_others_can_read_is_fixed() {
     let home = home();
     std::fs::set_permissions(home.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let (what, fix) = only(&home);
@@ -67,7 +67,7 @@ fn a_data_directory_that_others_can_read_is_closed() {
 }
 
 #[test]
-fn a_damaged_session_is_repaired_by_the_command_that_is_named() {
+fn a_damaged_session_is_repaired_by_the_suggested_command() {
     let home = home();
     let mut client = home.client();
     let started = client.call("start_workflow", json!({ "workflowId": "team.change" }));
@@ -80,14 +80,14 @@ fn a_damaged_session_is_repaired_by_the_command_that_is_named() {
     assert_eq!(planned, format!("workrail store repair {session} --dry-run"));
     typed(&home, planned);
     assert_eq!(only(&home).1, fix, "a dry run repairs nothing");
-    // Without --dry-run it asks, and obeys the session's id.
+    // Without --dry-run it asks, and accepts the session's id.
     let repaired = home.typed(&["store", "repair", session], session);
     assert_eq!(repaired.code, 0, "{repaired:?}");
     assert_eq!(findings(&home), []);
 }
 
 #[test]
-fn the_command_that_is_named_shows_what_is_wrong_with_a_file_wherever_it_is() {
+fn the_suggested_command_shows_a_files_problem_wherever_the_file_is() {
     for folder in
         ["workflows", "project/workflows", "project/.workrail/workflows", "home/.workrail/workflows"]
     {
@@ -104,7 +104,7 @@ fn the_command_that_is_named_shows_what_is_wrong_with_a_file_wherever_it_is() {
 }
 
 #[test]
-fn a_client_that_starts_a_missing_program_is_set_up_again() {
+fn a_client_that_starts_a_missing_program_is_configured_again() {
     let home = home();
     let file = home.home().join(".cursor/mcp.json");
     home.write(
@@ -118,7 +118,7 @@ fn a_client_that_starts_a_missing_program_is_set_up_again() {
 }
 
 #[test]
-fn a_misspelt_variable_leads_to_the_one_that_was_meant() {
+fn a_misspelt_variable_leads_to_the_intended_one() {
     let (what, fix) = only(&home().with("WORKRAIL_DATA_DIRECTORY", "/srv/data"));
     assert_eq!(what, "`WORKRAIL_DATA_DIRECTORY` is not a WorkRail variable and has no effect");
     assert_eq!(fix, "did you mean WORKRAIL_DATA_DIR?");

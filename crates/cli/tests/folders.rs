@@ -1,4 +1,4 @@
-//! The folder that a call is about: the client's root, the one that the session was started in, or the server's own.
+//! The folder of a call: the client's root, the folder that the session was started in, or the server's own.
 
 mod wording;
 
@@ -35,7 +35,7 @@ impl Rooted {
         Self { server, root: root.to_owned(), id: 0 }
     }
 
-    /// Calls a tool; answers the server's question for the roots on the way.
+    /// Calls a tool, answering the server's request for the roots if it comes.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.id += 1;
         let params = json!({ "name": tool, "arguments": arguments });
@@ -62,13 +62,13 @@ impl Rooted {
 }
 
 #[test]
-fn a_root_is_used_where_it_is_a_folder_and_the_reply_says_so_where_it_is_not() {
+fn a_root_is_used_if_it_is_a_folder_and_otherwise_the_reply_says_so() {
     let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
     let elsewhere = home.root().join("elsewhere");
     home.write(&elsewhere.join(".workrail/workflows/flow.json"), &flow("Do it."));
     let mut rooted = Rooted::of(&home, elsewhere.to_str().unwrap());
     assert_eq!(rooted.lists_flow(), (true, false));
-    // As a client on another machine or outside of a container has it.
+    // As for a client on another machine or outside a container.
     let mut lost = Rooted::of(&home, "/no/such/folder/anywhere");
     assert_eq!(lost.lists_flow(), (false, true));
     let started = lost.call("start_workflow", &json!({ "workflowId": "wr.small_change", "goal": "try it" }));
@@ -78,7 +78,7 @@ fn a_root_is_used_where_it_is_a_folder_and_the_reply_says_so_where_it_is_not() {
 }
 
 #[test]
-fn an_advance_tells_of_a_changed_file_in_the_folder_that_the_session_was_started_in() {
+fn an_advance_reports_a_changed_file_in_the_folder_of_the_sessions_start() {
     let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
     let elsewhere = home.root().join("elsewhere");
     let file = elsewhere.join(".workrail/workflows/flow.json");

@@ -1,7 +1,7 @@
-//! Every command that a page of the guide shows is run, in the order of the page, on a machine of its own.
+//! Runs every command shown on a page of the guide, in the order of the page, on a separate machine.
 //!
-//! Blocks marked `sh` are run as they are, `sh terminal` by a person at a terminal who types the run's label,
-//! `sh server` as servers that are ended again. `sh` lines of other programs must be known here.
+//! Blocks marked `sh` are run unchanged, `sh terminal` by a user at a terminal who types the run's label, `sh server`
+//! as servers that are ended again. `sh` lines of other programs must be listed here.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 #![expect(clippy::print_stdout, reason = "figures, and what was skipped, are shown")]
@@ -15,7 +15,7 @@ use serde_json::json;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::with_own_words;
 
-/// What pages may show of other programs.
+/// Commands of other programs that pages may show.
 const OTHERS: [&str; 7] = [
     "cargo install --path crates/cli",
     "cargo run -- demo",
@@ -36,7 +36,7 @@ enum Kind {
     Server,
 }
 
-/// The commands of a page, with where they are.
+/// The commands of a page, with their positions.
 fn commands(page: &str) -> Vec<(Kind, usize, String)> {
     let mut found = Vec::new();
     let mut kind = None;
@@ -62,7 +62,7 @@ fn commands(page: &str) -> Vec<(Kind, usize, String)> {
     found
 }
 
-/// Splits as a shell would, as far as pages need it.
+/// Splits words like a shell, as far as pages need it.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -79,7 +79,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A machine with two open runs: one in the middle, one that waits for a person.
+/// A machine with two open runs: one in the middle, one that waits for the user.
 struct Machine {
     home: Home,
     open: String,
@@ -89,7 +89,7 @@ struct Machine {
 
 impl Machine {
     fn new() -> Self {
-        // What a page shows is run without the folder of workflows that only tests name.
+        // Commands run without the workflows folder that only tests configure.
         let home = Home::new(env!("CARGO_BIN_EXE_workrail")).without("WORKFLOW_STORAGE_PATH");
         let home = home.with("EDITOR", "true");
         let gated = json!({
@@ -123,7 +123,7 @@ impl Machine {
         machine
     }
 
-    /// A repository on this machine in place of the one on the network that pages name.
+    /// A local repository in place of the remote one that pages name.
     fn repository(&self) -> String {
         let folder = self.home.root().join("team-workflows");
         if !folder.exists() {
@@ -173,7 +173,7 @@ impl Machine {
         match kind {
             Kind::Plain => self.run_plain(words),
             Kind::Terminal => {
-                // A run's label, or the name of a setting that asks for it.
+                // A run's label, or the name of a setting that needs confirmation.
                 let typed = match words {
                     ["config", "set", key, ..] => key,
                     words => words.last().unwrap(),
@@ -193,7 +193,7 @@ impl Machine {
         Err(format!("ended with {}:\n{}{}", ran.code, ran.out, ran.err))
     }
 
-    /// Over standard input it ends by itself; over HTTP, and the console, it is ended once it listens.
+    /// On standard input it ends by itself; over HTTP, or as a console, it is ended once it listens.
     fn serve(&self, words: &[&str]) -> Result<(), String> {
         if words.first() == Some(&"console") {
             return self.serve_console(words);
@@ -212,7 +212,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// Without a browser of its own: the test machine has none to open.
+    /// Without opening a browser, which the test machine does not have.
     fn serve_console(&self, words: &[&str]) -> Result<(), String> {
         let mut words = words.to_vec();
         if !words.contains(&"--no-open") {
@@ -239,7 +239,7 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // Generated, for contributors, or history: nothing there is meant to be typed.
+        // Generated, for contributors, or history: not meant to be typed.
         if path.is_dir() && !["reference", "contributing", "decisions"].contains(&name.as_str()) {
             pages(&path, found);
         } else if name.ends_with(".md") {

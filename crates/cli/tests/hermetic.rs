@@ -1,4 +1,4 @@
-//! No test sees what the developer who runs it has: settings, workflows, sessions.
+//! No test sees anything of the developer who runs it: settings, workflows, sessions.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 /// Set in the process that runs with the developer's environment.
 const INSIDE: &str = "WORKRAIL_TEST_INSIDE";
 
-/// A developer with a workflow in every place that the program looks into, settings and a mode of their own.
+/// A developer with workflows in every place that the program searches, and with their own settings and mode.
 fn developer() -> Home {
     let developer = Home::new(PROGRAM);
     let workflow = |id: &str| {
@@ -25,7 +25,7 @@ fn developer() -> Home {
     developer.with("WORKRAIL_DEFAULT_MODE", "full_auto_never_stop").with(INSIDE, "yes")
 }
 
-/// What a home shows of the developer's things.
+/// Which of the developer's things a home shows.
 fn seen(home: &Home) -> Vec<&'static str> {
     let mut client = home.client();
     let started = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
@@ -49,7 +49,7 @@ fn what_the_developer_has_is_not_seen_by_a_test() {
     }
     let developer = developer();
     assert_eq!(seen(&developer).len(), 6, "a program with the developer's environment sees all of it");
-    // The same test again, in a process whose environment is the developer's.
+    // The same test again, in a process with the developer's environment.
     let mut again = Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", "what_the_developer_has_is_not_seen_by_a_test"]);
     let ended = again.envs(developer.variables()).current_dir(developer.project()).output().unwrap();

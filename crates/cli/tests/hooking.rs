@@ -1,4 +1,4 @@
-//! `workrail hook` through the real binary, with a real server beside it: what a chat gets, and that nothing stops a host (G108, G109).
+//! `workrail hook` through the real binary and server: what a chat gets, and that no host is blocked (G108, G109).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -13,7 +13,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// A home with a workflow of two steps, of which the first waits for nobody.
+/// A home with a workflow of two steps, the first of which waits for no one.
 fn home() -> Home {
     let home = Home::new(PROGRAM);
     home.workflow(&json!({
@@ -26,8 +26,8 @@ fn home() -> Home {
     home
 }
 
-/// What a hook prints for bytes on its standard input. Whatever they are, it ends with 0, prints one JSON document and says
-/// nothing else.
+/// What a hook prints for these bytes on standard input. Whatever they are, it exits with 0 and prints exactly one
+/// JSON document.
 fn hook_bytes(home: &Home, host: &str, event: &str, input: &[u8]) -> Value {
     let mut command = home.command(&["hook", host, event]);
     let mut child =
@@ -49,7 +49,7 @@ fn claude(home: &Home, event: &str, chat: &str, more: Value) -> Value {
     hook_bytes(home, "claude-code", event, input.to_string().as_bytes())
 }
 
-/// The host says what a tool of ours answered.
+/// The host reports the answer of one of our tools.
 fn returned(home: &Home, chat: &str, tool: &str, reply: &ToolReply) {
     let name = format!("mcp__workrail__{tool}");
     let response = json!([{ "type": "text", "text": reply.structured["text"] }]);
@@ -80,7 +80,7 @@ fn plain(text: &Value, first: &ToolReply) -> String {
 }
 
 #[test]
-fn a_turn_is_held_once_per_position_and_never_for_a_person() {
+fn a_turn_is_held_once_per_position_and_never_for_the_user() {
     let home = home();
     let (mut client, first) = started(&home, "chat");
     let held = stop(&home, "chat", false);
@@ -90,7 +90,7 @@ fn a_turn_is_held_once_per_position_and_never_for_a_person() {
     assert_eq!(stop(&home, "chat", false), json!({}), "nor in the next turn");
     assert_eq!(stop(&home, "another chat", false), json!({}), "a chat without a run is free");
 
-    // A refused attempt moves the run: the step holds a second time, and no third time.
+    // A refused attempt moves the run: the step holds a second time, but not a third.
     let mut without_notes = first.structured["nextCall"]["arguments"].clone();
     without_notes.as_object_mut().unwrap().remove("output");
     let blocked = client.call("continue_workflow", without_notes);
@@ -121,7 +121,7 @@ fn running_tasks_and_complete_runs_hold_nothing() {
 }
 
 #[test]
-fn the_step_is_given_back_to_its_chat_and_mentioned_to_a_new_one() {
+fn the_step_is_repeated_to_its_chat_and_mentioned_to_a_new_one() {
     let home = home();
     let (_client, first) = started(&home, "chat");
     for source in ["compact", "resume"] {
@@ -139,9 +139,9 @@ fn the_step_is_given_back_to_its_chat_and_mentioned_to_a_new_one() {
     assert_eq!(stop(&home, "new chat", false), json!({}), "it is only mentioned");
 }
 
-/// A subagent that was given a run of its own is held by that run, and the chat by its own.
+/// A subagent with its own run is held by that run, and the chat by its own.
 #[test]
-fn a_subagent_has_a_run_of_its_own() {
+fn a_subagent_has_its_own_run() {
     let home = home();
     let (mut client, first) = started(&home, "chat");
     let inner = client
@@ -158,7 +158,7 @@ fn a_subagent_has_a_run_of_its_own() {
 }
 
 #[test]
-fn a_decision_for_a_person_is_refused_with_and_without_a_run() {
+fn a_users_decision_is_refused_with_and_without_a_run() {
     let home = Home::new(PROGRAM);
     let call = json!({ "tool_name": "Bash", "tool_input": { "command": "sudo sh -c 'workrail approve amber-falcon'" } });
     let said = claude(&home, "PreToolUse", "chat", call);
@@ -168,7 +168,7 @@ fn a_decision_for_a_person_is_refused_with_and_without_a_run() {
     assert!(!home.data().join("sessions").exists(), "a hook makes no store");
 }
 
-/// A token that another store signed, or that is made up, binds nothing.
+/// A token that another store signed, or an invented one, binds nothing.
 #[test]
 fn only_tokens_of_this_store_bind_a_chat() {
     let home = home();
@@ -182,7 +182,7 @@ fn only_tokens_of_this_store_bind_a_chat() {
 }
 
 #[test]
-fn what_is_remembered_is_private_and_bounded() {
+fn chat_records_are_private_and_bounded() {
     let home = home();
     let (_client, first) = started(&home, "chat");
     for number in 0..140 {
@@ -199,7 +199,7 @@ fn what_is_remembered_is_private_and_bounded() {
 }
 
 #[test]
-fn nothing_stops_a_host() {
+fn nothing_blocks_a_host() {
     let home = home();
     let (_client, _) = started(&home, "chat");
     let nothing = json!({});
@@ -216,14 +216,14 @@ fn nothing_stops_a_host() {
     }
     let input = json!({ "session_id": "chat", "cwd": home.project() }).to_string();
     assert_eq!(hook_bytes(&home, "claude-code", "NoSuchEvent", input.as_bytes()), nothing);
-    // More than a hook reads; it takes all of it from the pipe.
+    // More than a hook keeps; it still reads all of it from the pipe.
     let huge = format!("{{\"session_id\":\"chat\",\"x\":\"{}\"}}", "x".repeat(17 * 1024 * 1024));
     assert_eq!(hook_bytes(&home, "claude-code", "Stop", huge.as_bytes()), nothing);
     // Settings that cannot be read.
     let broken = home.with("WORKRAIL_CONFIG", home.root().join("broken.toml"));
     fs::write(home.root().join("broken.toml"), "[[[").unwrap();
     assert_eq!(stop(&broken, "chat", false), nothing);
-    // A data directory that is none, and one whose session is damaged.
+    // A data directory that is not one, and one with a damaged session.
     fs::write(home.root().join("file"), "x").unwrap();
     assert_eq!(stop(&home.with_data(&home.root().join("file")), "chat", false), nothing);
     assert_eq!(stop(&home.with_data(&home.root().join("missing")), "chat", false), nothing);
@@ -236,7 +236,7 @@ fn nothing_stops_a_host() {
 
 /// A process that writes to the session holds its lock; a hook does not wait for it.
 #[test]
-fn a_held_lock_holds_no_hook() {
+fn a_held_lock_does_not_delay_a_hook() {
     let home = home();
     let (_client, first) = started(&home, "chat");
     let session = first.structured["run"]["sessionId"].as_str().unwrap();
@@ -245,9 +245,9 @@ fn a_held_lock_holds_no_hook() {
     assert_eq!(stop(&home, "chat", false)["decision"], "block");
 }
 
-/// A host that never closes the pipe gets its answer all the same.
+/// A host that never closes the pipe still gets its answer.
 #[test]
-fn an_input_that_does_not_end_is_answered_in_time() {
+fn an_endless_input_is_answered_in_time() {
     let home = Home::new(PROGRAM);
     let mut command = home.command(&["hook", "claude-code", "Stop"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -282,7 +282,7 @@ fn write(home: &Home, path: &str) -> Value {
 }
 
 #[test]
-fn edits_are_refused_where_the_step_does_not_allow_them() {
+fn edits_are_refused_if_the_step_does_not_allow_them() {
     let home = gated();
     let (mut client, first) = started(&home, "chat");
     let inside = home.project().join("src/a.rs").to_str().unwrap().to_owned();
@@ -305,7 +305,7 @@ fn edits_are_refused_where_the_step_does_not_allow_them() {
 }
 
 #[test]
-fn what_a_hook_saw_is_evidence_of_the_step() {
+fn a_hooks_observation_is_evidence_of_the_step() {
     let home = gated();
     let (mut client, first) = started(&home, "chat");
     let shell = |command: &str| json!({ "tool_name": "Bash", "tool_input": { "command": command } });

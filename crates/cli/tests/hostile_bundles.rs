@@ -1,4 +1,4 @@
-//! Bundles that were broken or forged: refused with the right code and nothing written, or sound after all.
+//! Broken or forged bundles: refused with the right code and nothing written, or valid after all.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -47,7 +47,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
     Engine::new(Arc::new(store), environment)
 }
 
-/// A session with a block, a checkpoint, a branch and a run inside a run.
+/// A session with a block, a checkpoint, a branch and an inner run.
 fn session(engine: &TestEngine) -> SessionId {
     let start = |parent: Option<String>| {
         let request =
@@ -81,7 +81,7 @@ fn session(engine: &TestEngine) -> SessionId {
     SessionId::parse(first["run"]["sessionId"].as_str().unwrap()).unwrap()
 }
 
-/// SplitMix64: the same mutations every time.
+/// SplitMix64, so that the mutations are reproducible.
 struct Dice(u64);
 
 impl Dice {
@@ -98,7 +98,7 @@ impl Dice {
     }
 }
 
-/// Every place of a document, as JSON pointers.
+/// Every position of a document, as JSON pointers.
 fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -139,7 +139,7 @@ fn scalar(dice: &mut Dice) -> Value {
     }
 }
 
-/// What was done to a bundle, and what came of it.
+/// The change to a bundle, and its result.
 struct Forged {
     name: &'static str,
     bytes: Vec<u8>,
@@ -167,7 +167,7 @@ impl Forger {
         }
     }
 
-    /// Bytes are changed by an attacker who knows nothing of the format.
+    /// Bytes changed by an attacker who does not know the format.
     fn raw(&mut self, kind: usize) -> Forged {
         let mut bytes = self.text.clone();
         let at = self.dice.roll(bytes.len());
@@ -203,7 +203,7 @@ impl Forger {
         Forged { name, bytes }
     }
 
-    /// Values are changed; from the third kind on, by an attacker who recomputes all digests.
+    /// Changed values; from the third kind on, by an attacker who recomputes all digests.
     fn edited(&mut self, kind: usize) -> Forged {
         let mut bundle = self.base.clone();
         let dice = &mut self.dice;
@@ -374,7 +374,7 @@ impl Forger {
     }
 }
 
-/// A bundle that was taken in is what it said it is.
+/// An accepted bundle must be exactly what it claimed to be.
 fn verified_equal(engine: &TestEngine, forged: &Forged) -> Result<(), String> {
     let imported = engine
         .import(&mut Cursor::new(&forged.bytes), ImportMode::AsNew)

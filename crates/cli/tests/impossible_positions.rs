@@ -1,5 +1,5 @@
-//! A snapshot at a position that its workflow lacks: an import refuses it before anything is written, and
-//! `verify` says the same about a store that has it.
+//! A snapshot at a position that its workflow does not have: an import refuses it before writing anything, and
+//! `verify` reports the same about a store that contains it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -39,7 +39,7 @@ fn bundle() -> Value {
     home.done(&["session", "export", session, "-o", "-"]).json()
 }
 
-/// Changes the newest snapshot and makes every digest fit.
+/// Changes the newest snapshot and recomputes every digest.
 fn forged(base: &Value, change: &dyn Fn(&mut Value)) -> Value {
     let mut bundle = base.clone();
     let node = *forge::events_of(&bundle, "node_created").last().unwrap();
@@ -54,7 +54,7 @@ fn forged(base: &Value, change: &dyn Fn(&mut Value)) -> Value {
     bundle
 }
 
-/// Writes the bundle's session as a store has it, past every check.
+/// Writes the bundle's session directly into a store, bypassing every check.
 fn planted(bundle: &Value, data: &Path) {
     let inside = &bundle["session"];
     let folder = data.join("sessions").join(inside["sessionId"].as_str().unwrap());
@@ -124,7 +124,7 @@ fn import_and_verify_agree_about_positions() {
         assert!(said["problems"][0]["problem"].as_str().unwrap().contains(expected), "{expected}: {said}");
     }
 
-    // The bundle as it was made is taken, and a store that has it is sound.
+    // The unchanged bundle is accepted, and a store that contains it is healthy.
     let home = Home::new(PROGRAM);
     planted(&forged(&base, &|_| {}), &home.data());
     let said = home.run(&["store", "verify", "--json"]).json();

@@ -1,4 +1,4 @@
-//! `install`, `uninstall` and `plugin render` through the real binary, in a home of their own (G84, G111, G112).
+//! `install`, `uninstall` and `plugin render` through the real binary, in an isolated home (G84, G111, G112).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -39,7 +39,7 @@ fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
 
-/// A home in which editors have made the folders that they keep their extensions' settings in.
+/// A home with the folders in which editors keep their extensions' settings.
 fn home_with_editors() -> Home {
     let home = home();
     for extension in ["saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline"] {
@@ -56,7 +56,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     folder::files(folder).into_iter().map(named).collect()
 }
 
-/// The folders beneath a folder, too: what was made is gone again.
+/// Also the folders beneath a folder, to check that created ones are removed again.
 fn tree(folder: &Path) -> Vec<String> {
     folder::entries(folder).iter().map(|path| path.to_str().unwrap().to_owned()).collect()
 }
@@ -130,7 +130,7 @@ fn installing_twice_changes_nothing_and_uninstalling_leaves_nothing() {
     }
 }
 
-/// Files in use, with comments, odd spacing, other servers and other hooks.
+/// Existing files, with comments, odd spacing, other servers and other hooks.
 const IN_USE: [(&str, &str); 9] = [
     (".claude.json", "{\"numStartups\":3,\"mcpServers\":{\"files\":{\"command\":\"npx\"}}}"),
     (
@@ -179,7 +179,7 @@ const HOSTS: [&str; 10] = [
 ];
 
 #[test]
-fn foreign_content_stays_and_uninstalling_gives_the_bytes_back() {
+fn foreign_content_is_kept_and_uninstalling_restores_the_bytes() {
     let home = home();
     in_use(&home);
     let before = files(&home.home());
@@ -196,7 +196,7 @@ fn foreign_content_stays_and_uninstalling_gives_the_bytes_back() {
 }
 
 #[test]
-fn what_was_added_after_installing_stays_when_it_is_removed() {
+fn what_was_added_after_installing_survives_uninstalling() {
     let home = home();
     in_use(&home);
     home.done(&["install", "--client", "claude-code", "--client", "cursor"]);
@@ -281,7 +281,7 @@ fn bare_install_finds_the_clients_and_asks_once() {
 }
 
 #[test]
-fn a_file_that_cannot_be_edited_stops_everything() {
+fn one_uneditable_file_stops_everything() {
     let home = home();
     for (name, text) in [
         (".claude/settings.json", "{ \"hooks\": "),
@@ -319,7 +319,7 @@ fn backups_are_outside_the_project() {
 }
 
 #[test]
-fn instructions_that_another_client_reads_stay() {
+fn instructions_that_another_client_reads_are_kept() {
     let home = home();
     home.done(&["install", "--client", "codex", "--client", "opencode", "--scope", "project"]);
     home.done(&["uninstall", "--client", "codex", "--scope", "project"]);
@@ -329,7 +329,7 @@ fn instructions_that_another_client_reads_stay() {
 }
 
 #[test]
-fn clients_whose_files_are_not_edited_are_printed() {
+fn clients_with_uneditable_files_are_printed() {
     let home = home();
     let absent = home.run(&["install", "--client", "roo", "--scope", "user"]);
     assert_eq!(
@@ -358,7 +358,7 @@ fn a_plugin_has_the_parts_that_install_writes() {
     compare("plugins", &text, &home);
 }
 
-/// A program of this name that answers as a hook does, or does not.
+/// A program of this name that answers like a hook, or does not.
 fn stand_in(home: &Home, folder: &str, name: &str, script: &str) -> String {
     let path = home.root().join(folder).join(name);
     home.write(&path, &format!("#!/bin/sh\n{script}\n"));
@@ -373,7 +373,7 @@ fn about_hooks(home: &Home) -> String {
     let lines = hooks.map(|finding| {
         let text = |member: &str| finding[member].as_str().unwrap_or("-").to_owned();
         let what = text("what");
-        // How long it took differs from run to run.
+        // The duration differs from run to run.
         let what = match what.split_once(", the slowest in ") {
             Some((before, after)) => {
                 format!("{before}, the slowest in [time]{}", &after[after.find(" ms").unwrap()..])
@@ -386,7 +386,7 @@ fn about_hooks(home: &Home) -> String {
 }
 
 #[test]
-fn doctor_runs_the_hooks_and_says_which_do_not_work() {
+fn doctor_runs_the_hooks_and_reports_those_that_fail() {
     let home = home();
     assert_eq!(about_hooks(&home), "");
     let good = stand_in(&home, "good", "workrail", "cat >/dev/null; echo '{}'");
@@ -447,7 +447,7 @@ const WITH_HOOKS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn every_hook_that_is_installed_answers_and_is_one_that_the_program_knows() {
+fn every_installed_hook_answers_and_is_known_to_the_program() {
     let home = home().with("PATH", "/usr/bin:/bin");
     for (client, scope) in WITH_HOOKS {
         home.done(&["install", "--client", client, "--scope", scope, "--only", "hooks"]);

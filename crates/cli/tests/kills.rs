@@ -1,8 +1,8 @@
 //! Servers killed in the middle of their calls while others work on the same store (G8, G10, G13, G19, G30).
 //!
-//! Several agents walk through runs of their own, each with its own server. Again and again a server is killed right
-//! after a call was sent to it, and the agent sends the same call to a new one. In the end every step that was ever
-//! acknowledged is in the log, once, and so is every step that was repeated.
+//! Several agents work through their own runs, each with its own server. Again and again a server is killed right
+//! after a call was sent to it, and the agent sends the same call to a new one. In the end every acknowledged step is
+//! in the log exactly once, and so is every repeated step.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -31,11 +31,11 @@ fn segments(home: &Home, session: &str) -> usize {
     std::fs::read_dir(home.data().join("sessions").join(session).join("events")).unwrap().count()
 }
 
-/// What one agent went through.
+/// What one agent experienced.
 #[derive(Default)]
 struct Walk {
     kills: usize,
-    /// Calls that were recorded before the server was killed, though nobody was told.
+    /// Calls that were recorded before the server was killed, but not acknowledged.
     recorded_unheard: usize,
     /// Replies that were compared with the first answer to the same call.
     replays: usize,
@@ -47,7 +47,7 @@ fn session(reply: &ToolReply) -> String {
     reply.structured["run"]["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// Walks until enough servers were killed.
+/// Works until enough servers were killed.
 fn walk(home: &Home, agent: u64, kills: usize) -> Walk {
     let mut numbers = Numbers(agent * 7_919 + 13);
     let mut done = Walk::default();
@@ -62,7 +62,7 @@ fn walk(home: &Home, agent: u64, kills: usize) -> Walk {
             let call = json!({ "ackToken": at.string("ackToken"), "output": { "notesMarkdown": notes } });
             if numbers.below(28) == 0 {
                 server.send_call("continue_workflow", call.clone());
-                // The kill meets the call at another point each time.
+                // The kill hits the call at a different point each time.
                 (0..numbers.below(4_000)).for_each(|_| std::thread::yield_now());
                 server.kill();
                 server = home.client();
@@ -84,7 +84,7 @@ fn walk(home: &Home, agent: u64, kills: usize) -> Walk {
     done
 }
 
-/// Steps that the log says were completed.
+/// The completed steps in the log.
 fn recorded(home: &Home, session: &str) -> usize {
     let log = home.run(&["log", session, "--json"]).json();
     let advances = log["events"].as_array().unwrap().iter();
@@ -103,7 +103,7 @@ fn figure_servers_killed_under_load() {
         .collect();
     let workflow = json!({ "id": "team.long", "name": "Long", "description": "Many steps.", "version": "1.0.0", "steps": steps });
     home.workflow(&workflow);
-    // Made before all of them start, so that they share its keys.
+    // Created before all of them start, so that they share its keys.
     home.client().call("start_workflow", json!({ "workflowId": "team.long" }));
     let walks: Vec<Walk> = std::thread::scope(|scope| {
         let home = &home;

@@ -1,5 +1,5 @@
-//! The bundled library: every workflow and routine validates without a word, passes its trial with nothing
-//! left unreached, and compiles to the hash on record (G45).
+//! The bundled library: every workflow and routine validates without a message, passes its trial with nothing left
+//! unreached, and compiles to the recorded hash (G45).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,7 +15,7 @@ use workrail_core::trial::{Script, try_workflow};
 use workrail_host::sources::bundled;
 use workrail_model::compiled::CompiledWorkflow;
 
-/// The jobs that the library is there for.
+/// The tasks that the library covers.
 const JOBS: [&str; 12] = [
     "wr.bug_investigation",
     "wr.code_review",
@@ -31,7 +31,7 @@ const JOBS: [&str; 12] = [
     "wr.workflow_authoring",
 ];
 
-/// Longer than this and the instruction drowns; conditional texts are counted with their step.
+/// In longer steps the instruction gets lost; conditional texts are counted with their step.
 const STEP_BYTES_MAX: usize = 5_000;
 
 fn root() -> PathBuf {
@@ -50,7 +50,7 @@ fn recorded() -> Value {
 }
 
 #[test]
-fn every_file_of_the_folder_is_embedded_as_it_is() {
+fn every_file_of_the_folder_is_embedded_unchanged() {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(root().join("workflows")).unwrap() {
         let path = entry.unwrap().path();
@@ -132,7 +132,7 @@ fn steps_stay_short_enough_to_be_followed() {
 }
 
 #[test]
-fn older_names_lead_to_workflows_that_exist() {
+fn older_names_lead_to_existing_workflows() {
     let known: BTreeSet<String> =
         bundled().map(|(file, text)| clean(file, text).workflow_id.to_string()).collect();
     for (old, new) in older_names() {
@@ -142,7 +142,7 @@ fn older_names_lead_to_workflows_that_exist() {
 }
 
 #[test]
-fn the_readme_says_how_many_workflows_are_bundled() {
+fn the_readme_states_the_number_of_bundled_workflows() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let is_routine = |name: &str| name.starts_with("wr.routine-");
     let routines = bundled().filter(|(name, _)| is_routine(name)).count();

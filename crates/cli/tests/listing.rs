@@ -1,4 +1,4 @@
-//! `workrail session list` through the real binary: the runs of one repository, and as much of many runs as a person reads.
+//! `workrail session list` through the real binary: the runs of one repository, and a readable part of many runs.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -17,7 +17,7 @@ use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// A repository with a commit of its own: that is what tells it from others.
+/// A repository with its own commit, which distinguishes it from others.
 fn repository(home: &Home, name: &str) -> PathBuf {
     let folder = home.root().join(name);
     std::fs::create_dir_all(folder.join("src")).unwrap();
@@ -39,7 +39,7 @@ fn start(client: &mut McpClient, goal: &str, folder: &Path) {
 }
 
 #[test]
-fn only_the_runs_of_a_folders_repository_are_listed() {
+fn only_the_runs_of_the_folders_repository_are_listed() {
     let home = Home::new(PROGRAM);
     let (kettle, teapot) = (repository(&home, "kettle"), repository(&home, "teapot"));
     let mut client = home.client();
@@ -73,7 +73,7 @@ fn only_the_runs_of_a_folders_repository_are_listed() {
 }
 
 #[test]
-fn a_run_that_was_started_inside_another_is_listed_below_it() {
+fn a_run_started_inside_another_is_listed_below_it() {
     let home = Home::new(PROGRAM);
     let mut client = home.client();
     let outer = client.call("start_workflow", json!({ "workflowId": "wr.small_change", "goal": "outer" }));
@@ -95,19 +95,19 @@ fn rows(list: &Value) -> &Vec<Value> {
     list["runs"].as_array().unwrap()
 }
 
-/// More runs in progress than a short list has, all of them in the index.
+/// More runs in progress than a short list shows, all of them in the index.
 fn many_runs() -> Home {
     let home = Home::new(PROGRAM);
     let mut client = home.client();
-    start(&mut client, "mend kettle xxxx", &home.project());
-    Template::of(&home.data()).multiply(&home.data(), 519, "xxxx");
+    start(&mut client, "mend kettle oooo", &home.project());
+    Template::of(&home.data()).multiply(&home.data(), 519, "oooo");
     client.call("resume_session", json!({}));
     client.close();
     home
 }
 
 #[test]
-fn of_many_runs_the_newest_are_listed_and_the_others_counted() {
+fn of_many_runs_the_newest_are_listed_and_the_rest_counted() {
     let home = many_runs();
     let list = home.done(&["session", "list", "--json"]).json();
     assert_eq!((rows(&list).len(), &list["leftOut"], &list["sessions"]), (500, &json!(20), &json!(520)));
@@ -115,7 +115,7 @@ fn of_many_runs_the_newest_are_listed_and_the_others_counted() {
     assert_eq!((rows(&whole).len(), &whole["leftOut"]), (520, &json!(0)));
     assert_eq!(rows(&whole)[..500], rows(&list)[..], "the first of all of them");
     let text = home.done(&["session", "list"]).out;
-    // A heading, the rows, and two lines behind an empty one each.
+    // A heading, the rows, and two lines that each follow an empty one.
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[502]), (505, "Not listed: 20 more; --all lists them."));
     let five = home.done(&["session", "list", "--limit", "5", "--json"]).json();
@@ -124,9 +124,9 @@ fn of_many_runs_the_newest_are_listed_and_the_others_counted() {
     assert_eq!(rows(&named).len(), 520, "a narrowed list is whole");
 }
 
-/// The manifest is as it was, so that only a look at the segments tells.
+/// The manifest is unchanged, so only the segments show it.
 #[test]
-fn a_damaged_segment_is_told_however_the_list_is_narrowed() {
+fn a_damaged_segment_is_reported_however_the_list_is_narrowed() {
     let home = many_runs();
     let list = home.done(&["session", "list", "--json"]).json();
     let damage = |row: usize| {

@@ -1,5 +1,5 @@
-//! A run of 100,000 steps through the real binary and the real store (`WORKRAIL_PROOF=full`; a few hundred
-//! otherwise): it ends, and its snapshots have the size they had at the beginning.
+//! A run of 100,000 steps through the real binary and the real store (`WORKRAIL_PROOF=full`; otherwise a few
+//! hundred): it completes, and its snapshots do not grow.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn counted(id: &str, count: u32, body: Value) -> Value {
             "loop": { "type": "for", "count": count, "maxIterations": count } })
 }
 
-/// Three loops in one another, which once stopped for good at step 3,868.
+/// Three nested loops, which once got stuck at step 3,868.
 fn nested([outer, middle, inner]: [u32; 3]) -> Value {
     let step = |id: &str| json!({ "id": id, "title": id, "prompt": "Do it." });
     let inner = counted("inner", inner, json!([step("read"), step("write")]));
@@ -42,7 +42,7 @@ fn figure_a_run_of_100_000_steps() {
         at = client.call("continue_workflow", call);
         steps += 1;
         if steps == expected / 2 {
-            // Another process picks the run up.
+            // Another process continues the run.
             client.close();
             client = home.client();
         }

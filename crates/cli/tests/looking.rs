@@ -1,4 +1,4 @@
-//! Commands that only look make no data directory and no keys, every one of them (G16).
+//! Commands that only read create no data directory and no keys (G16).
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use workrail_testkit::home::Home;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// Commands that look, as they are called. They may find nothing, and must leave nothing.
+/// Commands that only read, as they are called. They may find nothing, and must create nothing.
 const LOOKING: [&str; 36] = [
     "status",
     "show amber-falcon",
@@ -46,7 +46,7 @@ const LOOKING: [&str; 36] = [
     "explain --list",
 ];
 
-/// Commands that change something, ask for something that is not there, or go on until they are ended.
+/// Commands that change something, need something that does not exist, or run until they are ended.
 const CHANGING: [&str; 42] = [
     "watch",
     "approve",
@@ -117,7 +117,7 @@ fn commands(home: &Home) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_command_is_known_to_look_or_to_change() {
+fn every_command_is_classified_as_reading_or_changing() {
     let known = |command: &String| {
         let with_arguments = format!("{command} ");
         LOOKING.iter().any(|own| own == command || own.starts_with(&with_arguments))
@@ -129,7 +129,7 @@ fn every_command_is_known_to_look_or_to_change() {
 }
 
 #[test]
-fn looking_makes_no_data_directory_and_no_keys() {
+fn reading_creates_no_data_directory_and_no_keys() {
     let home = Home::new(PROGRAM);
     let nowhere = home.root().join("nowhere");
     let looking = home.with_data(&nowhere);

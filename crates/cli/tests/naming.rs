@@ -1,4 +1,4 @@
-//! Names that are nearly right, and commands that are called something else, through the real binary.
+//! Nearly right names, and commands under other names, through the real binary.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -29,14 +29,14 @@ fn label(reply: &ToolReply) -> String {
     reply.structured["run"]["label"].as_str().unwrap().to_owned()
 }
 
-/// Which run a command showed.
+/// The run that a command showed.
 fn shown(ran: &Ran) -> Value {
     assert_eq!(ran.code, 0, "{ran:?}");
     ran.json()["report"]["runs"][0]["label"].clone()
 }
 
 #[test]
-fn a_label_that_is_nearly_right_names_its_run_and_says_so() {
+fn a_nearly_right_label_names_its_run_and_says_so() {
     let home = home();
     let run = label(&start(&mut home.client()));
     let (adjective, animal) = run.split_once('-').unwrap();
@@ -72,7 +72,7 @@ fn a_label_that_is_nearly_right_names_its_run_and_says_so() {
 fn a_name_of_several_runs_lists_them() {
     let home = home();
     let mut client = home.client();
-    // Two runs whose labels begin alike: of so many runs some always do.
+    // Two runs whose labels begin alike: among so many runs there are always some.
     let labels: Vec<String> = (0..40).map(|_| label(&start(&mut client))).collect();
     let alike = |text: &str| labels.iter().filter(|own| own.starts_with(text)).count();
     let prefix = labels.iter().map(|own| &own[..2]).find(|text| alike(text) > 1).expect("two begin alike");
@@ -83,7 +83,7 @@ fn a_name_of_several_runs_lists_them() {
         candidates.as_array().unwrap().iter().map(|own| own.as_str().unwrap()).collect();
     let begins = |own: &&String| RunLabel::parse(own).unwrap().nearness(prefix).is_some();
     let mut expected: Vec<&str> = labels.iter().filter(begins).map(String::as_str).collect();
-    // Runs that have the same label are told apart by their ids.
+    // Runs with the same label are distinguished by their ids.
     let mut found: Vec<&str> = candidates.iter().map(|own| own.split(' ').next().unwrap()).collect();
     expected.sort_unstable();
     found.sort_unstable();
@@ -106,7 +106,7 @@ fn what_cannot_be_undone_needs_the_whole_label() {
 }
 
 #[test]
-fn a_name_that_may_be_in_a_damaged_session_says_so() {
+fn a_name_possibly_in_a_damaged_session_says_so() {
     let home = home();
     let mut client = home.client();
     let started =

@@ -1,4 +1,4 @@
-//! One step has one number, wherever a person or an agent reads about it.
+//! A step has the same number wherever a user or an agent reads about it.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -19,7 +19,7 @@ use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// What each point of the run is called, by its node.
+/// The number of each point of the run, by node.
 type Numbers = BTreeMap<String, String>;
 
 fn home() -> Home {
@@ -46,7 +46,7 @@ fn completed(client: &mut McpClient, reply: &ToolReply, notes: &str) -> ToolRepl
     client.call("continue_workflow", arguments)
 }
 
-/// The number that a reply gives the pending step, in its data and in its first line.
+/// The number of the pending step in a reply, in its data and in its first line.
 fn replied(reply: &ToolReply) -> String {
     let number = reply.structured["run"]["stepNumber"].to_string();
     let first = reply.text.lines().next().unwrap();
@@ -57,7 +57,7 @@ fn replied(reply: &ToolReply) -> String {
     number
 }
 
-/// A run with a skipped step, a loop, a branch that was left and a blocked attempt on both; the numbers that replies gave.
+/// A run with a skipped step, a loop, an abandoned branch and a blocked attempt on both; and the replies' numbers.
 fn walked(client: &mut McpClient) -> (ToolReply, Vec<String>) {
     let first = client.call("start_workflow", json!({ "workflowId": "team.walk", "goal": "walk" }));
     let second = completed(client, &first, "began");
@@ -76,7 +76,7 @@ fn walked(client: &mut McpClient) -> (ToolReply, Vec<String>) {
     (last, numbers)
 }
 
-/// What a text between two others is.
+/// The text between two others.
 fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     text.split_once(start)?.1.split_once(end).map(|(found, _)| found)
 }
@@ -119,7 +119,7 @@ fn of_html(text: &str) -> Numbers {
     sections.collect()
 }
 
-/// The points of a drawn path and where each leads.
+/// The points of a drawn path and their link targets.
 fn of_path(page: &str) -> Numbers {
     let path = between(page, "aria-label=\"The path of the run\"", "</svg>").unwrap();
     let points = path.split("<a href=\"").skip(1).filter_map(|point| {
@@ -129,7 +129,7 @@ fn of_path(page: &str) -> Numbers {
     points.collect()
 }
 
-/// The log names each node by its number; which node an event is about is in the recorded events.
+/// The log names each node by its number; the recorded events say which node an event is about.
 fn of_log(text: &str, recorded: &Value, label: &str) -> Numbers {
     let events = recorded["events"].as_array().unwrap();
     let lines = text.lines().zip(events).filter_map(|(line, event)| {
@@ -140,7 +140,7 @@ fn of_log(text: &str, recorded: &Value, label: &str) -> Numbers {
     lines.collect()
 }
 
-/// Pages of a console, which is ended afterwards.
+/// Pages of a console, which is then ended.
 fn pages(home: &Home, paths: &[String]) -> Vec<String> {
     let mut command = home.command(&["console", "--port", "0", "--no-open"]);
     let mut console = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -192,7 +192,7 @@ fn a_step_has_the_same_number_everywhere() {
     let log = home.done(&["log", label]).out;
     assert_eq!(of_log(&log, &home.done(&["log", label, "--json"]).json(), label), numbers, "log");
 
-    // Where only the current step is shown, it has the number of the last reply.
+    // Where only the current step is shown, it has the number from the last reply.
     for (name, command) in
         [("list", &["session", "list"][..]), ("status", &["status"]), ("resume", &["resume", label])]
     {
@@ -205,7 +205,7 @@ fn a_step_has_the_same_number_everywhere() {
         assert_text(&home, &format!("numbering_console_{name}"), &page::words(page));
     }
 
-    // Agents read the branch that the run continues on.
+    // Agents read the branch on which the run continues.
     let read = client.call("read_run", json!({ "run": label })).text;
     for line in ["1. Begin", "2. Round", "3. Round", "4. End", "Now at step 4"] {
         assert!(read.contains(&format!("\n{line}")), "{line}: {read}");

@@ -25,7 +25,7 @@ fn home() -> (Home, String) {
 const ESCAPE: char = '\u{1b}';
 
 #[test]
-fn colours_are_for_terminals_unless_somebody_says_otherwise() {
+fn colours_are_for_terminals_unless_overridden() {
     let (home, run) = home();
     let show = ["show", &run, "--no-pager"];
     assert!(home.typed(&show, "").out.contains(ESCAPE), "a terminal");
@@ -39,7 +39,7 @@ fn colours_are_for_terminals_unless_somebody_says_otherwise() {
 }
 
 #[test]
-fn long_output_goes_through_the_pager_on_a_terminal_only() {
+fn long_output_is_paged_only_on_a_terminal() {
     let (home, run) = home();
     let paged = home.with("PAGER", "sed s/^/|/");
     for command in [
@@ -83,7 +83,7 @@ echo left
 ";
 
 #[test]
-fn an_interrupt_is_for_the_pager_while_it_runs() {
+fn ctrl_c_goes_to_the_pager_while_it_runs() {
     let (home, run) = home();
     let pager = home.root().join("pager");
     std::fs::write(&pager, STAYING_PAGER).unwrap();
@@ -94,7 +94,7 @@ fn an_interrupt_is_for_the_pager_while_it_runs() {
     let mut until = |wanted: &str| lines.find(|line| line.trim_end().ends_with(wanted));
     assert!(until("ready").is_some());
     for _ in 0..2 {
-        // Ctrl-C, as the keyboard sends it.
+        // Ctrl-C, as sent by the keyboard.
         keyboard.write_all(b"\x03").unwrap();
         assert!(until("interrupted").is_some());
     }

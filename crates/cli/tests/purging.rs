@@ -1,4 +1,4 @@
-//! A text that must not be kept, taken out of a session through the real binary (G85).
+//! Removes a text that must not be kept from a session, through the real binary (G85).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -16,7 +16,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
-/// With a quote in it, so that it looks different inside of JSON.
+/// With a quote in it, so that it looks different inside JSON.
 const SECRET: &str = r#"sk-live-4f"9c2e7a"#;
 
 fn home() -> Home {
@@ -28,7 +28,7 @@ fn home() -> Home {
     home
 }
 
-/// A run that has the secret in its goal, its notes, an artifact, the context and long notes.
+/// A run with the secret in its goal, its notes, an artifact, the context and long notes.
 fn leaking(client: &mut McpClient) -> ToolReply {
     let goal = format!("rotate {SECRET}");
     let first = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": goal }));
@@ -52,7 +52,7 @@ fn label(reply: &ToolReply) -> String {
     reply.structured["run"]["label"].as_str().unwrap().to_owned()
 }
 
-/// The files beneath a folder that hold the secret, plain or inside of JSON.
+/// The files beneath a folder that contain the secret, plain or inside JSON.
 fn holding(folder: &Path) -> Vec<PathBuf> {
     let escaped = SECRET.replace('"', "\\\"");
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ fn purge(home: &Home, run: &str) -> Value {
 }
 
 #[test]
-fn no_file_holds_the_text_afterwards_and_the_run_continues() {
+fn afterwards_no_file_contains_the_text_and_the_run_continues() {
     let home = home();
     let mut client = home.client();
     let run = label(&leaking(&mut client));
@@ -105,7 +105,7 @@ fn no_file_holds_the_text_afterwards_and_the_run_continues() {
 }
 
 #[test]
-fn other_sessions_that_hold_the_text_are_named() {
+fn other_sessions_with_the_text_are_named() {
     let home = home();
     let mut client = home.client();
     let run = label(&leaking(&mut client));
@@ -119,7 +119,7 @@ fn other_sessions_that_hold_the_text_are_named() {
 }
 
 #[test]
-fn nothing_is_purged_by_guess_without_a_word_or_without_the_text() {
+fn purging_needs_an_exact_name_a_confirmation_and_the_text() {
     let home = home();
     let mut client = home.client();
     let run = label(&leaking(&mut client));
@@ -162,7 +162,7 @@ fn a_damaged_session_is_not_replaced_by_a_copy_of_its_beginning() {
 }
 
 #[test]
-fn a_session_that_is_written_to_meanwhile_is_not_replaced() {
+fn a_session_written_to_meanwhile_is_not_replaced() {
     let home = home();
     let mut client = home.client();
     let second = leaking(&mut client);
@@ -176,7 +176,7 @@ fn a_session_that_is_written_to_meanwhile_is_not_replaced() {
         screen.read_exact(&mut byte).unwrap();
         shown.push(byte[0]);
     }
-    // The copy is made. Now an agent completes a step.
+    // The copy exists. Now an agent completes a step.
     let arguments =
         json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "finished b" } });
     let last = client.call("continue_workflow", arguments);
@@ -201,7 +201,7 @@ fn a_session_that_is_written_to_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn a_text_in_the_name_of_a_branch_or_in_a_path_is_removed() {
+fn a_text_in_a_branch_name_or_a_path_is_removed() {
     const HIDDEN: &str = "acme-merger";
     let home = home();
     let flow = json!({

@@ -1,5 +1,5 @@
-//! Values and workflows that were made to render gigabytes, through the real binary: refused or shortened, and
-//! the server's peak memory stays near what it is idle.
+//! Values and workflows designed to render gigabytes, through the real binary: refused or shortened, and the server's
+//! peak memory stays close to its idle memory.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -16,7 +16,7 @@ use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const MIB: u64 = 1024 * 1024;
-/// What rendering may take beyond an idle server.
+/// How much rendering may use beyond an idle server.
 const OVER_IDLE_MAX: u64 = 64 * MIB;
 
 /// A home with workflows that show a value many times.
@@ -42,7 +42,7 @@ fn hostile_home() -> Home {
     home
 }
 
-/// The most memory that a process has had, in bytes.
+/// The peak memory of a process, in bytes.
 fn peak_bytes(client: &McpClient) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", client.process_id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -69,7 +69,7 @@ fn names_the_variable(home: &Home, reply: &ToolReply, step: &str) {
     assert_text(home, &format!("value_too_large_for_{step}"), &reply.string("message"));
 }
 
-/// A bundle of a run that waits at `show`, in which an attacker enlarged the value that was recorded.
+/// A bundle of a run that waits at `show`, in which an attacker enlarged the recorded value.
 fn enlarged(home: &Home, session: &str) -> String {
     home.done(&["session", "export", session, "-o", "bundle.json"]);
     let path = home.project().join("bundle.json");
@@ -98,7 +98,7 @@ fn figure_memory_of_hostile_renders() {
     let while_refusing = peak_bytes(&client) - idle;
     client.close();
 
-    // A recorded value that makes looking too long: the look is shortened, and the run can be ended.
+    // A recorded value that makes the answer too long: it is shortened, and the run can be completed.
     let session = shown.structured["run"]["sessionId"].as_str().unwrap();
     let bundle = enlarged(&home, session);
     let other = hostile_home();

@@ -28,7 +28,7 @@ fn home() -> Home {
     home
 }
 
-/// One run whose first step is completed; the last reply.
+/// One run with its first step completed; returns the last reply.
 fn started(home: &Home, notes: &str) -> ToolReply {
     let mut client = home.client();
     let first =
@@ -41,7 +41,7 @@ fn started(home: &Home, notes: &str) -> ToolReply {
     second
 }
 
-/// What a command that must succeed prints.
+/// The output of a command that must succeed.
 fn printed(home: &Home, arguments: &[&str]) -> String {
     home.done(arguments).out
 }
@@ -63,7 +63,7 @@ fn damage(segment: &Path) {
     fs::write(segment, bytes).unwrap();
 }
 
-/// A page without its style sheet, one element on a line.
+/// A page without its style sheet, one element per line.
 fn body_of(html: &str) -> String {
     html.split_once("<body").map(|(_, body)| body.replace("><", ">\n<")).unwrap()
 }
@@ -100,7 +100,7 @@ fn a_report_has_four_formats() {
 }
 
 #[test]
-fn a_pdf_is_printed_by_the_users_browser_or_says_what_is_missing() {
+fn a_pdf_is_printed_by_the_users_browser_or_the_error_says_what_is_missing() {
     let home = home();
     let (label, _) = named(&started(&home, "Notes."));
     assert_eq!(home.run(&["report", &label, "--format", "pdf"]).code, 2, "a PDF needs a file");
@@ -121,7 +121,7 @@ fn a_pdf_is_printed_by_the_users_browser_or_says_what_is_missing() {
     assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 5_000, "{} bytes", bytes.len());
 }
 
-/// An `xdg-open` that writes down what it was given, to a pipe that the test reads.
+/// An `xdg-open` that writes its arguments to a pipe that the test reads.
 fn opener(home: &Home) -> (Home, PathBuf) {
     let (folder, told) = (home.root().join("bin"), home.root().join("opened"));
     home.write(&folder.join("xdg-open"), &format!("#!/bin/sh\nprintf '%s' \"$1\" > '{}'\n", told.display()));
@@ -133,7 +133,7 @@ fn opener(home: &Home) -> (Home, PathBuf) {
 }
 
 #[test]
-fn a_report_is_opened_in_the_users_browser() {
+fn a_report_opens_in_the_users_browser() {
     let home = home();
     let (label, _) = named(&started(&home, "Raised the budget to 5."));
     let (with_opener, told) = opener(&home);
@@ -241,7 +241,7 @@ fn damaged_sessions_are_reported_up_to_the_damage_and_never_hidden() {
 }
 
 #[test]
-fn a_goal_stays_on_its_line_and_reads_as_it_is_stored() {
+fn a_goal_stays_on_one_line_and_reads_as_stored() {
     let home = home();
     let mut client = home.client();
     let goal = "tidy\nRun fake-label · done\u{2028}Type yes \u{202e}dlrow";
@@ -256,7 +256,7 @@ fn a_goal_stays_on_its_line_and_reads_as_it_is_stored() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_the_callers_mistake() {
+fn an_unknown_name_is_a_usage_error() {
     let home = home();
     let (_, session) = named(&started(&home, "Notes."));
     let strange = format!("workrail://session/{session}/node/node_0000000000000000");
@@ -275,7 +275,7 @@ fn a_name_that_nobody_has_is_the_callers_mistake() {
     }
 }
 
-/// Whether a browser is where the program looks for one.
+/// Whether a browser is installed where the program looks for one.
 fn has_browser() -> bool {
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
     let folders = ["/usr/bin", "/bin"];

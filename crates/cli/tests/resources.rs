@@ -21,7 +21,7 @@ fn home() -> Home {
     home
 }
 
-/// A run at its second step; its label.
+/// A run at its second step; returns its label.
 fn run(client: &mut McpClient) -> String {
     let arguments =
         json!({ "workflowId": "team.flow", "goal": "attach the record", "context": { "size": "small" } });
@@ -46,7 +46,7 @@ fn text(client: &mut McpClient, uri: &str) -> String {
 }
 
 #[test]
-fn the_record_of_a_run_is_listed_and_read_as_resources() {
+fn a_runs_record_is_listed_and_read_as_resources() {
     let home = home();
     let mut client = home.client();
     let label = run(&mut client);
@@ -78,7 +78,7 @@ fn the_record_of_a_run_is_listed_and_read_as_resources() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so_and_reading_changes_nothing() {
+fn a_missing_resource_is_reported_and_reading_changes_nothing() {
     let home = home();
     let mut client = home.client();
     let label = run(&mut client);

@@ -1,5 +1,5 @@
-//! Many sessions, long sessions and bad sessions, in new processes: what is kept to save time changes no answer
-//! (G18), and one bad session harms no other (G20).
+//! Many sessions, long sessions and bad sessions, in new processes: caches change no answer (G18), and a bad session
+//! harms no other (G20).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -28,7 +28,7 @@ fn home() -> Home {
     home
 }
 
-/// A run that completed some steps; its last reply.
+/// A run with some completed steps; returns its last reply.
 fn run(home: &Home, workflow: &str, goal: &str, steps: usize) -> ToolReply {
     let mut client = home.client();
     let mut reply = client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }));
@@ -70,13 +70,13 @@ fn label(reply: &ToolReply) -> String {
     reply.structured["run"]["label"].as_str().unwrap().to_owned()
 }
 
-/// The index, however it is damaged.
+/// However the index is damaged.
 #[test]
-fn answers_do_not_depend_on_the_index() {
+fn answers_are_independent_of_the_index() {
     let home = home();
-    let reply = run(&home, "team.flow", "retry xxxxxxx", 1);
+    let reply = run(&home, "team.flow", "retry ooooooo", 1);
     let label = label(&reply);
-    Template::of(&home.data()).multiply(&home.data(), 40, "xxxxxxx");
+    Template::of(&home.data()).multiply(&home.data(), 40, "ooooooo");
     let mut cached = fs::read_dir(home.data().join("cache")).unwrap().map(|entry| entry.unwrap().path());
     let is_index = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "idx");
     let index = cached.find(is_index).expect("an append indexes its session");
@@ -86,7 +86,7 @@ fn answers_do_not_depend_on_the_index() {
     let listed: Value = serde_json::from_str(&expected[0].1).unwrap();
     assert_eq!(listed["runs"].as_array().unwrap().len(), 41, "{listed:#}");
 
-    // One append creates it, and the next server that resumes adds what is missing: commands that look write nothing.
+    // One append creates it, and the next server that resumes adds what is missing: read-only commands write nothing.
     let mut client = home.client();
     client.call("start_workflow", json!({ "workflowId": "team.flow", "goal": "another" }));
     client.call("resume_session", json!({}));
@@ -141,9 +141,9 @@ fn a_replaced_session_is_noticed() {
     assert_eq!(listed["damaged"].as_array().unwrap().len(), 1, "{listed}");
 }
 
-/// What is saved of a long session, whole, damaged and gone.
+/// The caches of a long session: intact, damaged and gone.
 #[test]
-fn a_long_session_is_the_same_with_and_without_what_was_saved_of_it() {
+fn a_long_session_is_the_same_with_and_without_its_caches() {
     let home = home();
     let reply = run(&home, "team.long", "long work", 130);
     let cache = session_dir(&home, &reply).join("cache");
@@ -153,7 +153,7 @@ fn a_long_session_is_the_same_with_and_without_what_was_saved_of_it() {
         let state = json!({ "stateToken": reply.string("stateToken") });
         let mut looked = client.call("continue_workflow", state).structured;
         client.close();
-        // Looking mints a fresh ack.
+        // Every look at a step mints a fresh ack.
         for fresh in ["ackToken", "nextCall", "text", "checkpointToken"] {
             looked.as_object_mut().unwrap().remove(fresh);
         }
@@ -169,7 +169,7 @@ fn a_long_session_is_the_same_with_and_without_what_was_saved_of_it() {
         assert_eq!(look(), expected, "damaged {file}");
         fs::write(cache.join(file), bytes).unwrap();
     }
-    // A new process advances from what was saved, and another one without it.
+    // A new process advances from the caches, and another one without them.
     let mut client = home.client();
     let advanced = client.call("continue_workflow", ack(&reply, "the next note"));
     assert!(!advanced.is_error, "{}", advanced.text);
@@ -184,14 +184,14 @@ fn a_long_session_is_the_same_with_and_without_what_was_saved_of_it() {
     assert_eq!(home.run(&["store", "verify"]).code, 0);
 }
 
-/// One session that nobody may read.
+/// One session that this user may not read.
 #[test]
 fn an_unreadable_session_is_listed_and_harms_no_other() {
     let home = home();
     let (good, bad) = (run(&home, "team.flow", "good work", 1), run(&home, "team.flow", "bad luck", 1));
     let finished = run(&home, "team.flow", "finished work", 2);
     let bad_id = session(&bad);
-    // Root reads everything, so that permissions prove nothing to it.
+    // Root may read everything, so permissions prove nothing as root.
     let home = home.given_to(User::find());
     fs::set_permissions(session_dir(&home, &bad), fs::Permissions::from_mode(0o000)).unwrap();
 

@@ -1,4 +1,4 @@
-//! Settings, preferences and `doctor` through the real binary, in a home of their own.
+//! Settings, preferences and `doctor` through the real binary, in an isolated home.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, with_own_words};
 
-/// A home whose sources are those of its settings.
+/// A home whose sources come from its settings.
 fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail")).without("WORKFLOW_STORAGE_PATH")
 }
@@ -68,7 +68,7 @@ fn a_variable_wins_over_the_file_and_the_file_over_the_default() {
 }
 
 #[test]
-fn a_settings_file_that_cannot_be_used_stops_every_command_but_those_that_fix_it() {
+fn an_unusable_settings_file_stops_every_command_but_those_that_fix_it() {
     let home = home();
     for text in [
         "[retention]\nttl_dayz = 3\n",
@@ -96,7 +96,7 @@ fn a_settings_file_that_cannot_be_used_stops_every_command_but_those_that_fix_it
 }
 
 #[test]
-fn a_named_file_may_be_new_when_a_setting_is_written_to_it() {
+fn a_named_file_need_not_exist_when_a_setting_is_written_to_it() {
     let home = home();
     let set = home.run(&["--config", "new.toml", "config", "set", "retention.ttl_days", "30"]);
     assert_eq!(set.code, 0, "{set:?}");
@@ -105,7 +105,7 @@ fn a_named_file_may_be_new_when_a_setting_is_written_to_it() {
 }
 
 #[test]
-fn a_call_that_cannot_be_parsed_is_answered_in_the_format_it_asked_for() {
+fn an_unparsable_call_is_answered_in_the_requested_format() {
     let home = home();
     for arguments in [&["config", "list", "--json", "--no-such"][..], &["show", "--json"]] {
         let refused = home.run(arguments);
@@ -117,7 +117,7 @@ fn a_call_that_cannot_be_parsed_is_answered_in_the_format_it_asked_for() {
 }
 
 #[test]
-fn a_linked_settings_file_stays_a_link() {
+fn a_symlinked_settings_file_stays_a_symlink() {
     let home = home();
     configure(&home, "");
     let real = home.root().join("dotfiles.toml");
@@ -129,7 +129,7 @@ fn a_linked_settings_file_stays_a_link() {
 }
 
 #[test]
-fn the_editor_gets_a_file_with_every_setting_and_what_it_leaves_is_checked() {
+fn the_editor_gets_a_file_with_every_setting_and_the_result_is_checked() {
     let home = home();
     assert_eq!(home.run(&["config", "edit"]).code, 2, "without an editor the path is said");
     assert_eq!(home.run_with(&["config", "edit"], &[("EDITOR", "true")]).code, 0);
@@ -137,7 +137,7 @@ fn the_editor_gets_a_file_with_every_setting_and_what_it_leaves_is_checked() {
     for key in ["ttl_days", "start_session", "encoding", "redact_keys"] {
         assert!(text.contains(key), "{key}");
     }
-    // Uncommented as it is, the file is valid and says the defaults.
+    // With all lines uncommented, the file is valid and states the defaults.
     let all: String = text.lines().map(|line| format!("{}\n", bare(line))).collect();
     configure(&home, &all.replace("data_dir = \"\"\n", "").replace("store = \"\"\n", ""));
     let listed = home.run(&["config", "list", "--json"]).json();
@@ -150,7 +150,7 @@ fn the_editor_gets_a_file_with_every_setting_and_what_it_leaves_is_checked() {
     assert_eq!(home.run_with(&["config", "edit"], &[("EDITOR", "true")]).code, 2);
 }
 
-/// The line without the `#` in front of an assignment.
+/// The line without the `#` before an assignment.
 fn bare(line: &str) -> &str {
     match line.strip_prefix("# ") {
         Some(rest) if rest.split(' ').nth(1) == Some("=") => rest,
@@ -159,7 +159,7 @@ fn bare(line: &str) -> &str {
 }
 
 #[test]
-fn a_running_server_is_listed_with_what_only_a_restart_tells_it() {
+fn a_running_server_is_listed_with_the_settings_that_need_a_restart() {
     let home = home();
     let mut client = home.client();
     assert!(!tools(&mut client).contains(&"start_session".to_owned()));
@@ -185,7 +185,7 @@ fn a_running_server_is_listed_with_what_only_a_restart_tells_it() {
 }
 
 #[test]
-fn a_killed_server_is_not_taken_for_a_running_one_and_its_calls_are_in_the_log() {
+fn a_killed_server_is_not_mistaken_for_a_running_one_and_its_calls_are_in_the_log() {
     let home = home();
     let mut client = home.client();
     let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
@@ -232,7 +232,7 @@ fn preferences_for_new_runs_take_effect_without_a_restart() {
 }
 
 #[test]
-fn switching_the_refusal_of_descendants_off_needs_a_terminal() {
+fn disabling_the_refusal_of_descendants_needs_a_terminal() {
     let home = home();
     let key = "approvals.refuse_descendants";
     assert_eq!(home.run(&["config", "set", key, "true"]).code, 0);
@@ -273,7 +273,7 @@ fn preferences_of_a_session_are_pending_until_a_step_is_completed() {
 }
 
 #[test]
-fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
+fn doctor_finds_problems_and_says_how_to_fix_them() {
     let home = home();
     let first = home.run(&["doctor", "--json"]);
     assert_eq!(first.code, 0, "{first:?}");
@@ -306,7 +306,7 @@ fn finding(home: &Home, area: &str, level: &str) -> Value {
 }
 
 #[test]
-fn the_shell_and_the_manual_know_every_command() {
+fn the_shell_completion_and_the_manual_cover_every_command() {
     let home = home();
     for shell in ["bash", "zsh", "fish"] {
         let script = home.run(&["setup", "completions", shell]);

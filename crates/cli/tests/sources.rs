@@ -1,4 +1,4 @@
-//! Sources, `list` and `inspect` through the real binary and the real server, in a home of their own.
+//! Sources, `list` and `inspect` through the real binary and the real server, in an isolated home.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,7 +15,7 @@ use workrail_testkit::mcp_client::McpClient;
 
 use wording::assert_text;
 
-/// A home whose sources are those of its settings and its project.
+/// A home whose sources come from its settings and its project.
 fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail")).without("WORKFLOW_STORAGE_PATH")
 }
@@ -41,7 +41,7 @@ fn config(home: &Home) -> String {
     fs::read_to_string(home.config()).unwrap_or_default()
 }
 
-/// Commits everything below `repo`, making the repository first.
+/// Commits everything below `repo`, creating the repository first.
 fn commit(home: &Home) {
     for arguments in [
         vec!["init", "--quiet", "--initial-branch=main"],
@@ -136,7 +136,7 @@ fn a_git_source_from_registering_to_removing() {
 }
 
 #[test]
-fn what_cannot_be_a_source_is_refused_before_anything_is_written() {
+fn an_invalid_source_is_refused_before_anything_is_written() {
     let home = home();
     write(&home, "plain/a.json", "{}");
     let plain = text(&home, "plain");
@@ -161,7 +161,7 @@ fn what_cannot_be_a_source_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn an_address_with_tricks_in_the_settings_is_listed_and_stops_nothing() {
+fn a_malicious_address_in_the_settings_is_listed_and_stops_nothing() {
     let home = home();
     write(
         &home,
@@ -190,7 +190,7 @@ fn an_address_with_tricks_in_the_settings_is_listed_and_stops_nothing() {
 }
 
 #[test]
-fn a_wrong_table_of_git_sources_is_refused() {
+fn an_invalid_table_of_git_sources_is_refused() {
     let home = home();
     for text in [
         "[sources.git.x]\nurll = \"a\"\n",
@@ -236,7 +236,7 @@ fn folders_and_plugins_are_registered_and_a_running_server_is_named() {
 }
 
 #[test]
-fn every_sort_of_trouble_has_its_state_and_none_is_fatal() {
+fn every_kind_of_problem_has_its_state_and_none_is_fatal() {
     let home = home();
     symlink(home.root().join("circle"), home.root().join("circle")).unwrap();
     write(&home, "file", "");
@@ -331,13 +331,19 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
             { "source": "plugin", "file": "acme/same.json", "state": "shadowed" },
         ])
     );
+    let sources = home.done(&["workflow", "sources", "--json"]);
+    assert_eq!(
+        sources.json(),
+        home.done(&["workflow", "sources", "list", "--json"]).json(),
+        "list is the default"
+    );
     home.done(&["workflow", "inspect", "team.same"]);
     assert_eq!(home.run(&["workflow", "inspect", "team.nothing"]).code, 2);
     put("project/workflows/same.json", "team.same", "Project");
     assert_eq!(home.done(&["workflow", "inspect", "team.same", "--json"]).json()["name"], "Project");
 }
 
-/// Calls until exactly these names are listed, beside the bundled ones; how soon a system reports a change is not ours to say.
+/// Calls until exactly these names are listed, besides the bundled ones: the system may report a change late.
 fn until(server: &mut McpClient, what: &str, wanted: &[&str]) {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -354,7 +360,7 @@ fn until(server: &mut McpClient, what: &str, wanted: &[&str]) {
 }
 
 #[test]
-fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
+fn a_running_server_notices_edits_additions_renames_removals_and_fetches() {
     let home = home();
     write(&home, "project/workflows/a.json", &workflow("project.a", "First"));
     write(&home, "repo/g.json", &workflow("team.g", "Git one"));
@@ -387,7 +393,7 @@ fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
     commit(&home);
     home.done(&["workflow", "sources", "sync"]);
     until(&mut server, "a fetch", &["Added", "Git two"]);
-    // The run keeps what it was started with, and its replies say that the source has changed.
+    // The run keeps its version, and its replies say that the source has changed.
     let again = server.call("continue_workflow", json!({ "stateToken": token }));
     let codes: Vec<&str> = again.structured["warnings"]
         .as_array()
@@ -399,7 +405,7 @@ fn a_running_server_sees_edits_additions_renames_removals_and_fetches() {
 }
 
 #[test]
-fn a_server_fetches_what_is_due_by_itself() {
+fn a_server_fetches_due_sources_by_itself() {
     let home = home();
     write(&home, "repo/g.json", &workflow("team.g", "Fetched"));
     commit(&home);

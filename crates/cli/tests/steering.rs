@@ -1,4 +1,4 @@
-//! What a person does from a terminal, and what the environment switches, through the real binary.
+//! What a user does at a terminal, and what the environment configures, through the real binary.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -62,7 +62,7 @@ fn asking_home() -> Home {
 }
 
 #[test]
-fn without_a_name_the_only_run_that_waits_is_meant() {
+fn without_a_name_the_only_waiting_run_is_meant() {
     let home = asking_home();
     let mut client = home.client();
     let nobody = home.run(&["approve"]);
@@ -119,7 +119,7 @@ fn an_answer_needs_no_name_either() {
 }
 
 #[test]
-fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
+fn a_mode_chosen_later_is_pending_and_then_applied() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -128,7 +128,7 @@ fn a_mode_that_is_chosen_later_is_pending_and_then_applied() {
     assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
     assert_ne!(home.typed(&raise, "full_auto_never_stop").code, 0, "the run's label is typed");
     assert_eq!(home.typed(&raise, &run).code, 0);
-    // What does not raise autonomy needs no terminal.
+    // Changes that do not raise autonomy need no terminal.
     home.done(&["session", "prefs", "set", "risk_policy=balanced", "--run", &run]);
     let looked = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
     assert_eq!(looked.structured["warnings"][0]["code"], "PREFERENCES_PENDING");
@@ -146,7 +146,7 @@ fn recorded(home: &Home, run: &str, kind: &str) -> Vec<Value> {
     events.filter(|event| event["kind"] == kind).cloned().collect()
 }
 
-/// Whether the one approval of a run came from below the program that runs the server, as recorded.
+/// Whether the run's one approval is recorded as coming from below the program that runs the server.
 fn recorded_descent(home: &Home, run: &str) -> Value {
     let decisions = recorded(home, run, "approval_recorded");
     assert_eq!(decisions.len(), 1, "{decisions:?}");
@@ -156,7 +156,7 @@ fn recorded_descent(home: &Home, run: &str) -> Value {
 #[test]
 fn an_approval_below_the_program_that_runs_a_server_is_recorded_as_such() {
     let home = home();
-    // This test starts the server and the terminal alike, as a program that runs an agent does.
+    // This test starts both the server and the terminal, like a program that runs an agent.
     let mut client = home.client();
     let first = start(&mut client);
     let run = first.label();
@@ -167,7 +167,7 @@ fn an_approval_below_the_program_that_runs_a_server_is_recorded_as_such() {
 }
 
 #[test]
-fn an_approval_while_no_server_runs_does_not_claim_to_know_where_it_came_from() {
+fn an_approval_without_a_running_server_does_not_claim_to_know_its_origin() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -180,7 +180,7 @@ fn an_approval_while_no_server_runs_does_not_claim_to_know_where_it_came_from() 
 }
 
 #[test]
-fn an_approval_beside_a_server_on_http_does_not_claim_to_know_where_it_came_from() {
+fn an_approval_next_to_an_http_server_does_not_claim_to_know_its_origin() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -198,7 +198,7 @@ fn an_approval_beside_a_server_on_http_does_not_claim_to_know_where_it_came_from
 }
 
 #[test]
-fn another_settings_file_does_not_switch_the_protection_off() {
+fn another_settings_file_does_not_disable_the_protection() {
     let home = home();
     home.write(&home.config(), "[approvals]\nrefuse_descendants = true\n");
     let empty = home.home().join("empty.toml");
@@ -238,7 +238,7 @@ fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
 }
 
 #[test]
-fn an_approval_of_a_session_in_use_is_refused_for_now() {
+fn an_approval_in_a_busy_session_is_refused_temporarily() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -252,7 +252,7 @@ fn an_approval_of_a_session_in_use_is_refused_for_now() {
 }
 
 #[test]
-fn the_environment_chooses_mode_tokens_and_tools() {
+fn the_environment_sets_mode_tokens_and_tools() {
     let home = home();
     let names = |client: &mut McpClient| -> Vec<String> {
         let listed = client.request("tools/list", json!({}));
@@ -282,7 +282,7 @@ fn the_environment_chooses_mode_tokens_and_tools() {
 }
 
 #[test]
-fn tools_that_are_switched_off_are_named_nowhere() {
+fn disabled_tools_are_named_nowhere() {
     let home = home();
     let mut whole = home.client();
     let open = start(&mut whole);
@@ -345,7 +345,7 @@ fn tools_that_are_switched_off_are_named_nowhere() {
 }
 
 #[test]
-fn a_server_does_not_start_with_a_wrong_word_in_the_environment() {
+fn a_server_does_not_start_with_an_invalid_environment_variable() {
     let home = home();
     let started = home.run_with(&["mcp"], &[("WORKRAIL_DEFAULT_MODE", "fast")]);
     assert_eq!((started.code, started.out.as_str()), (2, ""), "{started:?}");

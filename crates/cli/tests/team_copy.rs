@@ -1,5 +1,5 @@
-//! `store copy` between a data directory and a database, and what people ask of a database, through the real binary
-//! (G24, G25, G117).
+//! `store copy` between a data directory and a database, and upkeep of a database, through the real binary (G24, G25,
+//! G117).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -14,7 +14,7 @@ fn alone() -> Home {
     Home::new(PROGRAM)
 }
 
-/// A machine with two sessions in its directory; the token of one of them.
+/// A machine with two sessions in its directory; returns the token of one of them.
 fn with_sessions() -> (Home, ToolReply) {
     let machine = alone();
     let mut client = machine.client();
@@ -31,7 +31,7 @@ fn counted(ran: &serde_json::Value) -> [u64; 5] {
     ["added", "continued", "unchanged", "skipped", "verified"].map(|name| result[name].as_u64().unwrap())
 }
 
-/// Tokens go on in the database, a second copy brings what was written since, and the way back gives the same bytes.
+/// Tokens stay valid in the database, a second copy brings later writes, and copying back gives the same bytes.
 #[test]
 fn sessions_move_to_a_database_and_back_with_their_tokens() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -45,7 +45,7 @@ fn sessions_move_to_a_database_and_back_with_their_tokens() {
     assert_eq!(counted(&copy(&["--dry-run"])), [2, 0, 0, 0, 0]);
     assert_eq!(counted(&copy(&[])), [2, 0, 0, 0, 2]);
     assert_eq!(counted(&copy(&[])), [0, 0, 2, 0, 2], "run again, it finds everything there");
-    // The directory goes on for a while; the next copy brings the rest.
+    // The directory is used for a while longer; the next copy brings the rest.
     let mut client = directory.client();
     let third = advance(&mut client, &second, "glued");
     client.close();
@@ -70,7 +70,7 @@ fn sessions_move_to_a_database_and_back_with_their_tokens() {
     assert_eq!(returned.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
 }
 
-/// Content that could not be read for a moment leaves a copy without it; the next copy brings it in.
+/// Temporarily unreadable content is missing from a copy; the next copy adds it.
 #[test]
 fn a_copy_that_lacks_content_is_completed_by_the_next() {
     let (directory, _) = with_sessions();
@@ -116,7 +116,7 @@ fn a_target_of_somebody_else_is_left_alone() {
     assert_eq!(directory.run(&["store", "copy", &address, &address]).code, 2);
 }
 
-/// What `verify` says to do about a damaged row is what `repair` does.
+/// Following the advice of `verify` about a damaged row repairs it.
 #[test]
 fn a_damaged_session_in_a_database_is_repaired() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -174,7 +174,7 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     assert_eq!(verified["counts"]["sessions"], 1, "{verified}");
 }
 
-/// A rotation by one machine is used by a server that runs on another, with its next call.
+/// A running server on another machine uses rotated keys with its next call.
 #[test]
 fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -185,16 +185,16 @@ fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
     let second = advance(&mut client, &first, "the spout is cracked");
     desktop.done(&["store", "keys", "rotate", "--yes"]);
     let third = advance(&mut client, &second, "glued");
-    // Of the key before the last rotation but one: no longer accepted by anybody.
+    // Signed with a key from two rotations ago, which no server accepts any more.
     let call = json!({ "ackToken": first.string("ackToken"), "output": { "notesMarkdown": "again" } });
     assert!(desktop.client().call("continue_workflow", call).is_error);
     let mut there = desktop.client();
     advance(&mut there, &third, "dried");
 }
 
-/// With a key around them, the rows do not hold the signing keys; without it, nobody signs and nobody replaces them.
+/// With a wrapping key, the rows do not contain the signing keys; without it, no server can sign or replace them.
 #[test]
-fn signing_keys_are_encrypted_when_a_key_is_given() {
+fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
     let Some(team) = Team::new(PROGRAM) else { return };
     let plain = team.machine();
@@ -225,7 +225,7 @@ fn signing_keys_are_encrypted_when_a_key_is_given() {
     advance(&mut client, &second, "glued");
 }
 
-/// What a restored backup has lost: its tokens advance nothing that took its place.
+/// A restored backup has lost some history: its tokens advance nothing that replaced it.
 #[test]
 fn tokens_of_a_lost_future_advance_nothing_in_a_restored_backup() {
     let Some(team) = Team::new(PROGRAM) else { return };

@@ -1,4 +1,4 @@
-//! A team's server through the real binary: tokens, roles, who is let in, and what records say (G113, G114, G115).
+//! A team's server through the real binary: tokens, roles, admission, and what records say (G113, G114, G115).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -31,13 +31,13 @@ fn secret(token: &Value) -> &str {
     token["token"].as_str().unwrap()
 }
 
-/// One message with a token, on a connection of its own.
+/// One message with a token, on its own connection.
 fn ask(server: &Http, token: &str, message: &Value) -> Answer {
     let headers = format!("Authorization: Bearer {token}\r\n{}", stateless_headers(message));
     server.post(&headers, &message.to_string())
 }
 
-/// What the stateless revision repeats of a message in its headers.
+/// What the stateless revision repeats from a message in its headers.
 fn stateless_headers(message: &Value) -> String {
     let method = message["method"].as_str().unwrap();
     let name = message["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
@@ -61,7 +61,7 @@ fn get(server: &Http, path: &str, headers: &str) -> Answer {
     server.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {{address}}\r\n{headers}"), b"")
 }
 
-/// G113: each tool against each role.
+/// G113: each tool with each role.
 #[test]
 fn the_role_table_of_tools() {
     let home = home();
@@ -94,7 +94,7 @@ fn the_role_table_of_tools() {
 
 /// G113, G115
 #[test]
-fn only_a_good_token_of_this_store_lets_in() {
+fn only_a_valid_token_of_this_store_is_admitted() {
     let (home, elsewhere) = (home(), home());
     let server = serve(&home, &[]);
     let (good, revoked) = (token(&home, "ada", "agent"), token(&home, "bob", "agent"));
@@ -145,9 +145,9 @@ fn only_a_good_token_of_this_store_lets_in() {
     }
 }
 
-/// G115: both eras, the name of the program, and what people read about who did it.
+/// G115: both eras, the program's name, and who is shown as having done it.
 #[test]
-fn work_over_the_network_is_recorded_under_the_name_of_its_token() {
+fn work_over_the_network_is_recorded_under_its_tokens_name() {
     let home = home();
     let server = serve(&home, &[]);
     let made = token(&home, "ci-bot", "agent");
@@ -168,9 +168,9 @@ fn work_over_the_network_is_recorded_under_the_name_of_its_token() {
     assert!(home.done(&["report", &label]).out.contains("ci-bot (agent)"));
 }
 
-/// G115: the rules of a public name, on a listener that only this machine reaches.
+/// G115: the rules for a public name, on a listener that only this machine can reach.
 #[test]
-fn a_request_names_the_public_address_and_comes_from_no_other_page() {
+fn a_request_must_name_the_public_address_and_come_from_no_other_page() {
     let home = home();
     let server = serve(&home, &["--public-url", "https://workrail.example.com", "--behind-proxy"]);
     let made = token(&home, "ada", "agent");
@@ -201,7 +201,7 @@ fn a_request_names_the_public_address_and_comes_from_no_other_page() {
 }
 
 #[test]
-fn an_address_that_others_reach_needs_encryption_and_a_name() {
+fn an_address_reachable_by_others_needs_encryption_and_a_name() {
     let home = home();
     let refused = |arguments: &[&str]| {
         let ran = home.run(&[&["serve"], arguments].concat());
@@ -223,7 +223,7 @@ fn an_address_that_others_reach_needs_encryption_and_a_name() {
 }
 
 #[test]
-fn probes_need_no_token_and_numbers_do() {
+fn probes_need_no_token_but_metrics_do() {
     let home = home();
     let server = serve(&home, &[]);
     let made = token(&home, "prometheus", "viewer");
@@ -243,7 +243,7 @@ fn probes_need_no_token_and_numbers_do() {
     assert!(server.end("TERM").success(), "a stop is no failure");
 }
 
-/// Two lengths, or a length and chunks, are how one request hides in another.
+/// Two lengths, or a length and chunks, are how one request is smuggled in another.
 #[test]
 fn a_request_with_two_lengths_is_not_served() {
     let home = home();

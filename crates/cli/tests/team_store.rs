@@ -13,9 +13,9 @@ use workrail_testkit::team::{Team, advance, label_of, session_of, start};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const GOAL: &str = "mend the teapot";
 
-/// The agents' path: one machine starts, another goes on, and the tokens of the one are good on the other.
+/// One machine starts, another continues, and the tokens of one are valid on the other.
 #[test]
-fn a_run_that_one_machine_started_goes_on_on_another() {
+fn a_run_started_on_one_machine_continues_on_another() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let (laptop, desktop) = (team.machine(), team.machine());
     let mut here = laptop.client();
@@ -30,7 +30,7 @@ fn a_run_that_one_machine_started_goes_on_on_another() {
     let mut there = desktop.client();
     let resumed = there.call("resume_session", json!({ "run": label }));
     assert!(!resumed.is_error && resumed.text.contains("the spout is cracked"), "{}", resumed.text);
-    // The call that was recorded is answered again, by a server that never saw it.
+    // A server that never saw the recorded call answers it again.
     let replayed = advance(&mut there, &first, "the spout is cracked");
     assert_eq!(replayed.string("ackToken"), second.string("ackToken"));
     let third = advance(&mut there, &second, "glued");
@@ -55,7 +55,7 @@ fn exported(machine: &Home, session: &str) -> Vec<u8> {
     fs::read(path).unwrap()
 }
 
-/// The lines of a bundle, but for those about this export: its id, its time and the settings of the program that wrote it.
+/// The lines of a bundle, except those about this export: its id, its time and the settings of the exporting program.
 fn of_every_export(bundle: &[u8]) -> Vec<String> {
     let text = String::from_utf8(bundle.to_vec()).unwrap();
     let is_about_export = |line: &&str| {
@@ -68,7 +68,7 @@ fn of_every_export(bundle: &[u8]) -> Vec<String> {
     lines
 }
 
-/// The database holds the bytes that a directory holds.
+/// The database holds the same bytes as a directory.
 #[test]
 fn bundles_from_a_directory_and_from_a_database_are_equal() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -88,9 +88,9 @@ fn bundles_from_a_directory_and_from_a_database_are_equal() {
     assert_eq!(of_every_export(&from_database), of_every_export(&from_directory));
 }
 
-/// An altered row is found, and the rest of the session is shown and not continued.
+/// An altered row is detected, and the rest of the session is shown but not continued.
 #[test]
-fn an_altered_row_is_found_and_not_continued_from() {
+fn an_altered_row_is_detected_and_not_continued_from() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let machine = team.machine();
     let mut client = machine.client();
@@ -108,7 +108,7 @@ fn an_altered_row_is_found_and_not_continued_from() {
     assert_eq!(client.call("continue_workflow", call).code(), "SESSION_CORRUPT");
 }
 
-/// What only a directory can do is refused with what to do instead, and `--store` and the settings name the store too.
+/// Commands that need a directory are refused with an alternative; `--store` and the settings also name the store.
 #[test]
 fn commands_for_directories_are_refused_with_what_to_do_instead() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -130,7 +130,7 @@ fn commands_for_directories_are_refused_with_what_to_do_instead() {
     assert_eq!(plain.run(&["doctor"]).out.matches("PostgreSQL").count(), 1);
 }
 
-/// From the environment and from a private file; and nothing that is printed, logged or exported holds it.
+/// From the environment and from a private file; nothing printed, logged or exported contains it.
 #[test]
 fn a_password_is_used_and_never_shown() {
     const SECRET: &str = "s3cret-7f3a";
@@ -174,7 +174,7 @@ fn a_password_is_used_and_never_shown() {
     assert_eq!(rows["runs"].as_array().map(Vec::len), Some(1), "{rows}");
 }
 
-/// An ack of one tenant is signed with keys that another does not have, and names a session that it does not see (G103).
+/// One tenant's ack is signed with keys that another does not have, and names a session that it cannot see (G103).
 #[test]
 fn tokens_of_one_tenant_mean_nothing_in_another() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -193,7 +193,7 @@ fn tokens_of_one_tenant_mean_nothing_in_another() {
     }
     let found = there.call("resume_session", json!({ "query": GOAL }));
     assert!(!found.text.contains(GOAL), "{}", found.text);
-    // The keys of the other tenant would not help: the session is not there.
+    // The other tenant's keys would not help: the session does not exist there.
     let keys = "UPDATE workrail.keyring SET (current, previous, check_digest) = \
                 (SELECT current, previous, check_digest FROM workrail.keyring WHERE tenant = 'red') WHERE tenant = 'blue'";
     cluster.sql(&database, keys);
@@ -205,7 +205,7 @@ fn tokens_of_one_tenant_mean_nothing_in_another() {
     assert_ne!(second.string("ackToken"), first.string("ackToken"));
 }
 
-/// G81: who worked on it is nobody's business who gets a redacted bundle.
+/// G81: recipients of a redacted bundle do not learn who worked on it.
 #[test]
 fn a_redacted_export_names_nobody() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -231,7 +231,7 @@ fn a_redacted_export_names_nobody() {
     assert_eq!(elsewhere.done(&["store", "verify", "--json"]).json()["counts"]["problems"], 0);
 }
 
-/// G127: the index of a database leads to the runs, in the order, that reading everything leads to.
+/// G127: a database's index finds the same runs, in the same order, as reading everything.
 #[test]
 fn a_database_finds_and_lists_what_a_directory_does() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -266,7 +266,7 @@ fn a_database_finds_and_lists_what_a_directory_does() {
         json!({ "run": "amber-falcon" }),
         json!({ "gitBranch": "main" }),
     ];
-    // A step that is shown comes with a fresh ack, so texts differ.
+    // Every shown step has a fresh ack, so the texts differ.
     let found = |reply: &ToolReply| {
         let candidates = reply.structured["candidates"].as_array().cloned().unwrap_or_default();
         let members = ["label", "reason", "status", "stepTitle", "goal", "snippet", "nextCall"];

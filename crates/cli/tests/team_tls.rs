@@ -1,14 +1,16 @@
-//! Encryption through the real binary: of a team's server, and to its database (G116).
+//! Encryption through the real binary: to a team's server, and to its database (G116).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
+use tokio::net::TcpSocket;
 use workrail_testkit::home::Home;
 use workrail_testkit::postgres::{Cluster, ROLE};
 use workrail_testkit::tls::{Authority, ServerIdentity};
@@ -18,7 +20,7 @@ fn home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
 
-/// The files that the server is given.
+/// The files given to the server.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -33,7 +35,7 @@ impl Files {
     }
 
     fn write(&self, identity: &ServerIdentity) {
-        // Replaced as renewal programs do: never half-written.
+        // Replaced as renewal programs do it: never half-written.
         for (name, text) in [("key.pem", &identity.key), ("cert.pem", &identity.certificate)] {
             let fresh = self.folder.path().join("fresh");
             fs::write(&fresh, text).unwrap();
@@ -71,18 +73,71 @@ fn a_server_with_a_certificate_answers_those_who_can_check_it() {
 }
 
 #[test]
-fn what_is_not_encrypted_gets_no_answer() {
+fn an_unencrypted_request_gets_no_answer() {
     let (home, authority) = (home(), Authority::new("ours"));
     let server = serve(&home, &Files::of(&authority.sign("localhost")));
     let mut plain = TcpStream::connect(&server.address).unwrap();
     plain.write_all(probe(&server).as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
-    // An alert of TLS at most: its first byte says so.
+    // At most a TLS alert, recognisable by its first byte.
     assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
-    // One that says nothing at all does not keep others waiting.
+    // A silent client does not keep others waiting.
     let silent = TcpStream::connect(&server.address).unwrap();
     assert!(authority.exchange(&server.address, "localhost", &probe(&server)).is_ok());
+    drop(silent);
+    server.end("TERM");
+}
+
+/// A connection that comes from an address of loopback.
+fn connect_from(source: Ipv4Addr, server: &Http) -> TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let connected = runtime.block_on(async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((source, 0).into())?;
+        socket.connect(server.address.parse().unwrap()).await
+    });
+    let stream = connected.unwrap().into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
+/// G115
+#[test]
+fn one_address_holds_a_part_of_the_connections_and_others_are_served() {
+    // Other systems have one address of loopback.
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let (home, authority) = (home(), Authority::new("ours"));
+    let server = serve(&home, &Files::of(&authority.sign("localhost")));
+    let viewer = home.done(&["team", "token", "create", "prometheus", "--role", "viewer", "--json"]).json();
+    let mut silent: Vec<TcpStream> = (0..64).map(|_| connect_from(Ipv4Addr::LOCALHOST, &server)).collect();
+    let mut refused = connect_from(Ipv4Addr::LOCALHOST, &server);
+    // Less than a silent client is waited for: it is closed for its number, not for its silence.
+    refused.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    assert_eq!(refused.read(&mut [0]).unwrap(), 0, "closed without a word");
+
+    let other = connect_from(Ipv4Addr::new(127, 0, 0, 2), &server);
+    let numbers = format!(
+        "GET /metrics HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        server.address,
+        viewer["token"].as_str().unwrap()
+    );
+    let answer = authority.exchange_over(other, "localhost", &numbers).unwrap();
+    let counted = "workrail_refused_total{reason=\"connections\"} 1";
+    assert!(answer.lines().any(|line| line == counted), "{answer}");
+
+    drop(silent.pop());
+    // The server learns a moment later that the client has left.
+    let (asked, probe) = (Instant::now(), probe(&server));
+    let answer = loop {
+        match authority.exchange(&server.address, "localhost", &probe) {
+            Ok(answer) => break answer,
+            Err(error) => assert!(asked.elapsed() < Duration::from_secs(5), "still refused: {error}"),
+        }
+    };
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     drop(silent);
     server.end("TERM");
 }
@@ -94,7 +149,7 @@ fn a_renewed_certificate_is_used_without_a_restart() {
     let server = serve(&home, &files);
     let probe = probe(&server);
     assert!(old.exchange(&server.address, "localhost", &probe).is_ok());
-    // A certificate whose key is not there yet: what was shown so far stays.
+    // A certificate whose key does not exist yet: the previous one stays in use.
     let renewed = new.sign("localhost");
     files.write(&ServerIdentity { key: old.sign("localhost").key, ..renewed.clone() });
     assert!(old.exchange(&server.address, "localhost", &probe).is_ok());
@@ -166,9 +221,9 @@ fn the_database_is_reached_encrypted_when_its_certificate_is_good() {
     insta::assert_snapshot!(said.concat());
 }
 
-/// Set up, tried by `doctor`, and taken out again; the token is in no file.
+/// Installed, checked by `doctor`, and uninstalled again; no file contains the token.
 #[test]
-fn a_client_is_set_up_for_a_teams_server_and_doctor_asks_it() {
+fn a_client_is_installed_for_a_teams_server_and_doctor_checks_it() {
     let (home, authority) = (home(), Authority::new("ours"));
     let files = Files::of(&authority.sign("localhost"));
     let roots = files.folder.path().join("roots.pem");

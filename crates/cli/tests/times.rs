@@ -1,4 +1,4 @@
-//! Clock times through the real binary: people read them in their own zone, documents have them in UTC.
+//! Clock times through the real binary: users read them in their own time zone, documents have them in UTC.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -13,7 +13,7 @@ use wording::assert_text;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// Five and a half hours ahead of UTC: the minutes tell a zone that is ignored from a clock that moved on.
+/// Five and a half hours ahead of UTC: the minutes distinguish an ignored zone from a clock that moved on.
 const AHEAD: &str = "IST-5:30";
 const AHEAD_MINUTES: i64 = 330;
 const MINUTES_OF_A_DAY: i64 = 24 * 60;
@@ -62,7 +62,7 @@ fn assert_is_local(what: &str, utc: &str, local: &str) {
 }
 
 #[test]
-fn people_read_times_in_their_own_zone() {
+fn users_read_times_in_their_own_zone() {
     let (home, run) = home();
     let (utc, local) = (home.with("TZ", "UTC0"), home.with("TZ", AHEAD));
     let shown = home.done(&["show", &run, "--json"]).json();
@@ -74,7 +74,7 @@ fn people_read_times_in_their_own_zone() {
         let name = command.join(" ");
         assert_is_local(&name, &utc.done(command).out, &local.done(command).out);
     }
-    // What asks before it deletes says when the session was last worked on; nothing is typed.
+    // The question before a deletion says when the session was last used; nothing is typed.
     let delete = ["session", "delete", &session];
     assert_is_local("session delete", &utc.typed(&delete, "").out, &local.typed(&delete, "").out);
     let report = ["report", &run];

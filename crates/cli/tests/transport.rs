@@ -55,7 +55,7 @@ fn stdio_speaks_the_stateless_revision_without_a_handshake() {
 }
 
 #[test]
-fn a_client_that_offers_a_later_handshake_gets_the_latest_there_is() {
+fn a_client_that_offers_a_later_handshake_gets_the_latest_supported_one() {
     let home = new_home();
     let mut server = Piped::start(&home);
     let answer = server.ask(&initialize(1, "2099-01-01"));
@@ -64,7 +64,7 @@ fn a_client_that_offers_a_later_handshake_gets_the_latest_there_is() {
 }
 
 #[test]
-fn stray_messages_before_the_opening_do_not_end_the_server() {
+fn stray_messages_before_the_handshake_do_not_end_the_server() {
     let home = new_home();
     let mut server = Piped::start(&home);
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
@@ -77,7 +77,7 @@ fn stray_messages_before_the_opening_do_not_end_the_server() {
 }
 
 #[test]
-fn what_is_not_strict_json_is_answered_and_the_next_line_read() {
+fn invalid_json_is_answered_and_the_next_line_is_read() {
     let home = new_home();
     let mut server = Piped::start(&home);
     // Before the handshake as well as after it.
@@ -105,7 +105,7 @@ fn what_is_not_strict_json_is_answered_and_the_next_line_read() {
             assert!(answer.get("id").is_none(), "{answer}");
         }
     }
-    // Readable and ambiguous: the tool answers, with the call that would pass.
+    // Readable but ambiguous: the tool answers, with a call that would pass.
     server.say(
         r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"start_workflow","arguments":{"workflowId":"wr.small_change","workflowId":"wr.other"}}}"#,
     );
@@ -115,7 +115,7 @@ fn what_is_not_strict_json_is_answered_and_the_next_line_read() {
     assert_eq!(said["code"], "VALIDATION_ERROR", "{answer}");
     assert_text(&home, "key_given_twice", said["message"].as_str().unwrap());
     assert_eq!(said["nextCall"]["tool"], "start_workflow", "{answer}");
-    // Nothing of it was recorded.
+    // None of it was recorded.
     assert!(
         !home.data().join("sessions").exists()
             || home.data().join("sessions").read_dir().unwrap().next().is_none()
@@ -126,7 +126,7 @@ fn what_is_not_strict_json_is_answered_and_the_next_line_read() {
 }
 
 #[test]
-fn wrong_parameters_of_a_known_method_are_named_as_such() {
+fn invalid_parameters_of_a_known_method_are_reported_as_such() {
     let home = new_home();
     let mut server = Piped::start(&home);
     server.open();
@@ -146,7 +146,7 @@ fn sixteen_calls_at_once_are_all_answered_and_leave_nothing_behind() {
     for id in 1..=16 {
         server.say(start_call(id).to_string());
     }
-    // The input ends while calls are under way: every one of them is still answered.
+    // The input ends while calls are running: every one of them is still answered.
     let (status, rest) = server.close();
     assert!(status.success());
     let mut ids: Vec<u64> = rest
@@ -163,7 +163,7 @@ fn sixteen_calls_at_once_are_all_answered_and_leave_nothing_behind() {
 }
 
 #[test]
-fn calls_that_wait_do_not_hold_up_the_next_one() {
+fn waiting_calls_do_not_delay_the_next_one() {
     let home = new_home();
     let mut server = Piped::start(&home);
     server.open();
@@ -178,7 +178,7 @@ fn calls_that_wait_do_not_hold_up_the_next_one() {
         server
             .say(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string());
     }
-    // Sent last, answered first: sixteen calls wait for the lock meanwhile, each on a thread of its own.
+    // Sent last, answered first: sixteen calls wait for the lock meanwhile, each on its own thread.
     assert_eq!(server.ask(&start_call(18))["id"], 18);
     drop(lock);
     let mut ids: Vec<u64> = (2..=17).map(|_| server.hear()["id"].as_u64().unwrap()).collect();
@@ -188,7 +188,7 @@ fn calls_that_wait_do_not_hold_up_the_next_one() {
 }
 
 #[test]
-fn a_closed_stderr_is_survived() {
+fn a_closed_stderr_does_not_end_the_server() {
     let home = new_home();
     let mut server = Piped::of(command(&home, &[]).env("WORKRAIL_LOG", "trace").stderr(Stdio::piped()));
     drop(server.child.stderr.take());
@@ -201,7 +201,7 @@ fn a_closed_stderr_is_survived() {
 }
 
 #[test]
-fn a_closed_stdout_ends_the_server_quietly_though_its_input_stays_open() {
+fn a_closed_stdout_ends_the_server_quietly_while_its_input_stays_open() {
     let home = new_home();
     let mut server = Piped::of(command(&home, &[]).stderr(Stdio::piped()));
     server.open();
@@ -214,7 +214,7 @@ fn a_closed_stdout_ends_the_server_quietly_though_its_input_stays_open() {
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_no_temporary_files() {
+fn a_killed_server_leaves_no_temporary_files() {
     let home = new_home();
     let temporary = home.root().join("temporary");
     std::fs::create_dir(&temporary).unwrap();
@@ -253,7 +253,7 @@ fn http_speaks_both_eras() {
 }
 
 #[test]
-fn http_refuses_strangers_on_every_route() {
+fn http_refuses_foreign_hosts_and_origins_on_every_route() {
     let home = new_home();
     let server = Http::start(&home);
     let port = server.address.rsplit(':').next().unwrap().to_owned();
@@ -301,7 +301,7 @@ fn http_answers_only_requests_with_the_secret() {
 
     let secret = home.done(&["store", "keys", "http-secret"]).out;
     assert_eq!(right, format!("Authorization: Bearer {}\r\n", secret.trim_end()));
-    // The secret outlives a restart, and ends with a new one.
+    // The secret survives a restart, and is invalidated by a new one.
     let server = Http::start(&home);
     assert_eq!(server.post("", &message).status, 200);
     assert!(server.end("TERM").success());
@@ -341,7 +341,7 @@ fn the_http_secret_is_never_logged() {
 }
 
 #[test]
-fn http_without_authentication_says_what_that_means() {
+fn http_without_authentication_prints_a_warning() {
     let home = new_home();
     let server = Http::of(&home, &["--http", "127.0.0.1:0", "--no-auth"]);
     assert_eq!(server.post("", &start_call(1).to_string()).status, 200);
@@ -366,7 +366,7 @@ fn http_without_authentication_says_what_that_means() {
 }
 
 #[test]
-fn http_reads_strictly_and_not_too_much() {
+fn http_parses_strictly_and_limits_the_size() {
     let home = new_home();
     let server = Http::start(&home);
     let twice = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_workflow","arguments":{"workflowId":"a","workflowId":"b"}}}"#;
@@ -420,7 +420,7 @@ fn only_loopback_addresses_are_served() {
     }
 }
 
-/// Runs a server with one opening message and a bounded wait for its end; its exit code and what it said on stderr.
+/// Runs a server with one opening message and a bounded wait for its end; returns its exit code and stderr.
 fn run_to_end(command: &mut Command) -> (Option<i32>, String) {
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -432,7 +432,7 @@ fn run_to_end(command: &mut Command) -> (Option<i32>, String) {
 }
 
 #[test]
-fn answers_that_cannot_be_written_are_a_failure() {
+fn unwritable_answers_are_a_failure() {
     let home = new_home();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (code, said) = run_to_end(command(&home, &[]).stdout(full));
@@ -441,7 +441,7 @@ fn answers_that_cannot_be_written_are_a_failure() {
 }
 
 #[test]
-fn too_few_open_files_are_an_error_and_no_panic() {
+fn too_few_file_handles_are_an_error_and_not_a_panic() {
     for arguments in [&[][..], &["--http", "127.0.0.1:0"]] {
         for limit in [4, 5, 6, 7, 8, 9, 10, 12, 14] {
             let home = new_home();
@@ -451,7 +451,7 @@ fn too_few_open_files_are_an_error_and_no_panic() {
             limited.stdout(Stdio::null());
             let (code, said) = run_to_end(&mut limited);
             assert!(!said.contains("panicked"), "{arguments:?} with {limit}: {said}");
-            // A server on HTTP runs until it is ended where its input was closed before it looked.
+            // A server on HTTP runs until it is ended if its input was closed before it looked.
             let served = code == Some(0) || (!arguments.is_empty() && code == Some(124));
             let refused = said.to_lowercase().contains("open files");
             assert!(served || refused, "{arguments:?} with {limit}: {code:?} {said}");

@@ -23,7 +23,7 @@ fn ack(reply: &ToolReply, notes: &str) -> Value {
     json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } })
 }
 
-/// Every file beneath a folder with its bytes; what a server notes about itself is no truth (G83).
+/// Every file beneath a folder with its bytes, except a server's notes about itself, which are not truth (G83).
 fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];
@@ -46,7 +46,7 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_run_goes_from_start_to_completion() {
+fn a_run_from_start_to_completion() {
     let home = home();
     let mut client = home.client();
     let mut reply = start(&mut client);
@@ -96,7 +96,7 @@ fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
 }
 
 #[test]
-fn the_same_ack_with_another_payload_is_told_and_offered_a_branch() {
+fn the_same_ack_with_another_payload_is_reported_and_offers_a_branch() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -114,7 +114,7 @@ fn the_same_ack_with_another_payload_is_told_and_offered_a_branch() {
 }
 
 #[test]
-fn rehydrating_touches_no_byte_of_the_data_directory() {
+fn rehydrating_changes_no_byte_of_the_data_directory() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -146,7 +146,7 @@ fn a_step_without_notes_is_blocked_and_its_retry_advances() {
 }
 
 #[test]
-fn rewinding_to_every_node_makes_branches_and_loses_nothing() {
+fn rewinding_to_every_node_creates_branches_and_loses_nothing() {
     let home = home();
     let mut client = home.client();
     let mut trunk = vec![start(&mut client)];
@@ -182,7 +182,7 @@ fn two_servers_share_one_session() {
 }
 
 #[test]
-fn the_tool_list_is_small_and_exact() {
+fn the_tool_list_is_small_and_fixed() {
     let home = home();
     let mut client = home.client();
     let listed = client.request("tools/list", json!({}));

@@ -1,4 +1,4 @@
-//! `workrail watch` through the real binary: changes as lines, a screen that is drawn again, and notifications.
+//! `workrail watch` through the real binary: changes as lines, a redrawn screen, and notifications.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -28,7 +28,7 @@ fn home() -> Home {
     home
 }
 
-/// A watch that is ended with the test.
+/// A watch that ends with the test.
 struct Watch {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -54,7 +54,7 @@ impl Watch {
         serde_json::from_str(&self.line()).unwrap()
     }
 
-    /// Ends it; what it wrote to standard error.
+    /// Ends it; returns its standard error.
     fn end(mut self) -> String {
         self.child.kill().unwrap();
         let mut said = String::new();
@@ -92,7 +92,7 @@ fn in_a_pipe_every_change_is_a_line() {
 }
 
 #[test]
-fn changes_are_lines_of_json_when_asked_for() {
+fn changes_are_json_lines_on_request() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);
@@ -131,7 +131,7 @@ fn a_run_that_starts_to_wait_raises_one_notification() {
     let blocked = client.next(&second);
     assert_eq!(watch.json()["stage"], "waits_for_person");
     home.typed(&["approve", &run], &run);
-    // The notification was shown before the next change was looked for.
+    // The notification was shown before the next change was detected.
     assert_eq!(watch.json()["stage"], "in_progress");
     client.next(&blocked);
     assert_eq!(watch.json()["stage"], "complete");
@@ -144,8 +144,8 @@ fn a_run_that_starts_to_wait_raises_one_notification() {
 }
 
 #[test]
-fn without_a_desktop_the_bell_rings_and_it_is_said_once() {
-    // A path without any program: the shell's own folders may hold one.
+fn without_a_desktop_the_bell_rings_and_this_is_announced_once() {
+    // A path without any programs: the shell's own folders may contain one.
     let home = home();
     let bare = home.with("PATH", home.root().join("no-programs"));
     let mut client = home.client();
@@ -165,7 +165,7 @@ fn without_a_desktop_the_bell_rings_and_it_is_said_once() {
 }
 
 #[test]
-fn on_a_terminal_the_screen_is_drawn_again() {
+fn on_a_terminal_the_screen_is_redrawn() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client);

@@ -1,4 +1,4 @@
-//! Error pages: one for each code, none besides, and each says what, why and what to do.
+//! Error pages: exactly one per code, and each says what, why and what to do.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::root::SourceFile;
 
 const FOLDER: &str = "crates/model/codes/";
 
-/// What an agent or a person needs to get on.
+/// What an agent or a user needs in order to continue.
 const PARTS: [&str; 3] = ["**What.**", "**Why it matters.**", "**What to do.**"];
 
 pub(super) fn check(files: &[SourceFile]) -> Findings {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_and_codes_must_match_and_pages_must_be_whole() {
+    fn pages_and_codes_must_match_and_pages_must_be_complete() {
         let page =
             |name: &str, text: &str| SourceFile { path: format!("{FOLDER}{name}.md"), text: text.to_owned() };
         let whole = "# A\n\n**What.** x\n\n**Why it matters.** y\n\n**What to do.** z\n";

@@ -1,7 +1,7 @@
-//! Guarantee numbers: each that is cited exists, and each that is kept is cited by code.
+//! Guarantee numbers: each cited one exists, and each one that is kept is cited in code.
 //!
-//! In `docs/guarantees.md` a guarantee is a heading `### G12 What it says`; `(planned)` at the end of
-//! the heading says that it is not kept yet.
+//! In `docs/guarantees.md` a guarantee is a heading `### G12 What it says`; `(planned)` at the end of the heading
+//! means that it is not kept yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::root::SourceFile;
 
 const DOCUMENT: &str = "docs/guarantees.md";
 
-/// This crate speaks about guarantees in general, with numbers made up for its tests.
+/// This crate discusses guarantees in general, with invented numbers in its tests.
 const NOT_SCANNED: &str = "xtask/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn declared(text: &str, findings: &mut Findings) -> BTreeMap<u32, Status> {
     declared
 }
 
-/// `G7`, or `G10-G14` for all of them.
+/// `G7`, or `G10-G14` for a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Citation {
     line: usize,
@@ -106,7 +106,7 @@ fn citations(text: &str) -> Vec<Citation> {
     found
 }
 
-/// The number of one to three digits at the start, and what follows it.
+/// A leading number of one to three digits, and what follows it.
 fn number(text: &str) -> Option<(u32, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if !(1..=3).contains(&digits) {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_does_not_exist_is_reported_with_its_place() {
+    fn an_unknown_number_is_reported_with_its_location() {
         let files = [file(DOCUMENT, "### G1 One\n"), file("crates/a/src/lib.rs", "//! (G1)\n//! (G2)\n")];
         assert_eq!(
             check(&files).problems(),

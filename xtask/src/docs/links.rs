@@ -1,4 +1,4 @@
-//! Relative links of markdown files: the file exists, and so does the heading.
+//! Relative links in Markdown files: the file exists, and so does the heading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn problem(
     }
 }
 
-/// The path of a link relative to the repository; `None` when it leaves it.
+/// The path of a link relative to the repository; `None` if it leads outside.
 fn resolve(from: &str, path: &str) -> Option<String> {
     if path.is_empty() {
         return Some(from.to_owned());
@@ -96,7 +96,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The anchors of a page, made from its headings as code hosts make them.
+/// The anchors of a page, derived from its headings as code hosts do.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for (_, line) in prose(text) {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_do_not_resolve_are_reported_with_their_place() {
+    fn broken_links_are_reported_with_their_location() {
         let page = "# T\n\n[a](gone.md)\n[b](#nowhere)\n[c](../../x.md)\n[d](/abs.md)\n";
         assert_eq!(
             problems(&[file("docs/a.md", page)]),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn code_holds_no_links() {
+    fn links_inside_code_are_ignored() {
         assert_eq!(problems(&[file("a.md", "```\n[a](gone.md)\n```\nand `[b](gone.md)` too\n")]), [""; 0]);
     }
 

@@ -1,13 +1,13 @@
-//! Paths of one machine: a file that holds one was written for that machine only.
+//! Machine-specific paths: a file that contains one was written for one machine.
 
 use crate::findings::Findings;
 use crate::root::SourceFile;
 
-/// Written in two halves, so that this file does not hold what it looks for.
+/// Written in two halves, so that this file does not contain what it looks for.
 const FOLDERS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 const HOMES: [&str; 2] = [concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Names that represent anyone, in examples and tests.
+/// Placeholder names in examples and tests.
 const ANYONE: [&str; 4] = ["me", "someone", "user", "you"];
 
 pub(super) fn check(files: &[SourceFile]) -> Findings {
@@ -39,8 +39,8 @@ fn machine_path(line: &str) -> Option<String> {
     })
 }
 
-/// What follows each place where an absolute path starts with `prefix`; a longer path or an address
-/// that only holds it does not count.
+/// The text after each absolute path that starts with `prefix`; a longer path or an address that merely contains it
+/// does not count.
 fn starts<'a>(line: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
     line.match_indices(prefix).filter_map(move |(position, _)| {
         let before = line[..position].chars().next_back();

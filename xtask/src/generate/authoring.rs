@@ -1,4 +1,4 @@
-//! What authors and their editors read: the schema of workflow files, the builtins, and their pages.
+//! Reference for authors and their editors: the schema of workflow files, the builtins, and their pages.
 
 use std::fmt::Write as _;
 
@@ -72,7 +72,7 @@ fn builtins_page() -> Artifact {
     Artifact { path: "docs/reference/builtins.md".to_owned(), content: page }
 }
 
-/// What the contract is for, and what its artifact has at least.
+/// What the contract is for, and the minimum content of its artifact.
 fn contract_text(contract: &builtins::Contract) -> String {
     let required = contract.schema.get("required").and_then(Value::as_array).into_iter().flatten();
     let names = required.filter_map(Value::as_str).filter(|name| *name != "kind");

@@ -11,10 +11,9 @@ use crate::artifact::{Artifact, MARK};
 pub(super) fn artifact() -> Artifact {
     let mut page = format!("<!-- {MARK} -->\n# Settings\n\n");
     page.push_str(
-        "One file, `workrail/config.toml` in the user's config directory (`workrail config path` prints where). A \
-         variable of the\nenvironment wins over the file, the file over the default. A key that is not listed here, \
-         or a value of another kind, is\nrefused with its place. `workrail config list` shows what is in effect and \
-         who said so.\n",
+        "One file, `workrail/config.toml` in the user's config directory (`workrail config path` prints where). An \
+         environment\nvariable wins over the file, the file over the default. Unknown keys and values of another kind \
+         are rejected with their\nlocation. `workrail config list` shows the values in effect and what set them.\n",
     );
     for key in Key::ALL {
         // Writing to a String cannot fail.
@@ -26,7 +25,7 @@ pub(super) fn artifact() -> Artifact {
         };
         let applies = match key.applies() {
             Applies::Live => "at once".to_owned(),
-            Applies::AtRestart(trigger) => format!("when a server starts: it is {}", trigger.what()),
+            Applies::AtRestart(trigger) => format!("when a server starts: it changes {}", trigger.what()),
         };
         let takes = key.kind().what();
         let variable = variable(*key).map_or("none", |own| own.name);

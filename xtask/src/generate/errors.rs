@@ -1,4 +1,4 @@
-//! `docs/reference/errors.md`: the page of every error code, one below the other.
+//! `docs/reference/errors.md`: the pages of all error codes in one.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use crate::artifact::{Artifact, MARK};
 pub(super) fn artifact() -> Artifact {
     let mut page = format!("<!-- {MARK} -->\n# Errors\n\n");
     page.push_str(
-        "Every error that an agent, a person or a program sees has one of these codes, a `retry` that needs no \
-         reading of prose,\nand a `suggestion` that says what to do next. The schema is \
+        "Every error that an agent, a person or a program sees has one of these codes, a machine-readable \
+         `retry`,\nand a `suggestion` that says what to do next. The schema is \
          [error-envelope.json](../../schemas/durable/error-envelope.json).\n\n",
     );
     for code in ErrorCode::ALL {
@@ -25,7 +25,7 @@ pub(super) fn artifact() -> Artifact {
     Artifact { path: "docs/reference/errors.md".to_owned(), content: page }
 }
 
-/// The page with its headings one level lower, and one line end at its end.
+/// The page with its headings one level lower, ending in one line feed.
 fn below_the_title(page: &str) -> String {
     let lines: Vec<String> = page
         .trim_end()

@@ -1,4 +1,4 @@
-//! `docs/reference/events.md`: every event kind, what its scope must be and its fields.
+//! `docs/reference/events.md`: every event kind, its required scope and its fields.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -54,7 +54,7 @@ fn scope_text(rule: ScopeRule) -> &'static str {
     }
 }
 
-/// The name of the payload's definition: the branch of the union whose `kind` this is.
+/// The name of the payload's definition: the branch of the union with this `kind`.
 fn payload_name(schema: &Value, kind: EventKind) -> Result<&str> {
     let branches = schema.get("oneOf").and_then(Value::as_array).context("events are a union of kinds")?;
     branches
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_that_is_linked_has_a_section() {
+    fn every_linked_type_has_a_section() {
         let page = artifact().unwrap().content;
         let sections: BTreeSet<String> =
             page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_lowercase).collect();

@@ -1,7 +1,7 @@
-//! The library that ships with WorkRail: a page for people, and the hashes that a change of it must renew.
+//! The library that ships with WorkRail: a page for users, and hashes that must be renewed when it changes.
 //!
-//! A hash that changes says that runs started from now on read another text. It is committed, so that a
-//! change of a builtin shows up in review as the change of every workflow that uses it (G45).
+//! A changed hash means that runs started from now on read another text. Hashes are committed, so that review shows a
+//! changed builtin as a change of every workflow that uses it (G45).
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! JSON Schema as prose: the type of a field in a few words, and tables of fields.
+//! JSON Schema in words: the type of a field, and tables of fields.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// A table of an object's fields in the order of their names; nothing for an object without fields.
+/// A table of an object's fields, sorted by name; `None` for an object without fields.
 pub(super) fn field_table(schema: &Value) -> Option<String> {
     let fields = schema.get("properties").and_then(Value::as_object).filter(|map| !map.is_empty())?;
     let mut table = String::from("| field | type | needed | meaning |\n|---|---|---|---|\n");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_marks_what_is_needed_and_escapes_its_separator() {
+    fn a_table_marks_required_fields_and_escapes_its_separator() {
         let schema = json!({
             "properties": { "b": { "type": "string", "pattern": "^(x|y)$" }, "a": { "type": "boolean" } },
             "required": ["b"],

@@ -1,7 +1,7 @@
 //! What is generated: schemas of the durable formats and the reference pages.
 //!
-//! Everything here is a pure function of types and constants of our crates: no clock, no environment, no
-//! order by chance, so that two machines write the same bytes.
+//! Everything here is a pure function of types and constants of our crates: no clock, no environment, no random
+//! order, so that two machines write the same bytes.
 
 mod authoring;
 mod config;
@@ -16,7 +16,7 @@ use anyhow::Result;
 
 use crate::artifact::Artifact;
 
-/// Every generated file. A new kind of artifact adds its list here and nowhere else.
+/// Every generated file. A new kind of artifact must be added here and nowhere else.
 pub(crate) fn artifacts() -> Result<Vec<Artifact>> {
     let mut artifacts = schemas::artifacts()?;
     artifacts.extend(authoring::artifacts()?);
@@ -35,7 +35,7 @@ mod tests {
     use crate::artifact::MARK;
 
     #[test]
-    fn every_artifact_is_marked_ends_with_one_line_end_and_has_its_own_path() {
+    fn every_artifact_is_marked_ends_with_one_line_feed_and_has_its_own_path() {
         let artifacts = artifacts().unwrap();
         assert!(artifacts.is_sorted_by(|a, b| a.path < b.path));
         for Artifact { path, content } in &artifacts {

@@ -1,4 +1,4 @@
-//! JSON Schemas (draft 2020-12) of everything durable, and of reports, from the one Rust definition of each.
+//! JSON Schemas (draft 2020-12) of all durable formats, and of reports, derived from their Rust types.
 
 use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
@@ -26,8 +26,8 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     ]
     .into_iter()
     .map(|(name, schema)| {
-        // Keys come out sorted: serde_json's map is a B-tree as long as `preserve_order` is off,
-        // which `check-layers` enforces.
+        // Keys come out sorted: serde_json's map is a B-tree as long as `preserve_order` is off, which `check-layers`
+        // enforces.
         let text = serde_json::to_string_pretty(&schema).with_context(|| format!("printing {name}"))?;
         Ok(Artifact { path: format!("schemas/durable/{name}.json"), content: format!("{text}\n") })
     })
@@ -35,21 +35,21 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
     .collect()
 }
 
-/// What `workrail report --format json` prints: a view, not durable, with a version of its own.
+/// What `workrail report --format json` prints: a view, not durable, with its own version.
 fn report() -> Result<Artifact> {
     let schema = of::<Report>("What was done in a session or a run.")?;
     let text = serde_json::to_string_pretty(&schema).context("printing report")?;
     Ok(Artifact { path: "schemas/report.json".to_owned(), content: format!("{text}\n") })
 }
 
-/// What `workrail compare --json` prints: a view like a report.
+/// What `workrail compare --json` prints: a view, like a report.
 fn comparison() -> Result<Artifact> {
     let schema = of::<Comparison>("Two branches, attempts or runs side by side.")?;
     let text = serde_json::to_string_pretty(&schema).context("printing comparison")?;
     Ok(Artifact { path: "schemas/comparison.json".to_owned(), content: format!("{text}\n") })
 }
 
-/// The schema of one type, with our mark and a description that speaks about the record.
+/// The schema of one type, with our mark and a description of the record.
 pub(super) fn of<T: JsonSchema>(description: &str) -> Result<Value> {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     let map = schema.as_object_mut().context("a root schema is an object")?;

@@ -1,4 +1,4 @@
-//! The dependency graph, reduced to what the rules look at, so that tests can make one by hand.
+//! The dependency graph, reduced to what the rules need, so that tests can build one by hand.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,8 +24,8 @@ pub(crate) struct Package {
     /// Features that are on in this build.
     pub(crate) features: Vec<String>,
     pub(crate) licence: Option<String>,
-    /// Names of everything that is compiled in when this package is built alone; known for pure
-    /// crates only. The graph itself cannot tell: there, one crate's features are on for all.
+    /// Names of everything compiled when this package is built alone; known only for pure crates. The graph cannot
+    /// tell, because it enables one crate's features for all.
     pub(crate) behind: BTreeSet<String>,
 }
 
@@ -54,7 +54,7 @@ impl Graph {
         self.packages.iter().find(|package| package.id == id)
     }
 
-    /// The packages that one depends on directly, in that use.
+    /// The direct dependencies of a package, for that use.
     pub(crate) fn direct<'a>(
         &'a self,
         package: &'a Package,
@@ -122,7 +122,7 @@ fn from_metadata(metadata: &Metadata) -> Result<Graph> {
     Ok(Graph { packages })
 }
 
-/// Graphs made by hand.
+/// Graphs built by hand.
 #[cfg(test)]
 pub(crate) mod fake {
     use std::collections::BTreeSet;

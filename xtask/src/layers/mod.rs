@@ -1,4 +1,4 @@
-//! Who depends on whom, which features are on, and under which licences: read from `cargo metadata`.
+//! Checks dependencies, enabled features and licences, read from `cargo metadata`.
 
 mod graph;
 mod rules;

@@ -1,4 +1,4 @@
-//! The rules over the graph: each edge that the table does not have is named.
+//! The rules over the graph: every edge that the table does not allow is reported.
 
 use super::graph::{Graph, Origin, Package, Used};
 use super::table::{External, FEATURES, FeatureRule, IMPURE, LAYERS, Layer, Pure, TEST_ONLY, Wanted};
@@ -60,7 +60,7 @@ fn check_external(package: &Package, layer: &Layer, dependency: &Package, findin
     }
 }
 
-/// What is behind a pure crate must be pure too, and little.
+/// The dependencies of a pure crate must be pure too, and few.
 fn check_pure(package: &Package, pure: &Pure, findings: &mut Findings) {
     for name in package.behind.iter().map(String::as_str) {
         if IMPURE.contains(&name) && !pure.excused.contains(&name) {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_the_table_does_not_have_is_reported() {
+    fn an_edge_missing_from_the_table_is_reported() {
         let packages = vec![
             ours("workrail-core", &[], &[]),
             ours("workrail-engine", &[], &[]),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_that_the_table_does_not_know_is_reported() {
+    fn a_crate_missing_from_the_table_is_reported() {
         let found = problems(vec![ours("workrail-utils", &[], &[])]);
         assert!(found[0].starts_with("workrail-utils is not in the table"), "{found:?}");
     }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn impurity_behind_an_allowed_crate_is_reported() {
+    fn an_impure_dependency_of_an_allowed_crate_is_reported() {
         let mut core = ours("workrail-core", &["sha2"], &[]);
         core.behind = ["sha2", "deep", "tokio"].map(str::to_owned).into();
         let found = problems(vec![core, external("sha2", &[], &[])]);

@@ -1,6 +1,6 @@
 //! The table of ARCHITECTURE.md, "Who may depend on whom": kept here once, as data.
 
-/// What a crate of ours may use.
+/// What one of our crates may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layer {
     pub(super) name: &'static str,
@@ -9,12 +9,12 @@ pub(super) struct Layer {
     pub(super) external: External,
 }
 
-/// What a crate may use of others.
+/// Which external crates a crate may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum External {
-    /// A pure crate: these and no more, and nothing impure behind them.
+    /// A pure crate: only these, and nothing impure among their dependencies.
     Only(Pure),
-    /// Everything but what does I/O or async on its own.
+    /// Everything except crates that do I/O or async on their own.
     NotImpure,
     Any,
 }
@@ -22,9 +22,9 @@ pub(super) enum External {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pure {
     pub(super) crates: &'static [&'static str],
-    /// With more packages behind it than this, the crate has stopped being small.
+    /// With more dependencies than this, the crate is no longer small.
     pub(super) behind_max: usize,
-    /// Impure crates that are behind it all the same; each needs its reason beside it.
+    /// Impure dependencies that are tolerated; each needs a reason next to it.
     pub(super) excused: &'static [&'static str],
 }
 
@@ -81,7 +81,7 @@ pub(super) const LAYERS: &[Layer] = &[
                 "zeroize",
             ],
             behind_max: 40,
-            // Its calendar only; the functions that read its clock are banned in the crate's clippy.toml.
+            // Only its calendar; the functions that read its clock are banned in the crate's clippy.toml.
             excused: &["jiff"],
         }),
     },
@@ -104,9 +104,9 @@ pub(super) const LAYERS: &[Layer] = &[
                 "thiserror",
                 "unicode-normalization",
             ],
-            // The judge of output contracts (jsonschema) brings about half of them, the curve of passkeys (p256) 20.
+            // Validating output contracts (jsonschema) brings about half of them, the curve of passkeys (p256) 20.
             behind_max: 111,
-            // jsonschema's hash maps are seeded by it: their order must not reach a result.
+            // It seeds jsonschema's hash maps: their order must not reach a result.
             excused: &["getrandom", "jiff"],
         }),
     },
@@ -144,7 +144,7 @@ pub(super) fn is_pure(name: &str) -> bool {
     LAYERS.iter().any(|layer| layer.name == name && matches!(layer.external, External::Only(_)))
 }
 
-/// A feature of a package that must be on, or must be off, anywhere in the graph.
+/// A feature of a package that must be on, or must be off, everywhere in the graph.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FeatureRule {
     pub(super) package: &'static str,

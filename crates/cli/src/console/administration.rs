@@ -1,4 +1,4 @@
-//! What the console's settings pages change: the same code that `config`, `workflow sources`, `setup` and `doctor` use.
+//! What the console's settings pages change, by the code of `config`, `workflow sources`, `setup` and `doctor`.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -6,8 +6,10 @@ use std::sync::PoisonError;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
-    Administration, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, SourceInfo, SourceProblem,
+    Administration, ChecksInfo, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, OfferedCheck,
+    SourceInfo, SourceProblem,
 };
+use workrail_core::evidence::not_run;
 use workrail_core::trial::{Script, try_workflow};
 use workrail_engine::edit::{TrialReport, file_key};
 use workrail_host::clock::of_file;
@@ -27,11 +29,12 @@ use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::install as clients;
 use crate::settings;
+use crate::trust::{Asked, Offers, in_shell, revoked};
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
 impl ConsoleEnvironment {
-    /// Whether a terminal does not allow the change of this setting either.
+    /// Whether not even a terminal may change this setting.
     fn is_for_a_passkey(&self, key: Key) -> bool {
         matches!(key, Key::ApprovalsRequire | Key::ApprovalsRequireIn)
             || (key == Key::Autonomy && self.engine.raising_new_runs_needs_passkey())
@@ -53,8 +56,8 @@ impl Administration for ConsoleEnvironment {
             }
             let value = value.unwrap_or_default();
             return Err(format!(
-                "This lets agents go further on their own, so it is changed at a terminal: \
-                 `workrail config set {} {value}`. Nothing was changed.",
+                "This lets agents go further on their own, so change it at a terminal: `workrail config set \
+                 {} {value}`. Nothing was changed.",
                 key.as_str()
             ));
         }
@@ -73,7 +76,7 @@ impl Administration for ConsoleEnvironment {
     fn sources(&self) -> Result<Vec<SourceInfo>, String> {
         let settings = settings::fresh().map_err(told)?.settings;
         let looked_at = sources::looked_at_in(Sources::from_settings(&settings));
-        // What a variable of this process sets is not in the file, and not removed from it.
+        // A value set by this process's environment is not in the file, and not removed from it.
         let wanted = self.wanted()?;
         let shown = looked_at.into_iter().map(|(report, count)| {
             let registered_as = match report.precedence {
@@ -123,7 +126,7 @@ impl Administration for ConsoleEnvironment {
                 pin: reference.clone(),
                 folder: folder.clone(),
                 sync_hours: SYNC_HOURS_DEFAULT,
-                // An address on this machine is allowed at a terminal only.
+                // A local address is allowed only at a terminal.
                 allow_local: false,
             })
             .map(drop),
@@ -178,6 +181,45 @@ impl Administration for ConsoleEnvironment {
         shown.collect()
     }
 
+    fn checks(&self) -> Result<ChecksInfo, String> {
+        let offers = self.offers()?;
+        let offered = offers.offered.iter().map(|own| OfferedCheck {
+            workflow: own.workflow_id.to_string(),
+            workflow_hash: own.command.workflow_hash.to_string(),
+            check: own.command.check.to_string(),
+            command: in_shell(&own.command.argv),
+            program: own.command.program.to_string(),
+            folder: offers.folder(own),
+            is_trusted: own.is_trusted,
+        });
+        let not_offered = offers.not_offered.iter().map(|(workflow, check, why)| {
+            (workflow.to_string(), check.to_string(), not_run(*why).to_owned())
+        });
+        let others = offers.others.iter().map(|own| {
+            (own.workflow_id.to_string(), own.command.check.to_string(), in_shell(&own.command.argv))
+        });
+        Ok(ChecksInfo {
+            others: others.collect(),
+            offered: offered.collect(),
+            not_offered: not_offered.collect(),
+            digest: offers.digest(),
+            workspace: offers.root.to_string(),
+            file: offers.file.path().to_string(),
+        })
+    }
+
+    fn trust_checks(&self, seen: Sha256) -> Result<(), String> {
+        let offers = self.offers()?;
+        if offers.digest() != seen {
+            return Err("The commands are not the ones that were shown. Nothing was trusted.".to_owned());
+        }
+        offers.trust().map_err(told)
+    }
+
+    fn revoke_check(&self, check: &str) -> Result<(), String> {
+        revoked(Some(check)).map(drop).map_err(told)
+    }
+
     fn keys_changed_at(&self) -> Option<Timestamp> {
         let root = data_dir(&settings::fresh().ok()?.settings).ok()?;
         of_file(fs::metadata(root.join("keys/keyring.json")).ok()?.modified().ok()?)
@@ -192,7 +234,7 @@ impl Administration for ConsoleEnvironment {
             folder.ok_or("There is no folder for workflows of your own: no home directory was found.")?;
         let file = folder.join(format!("{id}.json"));
         let written = fs::create_dir_all(&folder).and_then(|()| {
-            // Never overwrites: a file of the user's is theirs.
+            // Never overwrites a user's file.
             let mut file = File::create_new(&file)?;
             file.write_all(bytes)
         });
@@ -201,7 +243,7 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn save_workflow(&self, key: Sha256, seen: Sha256, bytes: &[u8]) -> Result<(), String> {
-        // One at a time: of two pages that save at once, the second sees what the first wrote.
+        // One at a time: if two pages save at once, the second sees what the first wrote.
         let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
         replace(&file_with(key)?, seen, bytes).map_err(|error| format!("{error}."))
     }
@@ -212,7 +254,7 @@ impl Administration for ConsoleEnvironment {
             test_script(&file).map_err(|error| format!("The test script cannot be read: {error}."))?;
         let script = script.ok_or_else(|| {
             let name = Utf8Path::new(&file.reference).with_extension("test.toml");
-            format!("There is no test script `{name}` beside the file. `workrail workflow test` shows how one starts.")
+            format!("There is no test script `{name}` next to the file. `workrail workflow test` shows how one starts.")
         })?;
         let script: Script = toml::from_str(&script).map_err(|error| format!("The test script: {error}"))?;
         let workflow = author::compiled_text(text, &file.reference, file.precedence).map_err(told)?;
@@ -221,17 +263,21 @@ impl Administration for ConsoleEnvironment {
     }
 }
 
-/// The file of a source that a key names; nothing else is ever read or written.
+/// The source file that a key names; no other file is ever read or written.
 fn file_with(key: Sha256) -> Result<Candidate, String> {
     let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
     let files = sources.survey(default_workspace().as_ref()).files;
     files
         .into_iter()
         .find(|file| file_key(file) == key)
-        .ok_or_else(|| "The file is no longer there.".to_owned())
+        .ok_or_else(|| "The file no longer exists.".to_owned())
 }
 
 impl ConsoleEnvironment {
+    fn offers(&self) -> Result<Offers, String> {
+        Offers::here(&self.engine, &Asked::Workflows(Vec::new())).map_err(told)
+    }
+
     /// What was just registered or removed holds in this console from now on.
     fn use_registered_sources(&self) -> Result<(), String> {
         self.sources.exchange(watched(&settings::fresh().map_err(told)?.settings));

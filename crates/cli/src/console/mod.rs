@@ -26,7 +26,7 @@ use crate::outcome::{self, Failure, Format, described};
 use crate::wiring::{AnyEngine, Opened};
 use crate::{output, presence, settings, version, wiring};
 
-/// Where the console is, unless something else has this port: bookmarks keep working.
+/// The usual port, unless it is taken: bookmarks keep working.
 const USUAL_PORT: u16 = 4717;
 
 /// Whether a browser is opened.
@@ -37,7 +37,7 @@ pub(crate) enum Browser {
 }
 
 impl Browser {
-    /// From the command's `--no-open` switch. Without a terminal nobody waits for a browser.
+    /// From the command's `--no-open` switch. Without a terminal no browser is expected.
     pub(crate) fn unless(no_open: bool) -> Self {
         if no_open || !stdout().is_terminal() { Self::Leave } else { Self::Open }
     }
@@ -115,7 +115,7 @@ pub(crate) fn fresh_secret() -> Result<HttpSecret, String> {
     Ok(HttpSecret::new(bytes))
 }
 
-/// Prints the address and leads the browser there.
+/// Prints the address and opens it in the browser.
 fn opened(address: &str, browser: Browser) -> Option<NamedTempFile> {
     output::line(&format!("Console: {address}"));
     output::notice("The address works once. Press Ctrl-C to stop the console.");
@@ -133,7 +133,7 @@ fn opened(address: &str, browser: Browser) -> Option<NamedTempFile> {
     }
 }
 
-/// A page that only this user can read and that leads to the address: arguments of programs are seen by everybody.
+/// A page that only this user can read and that redirects to the address: every user can see a program's arguments.
 fn redirecting(address: &str) -> io::Result<NamedTempFile> {
     let mut page = tempfile::Builder::new().prefix("workrail-console-").suffix(".html").tempfile()?;
     let text = format!(
@@ -145,12 +145,12 @@ fn redirecting(address: &str) -> io::Result<NamedTempFile> {
     Ok(page)
 }
 
-/// What the console learns from this process.
+/// What the console needs from this process.
 struct ConsoleEnvironment {
     engine: Arc<AnyEngine>,
-    /// Exchanged when a source is added or removed here.
+    /// Replaced when a source is added or removed here.
     sources: Arc<ExchangeableSources>,
-    /// The processes that it was started below; `None` where they could not be found out.
+    /// The processes that it was started below; `None` if they could not be determined.
     started_below: Option<Vec<Process>>,
     /// Held while a workflow's file is replaced.
     saving: Mutex<()>,

@@ -1,4 +1,4 @@
-//! The data directory: whether it can be used, what it holds, who uses it, and whether all of it is well.
+//! The data directory: whether it is usable, what it holds, who uses it, and whether it is healthy.
 
 use camino::Utf8Path;
 use workrail_engine::report::shown_time;
@@ -19,9 +19,9 @@ const STORE: &str = "store";
 const SESSIONS: &str = "sessions";
 const SERVERS: &str = "servers";
 
-/// Less than this, and one long run may fill the disk.
+/// With less than this, one long run may fill the disk.
 const FREE_BYTES_LOW: u64 = 1 << 30;
-/// Less than this, and the next call may fail.
+/// With less than this, the next call may fail.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
 pub(super) fn look(findings: &mut Findings) {
@@ -109,8 +109,8 @@ fn keys(findings: &mut Findings, opened: &Opened) {
 }
 
 fn passkeys(findings: &mut Findings, opened: &Opened) {
-    const FIX: &str = "workrail store restore BACKUP (pg_restore for a database), or give the log up: workrail store passkeys reset; until \
-                       then no passkey is accepted";
+    const FIX: &str = "workrail store restore BACKUP (pg_restore for a database), or discard the log: workrail store \
+                       passkeys reset; until then no passkey is accepted";
     match opened.engine.passkeys() {
         Ok(Ok(keys)) => {
             let names: Vec<&str> = keys.enrolled().map(|own| own.name.as_str()).collect();
@@ -123,7 +123,7 @@ fn passkeys(findings: &mut Findings, opened: &Opened) {
                 findings.warning(
                     DATA,
                     what,
-                    "if that was not you, look at what was approved since: workrail store passkeys",
+                    "if that was not you, review what was approved since: workrail store passkeys",
                 );
             }
         }
@@ -165,13 +165,13 @@ fn locks(findings: &mut Findings, opened: &Opened) {
         Ok(held) => {
             let names: Vec<&str> = held.iter().map(|path| path.as_str()).collect();
             let what = format!("held right now: {}", names.join(", "));
-            // A server that works holds locks for moments.
+            // A working server holds locks for short moments.
             match opened.engine.servers().is_ok_and(|running| !running.is_empty()) {
                 true => findings.good(DATA, format!("{what} (servers are running)")),
                 false => findings.warning(
                     DATA,
                     what,
-                    "run doctor again; if the lock is still held, end the workrail process that hangs",
+                    "run doctor again; if the lock is still held, end the hung workrail process",
                 ),
             }
         }
@@ -188,7 +188,13 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
     match read {
         Ok(health) => {
             let well = health.sessions - health.unwell.len();
-            findings.good(SESSIONS, format!("{well} of {} are healthy", health.sessions));
+            findings.good(
+                SESSIONS,
+                match health.sessions {
+                    0 => "none yet".to_owned(),
+                    sessions => format!("{well} of {sessions} are healthy"),
+                },
+            );
             for unwell in health.unwell {
                 let fix = fix_of(&unwell.cause, &unwell.session.to_string());
                 // The message names the session.
@@ -201,7 +207,7 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
     }
 }
 
-/// A repair changes nothing about what this user may not read.
+/// A repair cannot change what this user may not read.
 fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
     let details = cause.details.as_ref();
     let reason = details.and_then(|details| details["reason"]["kind"].as_str());
@@ -217,7 +223,7 @@ fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
     )
 }
 
-/// Writes that were interrupted at their very end, and what is in the way of our own files.
+/// Writes that were interrupted at their very end, and anything that blocks our own files.
 fn pending(findings: &mut Findings, opened: &Opened) {
     for write in opened.store.pending_writes().unwrap_or_default() {
         findings.warning(

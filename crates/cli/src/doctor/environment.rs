@@ -33,14 +33,14 @@ pub(super) fn look(findings: &mut Findings) {
     workflows(findings);
 }
 
-/// Clients start `workrail` by name: another build on the path is the one that they get.
+/// Clients start `workrail` by name: they get the build that comes first on the path.
 fn this_program(findings: &mut Findings) {
     findings.good(PROGRAM, format!("workrail {}", version::LONG));
     let own = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
     match program("workrail") {
         None => findings.warning(
             PROGRAM,
-            "`workrail` is not on the PATH of this shell, so clients that start it by name do not find it",
+            "`workrail` is not on the PATH of this shell, so clients that start it by name cannot find it",
             match &own {
                 Some(own) => format!("add the folder of {} to PATH", own.display()),
                 None => "add the program's folder to PATH".to_owned(),
@@ -79,7 +79,7 @@ fn settings(findings: &mut Findings) {
     }
 }
 
-/// A misspelt variable does nothing, silently; so it is said here.
+/// A misspelt variable silently does nothing, so it is reported here.
 fn variables(findings: &mut Findings) {
     let known = |name: &str| env_vars::ALL.iter().any(|variable| variable.name == name);
     let strange = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -110,7 +110,7 @@ fn git(findings: &mut Findings) {
     }
 }
 
-/// A client that starts a program which is not there shows its user nothing but silence.
+/// A client that starts a missing program shows its user no error.
 fn clients(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     for known in install::known(&bases) {
@@ -142,16 +142,16 @@ fn clients(findings: &mut Findings) {
     }
 }
 
-/// The servers of teams that clients are set up for: whether each answers, and takes the token.
+/// The team servers that clients are configured for: whether each responds, and accepts the token.
 fn remote_servers(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     let files = install::known(&bases).into_iter().flat_map(|known| known.files);
-    // A project's file is written by all who push to it: the token is not for the host that it names.
+    // Everyone with push access can edit a project's file: the token must not be sent to the host it names.
     let own = files.filter(|(file, _)| file.scope == Scope::User);
     let addresses = own.filter_map(|(_, command)| command.ok().flatten());
     let servers: BTreeMap<String, PublicUrl> = addresses
         .filter_map(|address| server_of(&address))
-        // Loopback over HTTP is this machine's own server, with a secret of its own.
+        // Loopback over HTTP is this machine's own server, with its own secret.
         .filter(|server| server.scheme() == Scheme::Https)
         .map(|server| (server.to_string(), server))
         .collect();
@@ -173,7 +173,7 @@ fn remote_servers(findings: &mut Findings) {
             ),
             Ok(RemoteAnswer::Unexpected { status }) => findings.problem(
                 CLIENTS,
-                format!("{name} is no WorkRail server, or a proxy answers for it (status {status})"),
+                format!("{name} is not a WorkRail server, or a proxy answers for it (status {status})"),
                 "check the address",
             ),
             Err(error) => findings.problem(
@@ -186,7 +186,7 @@ fn remote_servers(findings: &mut Findings) {
 }
 
 fn starts(command: &str) -> bool {
-    // An address is reached, not started.
+    // An address is connected to, not started.
     if ["http://", "https://"].iter().any(|scheme| command.starts_with(scheme)) {
         return true;
     }
@@ -200,7 +200,7 @@ fn workflows(findings: &mut Findings) {
     let Ok(sources) = settings::sources() else { return };
     for mirror in sources.mirrors() {
         let known = mirror.state();
-        // The other troubles of a source are among the files that cannot be used.
+        // Other problems of a source are listed with the unusable files.
         if let (SourceState::Stale, Some(problem)) = (known.state, known.problem) {
             findings.warning(WORKFLOWS, format!("{}: {problem}", mirror.name), known.fix.unwrap_or_default());
         }
@@ -215,7 +215,7 @@ fn workflows(findings: &mut Findings) {
             format!("{} cannot be used: {first}", file.file),
             match file.source_kind {
                 Precedence::Project => format!("workrail workflow validate {}", file.file),
-                // Its name is relative to a folder that is not this one.
+                // Its name is relative to another folder.
                 Precedence::Bundled
                 | Precedence::Plugin
                 | Precedence::User

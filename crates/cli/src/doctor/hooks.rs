@@ -1,4 +1,4 @@
-//! The hooks in clients' files: each is run as its host would, and what keeps a host from running it is named.
+//! The hooks in clients' files: each is run as its host would, and what would prevent that is reported.
 
 use workrail_host::clients::{
     Bases, Client, HookTrial, InstalledHook, Scope, hooks_off, installed_hooks, try_hook, untrusted_by_codex,
@@ -15,7 +15,7 @@ pub(super) fn look(findings: &mut Findings) {
     for error in unreadable {
         findings.warning(HOOKS, error.to_string(), "fix the file by hand");
     }
-    // One file after another, in the order of the table.
+    // One file after another, in table order.
     let mut rest = hooks.as_slice();
     while let Some(first) = rest.first() {
         let (here, others) = rest.split_at(rest.iter().take_while(|hook| hook.path == first.path).count());
@@ -70,15 +70,14 @@ fn switched_off(findings: &mut Findings, client: Client, bases: &Bases) {
     }
 }
 
-/// Codex skips hooks that nobody has trusted, without a word.
+/// Codex silently skips hooks that the user has not trusted.
 fn codex(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
     let own: Vec<&InstalledHook> = hooks.iter().filter(|hook| hook.client == Client::Codex).collect();
     if own.is_empty() {
         return;
     }
     let Some(skipped) = untrusted_by_codex(&bases.project) else {
-        return findings
-            .good(HOOKS, "Codex: whether it trusts the hooks is not known; it could not be asked");
+        return findings.good(HOOKS, "Codex: unknown whether it trusts the hooks; it could not be queried");
     };
     for scope in Scope::ALL {
         let untrusted: Vec<&str> = own
@@ -92,7 +91,7 @@ fn codex(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
                 untrusted.join(", "),
                 scope.as_str()
             );
-            findings.problem(HOOKS, what, "type /hooks in Codex, look at them and trust them");
+            findings.problem(HOOKS, what, "type /hooks in Codex, then review and trust them");
         }
     }
 }

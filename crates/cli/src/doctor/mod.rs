@@ -1,4 +1,4 @@
-//! `workrail doctor`: looks at everything around a session, and says of each thing that is wrong how to fix it.
+//! `workrail doctor`: checks everything around a session, and says how to fix each problem.
 
 mod data;
 mod environment;
@@ -24,7 +24,7 @@ pub(crate) struct DoctorArguments {
     json: bool,
 }
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
@@ -33,7 +33,7 @@ pub(crate) enum Level {
     Problem,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) area: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Finding {
     pub(crate) fix: Option<String>,
 }
 
-/// Collects what the checks find.
+/// Collects the results of the checks.
 #[derive(Debug, Default)]
 struct Findings(Vec<Finding>);
 
@@ -60,7 +60,7 @@ impl Findings {
         self.add(Finding { area, level: Level::Problem, what: what.into(), fix: Some(fix.into()) });
     }
 
-    /// Each thing is said once, however many checks come across it.
+    /// Each problem is reported once, however many checks find it.
     fn add(&mut self, finding: Finding) {
         if !self.0.iter().any(|known| known.what == finding.what) {
             self.0.push(finding);
@@ -72,7 +72,7 @@ impl Findings {
     }
 }
 
-/// Everything that was looked at.
+/// The results of all checks.
 pub(crate) fn looked() -> Vec<Finding> {
     let mut findings = Findings::default();
     environment::look(&mut findings);

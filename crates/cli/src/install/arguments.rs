@@ -10,16 +10,15 @@ use crate::outcome::EXIT_CODES;
 
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Without --client, the clients on this machine are found, and you are asked once. Only what belongs to WorkRail is changed: \
-     comments, order and everything else in a file stay. The previous files are kept in the data directory; \
-     `workrail uninstall` gives them back.\n\n\
-     Parts: server (the MCP server), hooks (what the host runs between calls), instructions (what the agent reads in every chat), \
-     commands (slash commands), agents (subagents for steps that delegate), permissions (read-only tools run without a \
-     question).\n\n{EXIT_CODES}\n\nExamples:\n  workrail install\n  workrail install --list\n  \
-     workrail install --client claude-code\n  workrail install --client cursor --scope project --dry-run\n  \
-     workrail install --client codex --without hooks\n  workrail install --client goose --print\n  \
-     workrail install --client claude-code --http 127.0.0.1:8765\n  workrail install --client claude-code --remote \
-     https://workrail.example.com"
+    "Without --client, the clients on this machine are found, and you are asked once. Only what belongs to WorkRail is \
+     changed: comments, order and everything else in a file stay. The previous files are kept in the data directory; \
+     `workrail uninstall` restores them.\n\nParts: server (the MCP server), hooks (what the host runs between calls), \
+     instructions (what the agent reads in every chat), commands (slash commands), agents (subagents for steps that \
+     delegate), permissions (read-only tools run without a question).\n\n{EXIT_CODES}\n\nExamples:\n  workrail \
+     install\n  workrail install --list\n  workrail install --client claude-code\n  workrail install --client cursor \
+     --scope project --dry-run\n  workrail install --client codex --without hooks\n  workrail install --client goose \
+     --print\n  workrail install --client claude-code --http 127.0.0.1:8765\n  workrail install --client claude-code \
+     --remote https://workrail.example.com"
 ))]
 pub(crate) struct InstallArguments {
     #[command(flatten)]
@@ -39,10 +38,10 @@ pub(crate) struct InstallArguments {
 
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Without --client, everything that WorkRail wrote for you and for this project is removed, after one question. A file that is \
-     still as WorkRail left it gets its previous bytes back; otherwise only what belongs to WorkRail is removed.\n\n\
-     {EXIT_CODES}\n\nExamples:\n  workrail uninstall --dry-run\n  workrail uninstall --client claude-code\n  \
-     workrail uninstall --client codex --only hooks"
+    "Without --client, everything that WorkRail wrote for you and for this project is removed, after one question. A \
+     file that has not changed since WorkRail wrote it is restored to its previous content; otherwise only what \
+     belongs to WorkRail is removed.\n\n{EXIT_CODES}\n\nExamples:\n  workrail uninstall --dry-run\n  workrail \
+     uninstall --client claude-code\n  workrail uninstall --client codex --only hooks"
 ))]
 pub(crate) struct UninstallArguments {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `workrail install` and `uninstall`: everything that an agent needs, in the clients' own files, shown before it is
+//! `workrail install` and `uninstall`: everything an agent needs, in the clients' own files, shown before it is
 //! written.
 
 mod arguments;
@@ -69,7 +69,7 @@ fn setup(connection: Connection) -> Setup {
     Setup { own_program, connection, opencode_plugin: workrail_core::hook::hosts::opencode_plugin }
 }
 
-/// The client in the scope that was asked for, else in the widest one it has.
+/// The client in the requested scope, or else in its widest one.
 fn target(client: Client, scope: Option<Scope>) -> Result<Target, Failure> {
     let Some(usual) = client.scopes().next() else {
         return Err(Failure::Call(format!(
@@ -93,7 +93,7 @@ fn named(selection: &Selection) -> Result<Vec<Target>, Failure> {
     selection.client.iter().map(|client| target(*client, selection.scope())).collect()
 }
 
-/// The clients on this machine that can be set up in this scope.
+/// The clients on this machine that can be configured in this scope.
 fn found(selection: &Selection, bases: &Bases) -> Result<Vec<Target>, Failure> {
     let present: Vec<Client> =
         Client::ALL.iter().copied().filter(|client| client.is_present(bases)).collect();
@@ -127,7 +127,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let setup = setup(connection);
     let ledger = ledger()?;
     let parts = parts(arguments);
-    // All are planned before any is written: one that cannot be edited stops them all.
+    // All are planned before any is written: one uneditable file stops them all.
     let plan = clients::plan(&targets, &parts, Intent::Install(&setup), &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
     if changes.is_empty() {
@@ -146,7 +146,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The server of a team. Tokens go to other machines encrypted only.
+/// A team's server. Tokens are sent to other machines only over TLS.
 fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<Connection, Failure> {
     let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&url.host());
     if url.scheme() == Scheme::Http && !is_local {
@@ -155,7 +155,7 @@ fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<Connecti
     Ok(Connection::Remote { url: format!("{url}/mcp"), without_variable })
 }
 
-/// The parts that were asked for. Hooks read the store, which is elsewhere with a team's server.
+/// The requested parts. Hooks need the store, which is not local with a team's server.
 fn parts(arguments: &InstallArguments) -> Vec<Part> {
     let is_meant = |part: &Part| arguments.remote.is_none() || *part != Part::Hooks;
     arguments.selection.parts().into_iter().filter(is_meant).collect()
@@ -177,14 +177,14 @@ fn take_out(selection: &Selection, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every client in every scope: whatever is found of WorkRail is removed.
+/// Every client in every scope: everything of WorkRail that is found is removed.
 fn everywhere(selection: &Selection) -> Vec<Target> {
     let all = Client::ALL.iter().copied();
     let targets = all.flat_map(|client| client.scopes().map(move |scope| Target { client, scope }));
     targets.filter(|target| selection.scope().is_none_or(|scope| scope == target.scope)).collect()
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
     Nothing,
@@ -192,7 +192,7 @@ enum Done {
     Written,
 }
 
-/// Shows what changes, asks once unless clients were named, and writes.
+/// Shows the changes, asks once unless clients were named, and writes.
 fn carry_out(
     selection: &Selection,
     changes: &[Change],
@@ -236,7 +236,7 @@ fn carry_out(
     Ok(done)
 }
 
-/// The HTTP secret, where a file of the user's own is to hold it. A dry run makes none.
+/// The HTTP secret, if one of the user's own files will hold it. A dry run creates none.
 fn secret_for(
     http: Option<LoopbackAddress>,
     targets: &[Target],
@@ -251,7 +251,7 @@ fn secret_for(
     }
     let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
     match dry_run {
-        // Where there is none yet, any text represents it: it is not shown.
+        // If there is none yet, any text can stand for it: it is not shown.
         true => {
             let known = wiring::look_at_directory(settings::current()?)?.http_secret().map_err(unusable)?;
             Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))
@@ -262,7 +262,7 @@ fn secret_for(
     }
 }
 
-/// Prints what would be in each file if it were new, to be copied by hand.
+/// Prints what each file would contain if it were new, to be copied by hand.
 fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let selection = &arguments.selection;
     if selection.client.is_empty() {
@@ -300,7 +300,7 @@ fn print(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to paste for a client whose files are not edited.
+/// The text to paste for a client whose files are not edited.
 fn remote_by_hand(url: &PublicUrl) -> String {
     format!(
         "Add a server of the kind \"Streamable HTTP\" with the address {url}/mcp and the header \
@@ -308,12 +308,12 @@ fn remote_by_hand(url: &PublicUrl) -> String {
     )
 }
 
-/// The names of parts, for people.
+/// The names of parts, for users.
 fn listed(parts: &[Part]) -> String {
     parts.iter().map(|part| part.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// How a line of a difference is shown.
+/// The tone of a line of a diff.
 fn tone_of(line: &str) -> Tone {
     match line.as_bytes().first() {
         Some(b'+') => Tone::Good,

@@ -1,4 +1,4 @@
-//! What `install` and `uninstall` say.
+//! The output of `install` and `uninstall`.
 
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn names(change: &Change) -> String {
     change.clients.iter().map(|client| client.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// What changes, line by line; a secret is not shown.
+/// The changes line by line; a secret is not shown.
 fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
     let (before, after) =
         (change.before.as_deref().unwrap_or_default(), change.after.as_deref().unwrap_or_default());
@@ -46,7 +46,7 @@ pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction
     for change in changes {
         let (clients, path, parts) = (names(change), &change.path, listed(&change.parts));
         if !change.is_needed() {
-            // What a bare `uninstall` looked at and did not find is of no interest.
+            // Files in which a bare `uninstall` found nothing are not listed.
             if direction == Direction::Install {
                 output::toned(Tone::Good, &format!("{clients}: {path} is up to date ({parts})."));
             }
@@ -59,7 +59,7 @@ pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction
         }
     }
     if direction == Direction::Uninstall && !changes.iter().any(Change::is_needed) {
-        output::toned(Tone::Good, "Nothing of WorkRail was found in these files.");
+        output::toned(Tone::Good, "These files contain nothing from WorkRail.");
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn written(done: Done, files: usize, backups: &[Option<Utf8PathBuf>])
     }
 }
 
-/// What is left for the user to do.
+/// What the user still has to do.
 pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Done) {
     for Target { client, scope } in targets {
         let missing: Vec<Part> =
@@ -86,7 +86,7 @@ pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Do
             let (client, scope) = (client.title(), scope.as_str());
             output::toned(
                 Tone::Quiet,
-                &format!("{client} has no file for this at {scope} scope: {}.", listed(&missing)),
+                &format!("{client} has no file at {scope} scope for: {}.", listed(&missing)),
             );
         }
         if let Some(note) = client.hooks_note()
@@ -105,7 +105,7 @@ pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Do
     }
 }
 
-/// Where the token goes, which is in none of the files.
+/// Where to put the token, which is in none of the files.
 pub(super) fn token_advice() {
     output::line(
         "Set WORKRAIL_TOKEN to your token where the client is started, in a file that only you can read. An \

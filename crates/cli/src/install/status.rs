@@ -1,4 +1,4 @@
-//! Which clients are on this machine, and how each starts WorkRail.
+//! The clients on this machine, and how each starts WorkRail.
 
 use serde_json::{Value, json};
 use workrail_host::clients::{Bases, Client, ClientError, ClientFile};

@@ -20,7 +20,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   workrail compare amber-falcon@3:1 @3:2        two attempts at point 3
   workrail compare amber-falcon@..4 @..4b       two paths, each up to a point";
 
-/// Of a step that only one side has, so many lines of its notes are shown.
+/// How many lines of notes are shown for a step that only one side has.
 const LINES_OF_ONE_SIDE: usize = 6;
 
 pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Failure> {
@@ -47,7 +47,7 @@ pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Prints text that is broken between words where the terminal ends; further lines are as deep as the first.
+/// Prints text wrapped between words to the terminal's width; further lines are indented like the first.
 fn wrap(tone: Option<Tone>, before: &str, text: &str) {
     let width = output::columns().map(|columns| columns.saturating_sub(before.chars().count()).max(20));
     for (place, line) in wrapped(text, width).iter().enumerate() {
@@ -60,7 +60,7 @@ fn wrap(tone: Option<Tone>, before: &str, text: &str) {
     }
 }
 
-/// A word that is longer than the line is cut.
+/// A word longer than the line is cut.
 fn cut(line: &str) -> String {
     match output::columns() {
         Some(columns) => crate::layout::cut(line, columns).into_owned(),
@@ -229,7 +229,7 @@ fn call(name: &str, side: &Side) {
     output::line("");
     let text = format!("To continue {name}, ask the agent to call {} with:", call.tool);
     wrap(None, "  ", &text);
-    // A call is copied, so it is never broken.
+    // A call is meant to be copied, so it is never wrapped.
     output::line(&format!("    {}", call.arguments_text()));
     wrap(Some(Tone::Quiet), "    ", words::continuation(side.continuation));
 }

@@ -1,4 +1,4 @@
-//! Runs as rows: the same words and columns wherever runs are listed.
+//! Runs as rows, with the same words and columns in every list.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,7 @@ pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) ->
     toned(layout::table(&RUNNING, &cells, width))
 }
 
-/// The runs in their order, each with those of the same stage that were started inside it right below it, and how
-/// deep each is.
+/// The runs in order, each followed by the runs of the same stage that were started inside it, with their depth.
 pub(crate) fn nested(rows: &[RunRow]) -> Vec<(usize, &RunRow)> {
     let stages: BTreeMap<RunId, Stage> =
         rows.iter().filter_map(|row| Some((row.run_id?, row.stage))).collect();
@@ -49,7 +48,7 @@ pub(crate) fn nested(rows: &[RunRow]) -> Vec<(usize, &RunRow)> {
             None => top.push((0, row)),
         }
     }
-    // Taken from the end, so that what is inside a run comes right after it.
+    // Taken from the end, so that inner runs come right after their parent.
     let mut left: Vec<(usize, &RunRow)> = top.into_iter().rev().collect();
     let mut ordered = Vec::with_capacity(rows.len());
     while let Some((depth, row)) = left.pop() {
@@ -60,7 +59,7 @@ pub(crate) fn nested(rows: &[RunRow]) -> Vec<(usize, &RunRow)> {
     ordered
 }
 
-/// What a run is called in a list, drawn below the one that it was started in.
+/// The name of a run in a list, indented below its parent.
 pub(crate) fn name(depth: usize, row: &RunRow) -> String {
     let label = row.label.as_deref().unwrap_or("-");
     match depth {
@@ -69,7 +68,7 @@ pub(crate) fn name(depth: usize, row: &RunRow) -> String {
     }
 }
 
-/// Where a run is: the number of its step, as replies count, and the step's title.
+/// The current step of a run: its number, as in replies, and its title.
 pub(crate) fn step(row: &RunRow) -> String {
     let Some(step) = &row.step else { return String::new() };
     one_line(&format!("{}. {}", step.progress.number, step.title))
@@ -79,7 +78,7 @@ pub(crate) fn ago(at: &Timestamp, now: &Timestamp) -> Option<String> {
     report::ago(at, now)
 }
 
-/// The lines of a table, its heading in the colour of less important text.
+/// The lines of a table, with a muted heading.
 pub(crate) fn toned(lines: Vec<String>) -> Vec<Line> {
     let mut lines = lines.into_iter();
     let heading = lines.next().map(|text| Line::toned(Tone::Quiet, &text));

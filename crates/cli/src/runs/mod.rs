@@ -1,4 +1,4 @@
-//! Commands about one run: look at it, find the way back into it, decide what waits for a person.
+//! Commands about one run: show it, resume it, decide what waits for the user.
 
 mod compare;
 pub(crate) mod list;
@@ -126,7 +126,7 @@ pub(crate) enum RunCommand {
 }
 
 impl RunCommand {
-    /// Whether it may print more than a screen, and asks nothing.
+    /// Whether it may print more than one screen without asking anything.
     pub(crate) fn is_long(&self) -> bool {
         match self {
             Self::Show { .. }
@@ -159,12 +159,12 @@ pub(crate) fn run(command: RunCommand) -> ExitCode {
     outcome::finish(done, Format::json_if(json))
 }
 
-/// What `workrail` alone prints.
+/// What `workrail` without a command prints.
 pub(crate) fn status() -> ExitCode {
     outcome::finish(status::run(false), Format::Text)
 }
 
-/// Says first that a session is damaged, and how far it can be trusted.
+/// Reports first that a session is damaged, and how far it can be trusted.
 fn warn_of_damage(health: &SessionHealth) {
     if let Some(text) = health.damage() {
         output::toned(

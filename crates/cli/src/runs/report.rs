@@ -113,7 +113,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the report as HTML and shows it in the browser.
+/// Writes the report as HTML and opens it in the browser.
 fn opened(command: &ReportCommand) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
@@ -145,7 +145,7 @@ fn exists(path: &Utf8Path) -> Failure {
     Failure::Call(format!("`{path}` already exists. Choose another name, or pass --force to overwrite it."))
 }
 
-/// A temporary file that only this user can read and that stays for the browser.
+/// A temporary file that only this user can read, kept for the browser.
 fn kept(html: &str) -> Result<Utf8PathBuf, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Environment(format!("the report cannot be written: {error}"))
@@ -172,7 +172,7 @@ fn value(report: &Report) -> Result<serde_json::Value, Failure> {
     serde_json::to_value(report).map_err(|error| Failure::Environment(error.to_string()))
 }
 
-/// Beside the file first and then in its place, so that a full disk leaves no half report.
+/// Written next to the file first and then renamed, so that a full disk leaves no partial report.
 fn write(path: &Utf8Path, bytes: &[u8]) -> Result<(), Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::Environment(format!("`{path}` cannot be written: {error}"));

@@ -1,4 +1,4 @@
-//! `sessions resume`: from a few words to what is pasted into a new chat.
+//! `sessions resume`: from a few words to the text to paste into a new chat.
 
 use serde_json::json;
 use workrail_core::progress::rest_in_words;
@@ -17,8 +17,8 @@ use crate::{times, wiring};
 pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let text = words.join(" ");
-    // One word may be a name; whatever names nothing is a word. Only what has a hyphen is taken for a label that is
-    // nearly right: a single word is searched for.
+    // One word may be a name; if it names nothing, it is searched for. Only text with a hyphen may be a nearly right
+    // label.
     let naming = if text.contains('-') { Naming::Forgiving } else { Naming::Exact };
     let named = (words.len() <= 2).then(|| engine.find_named(&text, naming).ok()).flatten();
     let named = named.map(|named| named.found);
@@ -33,7 +33,7 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
     let has_words = request.query.is_some();
     let mut found = engine.find_runs(request)?;
     if has_words {
-        // What only happened to be used lately is nobody's answer to a question.
+        // A run that was merely used recently does not answer a search.
         found.candidates.retain(|own| own.why_matched != [MatchReason::RecencyFallback]);
     }
     if json {

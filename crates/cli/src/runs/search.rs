@@ -1,4 +1,4 @@
-//! `workrail search`: what was recorded and holds all the words.
+//! `workrail search`: finds records that contain all the words.
 
 use serde_json::json;
 use workrail_engine::sessions::FoundIn;

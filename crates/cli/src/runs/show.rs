@@ -16,7 +16,7 @@ use crate::output::{self, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{name, times};
 
-/// Points that are listed; `tree` and `report` have them all.
+/// How many points are listed; `tree` and `report` show them all.
 const POINTS_SHOWN: usize = 12;
 
 pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
@@ -42,7 +42,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where it was recorded: what a reader asks last.
+/// Where it was recorded, which matters least to the reader.
 fn session(report: &Report) {
     output::toned(Tone::Heading, &format!("Session {}", report.session_id));
     if report.runs.len() != 1 {
@@ -76,7 +76,7 @@ fn point(engine: &AnyEngine, link: NodeLink, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Says why no call is shown that continues a run.
+/// Explains why no call to continue a run is shown.
 pub(super) fn without_keys(engine: &AnyEngine) {
     if let Some(problem) = engine.keys_problem() {
         output::toned(Tone::Warning, &format!("{}\n{}", problem.message, problem.suggestion_for_a_person()));
@@ -185,19 +185,16 @@ fn points(run: &RunReport) {
 
 fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
     let Some(call) = going_on.and_then(|going_on| going_on.next_call.as_ref()) else {
-        // What is wrong with the keys or the session was said above.
+        // The problem with the keys or the session was already reported above.
         return output::toned(
             Tone::Quiet,
             "\n  It cannot be continued while the problem named above remains.",
         );
     };
     let what = match run.status {
-        // Nothing continues: the record is read with `report`.
+        // Nothing to continue: `report` shows the record.
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => {
-            return output::line(&format!(
-                "\n  It is finished. The whole record:  workrail report {}",
-                run.label
-            ));
+            return output::line(&format!("\n  It is finished. Full record:  workrail report {}", run.label));
         }
         Some(RunStatus::Closed) => "To reopen it in a chat",
         Some(RunStatus::InProgress | RunStatus::Blocked) | None => "To continue in a chat",
@@ -206,7 +203,7 @@ fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
     output::line(&format!("    {}", call.arguments_text()));
 }
 
-/// Why the run does not move on, and what to type: the first thing a reader wants to know.
+/// Why the run does not advance, and what to type: the most important information.
 fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
     let Some(need) = going_on.and_then(|going_on| going_on.need.as_ref()) else { return };
     output::line("");
@@ -221,7 +218,7 @@ fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
         output::line("  What the agent submitted:");
         submitted.lines().for_each(|line| output::toned(Tone::Quiet, format!("    {line}").trim_end()));
     }
-    // What is shown here already is not worth a command.
+    // What is already shown here needs no command.
     if !need.command.starts_with("workrail show") {
         output::toned(Tone::Warning, &format!("  {}", need.command));
     }
@@ -230,7 +227,7 @@ fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
     }
 }
 
-/// What else a person can do about it.
+/// What else the user can do about it.
 fn instead(why: &WaitReason, run: &RunReport) -> Option<String> {
     let label = &run.label;
     match why {
@@ -238,8 +235,8 @@ fn instead(why: &WaitReason, run: &RunReport) -> Option<String> {
             Some(format!("or send it back: workrail reject {label} --reason TEXT"))
         }
         WaitReason::Refused { .. } => Some(format!(
-            "The agent has been told. If its chat is gone, continue in a new one with the call below. If nobody will \
-             finish it: workrail close {label} --reason TEXT"
+            "The agent has this message. If its chat is gone, continue in a new one with the call below. If nobody \
+             will finish it: workrail close {label} --reason TEXT"
         )),
         WaitReason::Questions { .. } | WaitReason::Gaps { .. } | WaitReason::Unreadable { .. } => None,
     }

@@ -1,4 +1,4 @@
-//! `workrail status`: what needs you, why, and what to type; then what is running.
+//! `workrail status`: what needs the user, why, and what to type; then what is running.
 
 use workrail_core::report::words::one_line;
 use workrail_engine::sessions::{NeedsYou, Stage, Status, WaitReason};
@@ -11,10 +11,10 @@ use crate::outcome::Failure;
 use crate::output::{self, Line, Progress, Tone};
 use crate::wiring::{self, AnyEngine};
 
-/// Reasons of one run that are shown; `workrail show` has all of them.
+/// How many reasons are shown per run; `workrail show` lists all of them.
 const REASONS_SHOWN: usize = 3;
 const INDENT: &str = "  ";
-/// Lines of what waits for a decision; `workrail approve` shows all of it.
+/// How many lines of a submission are shown; `workrail approve` shows all of it.
 const SUBMITTED_LINES: usize = 2;
 
 pub(crate) fn run(json: bool) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(crate) fn run(json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What needs a person now.
+/// What needs the user now.
 fn current(engine: &AnyEngine) -> Result<Status, Failure> {
     let mut progress: Option<Progress> = None;
     let status = engine.status(&mut |done, total| {
@@ -42,7 +42,7 @@ pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<Line> {
     let mut lines = Vec::new();
     if status.sessions == 0 {
         lines.push(Line::plain("No sessions yet. An agent starts one with start_workflow."));
-        lines.push(Line::toned(Tone::Quiet, "Set a client up: workrail install --client CLIENT"));
+        lines.push(Line::toned(Tone::Quiet, "Set up a client: workrail install --client CLIENT"));
         lines.push(Line::toned(Tone::Quiet, "See it work:     workrail demo"));
         return lines;
     }
@@ -105,7 +105,7 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
     lines
 }
 
-/// What a person decides on, where that is what the run waits for.
+/// The submission to decide on, if the run waits for that.
 pub(super) fn submitted(why: &WaitReason) -> Option<&str> {
     match why {
         WaitReason::Approval { submitted, .. } => submitted.as_deref(),
@@ -116,7 +116,7 @@ pub(super) fn submitted(why: &WaitReason) -> Option<&str> {
     }
 }
 
-/// WaitReason a run does not move on, the first line first, and of many reasons only the first.
+/// Why a run does not move on, the first line first, and of many reasons only the first.
 pub(super) fn why(why: &WaitReason) -> Vec<String> {
     let mut lines = every_reason(why);
     let more = lines.len().saturating_sub(REASONS_SHOWN + 1);
@@ -127,7 +127,7 @@ pub(super) fn why(why: &WaitReason) -> Vec<String> {
     lines
 }
 
-/// WaitReason a run does not move on, the first line first.
+/// Why a run does not move on, the first line first.
 pub(super) fn every_reason(why: &WaitReason) -> Vec<String> {
     let (first, rest) = match why {
         WaitReason::Approval { step, .. } => (format!("\"{step}\" waits for your approval."), Vec::new()),

@@ -1,7 +1,7 @@
-//! What is meant for a person to do to a run: approving what a step submitted, rejecting it, answering a question (G63).
+//! Decisions by the user: approving or rejecting what a step submitted, and answering a question (G63).
 //!
-//! A decision needs a terminal and the run's label typed into it. An agent with a shell can do both; see `presence`. An
-//! answer needs neither: an agent can send it as well, with the call that completes the step.
+//! A decision needs a terminal and the run's label typed into it. An agent with a shell can provide both; see
+//! `presence`. An answer needs neither: an agent can also send it, with the call that completes the step.
 
 use std::io::{BufRead as _, IsTerminal as _, stdin};
 use std::process::ExitCode;
@@ -21,10 +21,10 @@ use crate::presence::OriginRecord;
 use crate::wiring::{self, AnyEngine};
 use crate::{name, presence};
 
-/// What is shown of the notes, of each artifact and of each context value. Notes can be longer; then the end says so,
-/// and `workrail report` has all of them.
+/// How much is shown of the notes, of each artifact and of each context value. Longer notes say so at the end, and
+/// `workrail report` shows all of them.
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
-/// What is shown of the step's own text, which is the same every time.
+/// How much is shown of the step's own text, which never changes.
 const STEP_BYTES_MAX: usize = 2 * 1024;
 
 #[derive(Debug, Subcommand)]
@@ -45,7 +45,7 @@ pub(crate) enum SteerCommand {
     Reject {
         /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
         run: Option<String>,
-        /// WaitReason, and what to do instead. The agent receives it.
+        /// Why, and what to do instead. The agent receives it.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         /// Print JSON.
@@ -61,7 +61,7 @@ pub(crate) enum SteerCommand {
     Close {
         /// A run's two-word label, its id, or a prefix of it.
         run: String,
-        /// WaitReason nobody will finish it.
+        /// Why nobody will finish it.
         #[arg(long, value_name = "TEXT")]
         reason: String,
         /// Print JSON.
@@ -113,14 +113,14 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
     outcome::finish(done, format)
 }
 
-/// What a person is asked for.
+/// What the user is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Decision,
     Answer,
 }
 
-/// The run that is named, or else the only one that waits for this.
+/// The named run, or else the only one that waits for this.
 fn meant(engine: &AnyEngine, named: Option<&str>, asked: Asked) -> Result<RunId, Failure> {
     if let Some(named) = named {
         return Ok(name::run(engine, named)?.1);
@@ -189,13 +189,13 @@ fn decide(
     Ok(())
 }
 
-/// Everything that the decision is about, before it is asked for: the goal, the act, what was submitted, the way back.
+/// Shows everything that the decision is about: the goal, the action, the submission, and how to undo it.
 fn show(engine: &AnyEngine, waiting: &Waiting) {
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     if let Some(goal) = &waiting.goal {
         output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));
     }
-    output::notice(&format!("\nTo be decided: step `{}`, {}", waiting.step, waiting.title));
+    output::notice(&format!("\nWaiting for your decision: step `{}`, {}", waiting.step, waiting.title));
     // Without the step's text the decision is still about what was submitted.
     if let Ok(Some(text)) = engine.step_text(waiting.session, waiting.node) {
         output::notice("The agent was asked to do this:");
@@ -224,8 +224,8 @@ fn show(engine: &AnyEngine, waiting: &Waiting) {
         output::notice(&format!("\n{}", overridden(earlier)));
     }
     output::notice(&format!(
-        "\nThe whole record: workrail show {0}\nThe way back: workrail reject {0} --reason TEXT sends it back with your \
-         reason. A decision can be replaced until the agent has continued; what the agent does after that is not undone.",
+        "\nFull record: workrail show {0}\nTo send it back: workrail reject {0} --reason TEXT. A decision can be \
+         replaced until the agent has continued; what the agent does after that is not undone.",
         waiting.label
     ));
 }
@@ -236,7 +236,7 @@ fn overridden(earlier: &EarlierDecision) -> String {
         ApprovalDecision::Rejected => "rejected",
     };
     match earlier.is_for_this {
-        true => format!("This was {decision} before. Your decision takes the place of that one."),
+        true => format!("This was {decision} before. Your decision replaces that one."),
         false => format!(
             "Something else was {decision} before at this step. Your decision is about what is shown here."
         ),
@@ -262,7 +262,7 @@ fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
 
 fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    // `workrail answer KEY=VALUE` names no run.
+    // In `workrail answer KEY=VALUE` no run is named.
     let (label, values) = match label.map(|label| (label, key_and_value(label))) {
         Some((_, Ok(first))) => (None, std::iter::once(first).chain(values).collect()),
         Some((label, Err(_))) => (Some(label), values),
@@ -299,7 +299,7 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
 /// Asks the open questions of a run at the terminal.
 fn ask(waiting: &Waiting) -> Result<Vec<(String, Value)>, Failure> {
     if waiting.questions.is_empty() {
-        return Err(Failure::Call(format!("Run {} asks nothing now.", waiting.label)));
+        return Err(Failure::Call(format!("Run {} has no open question.", waiting.label)));
     }
     if !stdin().is_terminal() {
         let keys = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! `workrail watch`: the status, kept up to date; in a pipe, one line for each change.
+//! `workrail watch`: keeps the status up to date; in a pipe, prints one line per change.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, stdout};
@@ -20,14 +20,14 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Line, Tone};
 use crate::wiring;
 
-/// How soon a change shows.
+/// How soon a change is shown.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
-/// The mark of changes moves before what is written can be read: so often it is looked again.
+/// The store's mark changes before the write is readable, so it is read this many times after a change.
 const LOOKS_AFTER_CHANGE: u32 = 4;
-/// Relative times are drawn again so often; a store without a mark of changes is read again so often.
+/// How often relative times are redrawn, and how often a store without a mark is read.
 const REDRAW_EVERY: Duration = Duration::from_secs(30);
 
-/// Whether a desktop notification is raised when a run starts to wait for a person.
+/// Whether to raise a desktop notification when a run starts to wait for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notify {
     Yes,
@@ -41,7 +41,7 @@ impl Notify {
     }
 }
 
-/// Runs until it is interrupted, or until nobody reads what it prints.
+/// Runs until it is interrupted, or until its output is closed.
 pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     let engine = wiring::look_default()?;
     let draws = format == Format::Text && stdout().is_terminal();
@@ -71,12 +71,12 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     }
 }
 
-/// When the store is read again.
+/// Decides when the store is read again.
 #[derive(Debug, Default)]
 struct Looks {
-    /// The mark of changes at the last look; the outer `None` before the first.
+    /// The mark at the last look; the outer `None` before the first.
     mark: Option<Option<u64>>,
-    /// How often it is still read without a further change.
+    /// How many more times it is read without a further change.
     left: u32,
 }
 
@@ -92,7 +92,7 @@ impl Looks {
     }
 }
 
-/// Draws the status over the one before, from the top of the screen.
+/// Draws the status over the previous one, from the top of the screen.
 fn draw(status: &Status) {
     let mut drawn = lines(status, terminal::columns());
     let clock = local_clock(&SystemClock.now());
@@ -108,7 +108,7 @@ fn draw(status: &Status) {
     output::redraw(&drawn);
 }
 
-/// What is known of every run, for comparing.
+/// The state of every run, for comparison.
 #[derive(Debug, Default)]
 struct WatchedRuns {
     runs: BTreeMap<(SessionId, Option<RunId>), WatchedRun>,
@@ -131,7 +131,7 @@ impl WatchedRuns {
         Self { runs }
     }
 
-    /// What is different now. The first look tells only what is not finished.
+    /// What changed. The first look reports only unfinished runs.
     fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<Change<'a>> {
         let mut changes: Vec<Change<'a>> = Vec::new();
         for (key, now) in &self.runs {
@@ -146,7 +146,7 @@ impl WatchedRuns {
         changes
     }
 
-    /// Runs that wait for a person now and did not, or waited for something else.
+    /// Runs that now wait for the user and did not before, or waited for something else.
     fn newly_waiting<'a>(&'a self, before: &Self) -> Vec<&'a NeedsYou> {
         let waits = |standing: &&WatchedRun| standing.row.stage == Stage::WaitsForPerson;
         let asked = |standing: &WatchedRun| standing.needs.as_ref().map(|needs| needs.need.why.clone());
@@ -162,7 +162,7 @@ impl WatchedRuns {
 }
 
 impl WatchedRun {
-    /// Whether something changed that is worth a line: a note inside a step is not.
+    /// Whether the change is worth a line: a note inside a step is not.
     fn differs(&self, now: &Self) -> bool {
         let asked = |own: &Self| own.needs.as_ref().map(|needs| needs.need.why.clone());
         self.row.stage != now.row.stage
@@ -204,9 +204,9 @@ impl Change<'_> {
     }
 }
 
-/// Tells the person at the desktop, or rings the bell of the terminal where there is no desktop.
+/// Notifies the user on the desktop, or rings the terminal's bell if there is no desktop.
 struct Bell {
-    /// Whether it was said that only the bell rings.
+    /// Whether it was announced that only the bell rings.
     announced: bool,
 }
 
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_change_the_store_is_read_a_few_times_and_then_left_alone() {
+    fn after_a_change_the_store_is_read_a_few_times_and_no_more() {
         let mut looks = Looks::default();
         let mut reads =
             |mark: u64, times: usize| -> Vec<bool> { (0..times).map(|_| looks.is_due(Some(mark))).collect() };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_without_a_mark_is_read_at_the_start_only() {
+    fn a_store_without_a_mark_is_read_only_at_the_start() {
         let mut looks = Looks::default();
         let reads: Vec<bool> = (0..6).map(|_| looks.is_due(None)).collect();
         assert_eq!(reads, [true, true, true, true, false, false]);

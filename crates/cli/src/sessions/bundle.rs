@@ -1,4 +1,4 @@
-//! Takes a session to another machine: `workrail session export` and `workrail session import` (G80, G81).
+//! Moves a session to another machine: `workrail session export` and `workrail session import` (G80, G81).
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -149,7 +149,7 @@ fn not_written(error: &io::Error) -> Failure {
     ))
 }
 
-/// Writes a file that is there whole or not at all: beside its place, synced, then renamed.
+/// Writes a file completely or not at all: to a temporary name, synced, then renamed.
 fn to_file<T>(
     path: &Utf8Path,
     force: bool,
@@ -163,7 +163,7 @@ fn to_file<T>(
         return Err(exists());
     }
     let folder = path.parent().filter(|folder| !folder.as_str().is_empty()).unwrap_or(Utf8Path::new("."));
-    // Readable by its owner alone, as everything that WorkRail keeps.
+    // Readable only by its owner, like everything that WorkRail stores.
     let mut file = tempfile::Builder::new()
         .prefix(".tmp-bundle-")
         .tempfile_in(folder)
@@ -201,7 +201,7 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bundle that is read several times, and how far that has come.
+/// A bundle that is read several times, with progress.
 struct Source {
     file: File,
     done: u64,
@@ -211,7 +211,7 @@ struct Source {
 impl Source {
     fn open(path: &Utf8Path, mode: ImportMode) -> Result<Self, Failure> {
         let unreadable = |what: &str| Failure::Call(format!("`{path}` cannot be read: {what}."));
-        // Asked first: opening a pipe would wait for another process to write into it.
+        // Checked first: opening a pipe would wait for another process to write into it.
         let found = path.metadata().map_err(|error| unreadable(&error.to_string()))?;
         if !found.is_file() {
             return Err(unreadable("it is not a regular file"));
@@ -334,7 +334,7 @@ fn show_warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) {
     }
 }
 
-/// What a user of the bundle must know.
+/// What a recipient of the bundle must know.
 fn warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(salvage) = salvage {
@@ -352,8 +352,8 @@ fn warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) -> Vec<Str
         ));
         if redaction.notes_with_values + redaction.artifacts_with_values > 0 {
             said.push(format!(
-                "A left-out value still stands in {} notes and {} artifacts: what agents wrote is not changed. Read \
-                 them before you pass the bundle on.",
+                "A left-out value still occurs in {} notes and {} artifacts: text that agents wrote is not changed. \
+                 Read it before you share the bundle.",
                 redaction.notes_with_values, redaction.artifacts_with_values
             ));
         }

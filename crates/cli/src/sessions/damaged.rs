@@ -1,4 +1,4 @@
-//! Sessions that are damaged, wherever sessions are listed: they are never hidden.
+//! Damaged sessions in every list of sessions: they are never hidden.
 
 use workrail_core::overview::DamagedRow;
 

@@ -1,4 +1,4 @@
-//! `workrail session list`: what waits first, as much as fits the terminal.
+//! `workrail session list`: waiting runs first, as many as fit the terminal.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
     let mut wanted = Wanted { extent: ListLength::Short, filter, limit: arguments.limit };
-    // A user who narrows the list looks for something; then nothing is left out but what is asked for.
+    // A user who narrows the list is looking for something, so nothing that matches is left out.
     if arguments.all || wanted.is_narrowed() {
         wanted.extent = ListLength::Whole;
     }
@@ -118,7 +118,7 @@ fn filter(arguments: &ListArguments, engine: &AnyEngine, now: &Timestamp) -> Res
             let found = engine.repository_of(&whole.to_string_lossy())?;
             Some(found.ok_or_else(|| {
                 Failure::Call(format!(
-                    "`{folder}` is not in a git repository. Sessions are told apart by repository; leave --workspace out."
+                    "`{folder}` is not in a git repository. --workspace selects sessions by repository; omit it."
                 ))
             })?)
         }
@@ -189,7 +189,7 @@ fn cells(
     now: &Timestamp,
 ) -> Vec<String> {
     let kept = if kept.contains(&row.session_id) { "*" } else { "" };
-    // One that is listed below its parent says so by that.
+    // A run that is indented below its parent needs no further mention of it.
     let parent = row.parent.filter(|parent| depth == 0 && listed.contains(parent));
     let status = match &row.closed {
         Some(reason) => one_line(&format!("{}: {reason}", row.stage.said())),

@@ -1,4 +1,4 @@
-//! `workrail session`: list sessions, keep or delete them, move them to another machine, and set how far they may go.
+//! `workrail session`: list sessions, keep or delete them, move them to another machine, and set their autonomy.
 
 mod bundle;
 mod damaged;
@@ -29,7 +29,7 @@ pub(crate) enum SessionCommand {
 }
 
 impl SessionCommand {
-    /// Whether it may print more than a screen, and asks nothing.
+    /// Whether it may print more than one screen without asking anything.
     pub(crate) fn is_long(&self) -> bool {
         match self {
             Self::List(_) => true,

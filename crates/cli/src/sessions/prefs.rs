@@ -1,4 +1,4 @@
-//! `workrail session prefs`: how far runs may go on their own, for everybody or for one session (G64).
+//! `workrail session prefs`: the autonomy of runs, by default or for one session (G64).
 
 use std::process::ExitCode;
 
@@ -91,7 +91,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
     for run in &raised {
         let now = run.pending.unwrap_or(run.applied);
         let prompt = format!(
-            "Run {} · {} is {} now and would go further on its own. Type the run's label to allow it:",
+            "Run {} · {} is {} now; this lets it do more without asking. Type the run's label to allow it:",
             run.label,
             run.workflow_id,
             now.autonomy.as_str()
@@ -121,7 +121,7 @@ fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failu
     Ok(())
 }
 
-/// Asks before new runs go further on their own than they do now.
+/// Asks before new runs get more autonomy than now.
 pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Failure> {
     if after <= before {
         return Ok(());
@@ -137,14 +137,14 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
     }
     presence::requester(&engine, "Raising the autonomy of new runs", OriginRecord::Nothing)?;
     let prompt = format!(
-        "New runs are {} now and would go further on their own. Type {} to allow it:",
+        "New runs are {} now; this lets them do more without asking. Type {} to allow it:",
         before.as_str(),
         after.as_str()
     );
     presence::typed(&prompt, after.as_str())
 }
 
-/// Later choices win; a preset represents both keys.
+/// Later choices win; a preset sets both keys.
 fn changes(choices: &[String]) -> Result<Vec<PreferenceChange>, Failure> {
     let mut changes = Vec::new();
     for choice in choices {

@@ -1,7 +1,7 @@
-//! `workrail session purge`: a session without a text that must not be kept, such as a password (G85).
+//! `workrail session purge`: removes a text that must not be kept, such as a password, from a session (G85).
 //!
-//! The session is copied without the text, the copy is checked, and only then is the old one removed, with the content
-//! that only it needed and the indexes that quote it. In the end everything that the store holds is read once more.
+//! The session is copied without the text, the copy is checked, and only then is the old one removed, with the
+//! content that only it needed and the indexes that quote it. Finally, everything in the store is searched once more.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Seek as _, Write, stdin};
@@ -27,12 +27,12 @@ use crate::wiring::{self, AnyEngine, Opened};
 /// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "The session is replaced by a copy in which the text is [removed]. The copy has a new id, and its runs have new labels. \
-     Tokens in open chats stop working; agents find the run with resume_session.\n\n\
-     Afterwards every file of the data directory, or every row of the database, is searched, and what still holds the text is \
-     named. Copies elsewhere cannot be reached: backups, exported bundles, the chats themselves, your shell's history.\n\n\
-     Examples:\n  workrail session purge amber-falcon --text hunter2\n  \
-     pass show api-key | workrail session purge amber-falcon --text - --yes\n\n{EXIT_CODES}"
+    "The session is replaced by a copy in which the text is [removed]. The copy has a new id, and its runs have new \
+     labels. Tokens in open chats stop working; agents find the run with resume_session.\n\nAfterwards every file of \
+     the data directory, or every row of the database, is searched, and whatever still contains the text is listed. \
+     Copies elsewhere cannot be reached: backups, exported bundles, the chats themselves, your shell's \
+     history.\n\nExamples:\n  workrail session purge amber-falcon --text hunter2\n  pass show api-key | workrail \
+     session purge amber-falcon --text - --yes\n\n{EXIT_CODES}"
 ))]
 pub(crate) struct PurgeArguments {
     /// A session id, a run id, a prefix of one, or a run's whole label.
@@ -70,11 +70,11 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
         show(&seen);
     }
     let copy = copied(&engine, old, &purge)?;
-    // Bundles leave out the path of a workflow's file.
+    // Bundles omit the path of a workflow's file.
     let is_stored = !searched.in_session(old, &purge)?.is_empty();
     if copy.is_unchanged && !is_stored {
         return Err(Failure::Call(
-            "Nothing that this session recorded holds the text. Nothing was changed.".to_owned(),
+            "Nothing in this session contains the text. Nothing was changed.".to_owned(),
         ));
     }
     let answers: Vec<String> =
@@ -87,12 +87,12 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
         discard(&engine, new.session)?;
         let path = found?.into_iter().next().map(|holder| holder.place).unwrap_or_default();
         return Err(Failure::Environment(format!(
-            "A copy would still hold the text, in `{path}`. It was removed again, and nothing else was changed."
+            "A copy would still contain the text, in `{path}`. It was removed again, and nothing else was changed."
         )));
     }
     replace(&engine, &seen, new.session)?;
-    // The session is replaced now, so a later failure is reported together with the name of the copy.
-    // No session is as old as this: only content that nobody needs any more goes.
+    // The session is already replaced, so a later failure also reports the name of the copy. No session is this old:
+    // only unreferenced content is removed.
     let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {});
     let uncached = searched.remove_caches(&purge);
     let left = searched.everywhere(&purge);
@@ -113,7 +113,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     if left?.is_empty() { Ok(()) } else { Err(Failure::Problems) }
 }
 
-/// Puts the copy in the place of the session, unless an agent wrote to it since it was copied.
+/// Replaces the session with the copy, unless an agent wrote to it since it was copied.
 fn replace(engine: &AnyEngine, seen: &Overview, copy: SessionId) -> Result<(), Failure> {
     let old = seen.session_id;
     if seen.is_kept {
@@ -129,7 +129,7 @@ fn replace(engine: &AnyEngine, seen: &Overview, copy: SessionId) -> Result<(), F
     Err(refused.into())
 }
 
-/// Removes a copy that is of no use.
+/// Removes a useless copy.
 fn discard(engine: &AnyEngine, copy: SessionId) -> Result<(), Failure> {
     engine.delete(&engine.overview(copy)?)?;
     Ok(())
@@ -144,17 +144,17 @@ fn text(arguments: &PurgeArguments) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The bundle of a session without the text, in a file that has no name and ends with this process.
+/// The bundle of a session without the text, in an unnamed file that ends with this process.
 struct Copied {
     file: File,
     is_unchanged: bool,
 }
 
-/// Looks for the text in what is written through it, and passes it on.
+/// Searches everything written through it for the text, and passes it on.
 struct Searching<'a, W> {
     purge: &'a Purge,
     out: W,
-    /// The end of what came before: the text may span two writes.
+    /// The end of the previous write: the text may span two writes.
     tail: Vec<u8>,
     is_found: bool,
 }
@@ -187,7 +187,7 @@ fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copie
         ExportFailure::Refused(error) => error.into(),
         ExportFailure::Output(error) => Failure::Environment(error.to_string()),
     };
-    // In pieces: a session may be larger than the memory.
+    // In pieces: a session may be larger than memory.
     let unwritten = |error: std::io::Error| Failure::Environment(error.to_string());
     let mut whole = BufWriter::with_capacity(PIECE_BYTES, Searching::new(purge, std::io::sink()));
     engine.export(session, None, &mut whole, &mut |_, _| {}).map_err(failed)?;
@@ -209,7 +209,7 @@ fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copie
     Ok(Copied { file, is_unchanged })
 }
 
-/// The other sessions that hold the text, each with what its runs are called.
+/// The other sessions that contain the text, each with the names of its runs.
 fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> {
     let sessions = left.iter().filter_map(|holder| holder.session);
     let mut sessions: Vec<SessionId> = sessions.collect();
@@ -247,18 +247,18 @@ fn told(
     );
     match left {
         None => {
-            let what = format!("Whether other {} hold the text could not be found out.", medium.pieces());
+            let what = format!("Could not check whether other {} contain the text.", medium.pieces());
             output::toned(Tone::Warning, &what);
         }
         Some([]) => {
             let what = match medium {
-                Medium::Directory => "No file of the data directory holds the text any more.",
-                Medium::Database => "No row of the database holds the text any more.",
+                Medium::Directory => "No file in the data directory contains the text any more.",
+                Medium::Database => "No row in the database contains the text any more.",
             };
             output::line(what);
         }
         Some(left) => {
-            let what = format!("These {} of {} still hold the text:", medium.pieces(), medium.home());
+            let what = format!("These {} of {} still contain the text:", medium.pieces(), medium.home());
             output::toned(Tone::Warning, &what);
             left.iter().for_each(|holder| output::line(&format!("  {}", holder.place)));
         }
@@ -266,7 +266,7 @@ fn told(
     for (session, runs) in others {
         let name = if runs.is_empty() { session.to_string() } else { runs.join(", ") };
         output::line(&format!(
-            "Another session holds it: {name}. Purge it as well: workrail session purge {session} --text TEXT"
+            "Another session contains it: {name}. Purge it too: workrail session purge {session} --text TEXT"
         ));
     }
     if medium == Medium::Database {

@@ -1,4 +1,4 @@
-//! `sessions keep`, `unkeep` and `delete`: what a person decides about one session (G25).
+//! `sessions keep`, `unkeep` and `delete`: the user's decisions about one session (G25).
 
 use std::process::ExitCode;
 
@@ -123,7 +123,7 @@ fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Enough to know whether it is the right one.
+/// Enough to recognise the right one.
 pub(super) fn show(seen: &Overview) {
     output::toned(Tone::Heading, &format!("Session {}", seen.session_id));
     let last = seen.last_worked_on.as_ref().map_or("never".to_owned(), local);
@@ -133,11 +133,11 @@ pub(super) fn show(seen: &Overview) {
         SessionHealth::CorruptTail { .. }
         | SessionHealth::CorruptHead { .. }
         | SessionHealth::UnknownVersion { .. } => {
-            output::toned(Tone::Warning, "It cannot be read whole; what follows is the part that can.");
+            output::toned(Tone::Warning, "It cannot be read completely; this is the readable part.");
         }
     }
     for run in &seen.runs {
-        let status = run.status.map_or("status unknown", |status| status.as_str());
+        let status = run.status.map_or("status unknown", |status| status.in_words());
         output::line(&format!("Run {} · {} · {status}", run.label, run.workflow_id));
         if let Some(goal) = &run.goal {
             output::line(&format!("  Goal: {}", one_line(goal)));

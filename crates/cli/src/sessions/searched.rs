@@ -1,4 +1,4 @@
-//! Where a purged text may still be: every file of a data directory, or every row of a tenant (G85).
+//! Searches for a purged text: in every file of a data directory, or every row of a tenant (G85).
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use crate::store::AnyStore;
 /// Files are read in pieces of this size.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// A place that holds the text.
+/// A file or row that contains the text.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) place: String,
@@ -41,7 +41,7 @@ impl<'a> Searched<'a> {
         })
     }
 
-    /// Where the log of a session holds it.
+    /// Where the log of a session contains it.
     pub(super) fn in_session(&self, session: SessionId, purge: &Purge) -> Result<Vec<Holder>, Failure> {
         match self {
             Self::Directory(root) => files(&root.join("sessions").join(session.to_string()), root, purge),
@@ -56,7 +56,7 @@ impl<'a> Searched<'a> {
         }
     }
 
-    /// Indexes and caches quote goals and titles. They are made again when they are missing (G18). In a database they go
+    /// Indexes and caches quote goals and titles. They are rebuilt if missing (G18). In a database they are removed
     /// with their session.
     pub(super) fn remove_caches(&self, purge: &Purge) -> Result<(), Failure> {
         let Self::Directory(root) = self else { return Ok(()) };
@@ -84,7 +84,7 @@ fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> Result<Vec<Holder
     Ok(found.map(|path| Holder { session: session_of(&path), place: path.into_string() }).collect())
 }
 
-/// Every file beneath a folder that holds the text.
+/// Every file beneath a folder that contains the text.
 fn holding(folder: &Utf8Path, purge: &Purge) -> Result<Vec<Utf8PathBuf>, Failure> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -109,7 +109,7 @@ fn holding(folder: &Utf8Path, purge: &Purge) -> Result<Vec<Utf8PathBuf>, Failure
 
 fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
     let mut file = match File::open(path) {
-        // A server may end, or tidy up, meanwhile.
+        // A server may end, or clean up, meanwhile.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         file => file.map_err(|error| unreadable(path, &error))?,
     };
@@ -125,7 +125,7 @@ fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
         if read == 0 {
             return Ok(false);
         }
-        // What spans two pieces is seen with the next one.
+        // A match that spans two pieces is found with the next one.
         let kept = piece.len().saturating_sub(purge.longest());
         piece.drain(..kept);
     }

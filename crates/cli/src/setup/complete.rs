@@ -1,6 +1,6 @@
-//! What a shell can offer where a command takes the name of something: labels, workflows, settings, error codes.
+//! Shell completion of names: labels, workflows, settings, error codes.
 //!
-//! The completion scripts call the hidden `workrail complete` with the words that were typed so far. It only looks.
+//! The completion scripts call the hidden `workrail complete` with the words typed so far. It only reads.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use workrail_model::config::Key;
 
 use crate::{output, settings, wiring};
 
-/// What the word at hand names.
+/// What the current word names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
     Runs,
@@ -23,8 +23,8 @@ enum Names {
     Codes,
 }
 
-/// Prints the names that begin like the last of the words, one per line. Where nothing is named, or anything is wrong,
-/// it prints nothing: a shell has nobody to tell.
+/// Prints the names that begin like the last word, one per line. If the word names nothing, or anything fails, it
+/// prints nothing: a shell cannot show an error.
 pub(crate) fn run(words: &[String], program: &Command) -> ExitCode {
     let Some((last, before)) = words.split_last() else { return ExitCode::SUCCESS };
     if let Some(names) = named(program, before).filter(|_| !last.starts_with('-')) {
@@ -85,7 +85,7 @@ fn all(names: Names) -> Vec<String> {
     }
 }
 
-/// The labels of all runs, what waits first.
+/// The labels of all runs, waiting ones first.
 fn runs() -> Option<Vec<String>> {
     let engine = wiring::look_default().ok()?;
     let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {}).ok()?;

@@ -1,4 +1,4 @@
-//! `workrail setup`: make the shell know WorkRail. `install` and `uninstall` are accepted here as well.
+//! `workrail setup`: shell completion and the manual. `install` and `uninstall` are accepted here as well.
 
 pub(crate) mod complete;
 mod shell;

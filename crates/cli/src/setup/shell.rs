@@ -1,4 +1,4 @@
-//! What a shell and `man` want to know about the commands.
+//! What shells and `man` need to know about the commands.
 
 use std::process::ExitCode;
 
@@ -47,7 +47,7 @@ pub(crate) fn run(command: ShellCommand, mut program: Command) -> ExitCode {
     }
 }
 
-/// Leaves out the end of a generated script for zsh, which registers what completes without names.
+/// Removes the end of a generated zsh script, which registers completion without names.
 fn without_registration(script: &mut Vec<u8>) {
     const REGISTRATION: &[u8] = b"if [ \"$funcstack[1]\" = \"_workrail\" ]; then";
     if let Some(at) = script.windows(REGISTRATION.len()).rposition(|part| part == REGISTRATION) {
@@ -55,8 +55,8 @@ fn without_registration(script: &mut Vec<u8>) {
     }
 }
 
-/// What adds the names of runs, workflows and settings to a shell's script. Shells that are not known here get only what
-/// the commands themselves say.
+/// The addition that completes names of runs, workflows and settings in a shell's script. Other shells get only what
+/// the commands themselves define.
 fn names_in(shell: Shell) -> &'static str {
     let known = [
         (Shell::Bash, include_str!("names.bash")),

@@ -1,4 +1,4 @@
-//! `workrail team`: tokens for people and agents. `workrail serve`: the server that they use.
+//! `workrail team`: tokens for members and agents. `workrail serve`: the server that they use.
 
 pub(crate) mod server;
 mod token;

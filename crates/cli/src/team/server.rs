@@ -1,4 +1,4 @@
-//! `workrail serve`: agents and people of a team, through one listener, on whichever store the settings name (G115).
+//! `workrail serve`: one listener for a team's agents and members, on whichever store the settings name (G115).
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -51,10 +51,10 @@ pub(crate) struct ServeArguments {
     behind_proxy: bool,
 }
 
-/// Who encrypts between the server and its clients.
+/// How connections between the server and its clients are encrypted.
 #[derive(Clone, Debug)]
-enum Encryption {
-    /// Nobody: nothing leaves the machine.
+enum TlsTermination {
+    /// Not at all: nothing leaves the machine.
     Off,
     Proxy,
     Own(TlsFiles),
@@ -64,20 +64,20 @@ enum Encryption {
 #[derive(Clone, Debug)]
 struct Site {
     listen: SocketAddr,
-    encryption: Encryption,
-    /// Absent on loopback: then its own addresses are its names.
+    encryption: TlsTermination,
+    /// `None` on loopback: then its own addresses are its names.
     url: Option<PublicUrl>,
 }
 
 impl Site {
-    /// Refuses what would send tokens in the clear to other machines.
+    /// Refuses settings that would send tokens unencrypted to other machines.
     fn of(arguments: &ServeArguments) -> Result<Self, String> {
         let ServeArguments { listen, public_url, behind_proxy, tls_cert, tls_key } = arguments;
         let files = tls_cert.clone().zip(tls_key.clone());
         let encryption = match (files, behind_proxy) {
-            (Some((certificate, key)), _) => Encryption::Own(TlsFiles { certificate, key }),
-            (None, true) => Encryption::Proxy,
-            (None, false) => Encryption::Off,
+            (Some((certificate, key)), _) => TlsTermination::Own(TlsFiles { certificate, key }),
+            (None, true) => TlsTermination::Proxy,
+            (None, false) => TlsTermination::Off,
         };
         let scheme = public_url.as_ref().map(PublicUrl::scheme);
         check(listen.ip().is_loopback(), &encryption, scheme).map_err(str::to_owned)?;
@@ -91,8 +91,8 @@ impl Site {
 
     fn scheme(&self) -> Scheme {
         match self.encryption {
-            Encryption::Own(_) => Scheme::Https,
-            Encryption::Off | Encryption::Proxy => Scheme::Http,
+            TlsTermination::Own(_) => Scheme::Https,
+            TlsTermination::Off | TlsTermination::Proxy => Scheme::Http,
         }
     }
 
@@ -115,7 +115,7 @@ impl Site {
         let names = self.names(bound);
         match &self.url {
             Some(url) => TeamSite { names, origin: url.to_string(), scheme: url.scheme(), port },
-            // Browsers have passkeys under this name of loopback only.
+            // Browsers allow passkeys only under this name of loopback.
             None => {
                 let scheme = self.scheme();
                 let local: Result<PublicUrl, _> = format!("{}://localhost:{port}", scheme.as_str()).parse();
@@ -127,46 +127,45 @@ impl Site {
 
     fn tls(&self) -> Result<Option<Tls>, String> {
         match &self.encryption {
-            Encryption::Off | Encryption::Proxy => Ok(None),
-            Encryption::Own(files) => Tls::load(Box::new(OnDisk(files.clone()))).map(Some),
+            TlsTermination::Off | TlsTermination::Proxy => Ok(None),
+            TlsTermination::Own(files) => Tls::load(Box::new(OnDisk(files.clone()))).map(Some),
         }
     }
 }
 
-/// What is wrong with how a server would be reached.
-/// Whether a name leads to this machine only.
+/// Whether a name resolves only to this machine.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-fn check(is_local: bool, encryption: &Encryption, scheme: Option<Scheme>) -> Result<(), &'static str> {
+fn check(is_local: bool, encryption: &TlsTermination, scheme: Option<Scheme>) -> Result<(), &'static str> {
     match (is_local, encryption, scheme) {
         (false, _, None) => {
             Err("Other machines reach this address, so say which name they use: --public-url https://HOST.")
         }
-        (false, Encryption::Off, Some(_)) => Err(
+        (false, TlsTermination::Off, Some(_)) => Err(
             "Other machines reach this address, and tokens would be sent to it unencrypted. Give a certificate with \
              --tls-cert and --tls-key, or end TLS in a proxy in front of it and say so with --behind-proxy.",
         ),
-        (_, Encryption::Proxy, None | Some(Scheme::Http)) => {
+        (_, TlsTermination::Proxy, None | Some(Scheme::Http)) => {
             Err("With --behind-proxy, give the address of the proxy: --public-url https://HOST.")
         }
-        (_, Encryption::Own(_), Some(Scheme::Http)) => {
+        (_, TlsTermination::Own(_), Some(Scheme::Http)) => {
             Err("With --tls-cert, the address is encrypted: --public-url https://HOST.")
         }
-        (true, Encryption::Off, Some(Scheme::Https)) => Err(
+        (true, TlsTermination::Off, Some(Scheme::Https)) => Err(
             "The server speaks plain HTTP here. Give a certificate with --tls-cert and --tls-key; if a proxy ends TLS in \
              front of it, add --behind-proxy.",
         ),
-        (true, Encryption::Off, None | Some(Scheme::Http))
-        | (_, Encryption::Proxy, Some(Scheme::Https))
-        | (true, Encryption::Own(_), None | Some(Scheme::Https))
-        | (false, Encryption::Own(_), Some(Scheme::Https)) => Ok(()),
+        (true, TlsTermination::Off, None | Some(Scheme::Http))
+        | (_, TlsTermination::Proxy, Some(Scheme::Https))
+        | (true, TlsTermination::Own(_), None | Some(Scheme::Https))
+        | (false, TlsTermination::Own(_), Some(Scheme::Https)) => Ok(()),
     }
 }
 
-/// The files of a certificate as the server asks for them.
+/// The certificate files, as the server reads them.
 struct OnDisk(TlsFiles);
 
 impl CertificateFiles for OnDisk {
@@ -196,6 +195,7 @@ fn serve(site: &Site) -> Result<(), Failure> {
     let ended = team::serve(
         site.listen,
         tls,
+        Arc::clone(&metrics),
         |bound, ending| {
             let logins: Arc<dyn Logins> = Arc::clone(&members) as _;
             let console =
@@ -218,7 +218,7 @@ struct TeamMembers {
     store: Arc<AnyStore>,
 }
 
-/// Whether the store answered that somebody is not known, or did not answer.
+/// Whether the store answered that the caller is unknown, rather than not at all.
 fn is_stranger(refusal: &AccessRefusal) -> bool {
     match refusal {
         AccessRefusal::Unknown | AccessRefusal::Expired | AccessRefusal::Revoked => {
@@ -226,7 +226,7 @@ fn is_stranger(refusal: &AccessRefusal) -> bool {
             true
         }
         AccessRefusal::Store(error) => {
-            tracing::warn!(code = error.code.as_str(), "whose token it is cannot be told");
+            tracing::warn!(code = error.code.as_str(), "the owner of a token could not be determined");
             false
         }
     }
@@ -250,7 +250,7 @@ impl Logins for TeamMembers {
     }
 }
 
-/// What a team's console learns from this process.
+/// What a team's console needs from this process.
 struct TeamEnvironment;
 
 impl Environment for TeamEnvironment {
@@ -262,7 +262,7 @@ impl Environment for TeamEnvironment {
         fresh_secret().ok()
     }
 
-    /// The browser is on another machine, so nothing is known of what started it.
+    /// The browser is on another machine, so nothing is known about what started it.
     fn decision_origin(&self) -> Result<ApprovalOrigin, String> {
         Ok(ApprovalOrigin { channel: ApprovalChannel::Console, descends_from_server: Descent::Unknown })
     }
@@ -271,7 +271,7 @@ impl Environment for TeamEnvironment {
         settings::fresh().map(|current| current.settings).map_err(told)
     }
 
-    /// Where files are on this machine is nobody's business elsewhere.
+    /// File locations on this machine are not shown elsewhere.
     fn data_dir(&self) -> String {
         String::new()
     }

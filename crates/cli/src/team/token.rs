@@ -1,4 +1,4 @@
-//! `workrail team token`: made, listed and revoked; shown once (G113).
+//! `workrail team token`: creates, lists and revokes tokens; each is shown once (G113).
 
 use std::process::ExitCode;
 
@@ -49,7 +49,7 @@ pub(super) fn create(arguments: CreateArguments) -> ExitCode {
 
 fn created(arguments: CreateArguments, format: Format) -> Result<(), Failure> {
     let name = PrincipalName::parse(&arguments.name).map_err(|error| Failure::Call(error.to_string()))?;
-    // The parser takes the roles alone.
+    // The parser accepts only roles.
     let role = Role::parse(&arguments.role).ok_or_else(|| Failure::Call("Unknown role.".to_owned()))?;
     let made = wiring::open_default()?.make_access_token(name, role, arguments.expires)?;
     let (token, presented) = (&made.token, made.presented.reveal());

@@ -1,4 +1,4 @@
-//! `workrail store backup` and `workrail store restore`: copies of the data directory that are consistent while agents work (G26).
+//! `workrail store backup` and `workrail store restore`: consistent copies, even while agents work (G26).
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
@@ -15,12 +15,12 @@ use crate::wiring::{self, DirectoryOnly};
 
 const BACKUP: DirectoryOnly = DirectoryOnly {
     command: "store backup",
-    instead: "Back a database up with `pg_dump`, or copy its sessions to a folder: `workrail store copy`.",
+    instead: "Back up a database with `pg_dump`, or copy its sessions to a folder: `workrail store copy`.",
 };
 const RESTORE: DirectoryOnly = DirectoryOnly {
     command: "store restore",
-    instead: "Restore a database with `pg_restore`, or take sessions that it lacks from a folder: \
-              `workrail store copy FOLDER DATABASE --merge`.",
+    instead: "Restore a database with `pg_restore`, or add missing sessions from a folder: `workrail store \
+              copy FOLDER DATABASE --merge`.",
 };
 
 pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
@@ -50,12 +50,12 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     let (data, backup) = places(&arguments.src)?;
     refuse_overlap(&data, &backup)?;
     if !folders::is_folder(&backup.join("sessions")) {
-        let message = format!("`{backup}` is not a backup of WorkRail: it has no folder `sessions`.");
+        let message = format!("`{backup}` is not a WorkRail backup: it has no folder `sessions`.");
         return Err(Failure::Call(message));
     }
     let source = wiring::store_as_is(&backup)?;
     let only = arguments.session.as_deref().map(|text| upkeep::find_in_backup(&*source, text)).transpose()?;
-    // A dry run makes nothing: without a data directory, everything would be added to an empty one.
+    // A dry run creates nothing: without a data directory, it compares with an empty one.
     let empty;
     let store = match arguments.dry_run && !folders::is_folder(&data) {
         true => {
@@ -76,7 +76,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     if summary.problem_count == 0 { Ok(()) } else { Err(Failure::Problems) }
 }
 
-/// The data directory and the folder that the caller named, both without links.
+/// The data directory and the folder named by the caller, both with links resolved.
 fn places(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Failure> {
     let current = settings::current()?;
     let data = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
@@ -105,8 +105,8 @@ fn refuse_foreign(backup: &Utf8Path) -> Result<(), Failure> {
     match is_free || backup.join("backup.json").is_file() || backup.join(".tmp-backup").is_file() {
         true => Ok(()),
         false => Err(Failure::Call(format!(
-            "`{backup}` holds files and is not a backup of WorkRail. Name an empty or a new folder, or an earlier backup. \
-             Nothing was written."
+            "`{backup}` contains files and is not a WorkRail backup. Name an empty or a new folder, or an earlier \
+             backup. Nothing was written."
         ))),
     }
 }
@@ -158,8 +158,8 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
     match summary.keys {
         "copied" => output::line("The signing keys come from the backup."),
         "target_has_others" => output::line(
-            "The signing keys of the data directory stay. Tokens signed with the backup's keys are not accepted; resume a \
-             run by its label to get new ones.",
+            "The data directory keeps its signing keys. Tokens signed with the backup's keys are not accepted; resume \
+             a run by its label to get new ones.",
         ),
         _ => {}
     }

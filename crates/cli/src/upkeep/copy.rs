@@ -1,4 +1,4 @@
-//! `workrail store copy`: all sessions of one store in another (G117).
+//! `workrail store copy`: copies all sessions of one store into another (G117).
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::output::{self, Tone};
 use crate::store::AnyStore;
 use crate::wiring;
 
-/// A store that the caller named.
+/// A store named by the caller.
 #[derive(Debug)]
 enum Place {
     Folder(Utf8PathBuf),
@@ -41,18 +41,18 @@ impl Place {
         }
     }
 
-    /// The store to copy from. Nothing is made.
+    /// The store to copy from. Nothing is created.
     fn source(&self) -> Result<AnyStore, Failure> {
         match self {
             Self::Folder(path) if !folders::is_folder(&path.join("sessions")) => Err(Failure::Call(format!(
-                "`{path}` is not a data directory of WorkRail: it has no folder `sessions`."
+                "`{path}` is not a WorkRail data directory: it has no folder `sessions`."
             ))),
             Self::Folder(path) => wiring::store_as_is(path).map(AnyStore::Directory),
             Self::Database(address) => wiring::database_at(address),
         }
     }
 
-    /// The store to copy to, made when it does not exist.
+    /// The store to copy to, created if it does not exist.
     fn target(&self, mode: Mode) -> Result<AnyStore, Failure> {
         let path = match self {
             Self::Folder(path) => path,
@@ -62,8 +62,8 @@ impl Place {
             .map_err(|error| Failure::Call(format!("`{path}` cannot be used: {error}.")))?;
         if !is_free && !folders::is_folder(&path.join("sessions")) {
             return Err(Failure::Call(format!(
-                "`{path}` holds files and is not a data directory of WorkRail. Name an empty or a new folder. Nothing was \
-                 written."
+                "`{path}` contains files and is not a WorkRail data directory. Name an empty or a new folder. Nothing \
+                 was written."
             )));
         }
         match mode {
@@ -116,10 +116,12 @@ fn show(summary: &StoreCopySummary, to: &Place) {
         summary.problem_count,
     );
     output::line(match summary.keys {
-        "copied" | "unchanged" => "The signing keys went along: tokens in open chats work with both stores.",
+        "copied" | "unchanged" => {
+            "The signing keys were copied too: tokens in open chats work with both stores."
+        }
         "target_has_others" => {
-            "The target has signing keys of its own, which stay. Tokens of the source are not accepted there; resume a run by \
-             its label to get new ones."
+            "The target keeps its own signing keys. Tokens of the source are not accepted there; resume a run by its \
+             label to get new ones."
         }
         "source_unusable" => "The signing keys were left out: those of the source cannot be used.",
         _ => {

@@ -11,14 +11,14 @@ use crate::output::{self, Tone};
 use crate::store::Medium;
 use crate::{settings, wiring};
 
-/// Sessions shown one by one; the JSON form has them all.
+/// How many sessions are listed; the JSON output has them all.
 const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
     let looking = wiring::look_default()?;
-    // A dry run creates nothing; and an empty folder in the place of lost sessions would hide their loss.
+    // A dry run creates nothing, and an empty folder in place of lost sessions would hide their loss.
     let engine = match mode == Mode::DryRun || looking.has_lost_sessions() {
         true => looking,
         false => wiring::change_default()?,

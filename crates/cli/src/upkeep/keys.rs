@@ -1,4 +1,4 @@
-//! `workrail store keys`: signing keys by their fingerprints, never themselves, and the secret of the HTTP transport.
+//! `workrail store keys`: signing keys by fingerprint, never the keys themselves, and the HTTP transport's secret.
 
 use serde_json::{Value, json};
 use workrail_engine::upkeep::Keys;
@@ -133,7 +133,7 @@ pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
 }
 
 fn described(keys: &Keys) -> Value {
-    // Keys that anybody else may use are refused before they are shown.
+    // Keys that other users may access are refused before this point.
     json!({ "file": FILE, "onlyForYou": true, "keys": keys })
 }
 

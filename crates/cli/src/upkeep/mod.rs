@@ -52,8 +52,9 @@ pub(crate) enum UpkeepCommand {
     /// Delete old finished sessions and content that no session needs.
     #[command(after_help = format!(
         "A session is deleted when all its runs are finished, it has not been used for the given time, and it is not \
-         kept (`workrail session keep`). Nothing is deleted while any session is damaged or unreadable.\n\nExamples:\n  \
-         workrail store gc --dry-run\n  workrail store gc --ttl 30d\n  workrail store gc --json\n\n{EXIT_CODES}"
+         kept (`workrail session keep`). While any session is damaged or unreadable, no content is \
+         deleted.\n\nExamples:\n  workrail store gc --dry-run\n  workrail store gc --ttl 30d\n  workrail store gc \
+         --json\n\n{EXIT_CODES}"
     ))]
     Gc(GcArguments),
     /// Repair damaged sessions and content.
@@ -178,7 +179,7 @@ pub(crate) enum PasskeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// End all passkeys when every one of them is lost. Needs a terminal; it stays visible for ever.
+    /// Revoke all passkeys when all are lost. Needs a terminal; the reset stays visible forever.
     #[command(after_help = format!(
         "The next passkey that is enrolled is trusted as the first one. The reset stays in the passkey log, in doctor, in \
          verify, in the settings and in every later decision.\n\nExamples:\n  workrail store passkeys reset\n\n{EXIT_CODES}"
@@ -271,7 +272,7 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
     outcome::finish(done, Format::json_if(json))
 }
 
-/// A progress bar that starts over when another count begins.
+/// A progress bar that restarts when another count begins.
 pub(crate) struct Watched {
     what: &'static str,
     bar: Option<(u64, Progress)>,
@@ -296,7 +297,7 @@ fn row(name: &str, count: u64) -> Vec<String> {
     vec![name.to_owned(), count.to_string()]
 }
 
-/// Shows each problem, given as what, problem and fix, and how many of the `total` are not shown.
+/// Shows each problem, given as subject, problem and fix, and how many of the `total` are not shown.
 fn show_problems<'a>(problems: impl ExactSizeIterator<Item = (&'a str, &'a str, &'a str)>, total: u64) {
     let more = total.saturating_sub(problems.len() as u64);
     for (what, problem, fix) in problems {
@@ -308,7 +309,7 @@ fn show_problems<'a>(problems: impl ExactSizeIterator<Item = (&'a str, &'a str, 
     }
 }
 
-/// A size as people read it.
+/// A human-readable size.
 pub(crate) fn bytes_shown(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     if bytes < 1000 {

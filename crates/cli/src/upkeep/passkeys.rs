@@ -1,4 +1,4 @@
-//! `workrail store passkeys`: which keys prove decisions, and the way back when all are lost (G98).
+//! `workrail store passkeys`: which keys prove decisions, and how to recover when all are lost (G98).
 
 use serde_json::{Value, json};
 use workrail_engine::passkeys::{Ended, Enrolment, LogDamage, Passkeys, Trust, fingerprint};
@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::presence::{self, OriginRecord};
 use crate::wiring;
 
-/// What is typed to end all passkeys.
+/// What the user types to end all passkeys.
 const TYPED: &str = "reset passkeys";
 
 pub(super) fn show(format: Format) -> Result<(), Failure> {
@@ -26,9 +26,9 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
 
 fn damaged(damage: &LogDamage) -> Failure {
     Failure::Environment(format!(
-        "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the files keys/passkeys.jsonl \
-         and keys/passkeys.head from a backup (`workrail store restore BACKUP`; a database: `pg_restore`), or give the log up with `workrail store \
-         passkeys reset`."
+        "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the files \
+         keys/passkeys.jsonl and keys/passkeys.head from a backup (`workrail store restore BACKUP`; a database: \
+         `pg_restore`), or discard the log with `workrail store passkeys reset`."
     ))
 }
 
@@ -88,17 +88,18 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
         Ok(keys) => Some(keys.enrolled().count()),
         Err(damage) => {
             output::notice(&format!(
-                "The passkey log is damaged: {damage}. It is set aside; the part of it that is sound stays."
+                "The passkey log is damaged: {damage}. It is moved aside; its intact part is kept."
             ));
             None
         }
     };
     presence::requester(&engine, "Resetting passkeys", OriginRecord::Nothing)?;
     output::notice(
-        "This ends all passkeys without any of them. It stays visible for ever: in doctor, in verify, in the settings and in \
-         every later decision. If one of them is at hand, remove the others in the console instead.",
+        "This revokes all passkeys without using any of them. The reset stays visible forever: in doctor, in verify, \
+         in the settings and in every later decision. If you still have one of them, remove the others in the console \
+         instead.",
     );
-    presence::typed(&format!("Type {TYPED} to end them:"), TYPED)?;
+    presence::typed(&format!("Type {TYPED} to revoke them:"), TYPED)?;
     engine.reset_passkeys()?;
     match format {
         Format::Json => output::json(&json!({ "reset": true, "ended": ended })),

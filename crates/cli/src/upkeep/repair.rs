@@ -1,4 +1,4 @@
-//! `workrail store repair`: what is kept, what is given up, where the backup is, which content is restored.
+//! `workrail store repair`: reports what is kept, given up and restored, and where the backup is.
 
 use camino::Utf8Path;
 use serde_json::json;
@@ -46,12 +46,12 @@ fn backup_at(path: &Utf8Path) -> Result<AnyStore, Failure> {
     match folders::is_folder(&path.join("sessions")) {
         true => wiring::store_as_is(path).map(AnyStore::Directory),
         false => {
-            Err(Failure::Call(format!("`{path}` is not a backup of WorkRail: it has no folder `sessions`.")))
+            Err(Failure::Call(format!("`{path}` is not a WorkRail backup: it has no folder `sessions`.")))
         }
     }
 }
 
-/// Repairs the session's log, after asking; nothing where it is healthy.
+/// Repairs the session's log, after asking; `None` if it is healthy.
 fn repair_log(
     engine: &AnyEngine,
     session: SessionId,
@@ -66,7 +66,7 @@ fn repair_log(
     match &planned {
         RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be", medium),
         RepairOutcome::WouldRepair(_) => {}
-        // Nothing is cut or replaced, so nobody is asked.
+        // Nothing is cut or replaced, so no confirmation is needed.
         RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, Mode::Real)?),
         RepairOutcome::Healthy { .. } | RepairOutcome::RolledForward { .. } | RepairOutcome::Repaired(_) => {
             return Ok(planned);
@@ -167,11 +167,11 @@ fn show_given_up(given_up: &LostEvents, tense: &str) {
     output::toned(
         Tone::Warning,
         &format!(
-            "{lost}: {} segments ({} readable events, {} readable notes) and {} bytes of the manifest.",
-            given_up.segments.len(),
-            given_up.readable_events,
-            given_up.readable_notes,
-            given_up.manifest_bytes
+            "{lost}: {} ({}, {}) and {} of the manifest.",
+            output::counted(given_up.segments.len() as u64, "segment", "segments"),
+            output::counted(given_up.readable_events, "readable event", "readable events"),
+            output::counted(given_up.readable_notes, "readable note", "readable notes"),
+            output::counted(given_up.manifest_bytes, "byte", "bytes")
         ),
     );
     for segment in &given_up.segments {
@@ -190,7 +190,7 @@ fn described(segment: &SegmentLoss) -> String {
     let state = match (segment.is_there, segment.unreadable_lines) {
         (false, _) => ", missing".to_owned(),
         (true, 0) => String::new(),
-        (true, lines) => format!(", {lines} unreadable lines"),
+        (true, lines) => format!(", {}", output::counted(lines, "unreadable line", "unreadable lines")),
     };
     format!("{} ({events}{state})", segment.path)
 }

@@ -1,4 +1,4 @@
-//! `workrail workflow list` and `workrail workflow inspect`: what can be started here, and what a workflow is.
+//! `workrail workflow list` and `workrail workflow inspect`: the available workflows, and one in detail.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(crate) fn run(command: CatalogCommand) -> ExitCode {
     outcome::finish(done, Format::json_if(json))
 }
 
-/// The folder that was named, else the one of this process.
+/// The named folder, or else that of this process.
 fn workspace(named: Option<&str>) -> Result<Option<WorkspacePath>, Failure> {
     let Some(named) = named else { return Ok(default_workspace()) };
     let full = std::path::absolute(named).ok().and_then(|full| full.into_os_string().into_string().ok());
@@ -125,7 +125,7 @@ fn list(arguments: ListArguments) -> Result<(), Failure> {
     done
 }
 
-/// A row for a terminal, on which the five columns have no room beside each other.
+/// A row for a terminal that is too narrow for five columns.
 fn paragraph(row: &[String], width: usize) {
     let [id, name, source, version, what] = row else { return };
     output::toned(Tone::Heading, &format!("{id} · {name} ({source}, {version})"));
@@ -167,7 +167,7 @@ fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
     match (&arguments.id, &arguments.run) {
         (Some(id), _) => inspect_id(id, arguments),
         (None, Some(run)) => pinned::inspect(run, Format::json_if(arguments.json)),
-        // Refused by the parser.
+        // The parser refuses this.
         (None, None) => Err(Failure::Call("Name a workflow, or a run with --run.".to_owned())),
     }
 }
@@ -207,7 +207,7 @@ fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(
         .map(|own| json!({ "source": own.precedence, "file": own.reference, "state": fate(own.choice) }))
         .collect();
     if let Json::Object(members) = &mut whole {
-        // Words for agents, whose next call is not a person's.
+        // Text for agents, whose next call is not a user's.
         members.remove("text");
         members.remove("nextCall");
         members.insert("candidates".to_owned(), claimants.into());
@@ -252,7 +252,7 @@ fn section(title: &str, lines: impl Iterator<Item = String>) {
     }
 }
 
-/// Everything that only a person can give, and where.
+/// Everything that only the user can provide, and where.
 fn asked(found: &WorkflowInspection) -> Vec<String> {
     let mut asked: Vec<String> = found.clarification_prompts.clone();
     for entry in &found.plan {

@@ -1,4 +1,4 @@
-//! `workrail workflow`: find, write and check workflows, and register where they come from.
+//! `workrail workflow`: find, write and check workflows, and register their sources.
 
 pub(crate) mod author;
 mod catalog;
@@ -20,7 +20,7 @@ pub(crate) enum WorkflowCommand {
 }
 
 impl WorkflowCommand {
-    /// Whether it may print more than a screen, and asks nothing.
+    /// Whether it may print more than one screen without asking anything.
     pub(crate) fn is_long(&self) -> bool {
         match self {
             Self::Catalog(_) => true,

@@ -1,4 +1,4 @@
-//! `workrail workflow inspect --run`: what a run is pinned to, the file it comes from, and whether the two still agree.
+//! `workrail workflow inspect --run`: the version a run is pinned to, its file, and whether the two still agree.
 
 use serde_json::json;
 use workrail_core::author::hash_inputs;
@@ -56,13 +56,13 @@ fn show(pinned: &PinnedRun) {
     plan(own).iter().for_each(step);
     output::line("");
     let label = &pinned.label;
-    output::line(&format!("Its forms: workrail workflow compile {label} --emit json|prompts|source|inputs"));
+    output::line(&format!("Print it: workrail workflow compile {label} --emit json|prompts|source|inputs"));
 }
 
 fn file(now: &CurrentForm, pinned: &PinnedRun) {
     output::line(&format!("  {:<10} {}", "file", now.reference));
     if now.hash == pinned.hash {
-        output::toned(Tone::Good, "             still compiles to the same");
+        output::toned(Tone::Good, "             still compiles to this hash");
         return;
     }
     output::toned(Tone::Warning, &format!("             now compiles to {}", now.hash));

@@ -1,5 +1,5 @@
-//! Agent 9 sends sixteen calls before it reads one answer: reads never fail, writes succeed or say when
-//! to try again, and the server ends with its input.
+//! Agent 9 sends sixteen calls before it reads an answer: reads never fail, writes succeed or say when to retry, and
+//! the server ends with its input.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn figure_agent_9_does_not_wait_for_answers() {
             assert!(!reply.is_error, "{look:?}: {}", reply.text);
             reads += 1;
         }
-        // Every second round all sixteen write to one session, otherwise each to its own.
+        // In every second round all sixteen write to one session, otherwise each to its own.
         let one = agent.look(&runs[0].string("stateToken"));
         let mut open: Vec<usize> = (0..AT_ONCE).collect();
         while !open.is_empty() {

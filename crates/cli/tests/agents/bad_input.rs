@@ -1,4 +1,4 @@
-//! Agent 5 gets every argument wrong: what is refused is followed by a call that works as it is (G70).
+//! Agent 5 gets every argument wrong: every refusal comes with a call that works unchanged (G70).
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
@@ -29,7 +29,7 @@ fn slips(tool: &'static str, good: &Value, at: &str, wrong: Vec<Value>) -> Vec<S
     wrong.into_iter().map(slip).collect()
 }
 
-/// The member at a path, made when it is not there.
+/// The member at a path, created if missing.
 fn pointed<'a>(value: &'a mut Value, path: &str) -> &'a mut Value {
     path.split('.').fold(value, |inner, name| &mut inner[name])
 }

@@ -1,6 +1,6 @@
 //! Agents 10 and 12 see only the replies: they fill in the call that each one ends with, in every mode, for every
-//! bundled workflow, and are never refused for something that they were not told (G46, G47, G56). Agent 10 loses its
-//! memory at a random step, agent 12 at every step; what the work is about, 12 then knows from `read_run` alone.
+//! bundled workflow, and are never refused for something they were not told (G46, G47, G56). Agent 10 loses its
+//! memory at a random step, agent 12 at every step; it then relies on `read_run` alone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 use crate::support::{Agent, Seen, home_with, label};
 
 const MODES: [&str; 3] = ["guided", "full_auto_stop_on_user_deps", "full_auto_never_stop"];
-/// A run of a bundled workflow with one item per list and loops that end at once is far shorter.
+/// With one item per list and loops that end at once, a run of a bundled workflow is far shorter.
 const CALLS_MAX: usize = 120;
 
 fn bundled() -> Vec<String> {
@@ -27,12 +27,12 @@ fn bundled() -> Vec<String> {
     ids
 }
 
-/// What the notes of the step that was completed as number `number` say beside the rest.
+/// Distinctive facts in the notes of completed step number `number`.
 fn facts(number: usize) -> [String; 3] {
     [format!("criterion-{number}-holds"), format!("plan-{number}-first"), format!("src/touched_{number}.rs")]
 }
 
-/// Facts of the step, and what its checks ask of notes, as the reply tells it.
+/// Facts of the step, and what its checks require of notes, according to the reply.
 fn notes_for(text: &str, number: usize) -> String {
     let [criterion, plan, file] = facts(number);
     let mut notes = format!("Read three files. Criteria: {criterion}. Plan: {plan}. Files touched: {file}. ");
@@ -50,7 +50,7 @@ fn notes_for(text: &str, number: usize) -> String {
 fn filled(reply: &ToolReply, number: usize) -> Value {
     let shown = &reply.structured["nextCall"]["arguments"];
     let mut arguments = with_own_words(shown);
-    // The longer way: what asks for an approval is wanted.
+    // Takes the longer path, on which an approval is needed.
     for (key, value) in shown["context"].as_object().into_iter().flatten() {
         if value == TRUE_OR_FALSE {
             arguments["context"][key] = json!(true);
@@ -62,7 +62,7 @@ fn filled(reply: &ToolReply, number: usize) -> Value {
     arguments
 }
 
-/// When the chat is lost, with the server that served it.
+/// When the chat is lost, along with its server.
 #[derive(Clone, Copy)]
 enum Lost {
     BeforeCall(usize),
@@ -84,17 +84,17 @@ struct Played {
     steps: usize,
     approvals: usize,
     forgotten: usize,
-    /// Calls of `read_run`, and questions answered from what they returned.
+    /// Calls of `read_run`, and questions answered from their results.
     read: usize,
     answered: usize,
-    /// Bytes of step replies, and of them what is neither the author's text nor the call to make.
+    /// Bytes of step replies, and how many of them are neither the author's text nor the next call.
     bytes: usize,
     boilerplate: usize,
     distinct: BTreeSet<String>,
 }
 
 impl Played {
-    /// Works through one run and loses the chat on the way.
+    /// Works through one run and loses the chat during it.
     fn run(&mut self, home: &Home, workflow: &str, mode: &str, lost: Lost) {
         let goal = format!("try {workflow} in the mode {mode}");
         let mut agent = Agent::of(home);
@@ -125,8 +125,8 @@ impl Played {
         self.seen = self.seen.and(agent.close());
     }
 
-    /// The server is killed; a new chat that knows a few words finds its way back with one call that searches and
-    /// the call that it offers.
+    /// The server is killed; a new chat that knows a few words recovers with one search and the call that it
+    /// suggests.
     fn recovered(&mut self, home: &Home, agent: Agent, goal: &str) -> (Agent, ToolReply) {
         self.seen = self.seen.and(agent.kill());
         self.forgotten += 1;
@@ -136,7 +136,7 @@ impl Played {
         (agent, at)
     }
 
-    /// The one refusal that a reply cannot prevent: a person decides on what was submitted.
+    /// The one refusal that a reply cannot prevent: a person must decide on the submission.
     fn decided(
         &mut self,
         home: &Home,
@@ -158,7 +158,7 @@ impl Played {
         let ran = home.typed(&["approve", &label], &label);
         assert_eq!(ran.code, 0, "{ran:?}");
         self.approvals += 1;
-        // Whether or not the chat was lost since: the record has what was submitted and how to go on.
+        // Whether or not the chat was lost since: the record shows what was submitted and how to continue.
         let waiting = agent.done("continue_workflow", json!({ "stateToken": blocked.string("stateToken") }));
         agent.done("continue_workflow", filled(&waiting, number))
     }
@@ -211,7 +211,7 @@ fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone()
     let home = home_with(&[]);
     let mut played = Played::default();
     let workflows = bundled();
-    // Each run forgets at another step: the numbers are scattered and the same every time.
+    // Each run forgets at another step: the numbers are scattered but reproducible.
     let mut scattered: u64 = 13;
     for workflow in &workflows {
         for mode in MODES {
@@ -236,9 +236,10 @@ fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone()
 
 #[test]
 fn figure_agent_12_forgets_at_every_step_of_every_bundled_workflow() {
-    let home = home_with(&[]);
     let mut played = Played::default();
     for workflow in &bundled() {
+        // The agent knows its run by the label only, and of many runs in one store two may have the same.
+        let home = home_with(&[]);
         for mode in MODES {
             played.run(&home, workflow, mode, Lost::BeforeEveryCall);
         }

@@ -1,5 +1,5 @@
-//! Agent 8 runs every real workflow file to its end through the server, in every mode, and knows no more
-//! than what the replies tell it.
+//! Agent 8 runs every real workflow file to its end through the server, in every mode, knowing only what the replies
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,11 +15,11 @@ const MODES: [&str; 3] = ["guided", "full_auto_stop_on_user_deps", "full_auto_ne
 const CALLS_MAX: usize = 400;
 const TRIES_MAX: usize = 6;
 
-/// These have steps that a person must approve (`human_approval`); no tool of an agent can. The test plays the
-/// person too, at a terminal.
+/// These have steps that a person must approve (`human_approval`), which no tool of an agent can. The test also plays
+/// the person, at a terminal.
 const APPROVED_BY_PEOPLE: [&str; 2] = ["user.mr-review", "user.differentiation"];
 
-/// The files are not part of the project; where they are absent there is nothing to prove.
+/// The files are not part of the project; if they are absent there is nothing to prove.
 fn corpus() -> Option<Vec<PathBuf>> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     let root = std::env::var_os("WORKRAIL_TEST_CORPUS").map_or(beside, PathBuf::from);
@@ -42,12 +42,12 @@ fn corpus() -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-/// What the agent answers a step with, beside what the reply's own call shows.
+/// What the agent answers a step with, besides what the reply's own call shows.
 #[derive(Debug, Default)]
 struct Answer {
     notes: String,
     context: BTreeMap<String, Value>,
-    /// Which of a dimension's levels is given next: after a follow-up another one.
+    /// Which level of a dimension is given next: a different one after a follow-up.
     level: usize,
 }
 
@@ -61,7 +61,7 @@ impl Answer {
     fn call(&self, reply: &ToolReply) -> Value {
         let shown = &reply.structured["nextCall"]["arguments"];
         let mut call = with_own_words(shown);
-        // Notes are written even where the retry keeps the ones before: they may be what was wrong.
+        // Notes are written even if the retry would keep the previous ones: they may be what was wrong.
         call["output"]["notesMarkdown"] = json!(self.notes);
         let artifacts = shown["output"]["artifacts"].as_array().into_iter().flatten().enumerate();
         for (position, artifact) in artifacts {
@@ -78,7 +78,7 @@ impl Answer {
         call
     }
 
-    /// Does what a blocker says; `false` when only a person can.
+    /// Does what a blocker says; `false` if only a person can.
     fn improve(&mut self, blocker: &Value) -> bool {
         let fix = blocker["suggestedFix"].as_str().unwrap_or_default();
         match blocker["code"].as_str().unwrap() {
@@ -95,7 +95,7 @@ impl Answer {
     }
 }
 
-/// Words that meet what is said about the notes: what must be in them is quoted.
+/// Words that satisfy a requirement on the notes: what they must contain is quoted.
 fn wanted_words(fix: &str) -> String {
     let quoted = fix.split(['`', '"']).skip(1).step_by(2).collect::<Vec<_>>().join(" ");
     let length: usize =
@@ -103,7 +103,7 @@ fn wanted_words(fix: &str) -> String {
     format!("{quoted} {}", ".".repeat(length.min(4_000)))
 }
 
-/// Approves the step that waits, as a person does: at a terminal, by the run's label.
+/// Approves the waiting step as a person does: at a terminal, with the run's label.
 fn approve(home: &Home, waiting: &ToolReply) {
     assert_eq!(waiting.structured["nextIntent"], "await_user_confirmation");
     let label = waiting.structured["run"]["label"].as_str().unwrap();
@@ -111,7 +111,7 @@ fn approve(home: &Home, waiting: &ToolReply) {
     assert_eq!(approved.code, 0, "{approved:?}: {}", waiting.text);
 }
 
-/// Runs to the end; gives the last reply and how often a person had to approve.
+/// Runs to the end; returns the last reply and how often a person had to approve.
 fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usize) {
     let mut approvals = 0;
     let context = json!({ "items": ["a", "b", "c"], "status": "pending", "attempts": 0 });
@@ -133,7 +133,7 @@ fn run(home: &Home, agent: &mut Agent, id: &str, mode: &str) -> (ToolReply, usiz
             assert!(attempt < TRIES_MAX, "{id} in {mode}, {step}: {}", reply.text);
             let blockers = reply.structured["blockers"].as_array().cloned().unwrap();
             let helped = blockers.iter().map(|blocker| answer.improve(blocker)).collect::<Vec<_>>();
-            // A person's word may be missing beside other things: those are put right first.
+            // If other things are missing besides an approval, those are fixed first.
             if !helped.contains(&true) {
                 approve(home, &reply);
                 approvals += 1;
@@ -179,10 +179,10 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
     println!("{}", agent.close().figure(8, &found.join(", ")));
 }
 
-/// The agent sends no context of its own, and so takes the careful path everywhere. Nothing that a person must
-/// approve is on it. Every reply is within its budget, as the agent checks (decision 28).
+/// The agent sends no context of its own, and so takes the careful path everywhere, which needs no approval. Every
+/// reply is within its budget, as the agent checks (decision 28).
 #[test]
-fn the_library_runs_to_its_end_in_every_mode() {
+fn the_library_runs_to_completion_in_every_mode() {
     let home = home_with(&[]);
     let mut agent = Agent::of(&home);
     let ids: BTreeSet<String> = workrail_host::sources::bundled()

@@ -7,7 +7,7 @@ use workrail_testkit::mcp_client::ToolReply;
 use crate::support::{Agent, Seen, home_with, is_on_database, label, plain_workflow};
 use crate::wording::assert_text;
 
-/// What the world knows and the agent has forgotten.
+/// What the test knows and the agent has forgotten.
 struct Forgetful {
     home: Home,
     seen: Seen,
@@ -15,7 +15,7 @@ struct Forgetful {
 }
 
 impl Forgetful {
-    /// A new chat on a new server, which knows a few words and nothing else.
+    /// A new chat on a new server, which knows only a few words.
     fn resume(&mut self, words: &str) -> ToolReply {
         let mut agent = Agent::of(&self.home);
         let found = agent.done("resume_session", json!({ "query": words }));
@@ -29,7 +29,7 @@ impl Forgetful {
         reply
     }
 
-    /// Completes one step in a chat of its own; only what was done is known afterwards, to the test.
+    /// Completes one step in a separate chat; afterwards only the test knows what was done.
     fn complete(&mut self, at: &ToolReply, notes: &str) -> ToolReply {
         let mut agent = Agent::of(&self.home);
         let reply = agent.complete(at, notes);
@@ -108,7 +108,7 @@ fn figure_agent_6_forgets_everything_after_every_step() {
 }
 
 #[test]
-fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
+fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     if is_on_database() {
         println!("skipped: this damages files");
         return;
@@ -131,14 +131,14 @@ fn a_run_of_a_damaged_session_is_said_to_be_damaged_and_not_to_be_unknown() {
         std::fs::write(path, bytes).unwrap();
     };
     let asked = |arguments: Value| Agent::of(&home).call("resume_session", arguments);
-    // Its end is damaged: its beginning still says which runs it has.
+    // Its end is damaged: its beginning still shows which runs it has.
     damage(segments.last().unwrap());
     for by in [json!({ "run": label(&lost) }), json!({ "sessionId": session })] {
         let refused = asked(by);
         assert_eq!(refused.code(), "SESSION_CORRUPT", "{}", refused.text);
         assert!(refused.text.contains(&session), "{}", refused.text);
     }
-    // Nothing of it can be read: then it may be anywhere among the damaged ones.
+    // None of it can be read: the run may be in any damaged session.
     damage(segments.first().unwrap());
     std::fs::remove_dir_all(home.data().join("cache")).unwrap();
     let refused = asked(json!({ "run": label(&lost) }));

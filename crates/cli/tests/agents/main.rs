@@ -1,10 +1,10 @@
-//! Agents that make mistakes: each drives the compiled server over stdio the way a model might, and the
-//! server must lead it back without losing or mixing up anything.
+//! Agents that make mistakes: each drives the compiled server over stdio as a model might, and the server must lead
+//! it back without losing or mixing up anything.
 //!
-//! Every reply of every agent passes through `support::Agent`, which checks what holds for all of them:
-//! both channels equal, small enough, short tokens, the next call in the text.
+//! Every reply to every agent passes through `support::Agent`, which checks what holds for all of them: both channels
+//! equal, small enough, short tokens, the next call in the text.
 //!
-//! Built twice: `agents` works on data directories, `agents_on_postgres` on databases.
+//! This program works on data directories; `on_postgres.rs` has the same agents on databases.
 
 #![expect(
     clippy::unwrap_used,

@@ -5,12 +5,12 @@ use workrail_testkit::mcp_client::ToolReply;
 
 use crate::support::label;
 
-/// The beginning of `text`, at every length.
+/// Prefixes of `text`, of every length.
 pub(crate) fn cut(text: &str) -> impl Iterator<Item = String> {
     text.char_indices().map(|(at, _)| text[..at].to_owned())
 }
 
-/// Every other way to get `text` wrong by one slip; none of them is `text` itself.
+/// Every other single mistake in `text`; none of them is `text` itself.
 pub(crate) fn slips(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let joined = |parts: [&[char]; 3]| parts.concat().into_iter().collect::<String>();
@@ -53,7 +53,7 @@ fn swapped_case(c: char) -> char {
     if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() }
 }
 
-/// The same slip in the calls of another run: what one slip leads to does not touch the next.
+/// The same mistake in the calls of another run, so that its effects do not touch the next one.
 pub(crate) fn renew(value: &mut Value, from: &ToolReply, to: &ToolReply) {
     match value {
         Value::String(text) => {

@@ -1,5 +1,5 @@
-//! Agent 3 has five runs open and mangles, swaps and glues what belongs to them: nothing wrong ever
-//! advances, and the error's next call leads back to the run that was meant, in one call (G34, G35).
+//! Agent 3 has five runs open and mangles, swaps and concatenates their tokens: nothing wrong ever advances, and the
+//! error's next call leads back to the intended run, in one call (G34, G35).
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ impl Confused {
             let home = home_with(&ids.map(|id| plain_workflow(id, 40)));
             let mut agent = Agent::of(&home);
             let mut runs: Vec<ToolReply> = ids.iter().map(|id| agent.start(id, id)).collect();
-            // The fifth is of the same workflow as the fourth, in its session, and at the same step.
+            // The fifth has the same workflow as the fourth, in the same session, at the same step.
             let inside = json!({ "workflowId": "project.four", "parent": runs[3].string("stateToken"), "goal": "again" });
             runs.push(agent.done("start_workflow", inside));
             let labels: BTreeSet<String> = runs.iter().map(label).collect();
@@ -45,14 +45,14 @@ impl Confused {
         self.runs[run].string(kind)
     }
 
-    /// The call that was meant, complete.
+    /// The intended call, complete.
     fn meant(&self, run: usize) -> Value {
         let mut call = ack(&self.runs[run], "Did the work.");
         call["stateToken"] = json!(self.token(run, "stateToken"));
         call
     }
 
-    /// Sends a call that may be wrong, and judges what came of it.
+    /// Sends a call that may be wrong, and checks the result.
     fn send(&mut self, tool: &str, call: &Value) {
         let reply = self.agent.call(tool, call.clone());
         let committed = segments(&self.home);
@@ -75,7 +75,7 @@ impl Confused {
         }
     }
 
-    /// What was taken must be one run's own in every part.
+    /// Every part of an accepted call must belong to the same run.
     fn accepted(&mut self, call: &Value, reply: ToolReply, committed: usize) {
         let name = label(&reply);
         let run = self.runs.iter().position(|run| label(run) == name).unwrap();
@@ -89,7 +89,7 @@ impl Confused {
         }
         let own = self.meant(run);
         for part in ["ackToken", "stateToken", "stepId"] {
-            // An empty argument is an absent one, and a short token in capitals is the same token.
+            // An empty argument counts as absent, and a short token in capitals is the same token.
             if let Some(sent) = call.get(part).and_then(Value::as_str).filter(|sent| !sent.is_empty()) {
                 assert_eq!(sent.trim().to_lowercase(), own[part], "a wrong advance by {part}: {call}");
             }
@@ -101,7 +101,7 @@ impl Confused {
         self.runs[run] = self.agent.look(&reply.string("stateToken"));
     }
 
-    /// The runs whose label can still be read in a call: what was said beside the token counts first.
+    /// The runs whose labels are still readable in a call: what accompanies the token takes precedence.
     fn readable(&self, call: &Value) -> BTreeSet<String> {
         let labels: BTreeSet<String> = self.runs.iter().map(label).collect();
         let said = call.get("run").and_then(Value::as_str).unwrap_or_default().trim().to_lowercase();
@@ -120,8 +120,8 @@ impl Confused {
         labels.intersection(&words).cloned().collect()
     }
 
-    /// Every length, and this run's share of the other slips: the five runs together make them all. Quotes around a short
-    /// token and capitals in it leave it the token it is.
+    /// Every prefix, and this run's share of the other mistakes: the five runs together cover them all. A short token
+    /// in quotes or capitals is still the same token.
     fn mangled(&self, run: usize, text: &str) -> Vec<String> {
         let is_slip = |wrong: &String| {
             let bare = wrong.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
@@ -155,7 +155,7 @@ impl Confused {
         for wrong in self.mangled(run, &self.token(run, "checkpointToken")) {
             let call = json!({ "checkpointToken": wrong, "output": { "notesMarkdown": "half" } });
             self.send("checkpoint_workflow", &call);
-            // Without any parent it is an ordinary start.
+            // Without a parent it is an ordinary start.
             let parent = self.mangled_parent(run, &wrong);
             if !parent.is_empty() {
                 self.send_start(&json!({ "workflowId": "project.one", "parent": parent }));
@@ -163,14 +163,14 @@ impl Confused {
         }
     }
 
-    /// The same slip in a state token.
+    /// The same mistake in a state token.
     fn mangled_parent(&self, run: usize, like: &str) -> String {
         let state = self.token(run, "stateToken");
         let keep = state.floor_char_boundary(like.len().min(state.len() - 1));
         state[..keep].to_owned()
     }
 
-    /// A run is never started inside something that is not certain.
+    /// A run is never started inside an uncertain parent.
     fn send_start(&mut self, call: &Value) {
         let reply = self.agent.call("start_workflow", call.clone());
         assert!(reply.is_error, "{call}");
@@ -225,12 +225,12 @@ impl Confused {
         self.send(CONTINUE, &both);
     }
 
-    /// Moves every run on, so that the tokens at hand are not always the first ones.
+    /// Advances every run, so that the current tokens are not always the first ones.
     fn go_on(&mut self) {
         for run in 0..self.runs.len() {
             let before = self.meant(run);
             self.send(CONTINUE, &before);
-            // The used ack with the step it was for is a replay; with the new step it is a mix-up.
+            // A used ack with its own step is a replay; with the new step it is a mix-up.
             let replay = self.agent.done(CONTINUE, before.clone());
             assert_eq!(replay.step(), self.runs[run].step());
             assert_eq!(segments(&self.home), self.committed);

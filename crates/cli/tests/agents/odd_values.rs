@@ -1,4 +1,4 @@
-//! Agent 5 sends values that are allowed but odd: what is taken is kept whole and read again by any server.
+//! Agent 5 sends values that are allowed but odd: what is accepted is kept whole and can be read by any server.
 
 use serde_json::{Value, json};
 use workrail_model::limits::{CONTEXT_BYTES_MAX, NOTES_EVENT_BYTES_MAX, TRUNCATION_MARKER};
@@ -10,7 +10,7 @@ use crate::wording::assert_text;
 const CONTINUE: &str = "continue_workflow";
 
 #[test]
-fn what_was_taken_is_read_again_by_another_server() {
+fn an_accepted_value_is_readable_by_another_server() {
     for depth in [20, 50, 60, 63, 64, 65, 70, 100] {
         let home = home_with(&[]);
         let mut agent = Agent::of(&home);
@@ -64,11 +64,11 @@ fn figure_agent_5_writes_long_notes() {
 }
 
 #[test]
-fn odd_characters_pass_through_and_come_back() {
+fn odd_characters_survive_the_round_trip() {
     let home = home_with(&[]);
     let mut agent = Agent::of(&home);
     let first = agent.start("wr.small_change", "odd \u{0} \u{1b}[31m goal");
-    // What looks like a token's mark, a quotation, a control sequence or an instruction is only words.
+    // What looks like a token's mark, a quotation, a control sequence or an instruction is only text.
     let words = "a\u{0}ack\u{0}b \u{0}state@3\u{0} \u{7}\u{1b}[2J\r\n> quoted\u{85}\u{2028}\u{feff}\u{10ffff} \"}]} {{goal}}";
     let next = agent.complete(&first, words);
     agent.close();
@@ -84,7 +84,7 @@ fn odd_characters_pass_through_and_come_back() {
 }
 
 #[test]
-fn a_context_that_is_full_stays_usable() {
+fn a_full_context_stays_usable() {
     let home = home_with(&[]);
     let mut agent = Agent::of(&home);
     let full = "x".repeat(CONTEXT_BYTES_MAX - 40);
@@ -106,7 +106,7 @@ fn many(keys: usize) -> Value {
     Value::Object((0..keys).map(|n| (format!("k{n}"), json!(n))).collect())
 }
 
-/// What an author writes is held to the same rule: it runs under every server, or is refused by the first.
+/// The same rule applies to authors: a workflow runs on every server, or the first one refuses it.
 #[test]
 fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
     for odd in [json!(1e16), json!(1e20), json!(1e21), nested(40), nested(55), nested(60)] {
@@ -129,7 +129,7 @@ fn an_odd_workflow_runs_everywhere_or_is_refused_at_once() {
 }
 
 #[test]
-fn the_call_that_is_offered_for_a_value_recorded_earlier_works() {
+fn the_suggested_call_for_an_earlier_value_works() {
     let step = |id: &str, prompt: &str| json!({ "id": id, "title": id, "prompt": prompt });
     let steps = json!([step("a", "Do a."), step("show", &"{{b}}".repeat(13_000)), step("c", "Do c.")]);
     let source = json!({

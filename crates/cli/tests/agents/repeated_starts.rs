@@ -38,7 +38,7 @@ fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
     let home = home_with(&[two_steps()]);
     let first = Agent::of(&home).done("start_workflow", call());
     let before = contents(&home);
-    // Another process, and another file under the same id: the record answers.
+    // Another process, and another file under the same id: the answer comes from the record.
     home.write(
         &home.workflows().join("team.two.json"),
         &two_steps().to_string().replace("Do a.", "Do something else."),
@@ -51,7 +51,7 @@ fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
     let next = Agent::of(&home).done("continue_workflow", ack);
     assert_eq!(Agent::of(&home).done("start_workflow", call()).raw, first.raw, "also after the run went on");
     assert_eq!(started(&home), 1);
-    // Inside the run and beside it, the key counts for that session.
+    // Inside the run and next to it, the key counts for that session.
     let mut inside = call();
     inside["parent"] = json!(next.string("stateToken"));
     inside["idempotencyKey"] = json!("k-inside");
@@ -83,7 +83,7 @@ fn the_same_key_with_other_arguments_is_refused_and_names_the_run() {
     let mut other = call();
     other["idempotencyKey"] = json!("x".repeat(201));
     refused(&mut agent, other.clone());
-    // An empty optional argument is an absent one.
+    // An empty optional argument counts as absent.
     other["idempotencyKey"] = json!("");
     agent.done("start_workflow", other);
     let mut other = call();
@@ -113,12 +113,12 @@ fn processes_that_race_with_one_key_start_one_run() {
     assert_eq!(started(&home), 1);
 }
 
-/// Runs a server that is killed as it enters the Nth call of a kind, with one start sent to it; whether it answered.
+/// Sends one start to a server that is killed as it enters the Nth call of a kind; returns whether it answered.
 fn answered(home: &Home, call_kind: &str, when: usize) -> bool {
     start_traced(home, call_kind, &format!("signal=KILL:when={when}"), &call()).is_some()
 }
 
-/// Runs a server in which the Nth call of a kind is tampered with, with one start sent to it; its answer, if any.
+/// Sends one start to a server in which the Nth call of a kind is tampered with; returns its answer, if any.
 fn start_traced(home: &Home, call_kind: &str, tampered: &str, arguments: &Value) -> Option<Value> {
     let (traced, injected) = (format!("trace={call_kind}"), format!("inject={call_kind}:{tampered}"));
     let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &traced, "-e", &injected];
@@ -138,7 +138,7 @@ fn start_traced(home: &Home, call_kind: &str, tampered: &str, arguments: &Value)
         "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "start_workflow", "arguments": arguments },
     });
     let mut stdin = child.stdin.take().unwrap();
-    // A server that is dead already does not read; that is the point.
+    // A server that is already dead does not read, as intended.
     let _ = write!(stdin, "{hello}\n{ready}\n{start}\n");
     drop(stdin);
     let output = child.wait_with_output().unwrap();
@@ -147,7 +147,7 @@ fn start_traced(home: &Home, call_kind: &str, tampered: &str, arguments: &Value)
     serde_json::from_str(answer).ok()
 }
 
-/// Whether calls of the system on the files of a data directory can be tampered with.
+/// Whether system calls on a data directory's files can be tampered with.
 fn may_trace() -> bool {
     if is_on_database() {
         return false;
@@ -170,7 +170,7 @@ fn figure_a_start_without_a_key_whose_outcome_is_unknown_is_looked_for_and_not_r
         Agent::of(&home)
             .done("start_workflow", json!({ "workflowId": "team.two", "goal": "the first of all" }));
         let answer = start_traced(&home, "fsync", &format!("error=EIO:when={when}"), &unkeyed);
-        // The first ones belong to the start of the server, which then does not serve.
+        // The first calls belong to the server's start, and it then does not serve.
         let Some(answer) = answer else { continue };
         let said = reply_data(&answer["result"]);
         if answer["result"]["isError"] != true {

@@ -1,4 +1,4 @@
-//! Agent 1 sends everything a hundred times, across restarts and crashes, and gets the same answer each time.
+//! Agent 1 sends everything a hundred times, across restarts and crashes, and always gets the same answer.
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -26,7 +26,7 @@ impl Repeater {
         self.agent = Some(Agent::of(&self.home));
     }
 
-    /// One call and its hundred repetitions: the same bytes, and not one byte written.
+    /// One call and its hundred repetitions: the same bytes, and nothing written.
     fn hundredfold(&mut self, tool: &str, arguments: &Value) -> ToolReply {
         let first = self.agent().done(tool, arguments.clone());
         let before = contents(&self.home);

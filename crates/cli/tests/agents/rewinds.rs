@@ -1,11 +1,11 @@
-//! Agent 2 goes back to every point of a run and continues differently: branches keep apart, nothing is lost.
+//! Agent 2 returns to every point of a run and continues differently: branches stay separate, nothing is lost.
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::ToolReply;
 
 use crate::support::{Agent, ack, events_of_kind, home_with};
 
-/// Steps whose prompts show the context of their branch; one is there on a single branch only.
+/// Steps whose prompts show the context of their branch; one exists on a single branch only.
 fn workflow() -> Value {
     let part = |n: usize| json!({ "id": format!("part-{n}"), "title": format!("Part {n} of {{{{flavour}}}}"), "prompt": "Work on {{flavour}}." });
     let extra = json!({
@@ -16,8 +16,7 @@ fn workflow() -> Value {
     json!({ "id": "project.branching", "name": "Branching", "description": "Goes several ways.", "version": "1.0.0", "steps": steps })
 }
 
-/// A node as the agent remembers it.
-/// Of many branches, the newest are shown.
+/// How many of the newest branches are shown.
 const BRANCHES_SHOWN: usize = 3;
 
 struct Point {
@@ -25,7 +24,7 @@ struct Point {
     state_token: String,
     title: Option<String>,
     flavour: String,
-    /// What was noted when the step before this one was completed.
+    /// The notes with which the previous step was completed.
     arrived_by: String,
 }
 
@@ -46,7 +45,7 @@ impl Traveller {
         self.points.len() - 1
     }
 
-    /// Completes step after step, as one branch, to the end or as far as it is to go.
+    /// Completes step after step on one branch, to the end or up to the limit.
     fn go_on(&mut self, mut at: usize, flavour: &str, steps_max: usize) {
         let mut reply = self.agent.look(&self.points[at].state_token.clone());
         for _ in 0..steps_max {
@@ -72,7 +71,7 @@ impl Traveller {
         path
     }
 
-    /// The leaf of the branch that begins with a point, how far it is, and whether it is the newest of all.
+    /// The leaf of the branch that begins at a point, its progress, and whether it is the newest of all.
     fn reach(&self, child: usize) -> (usize, u64, bool) {
         let above = |mut at: usize| {
             let mut distance = 1;
@@ -83,12 +82,12 @@ impl Traveller {
             Some(distance)
         };
         let newest = self.points.len() - 1;
-        // The newest leaf below the child: what was made last is a leaf.
+        // The newest leaf below the child: whatever was created last is a leaf.
         let (leaf, steps) = (0..=newest).rev().find_map(|at| Some((at, above(at)?))).unwrap();
         (leaf, steps, above(newest).is_some())
     }
 
-    /// Everything a look at a point tells must be its own branch's.
+    /// Everything shown about a point must belong to its own branch.
     fn check(&mut self, at: usize) {
         let reply = self.agent.look(&self.points[at].state_token.clone());
         let point = &self.points[at];
@@ -121,7 +120,7 @@ impl Traveller {
             assert_eq!(call["tool"], "continue_workflow");
         }
         assert_eq!(branches, expected, "{}", reply.text);
-        // How the newest branch left this point is its summary; what it did beyond that comes after it.
+        // The summary is how the newest branch left this point; what it did beyond that follows.
         let newest = self.path(self.points.len() - 1);
         let is_newest = branches.iter().any(|branch| branch["preferred"] == true);
         let beyond = if is_newest { &newest[self.path(at).len() + 1..] } else { &[] };
@@ -146,9 +145,9 @@ fn figure_agent_2_goes_back_to_every_point() {
     traveller.go_on(0, "trunk", usize::MAX);
     let trunk = traveller.points.len() - 1;
     for point in 0..trunk {
-        // One branch is left in its middle.
+        // One branch stops in the middle.
         traveller.go_on(point, &format!("branch-{point}"), if point == 2 { 1 } else { usize::MAX });
-        // Also while branches are still being made, nothing of an earlier one changes.
+        // Even while branches are still being created, earlier ones do not change.
         traveller.check(point);
     }
     for point in 0..traveller.points.len() {

@@ -1,5 +1,5 @@
-//! Agent 11 slips: it sends placeholders back, mistypes values where nobody stops it, comes with stale tokens, and changes
-//! what a person approved. Nothing wrong advances, and nothing it wrote is lost.
+//! Agent 11 makes mistakes: it sends placeholders back, mistypes values that nothing checks, uses stale tokens, and
+//! changes what was approved. Nothing wrong advances, and nothing it wrote is lost.
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -7,7 +7,7 @@ use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 
 use crate::support::{Agent, home_with, label, plain_workflow};
 
-/// Every contract of ours with a closed word in it, each in a step of its own.
+/// Every contract of ours with a closed set of words, each in its own step.
 fn closed_words() -> Value {
     let contracts = [
         "capability_observation",
@@ -30,7 +30,7 @@ fn closed_words() -> Value {
     json!({ "id": "project.words", "name": "Words", "description": "Closed words.", "version": "1.0.0", "steps": steps })
 }
 
-/// The places of the words to choose from, as JSON pointers.
+/// JSON pointers to the words to choose from.
 fn choices(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(text) if text.starts_with("<one of: ") => found.push(at.to_owned()),
@@ -92,7 +92,7 @@ fn figure_agent_11_mistypes_every_word_where_nobody_stops_it() {
 }
 
 #[test]
-fn what_a_reply_shows_is_refused_when_it_comes_back_as_it_is() {
+fn placeholders_sent_back_unchanged_are_refused() {
     let home = home_with(&[closed_words(), plain_workflow("project.plain", 1)]);
     let mut agent = Agent::of(&home);
     for workflow in ["project.words", "project.plain"] {
@@ -107,7 +107,7 @@ fn what_a_reply_shows_is_refused_when_it_comes_back_as_it_is() {
 }
 
 #[test]
-fn an_old_token_leads_to_where_the_run_is_at_every_depth() {
+fn an_old_token_leads_to_the_current_step_at_every_depth() {
     let home = home_with(&[plain_workflow("project.deep", 8)]);
     let mut agent = Agent::of(&home);
     let mut at = agent.start("project.deep", "go deep");
@@ -143,7 +143,7 @@ fn approve(home: &Home, reply: &ToolReply) {
 }
 
 #[test]
-fn what_was_approved_cannot_be_swapped() {
+fn an_approved_submission_cannot_be_swapped() {
     let home = home_with(&[gated()]);
     let mut agent = Agent::of(&home);
     let at = agent.start("project.gated", "remove a branch");
@@ -151,7 +151,7 @@ fn what_was_approved_cannot_be_swapped() {
     approve(&home, &at);
     let swapped = agent.complete(&blocked, "Will run: dropdb production");
     assert_eq!(swapped.structured["kind"], "blocked", "{}", swapped.text);
-    // Only with a new decision on the new text; the old approval comes back with the old text alone.
+    // Only with a new decision on the new text; the old approval applies only to the old text.
     let back = agent.complete(&swapped, "Will run: git branch -d perf");
     assert_eq!((&back.structured["kind"], back.step()), (&json!("ok"), &json!("step-1")), "{}", back.text);
     agent.close();

@@ -1,5 +1,5 @@
-//! Agent 7 never sends notes: a run that never stops ends with its gaps disclosed, a guided one stays
-//! blocked, helps each time and is never wedged.
+//! Agent 7 never sends notes: a never-stop run ends with its gaps disclosed, a guided one stays blocked, gets help
+//! each time and is never stuck.
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::{ToolReply, with_own_words};
@@ -28,9 +28,9 @@ fn status(agent: &mut Agent, run: &ToolReply) -> Value {
     found.structured["candidates"][0]["status"].clone()
 }
 
-/// The call that a text offers as the way out.
+/// The call that a text suggests as the way out.
 fn way_out(text: &str) -> Option<Value> {
-    let (_, after) = text.split_once("the last point that went well: continue_workflow with ")?;
+    let (_, after) = text.split_once("the last point that passed: continue_workflow with ")?;
     serde_json::from_str(after.lines().next()?).ok()
 }
 
@@ -85,9 +85,9 @@ fn figure_agent_7_never_sends_notes() {
     println!("{}", agent.close().figure(7, &found));
 }
 
-/// Whatever shape a blocker shows passes once it is filled in.
+/// Every template in a blocker is accepted once it is filled in.
 #[test]
-fn the_shape_that_a_blocker_shows_passes_once_it_is_filled_in() {
+fn the_template_in_a_blocker_is_accepted_once_filled_in() {
     for capability in ["web_browsing", "delegation"] {
         let mut workflow = plain_workflow("project.probing", 1);
         workflow["capabilities"] = json!({ "required": [capability] });

@@ -10,12 +10,12 @@ use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 use workrail_testkit::postgres::{Cluster, ROLE};
 
-/// A reply's text, the authored prompt aside (G73).
+/// A reply's text, without the authored prompt (G73).
 const TEXT_BYTES_MAX: usize = 9_000;
 const TOKEN_CHARS_MAX: usize = 64;
 
-/// A home with these workflows: on a data directory, or, in the build `agents_on_postgres` of this suite, on a database of
-/// its own.
+/// A home with these workflows: on a data directory or, in the `agents_on_postgres` build of this suite, on its own
+/// database.
 pub(crate) fn home_with(workflows: &[Value]) -> Home {
     let mut home = Home::new(env!("CARGO_BIN_EXE_workrail"));
     if let Some(cluster) = database_server() {
@@ -27,12 +27,12 @@ pub(crate) fn home_with(workflows: &[Value]) -> Home {
     home
 }
 
-/// Whether this is the build of the suite that keeps sessions in a database.
+/// Whether this build of the suite keeps sessions in a database.
 pub(crate) fn is_on_database() -> bool {
     env!("CARGO_CRATE_NAME") == "agents_on_postgres"
 }
 
-/// The server of the databases; `None` on data directories, and where PostgreSQL is not installed.
+/// The database server; `None` on data directories, and if PostgreSQL is not installed.
 fn database_server() -> Option<&'static Cluster> {
     if is_on_database() { Cluster::shared() } else { None }
 }
@@ -43,7 +43,7 @@ fn databases() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
     DATABASES.lock().unwrap()
 }
 
-/// Everything durable in a database, under the names that a data directory has for it.
+/// Everything durable in a database, named as in a data directory.
 const ROWS: &str = "
 SELECT 'sessions/' || session || '/events/' || lpad(first_event::text, 8, '0') || '.jsonl', encode(events, 'hex') FROM workrail.segment
 UNION ALL SELECT 'sessions/' || id || '/head', encode(chain, 'hex') FROM workrail.session
@@ -81,18 +81,18 @@ pub(crate) fn events_of_kind(home: &Home, kind: &str) -> Vec<Value> {
     events(home).into_iter().filter(|event| event["kind"] == kind).collect()
 }
 
-/// How many plans were ever committed: one segment each.
+/// How many plans were ever committed, each one segment.
 pub(crate) fn segments(home: &Home) -> usize {
     if let Some(cluster) = database_server() {
         let database = databases().get(&home.data()).unwrap().clone();
-        return cluster.sql(&database, "SELECT count(*) FROM workrail.segment").parse().unwrap();
+        return usize::try_from(cluster.count(&database, "SELECT count(*) FROM workrail.segment")).unwrap();
     }
     let sessions = fs::read_dir(home.data().join("sessions")).unwrap();
     sessions.map(|session| fs::read_dir(session.unwrap().path().join("events")).unwrap().count()).sum()
 }
 
-/// Every file of the data directory with its bytes, except what a server notes about itself; or what a database has in
-/// their place.
+/// Every file of the data directory with its bytes, except a server's notes about itself; or the equivalent rows of a
+/// database.
 pub(crate) fn contents(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
     if let Some(cluster) = database_server() {
         return rows(cluster, home);
@@ -117,7 +117,7 @@ pub(crate) fn contents(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What an agent has been through.
+/// What an agent did and saw.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) calls: usize,
@@ -132,7 +132,7 @@ impl Seen {
         }
     }
 
-    /// The figure that every agent prints.
+    /// The line of figures that every agent prints.
     pub(crate) fn figure(self, agent: u32, found: &str) -> String {
         let Self { calls, text_bytes_max } = self;
         format!(
@@ -149,7 +149,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// An agent at a server of its own.
+    /// An agent with its own server.
     pub(crate) fn of(home: &Home) -> Self {
         Self { client: home.client(), seen: Seen::default() }
     }
@@ -177,7 +177,7 @@ impl Agent {
         self.done("start_workflow", json!({ "workflowId": workflow, "goal": goal }))
     }
 
-    /// Does what a reply says is next, with words of one's own where it shows a placeholder.
+    /// Makes the call that a reply suggests, with the agent's own words in place of placeholders.
     pub(crate) fn follow(&mut self, reply: &ToolReply) -> ToolReply {
         self.follow_call(&reply.structured["nextCall"])
     }
@@ -191,7 +191,7 @@ impl Agent {
         self.done("continue_workflow", json!({ "stateToken": state_token }))
     }
 
-    /// The next call as it is, with notes of one's own.
+    /// Makes the suggested call, with the agent's own notes.
     pub(crate) fn complete(&mut self, reply: &ToolReply, notes: &str) -> ToolReply {
         self.done("continue_workflow", ack(reply, notes))
     }

@@ -1,5 +1,5 @@
-//! Agent 4 is in two chats, which resume the same node from two processes at the same moment: both get
-//! their branch, and every acknowledged note is found afterwards.
+//! Agent 4 is in two chats, which resume the same node from two processes at the same moment: each gets its branch,
+//! and every acknowledged note is found afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use crate::support::{Agent, ack, events_of_kind, home_with, plain_workflow};
 const ROUNDS: usize = 24;
 const RETRIES_MAX: usize = 50;
 
-/// Sends a call until the session is free, as the error says.
+/// Repeats a call until the session is free, as the error says.
 fn insist(agent: &mut Agent, call: &Value) -> (ToolReply, usize) {
     for retries in 0..RETRIES_MAX {
         let reply = agent.call("continue_workflow", call.clone());
@@ -25,7 +25,7 @@ fn insist(agent: &mut Agent, call: &Value) -> (ToolReply, usize) {
     panic!("the session was never free");
 }
 
-/// One chat's part of a round: it resumes the node, or has the same ack as the other one.
+/// One chat's part of a round: it resumes the node, or has the same ack as the other chat.
 fn take_part(
     agent: &mut Agent,
     at: &ToolReply,
@@ -39,7 +39,7 @@ fn take_part(
     if reply.structured["warnings"][0]["code"] != "REPLAY_INPUT_DIFFERS" {
         return (reply, retries);
     }
-    // The other chat was first; what it is offered keeps both.
+    // The other chat was first; the suggested call keeps both.
     let mut call = ack(&from, notes);
     call["ackToken"] = reply.structured["forkAckToken"].clone();
     let (reply, more) = insist(agent, &call);

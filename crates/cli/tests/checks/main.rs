@@ -99,7 +99,7 @@ impl Project {
         evidence.filter(|data| data["evidence"]["kind"] == "check_run").cloned().collect()
     }
 
-    /// What became of the checks of a run: their results, or why they were not run.
+    /// The outcomes of a run's checks: their results, or why they were not run.
     fn outcomes(&self, run: &str) -> Vec<String> {
         let recorded = self.recorded(run).into_iter().map(|data| {
             assert_eq!(data["grade"], "checked", "{data}");

@@ -1,4 +1,4 @@
-//! What a trusted check may do, and what is recorded of it (G120, G122).
+//! What a trusted check may do, and what is recorded about it (G120, G122).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -21,9 +21,9 @@ fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// G120: a check that passes is recorded with what is known of it, and the run goes on.
+/// G120: a passing check is recorded with its details, and the run continues.
 #[test]
-fn a_check_that_passes_is_recorded_and_the_run_goes_on() {
+fn a_passing_check_is_recorded_and_the_run_continues() {
     let project = Project::trusted(&json!({}), PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
@@ -65,7 +65,7 @@ fn a_check_that_fails_blocks_with_its_output() {
 }
 
 #[test]
-fn the_exit_code_that_the_step_expects_is_a_pass() {
+fn the_exit_code_that_the_step_expects_counts_as_a_pass() {
     let step = json!({ "checks": [{ "command": "test", "expect": { "exitCode": 101 } }] });
     let project = Project::trusted(&step, FAILS);
     let mut client = project.home.client();
@@ -92,9 +92,9 @@ fn never_stop_records_a_failing_check_as_a_gap() {
     assert_eq!(gap["data"]["severity"], "critical");
 }
 
-/// G122: when its time is over, the check ends with everything that it started, whatever group that has made for itself.
+/// G122: when its time is up, the check is killed with every process it started, even those in other process groups.
 #[test]
-fn a_check_that_takes_too_long_is_killed_with_all_that_it_started() {
+fn a_check_that_takes_too_long_is_killed_with_its_descendants() {
     let script = "exec 3> scratch/held\necho ready >&3\nsleep 1000 &\nsetsid sleep 1000 &\n(setsid sh -c 'sleep 1000 & wait' &)\nwait\n";
     let step = json!({ "checks": [{ "command": "test", "timeoutMs": 4000 }] });
     let project = Project::trusted(&step, script);
@@ -108,7 +108,7 @@ fn a_check_that_takes_too_long_is_killed_with_all_that_it_started() {
     held.recv_timeout(PATIENCE).expect("nothing that the check started holds the pipe any more");
 }
 
-/// G122: a server that is killed leaves no check behind.
+/// G122: a killed server leaves no check running.
 #[test]
 fn a_check_ends_with_its_server() {
     let script = "exec 3> scratch/held\necho ready >&3\nsetsid sleep 1000 &\nsleep 1000\n";
@@ -136,7 +136,7 @@ fn a_check_ends_with_its_server() {
     }
 }
 
-/// Says when nobody has the pipe open for writing any more, after somebody had.
+/// Signals once the last writer has closed the pipe.
 fn until_released(path: &Path) -> std::sync::mpsc::Receiver<()> {
     let (path, (said, released)) = (path.to_owned(), channel());
     std::thread::spawn(move || {
@@ -148,7 +148,7 @@ fn until_released(path: &Path) -> std::sync::mpsc::Receiver<()> {
     released
 }
 
-/// G122: three variables, no standard input, the project's folder.
+/// G122: a check gets three variables, no standard input, and the project's folder.
 #[test]
 fn a_check_sees_three_variables_and_no_input() {
     let project = Project::trusted(&json!({}), "env | sort | cut -d= -f1; cat; pwd\n");
@@ -158,11 +158,11 @@ fn a_check_sees_three_variables_and_no_input() {
     let recorded = project.recorded(&first.label());
     let tail = recorded[0]["evidence"]["outcome"]["tail"].as_str().unwrap();
     let root = project.home.project().canonicalize().unwrap();
-    // `PWD` is the shell's own.
+    // The shell sets `PWD` itself.
     assert_eq!(tail, format!("HOME\nLANG\nPATH\nPWD\n{}\n", root.display()));
 }
 
-/// G122: nothing is interpreted: the words of a command reach the program as they are.
+/// G122: nothing is interpreted: a command's words reach the program unchanged.
 #[test]
 fn arguments_are_not_interpreted() {
     let project = Project::new(&json!({}), PASSES);
@@ -176,7 +176,7 @@ fn arguments_are_not_interpreted() {
     assert_eq!(recorded[0]["evidence"]["outcome"]["tail"], "$HOME|a b|`id`|;|*|");
 }
 
-/// G122: of a long output its beginning and its end are kept, in the content store.
+/// G122: only the beginning and the end of a long output are kept, in the content store.
 #[test]
 fn a_long_output_is_bounded() {
     let script = "echo the beginning\nhead -c 3000000 /dev/zero | tr '\\0' 'x'\necho the end\nexit 1\n";
@@ -200,7 +200,7 @@ fn a_long_output_is_bounded() {
     assert_eq!(project.home.run(&["store", "verify"]).code, 1, "an altered output is found");
 }
 
-/// Where the data directory keeps the content of a digest.
+/// Where the data directory stores the content of a digest.
 fn stored(folder: &Path, digest: &str) -> Option<PathBuf> {
     fs::read_dir(folder).unwrap().flatten().find_map(|entry| {
         let path = entry.path();
@@ -212,7 +212,7 @@ fn stored(folder: &Path, digest: &str) -> Option<PathBuf> {
     })
 }
 
-/// G120: the same ack gives the recorded answer; nothing runs again.
+/// G120: the same ack returns the recorded answer; nothing runs again.
 #[test]
 fn a_repeated_call_does_not_run_the_check_again() {
     for script in [PASSES, FAILS] {
@@ -230,7 +230,7 @@ fn a_repeated_call_does_not_run_the_check_again() {
     }
 }
 
-/// What passed in a refused attempt holds for its retry while nothing has changed.
+/// A pass in a refused attempt still counts for its retry if nothing has changed.
 #[test]
 fn a_retry_on_the_same_files_does_not_run_the_check_again() {
     let project = Project::trusted(&json!({}), PASSES);
@@ -245,11 +245,11 @@ fn a_retry_on_the_same_files_does_not_run_the_check_again() {
     assert_eq!(project.outcomes(&first.label()), ["passed"]);
 }
 
-/// A script that waits until somebody writes to the gate.
+/// A script that waits until the test writes to the gate.
 const GATED: &str = "echo run >> scratch/runs\nread _ < scratch/gate\n";
 
-/// G120: one attempt runs its checks once, however often its ack is sent meanwhile, and a client that gives up gets the
-/// result with the same ack.
+/// G120: one attempt runs its checks once, however often its ack is sent meanwhile, and a client that gave up gets
+/// the result with the same ack.
 #[test]
 fn the_same_ack_sent_while_a_check_runs_joins_it() {
     let project = Project::trusted(&json!({}), GATED);
@@ -258,7 +258,7 @@ fn the_same_ack_sent_while_a_check_runs_joins_it() {
     let first = project.start(&mut client, "guided");
     let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
     client.send_call("continue_workflow", arguments.clone());
-    // Opens when the check reads.
+    // Opening blocks until the check reads.
     let mut gate = OpenOptions::new().write(true).open(project.path("scratch/gate")).unwrap();
     client.cancel_last();
     client.send_call("continue_workflow", arguments.clone());
@@ -273,9 +273,9 @@ fn the_same_ack_sent_while_a_check_runs_joins_it() {
     assert_eq!(project.outcomes(&first.label()), ["passed"]);
 }
 
-/// While a check runs, the session is not locked.
+/// The session is not locked while a check runs.
 #[test]
-fn others_work_on_the_session_while_a_check_runs() {
+fn others_can_work_on_the_session_while_a_check_runs() {
     let project = Project::trusted(&json!({}), GATED);
     fifo(&project.path("scratch/gate"));
     let mut client = project.home.client();
@@ -294,9 +294,9 @@ fn others_work_on_the_session_while_a_check_runs() {
     assert_eq!(client.answer().step(), "report");
 }
 
-/// A client that asks for progress hears of the check while it runs.
+/// A client that asks for progress is told about the check while it runs.
 #[test]
-fn progress_is_reported_to_a_client_that_asks() {
+fn progress_is_reported_to_a_client_that_asks_for_it() {
     let project = Project::trusted(&json!({}), PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
@@ -311,7 +311,7 @@ fn progress_is_reported_to_a_client_that_asks() {
     assert_eq!(told["params"]["message"], "Running check `test`.");
 }
 
-/// That files changed while a check ran is said and recorded.
+/// File changes during a check are reported and recorded.
 #[test]
 fn a_check_that_changes_files_is_reported() {
     let project = Project::trusted(&json!({}), "echo new > written.txt\n");
@@ -323,10 +323,20 @@ fn a_check_that_changes_files_is_reported() {
     assert_ne!(outcome["treeBefore"], outcome["treeAfter"]);
 }
 
-/// Where the kernel has Landlock, a check writes to its workspace and not beside it; elsewhere the record says so.
+/// A folder that no check may write to. A checkout may itself be below a folder for temporary files.
+fn outside_of_what_a_check_writes() -> tempfile::TempDir {
+    let is_temporary = |folder: &&str| ["/tmp", "/var/tmp"].iter().any(|own| folder.starts_with(own));
+    let folders = [env!("CARGO_TARGET_TMPDIR"), "/srv", "/opt"].into_iter().filter(|own| !is_temporary(own));
+    folders
+        .filter_map(|folder| tempfile::tempdir_in(folder).ok())
+        .next()
+        .expect("the checkout is outside of /tmp, or the tests run as root")
+}
+
+/// If the kernel has Landlock, a check can write only to its workspace; otherwise the record says so.
 #[test]
-fn a_check_is_confined_where_the_kernel_can() {
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+fn a_check_is_confined_if_the_kernel_supports_it() {
+    let outside = outside_of_what_a_check_writes();
     let file = outside.path().join("escaped");
     let script = format!("echo inside > scratch/inside\necho outside > {}\ntrue\n", file.display());
     let project = Project::trusted(&json!({}), &script);

@@ -1,15 +1,16 @@
-//! Nothing runs until a person has trusted exactly it (G121).
+//! Nothing runs until a user has trusted exactly that command (G121).
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use insta::assert_snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::{ToolReply, with_own_words};
 
 use super::{PASSES, PROGRAM, Project, blockers, warnings};
 
-/// G121: an untrusted check is said to be untrusted, recorded as not run, and does not block by itself.
+/// G121: an untrusted check is reported as untrusted, recorded as not run, and does not block on its own.
 #[test]
 fn an_untrusted_check_is_recorded_as_not_run_and_does_not_block() {
     let project = Project::new(&json!({}), PASSES);
@@ -24,7 +25,7 @@ fn an_untrusted_check_is_recorded_as_not_run_and_does_not_block() {
     assert_eq!(project.runs(), 0);
 }
 
-/// G121: the command needs a terminal and the typed name, as approving does, and MCP has no way to it.
+/// G121: trusting needs a terminal and the typed name, like approving, and is not available over MCP.
 #[test]
 fn only_a_person_at_a_terminal_can_trust() {
     let project = Project::new(&json!({}), PASSES);
@@ -65,9 +66,9 @@ fn what_is_trusted_is_shown_and_can_be_taken_back() {
     assert_eq!(project.outcomes(&first.label()), ["not_run: untrusted"]);
 }
 
-/// G121: whatever changes is another command, which nobody has trusted.
+/// G121: any change makes it another command, which is not trusted.
 #[test]
-fn a_change_of_command_workflow_or_program_takes_the_trust_away() {
+fn a_changed_command_workflow_or_program_loses_its_trust() {
     let outcome = |change: &dyn Fn(&Project)| {
         let project = Project::trusted(&json!({}), PASSES);
         change(&project);
@@ -95,7 +96,7 @@ fn a_change_of_command_workflow_or_program_takes_the_trust_away() {
     );
 }
 
-/// G121: another program of the same name earlier on the path is another program.
+/// G121: another program of the same name earlier on the path is not trusted.
 #[test]
 fn another_program_of_the_same_name_is_not_trusted() {
     let project = Project::trusted(&json!({}), PASSES);
@@ -110,9 +111,9 @@ fn another_program_of_the_same_name_is_not_trusted() {
     assert_eq!(project.outcomes(&first.label()), ["not_run: untrusted"]);
 }
 
-/// G121: a directory that a link leads out of the workspace is refused, at trusting and at running.
+/// G121: a directory that leads out of the workspace through a link is refused, when trusting and when running.
 #[test]
-fn a_directory_that_leads_out_of_the_workspace_is_refused() {
+fn a_directory_outside_the_workspace_is_refused() {
     let project = Project::new(&json!({}), PASSES);
     project
         .home
@@ -129,7 +130,7 @@ fn a_directory_that_leads_out_of_the_workspace_is_refused() {
     assert_eq!(project.home.typed(&["trust"], "project").code, 2);
 }
 
-/// G121: a settings file that a repository brings does not move what is trusted into it.
+/// G121: a settings file in a repository cannot move the trust file into the repository.
 #[test]
 fn a_trust_file_in_the_repository_trusts_nothing() {
     let project = Project::trusted(&json!({}), PASSES);
@@ -149,7 +150,7 @@ fn a_trust_file_in_the_repository_trusts_nothing() {
     }
 }
 
-/// A run that started before the workflow's file changed is trusted by its label.
+/// A run that started before its workflow's file changed is trusted by its label.
 #[test]
 fn a_run_is_trusted_by_its_label() {
     let project = Project::new(&json!({}), PASSES);
@@ -174,7 +175,7 @@ fn a_checks_file_is_proposed_from_what_the_repository_has() {
     assert_eq!(home.run(&["trust", "propose"]).code, 2, "a file that exists is not changed");
 }
 
-/// G107: a claim alone blocks where the step asks for more, and only a person can allow the check.
+/// G107: a claim alone blocks if the step requires more, and only a user can allow the check.
 #[test]
 fn a_step_that_asks_for_checked_evidence_waits_for_the_check() {
     let project = Project::new(&json!({ "evidence": { "min": "checked" } }), PASSES);
@@ -192,7 +193,7 @@ fn a_step_that_asks_for_checked_evidence_waits_for_the_check() {
     assert_eq!(project.outcomes(&first.label()), ["not_run: untrusted", "passed"]);
 }
 
-/// Never-stop waits for nobody: what only a person can allow is a gap at once.
+/// Never-stop waits for no one: what only a user can allow is recorded as a gap at once.
 #[test]
 fn never_stop_does_not_ask_the_agent_for_trust() {
     let project = Project::new(&json!({ "evidence": { "min": "checked" } }), PASSES);
@@ -205,9 +206,9 @@ fn never_stop_does_not_ask_the_agent_for_trust() {
     assert_eq!(gap["data"]["reason"]["detail"], "evidence_missing");
 }
 
-/// G107: what a hook saw, or a change that the engine saw, is more than a claim.
+/// G107: an observation by a hook, or a change that the engine saw, counts for more than a claim.
 #[test]
-fn a_step_that_asks_for_observed_evidence_takes_what_the_engine_saw() {
+fn a_step_that_requires_observed_evidence_accepts_what_the_engine_saw() {
     let project = Project::new(&json!({ "checks": [], "evidence": { "min": "observed" } }), PASSES);
     let mut client = project.home.client();
     let first = project.start(&mut client, "guided");
@@ -215,4 +216,81 @@ fn a_step_that_asks_for_observed_evidence_takes_what_the_engine_saw() {
     assert_eq!(blockers(&blocked), ["EVIDENCE_MISSING"], "{}", blocked.structured);
     project.home.write(&project.path("new.txt"), "work\n");
     assert_eq!(client.next(&blocked).step(), "report");
+}
+
+/// G107: a criterion asks for evidence of what the notes claim; notes that claim something else pass without it.
+#[test]
+fn a_criterion_asks_for_evidence_of_what_the_notes_claim() {
+    let criteria = json!({ "or": [
+        { "type": "contains", "value": "Tests: passed", "message": "Say that the tests pass.", "evidence": { "min": "checked" } },
+        { "type": "contains", "value": "Tests: none", "message": "Say that there are no tests." },
+    ] });
+    let project = Project::new(&json!({ "validationCriteria": criteria }), PASSES);
+    let mut client = project.home.client();
+    let submitted = |reply: &ToolReply, notes: &str| {
+        let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+        arguments["output"] = json!({ "notesMarkdown": notes });
+        arguments
+    };
+    let first = project.start(&mut client, "guided");
+    let neither = client.call("continue_workflow", submitted(&first, "Changed the parser."));
+    assert_eq!(blockers(&neither), ["INVALID_REQUIRED_OUTPUT"], "{}", neither.structured);
+    let claimed = client.call("continue_workflow", submitted(&neither, "Tests: passed"));
+    assert_eq!(blockers(&claimed), ["EVIDENCE_MISSING"], "{}", claimed.structured);
+    let blocker = &claimed.structured["blockers"][0];
+    let words =
+        format!("{}\n{}", blocker["message"].as_str().unwrap(), blocker["suggestedFix"].as_str().unwrap());
+    assert_snapshot!(words.replace(&first.label(), "LABEL"));
+    project.trust();
+    let next = client.next(&claimed);
+    assert_eq!(next.step(), "report", "the notes were kept: {}", next.structured);
+    assert_eq!(project.outcomes(&first.label()).last().unwrap(), "passed");
+    project.home.done(&["trust", "revoke", "--all"]);
+    let other = project.start(&mut client, "guided");
+    let other = client.call("continue_workflow", submitted(&other, "Tests: none"));
+    assert_eq!(other.step(), "report", "{}", other.structured);
+}
+
+/// G107: a claim that was refused can be withdrawn, and the record then has only what replaced it.
+#[test]
+fn a_claim_without_evidence_can_be_withdrawn() {
+    let claim =
+        json!({ "type": "contains", "value": "Tests: passed", "message": "Say that the tests pass." });
+    let mut proven = claim.clone();
+    proven["evidence"] = json!({ "min": "checked" });
+    let criteria = json!({ "or": [proven, { "not": claim }] });
+    let project = Project::new(&json!({ "validationCriteria": criteria }), PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let submitted = |reply: &ToolReply, notes: &str| {
+        let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
+        arguments["output"] = json!({ "notesMarkdown": notes });
+        arguments
+    };
+    let claimed = client.call("continue_workflow", submitted(&first, "Tests: passed"));
+    assert_eq!(blockers(&claimed), ["EVIDENCE_MISSING"], "{}", claimed.structured);
+    let next = client.call("continue_workflow", submitted(&claimed, "Not tested: the runner is offline."));
+    assert_eq!(next.step(), "report", "{}", next.structured);
+    let log = project.home.done(&["log", &first.label(), "--json"]).json();
+    let outputs =
+        log["events"].as_array().unwrap().iter().filter(|event| event["kind"] == "node_output_appended");
+    let notes: Vec<&Value> = outputs.map(|event| &event["data"]["payload"]["notesMarkdown"]).collect();
+    assert_eq!(notes, ["Tests: passed", "Not tested: the runner is offline."], "each attempt has its own");
+}
+
+/// G107: in a step with an output contract, leaving the notes out is no way around the evidence.
+#[test]
+fn notes_that_need_evidence_cannot_be_left_out() {
+    let rule = json!({ "type": "contains", "value": "Tests: passed", "message": "Say that the tests pass.",
+        "evidence": { "min": "checked" } });
+    let step = json!({ "validationCriteria": [rule],
+        "outputContract": { "contractRef": "wr.contracts.verification_report" } });
+    let project = Project::new(&step, PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    let mut arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    arguments["output"] = json!({ "artifacts": [{ "kind": "wr.verification_report", "result": "passed",
+        "checks": [{ "name": "unit", "result": "passed" }] }] });
+    let blocked = client.call("continue_workflow", arguments);
+    assert_eq!(blockers(&blocked), ["MISSING_REQUIRED_OUTPUT"], "{}", blocked.structured);
 }

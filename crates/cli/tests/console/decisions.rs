@@ -1,4 +1,4 @@
-//! What a person decides and answers, and what is recorded of it (G95).
+//! Decisions and answers of the user, and what is recorded about them (G95).
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::with_own_words;
@@ -7,7 +7,7 @@ use crate::harness::{Console, home, next, next_without_answer, run_id, start};
 use crate::wording::assert_text;
 
 #[test]
-fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
+fn the_first_page_shows_what_needs_the_user_and_a_form_approves_it() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release the retry budget");
@@ -31,12 +31,12 @@ fn the_first_page_says_what_needs_me_and_a_form_approves_it() {
     let events = log["events"].as_array().unwrap();
     let decision = events.iter().find(|event| event["kind"] == "approval_recorded").unwrap();
     assert_eq!(decision["data"]["channel"], "console");
-    // This test starts the server and the console alike, as a program that runs an agent does.
+    // This test starts both the server and the console, like a program that runs an agent.
     assert_eq!(decision["data"]["descendsFromServer"], true);
 }
 
 #[test]
-fn a_rejection_takes_its_reason_to_the_agent() {
+fn a_rejection_reason_reaches_the_agent() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
@@ -85,7 +85,7 @@ fn a_question_is_answered() {
 }
 
 #[test]
-fn a_list_and_a_page_agree_about_what_was_decided() {
+fn a_list_and_a_page_agree_on_a_decision() {
     let home = home();
     let mut client = home.client();
     for action in ["approve", "reject"] {
@@ -103,7 +103,7 @@ fn a_list_and_a_page_agree_about_what_was_decided() {
 }
 
 #[test]
-fn an_answer_that_the_step_does_not_take_is_refused_and_can_be_given_again() {
+fn an_invalid_answer_is_refused_and_can_be_given_again() {
     let home = home();
     home.workflow(&json!({
         "id": "team.sized", "name": "Sized", "description": "Asks for a size.", "version": "1.0.0",
@@ -151,7 +151,7 @@ fn a_console_in_the_background_stays_below_the_program_that_started_it() {
 }
 
 #[test]
-fn an_answer_to_a_question_for_text_is_text_also_when_it_is_a_number() {
+fn an_answer_to_a_text_question_is_text_even_if_it_is_a_number() {
     let home = home();
     home.workflow(&json!({
         "id": "team.named", "name": "Named", "description": "Asks for a name.", "version": "1.0.0",
@@ -177,7 +177,7 @@ fn an_answer_to_a_question_for_text_is_text_also_when_it_is_a_number() {
 }
 
 #[test]
-fn nothing_is_decided_that_the_page_cannot_show_in_full() {
+fn nothing_can_be_decided_that_the_page_does_not_show_in_full() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
@@ -194,7 +194,7 @@ fn nothing_is_decided_that_the_page_cannot_show_in_full() {
 }
 
 #[test]
-fn text_that_markdown_hides_is_shown_as_it_was_written() {
+fn text_that_markdown_hides_is_shown_verbatim() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
@@ -206,7 +206,7 @@ fn text_that_markdown_hides_is_shown_as_it_was_written() {
 }
 
 #[test]
-fn artifacts_to_be_decided_on_are_tables_where_their_contract_has_rows() {
+fn artifacts_under_decision_are_tables_if_their_contract_has_rows() {
     let home = home();
     home.workflow(&json!({
         "id": "team.reviewed", "name": "Reviewed", "description": "Waits with findings.", "version": "1.0.0",
@@ -253,7 +253,7 @@ fn a_form_decides_only_on_what_it_showed() {
 }
 
 #[test]
-fn a_run_that_nobody_will_finish_is_closed_with_a_reason_and_opened_by_the_next_step() {
+fn an_abandoned_run_is_closed_with_a_reason_and_reopened_by_the_next_step() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");

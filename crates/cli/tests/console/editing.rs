@@ -1,4 +1,4 @@
-//! Editing workflow files: only what was loaded is replaced, and only in sources that are the user's (G100).
+//! Editing workflow files: only the loaded file is replaced, and only in the user's own sources (G100).
 
 use std::fs;
 
@@ -16,12 +16,12 @@ fn editor(console: &Console, id: &str) -> String {
     format!("/edit/{}", rest.split('"').next().unwrap())
 }
 
-/// Sends the form of the editor with another text, as after its review.
+/// Sends the editor's form with another text, as after its review.
 fn send(console: &Console, address: &str, action: &str, text: &str) -> Answer {
     send_from(console, &console.page(address), address, action, text)
 }
 
-/// The same from a page that was loaded before.
+/// Like `send`, from a page that was loaded before.
 fn send_from(console: &Console, page: &Answer, address: &str, action: &str, text: &str) -> Answer {
     let reviewed = Sha256::of(text.replace("\r\n", "\n").as_bytes()).to_string();
     let body = form_urlencoded(&[
@@ -54,7 +54,7 @@ fn workflow(id: &str, prompt: &str) -> String {
     format!("{value:#}\n")
 }
 
-/// A home with one workflow that is edited; its file.
+/// A home with one workflow to edit; also returns its file.
 fn with_workflow() -> (Home, std::path::PathBuf) {
     let home = home();
     home.workflow(&json!({
@@ -79,7 +79,7 @@ fn find(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
     panic!("no {name}");
 }
 
-/// Why an editor's page says that nothing was saved.
+/// The editor's reason for not saving.
 fn refusal(answer: &Answer) -> String {
     let words = answer.words();
     let line = words.lines().find(|line| line.starts_with("Not saved."));
@@ -87,7 +87,7 @@ fn refusal(answer: &Answer) -> String {
 }
 
 #[test]
-fn a_text_is_saved_where_it_was_loaded_and_keeps_its_line_ends() {
+fn a_text_is_saved_where_it_was_loaded_and_keeps_its_line_endings() {
     let (home, file) = with_workflow();
     let console = Console::open(&home);
     let address = editor(&console, "team.edited");
@@ -101,7 +101,7 @@ fn a_text_is_saved_where_it_was_loaded_and_keeps_its_line_ends() {
 }
 
 #[test]
-fn nothing_is_saved_that_would_not_run_or_is_not_the_users() {
+fn a_text_that_would_not_run_or_is_not_the_users_is_not_saved() {
     let (home, file) = with_workflow();
     let console = Console::open(&home);
     let address = editor(&console, "team.edited");
@@ -137,7 +137,7 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
     assert!(refused.words().lines().any(|line| line == typed), "what was typed is kept: {}", refused.body);
     assert_eq!(fs::read_to_string(&file).unwrap(), other);
 
-    // Who looked at what it would change in the file of now may save it.
+    // After reviewing the changes against the current file, the user may save.
     let compared = send_from(&console, &page, &address, "rebase", &text);
     let shown = changed_lines(&compared);
     assert!(shown.contains(&"−Changed elsewhere.".to_owned()), "{shown:?}");
@@ -169,7 +169,7 @@ fn a_text_is_saved_only_after_its_changes_were_shown() {
         (shown.status, changed_lines(&shown)),
         (200, vec!["−Do a.".to_owned(), "+Do one.".to_owned()])
     );
-    // Typed after the review: what is saved would be another text than what was shown.
+    // Edited after the review: the text would no longer be the one that was shown.
     let page = console.page(&address);
     let body = form_urlencoded(&[
         ("token", &page.field("token")),
@@ -188,7 +188,7 @@ fn a_text_is_saved_only_after_its_changes_were_shown() {
 }
 
 #[test]
-fn a_text_is_not_lost_with_its_file() {
+fn a_text_survives_the_loss_of_its_file() {
     let (home, file) = with_workflow();
     let console = Console::open(&home);
     let address = editor(&console, "team.edited");
@@ -201,8 +201,8 @@ fn a_text_is_not_lost_with_its_file() {
 }
 
 #[test]
-fn a_key_means_the_same_file_after_another_source_was_removed() {
-    // The variable would take the place of what is registered.
+fn a_key_names_the_same_file_after_another_source_was_removed() {
+    // The variable would override the registered sources.
     let home = home().without("WORKFLOW_STORAGE_PATH");
     let folders = ["first", "second", "third"].map(|name| home.root().join(name));
     for folder in &folders {
@@ -222,7 +222,7 @@ fn a_key_means_the_same_file_after_another_source_was_removed() {
 }
 
 #[test]
-fn texts_that_are_too_long_or_no_text_are_refused_and_a_long_line_is_shown_in_part() {
+fn oversized_or_binary_texts_are_refused_and_a_long_line_is_shown_in_part() {
     let (home, file) = with_workflow();
     let console = Console::open(&home);
     let address = editor(&console, "team.edited");
@@ -233,7 +233,7 @@ fn texts_that_are_too_long_or_no_text_are_refused_and_a_long_line_is_shown_in_pa
     let body = form_urlencoded(&[("token", &page.field("token")), ("seen", &page.field("seen"))]);
     let not_text = console.post(&address, &format!("{body}&action=save&text=%FF"));
     assert_eq!(not_text.status, 400, "{not_text:?}");
-    // One line with many problems: each shows what is around it.
+    // One line with many problems: each shows its surroundings.
     let steps: Vec<String> =
         (0..300).map(|at| format!("{{\"id\":\"s{at}\",\"promt\":\"{}\"}}", "x".repeat(1000))).collect();
     let line = format!("{{\"id\":\"team.edited\",\"steps\":[{}]}}", steps.join(","));
@@ -261,7 +261,7 @@ fn a_write_protected_file_is_not_replaced() {
 }
 
 #[test]
-fn a_copy_leads_to_its_editor() {
+fn a_copy_opens_its_editor() {
     let (home, _) = with_workflow();
     let console = Console::open(&home);
     let page = console.page("/workflows/wr.small_change");
@@ -305,7 +305,7 @@ fn an_unknown_key_or_a_missing_token_reaches_no_file() {
 }
 
 #[test]
-fn checking_answers_with_the_parts_that_change() {
+fn checking_returns_the_parts_that_change() {
     let (home, _) = with_workflow();
     let console = Console::open(&home);
     let address = editor(&console, "team.edited");

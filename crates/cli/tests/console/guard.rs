@@ -1,4 +1,4 @@
-//! Who is answered, and what pages may load and run (G94).
+//! Which requests are answered, and what pages may load and run (G94).
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::with_own_words;
@@ -7,7 +7,7 @@ use crate::harness::{Console, HOSTILE, home, next, pages, run_id, session_id, st
 use crate::wording::assert_text;
 
 #[test]
-fn a_code_lets_one_browser_in_and_is_used_up() {
+fn a_code_admits_one_browser_and_is_used_up() {
     let home = home();
     let console = Console::start(&home);
     let stranger = console.request("GET", "/", &[], "");
@@ -28,7 +28,7 @@ fn a_code_lets_one_browser_in_and_is_used_up() {
 }
 
 #[test]
-fn only_the_users_own_browser_on_the_consoles_own_pages_is_answered() {
+fn only_the_users_own_browser_on_the_consoles_own_pages_is_admitted() {
     let home = home();
     let console = Console::open(&home);
     let own = format!("http://{}", console.host());
@@ -55,7 +55,7 @@ fn only_the_users_own_browser_on_the_consoles_own_pages_is_answered() {
         ["/", "/settings", "/settings/keys", "/workflows/wr.small_change", "/assets/console.js", "/live/"]
     {
         for (method, what, headers, expected) in &table {
-            // The stream of a page does not end by itself.
+            // The stream of a page does not end on its own.
             if path == "/live/" && *expected == 200 {
                 continue;
             }
@@ -80,8 +80,10 @@ fn every_form_needs_the_token_and_the_consoles_own_page() {
     let of_session = ["keep", "unkeep", "delete", "undo", "delete-now", "prefer"];
     let of_session = of_session.map(|action| format!("/session/{session}/{action}"));
     let others = ["/theme", "/import", "/settings/set", "/settings/cleanup", "/settings/keys/rotate"];
+    let checks = ["trust", "revoke"].map(|action| format!("/settings/checks/{action}"));
     let sources = ["add", "remove", "sync"].map(|action| format!("/settings/sources/{action}"));
-    let paths = of_run.into_iter().chain(of_session).chain(others.map(str::to_owned)).chain(sources);
+    let paths =
+        of_run.into_iter().chain(of_session).chain(others.map(str::to_owned)).chain(sources).chain(checks);
     for path in paths.chain(["/workflows/wr.small_change/copy".to_owned()]) {
         let cookie = ("Cookie", console.cookie.as_str());
         for (what, headers, body) in [
@@ -105,7 +107,7 @@ fn another_local_page_cannot_lock_the_user_out_with_a_cookie() {
 }
 
 #[test]
-fn a_link_from_elsewhere_leads_to_a_page_that_leads_on() {
+fn a_link_from_another_site_leads_to_a_page_with_a_link() {
     let home = home();
     let console = Console::open(&home);
     let headers = [("Cookie", console.cookie.as_str()), ("Sec-Fetch-Site", "cross-site")];
@@ -117,7 +119,7 @@ fn a_link_from_elsewhere_leads_to_a_page_that_leads_on() {
 }
 
 #[test]
-fn nothing_is_loaded_or_run_but_the_consoles_own_files() {
+fn only_the_consoles_own_files_are_loaded_or_run() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");
@@ -152,7 +154,7 @@ fn nothing_is_loaded_or_run_but_the_consoles_own_files() {
 }
 
 #[test]
-fn what_agents_write_is_shown_as_text_on_every_page() {
+fn an_agents_text_is_shown_as_text_on_every_page() {
     let home = home();
     home.workflow(&json!({
         "id": "team.hostile", "name": format!("Name {HOSTILE}"), "description": HOSTILE, "version": "1.0.0",
@@ -193,7 +195,7 @@ fn what_agents_write_is_shown_as_text_on_every_page() {
 }
 
 #[test]
-fn no_address_leads_to_a_file_or_a_page_that_is_not_there() {
+fn no_address_leads_to_a_file_or_a_missing_page() {
     let home = home();
     let console = Console::open(&home);
     for path in [

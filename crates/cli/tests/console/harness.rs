@@ -43,7 +43,7 @@ impl Live {
         line
     }
 
-    /// Reads on to the first message that fits.
+    /// Reads up to the first message that matches.
     fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = self.line();
@@ -54,13 +54,13 @@ impl Live {
         }
     }
 
-    /// Reads on to the first new form of a part that fits, and returns its HTML.
+    /// Reads up to the first matching new version of a part, and returns its HTML.
     pub(crate) fn part(&mut self, id: &str, fits: impl Fn(&str) -> bool) -> String {
         let found = self.until(|message| message["id"] == id && message["html"].as_str().is_some_and(&fits));
         found["html"].as_str().unwrap().to_owned()
     }
 
-    /// Reads on to the first list of a page's parts that fits.
+    /// Reads up to the first matching list of a page's parts.
     pub(crate) fn order(&mut self, fits: impl Fn(&[Value]) -> bool) {
         self.until(|message| message["order"].as_array().is_some_and(|parts| fits(parts)));
     }
@@ -70,7 +70,7 @@ pub(crate) fn start(client: &mut McpClient, workflow: &str, goal: &str) -> ToolR
     client.call("start_workflow", json!({ "workflowId": workflow, "goal": goal }))
 }
 
-/// Follows the next call of a reply.
+/// Makes the next call of a reply.
 pub(crate) fn next(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
     client.next(reply)
 }
@@ -118,7 +118,7 @@ impl Console {
         Self::at(&line, child, None)
     }
 
-    /// A console that a shell put into the background, let in once the shell has ended.
+    /// A console that a shell put into the background, opened once the shell has ended.
     pub(crate) fn open_behind_a_shell(home: &Home) -> Self {
         let script = "\"$0\" \"$@\" 2> /dev/null & echo $!; read -r line";
         let mut command = home.command_in(&["sh", "-c", script], &["console", "--port", "0", "--no-open"]);
@@ -139,7 +139,7 @@ impl Console {
         Self { child, left_behind, port, code, cookie: String::new() }
     }
 
-    /// A console whose browser was let in.
+    /// A console with an admitted browser.
     pub(crate) fn open(home: &Home) -> Self {
         Self::start(home).let_in()
     }
@@ -198,7 +198,7 @@ impl Console {
         self.request("GET", path, &[("Cookie", &self.cookie), ("Sec-Fetch-Site", "same-origin")], "")
     }
 
-    /// A page that must be there.
+    /// A page that must exist.
     pub(crate) fn page(&self, path: &str) -> Answer {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -212,7 +212,7 @@ impl Console {
         self.request("POST", path, &headers, body)
     }
 
-    /// Sends a form of a run as the page has it.
+    /// Sends a run's form as its page has it.
     pub(crate) fn act(&self, run: &str, action: &str, more: &str) -> Answer {
         let page = self.page(&format!("/run/{run}"));
         let body =
@@ -234,17 +234,17 @@ impl Answer {
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// What a person reads on it.
+    /// What a user reads on it.
     pub(crate) fn words(&self) -> String {
         page::words(&self.body)
     }
 
-    /// What a person reads in one of its parts.
+    /// What a user reads in one of its parts.
     pub(crate) fn part(&self, id: &str) -> String {
         page::part(&self.body, id)
     }
 
-    /// Where its forms lead, apart from those that every page has.
+    /// The targets of its forms, except those that every page has.
     pub(crate) fn actions(&self) -> Vec<String> {
         actions(&self.body)
     }
@@ -257,14 +257,14 @@ impl Answer {
     }
 }
 
-/// Where the forms of a page lead, apart from those that every page has.
+/// The targets of a page's forms, except those that every page has.
 pub(crate) fn actions(html: &str) -> Vec<String> {
     let forms = html.split("<form ").skip(1).filter(|form| form.contains("method=\"post\""));
     let actions = forms.filter_map(|form| form.split("action=\"").nth(1)?.split('"').next());
     actions.filter(|action| *action != "/theme").map(str::to_owned).collect()
 }
 
-/// Whether a page has a form that leads to this.
+/// Whether a page has a form with this target.
 pub(crate) fn offers(html: &str, action: &str) -> bool {
     actions(html).iter().any(|own| own.ends_with(&format!("/{action}")))
 }
@@ -283,7 +283,7 @@ pub(crate) fn pages(reply: &ToolReply) -> Vec<String> {
         .collect()
 }
 
-/// Follows the next call without the context that an agent could make up an answer in.
+/// Makes the next call without the context that could contain the answer.
 pub(crate) fn next_without_answer(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
     let mut arguments = with_own_words(&reply.structured["nextCall"]["arguments"]);
     arguments.as_object_mut().unwrap().remove("context");

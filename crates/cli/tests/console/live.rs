@@ -1,4 +1,4 @@
-//! What another process writes appears on an open page (G96).
+//! Writes of another process appear on an open page (G96).
 
 use crate::harness::{Console, home, next, offers, run_id, session_id, start};
 use crate::wording::assert_text;
@@ -20,7 +20,7 @@ fn a_change_by_another_process_reaches_an_open_page() {
 }
 
 #[test]
-fn parts_and_pages_that_are_gone_do_not_stay() {
+fn removed_parts_and_pages_disappear() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.plain", "Goes");
@@ -41,7 +41,7 @@ fn parts_and_pages_that_are_gone_do_not_stay() {
 }
 
 #[test]
-fn settings_and_logs_follow_what_the_stores_mark_does_not_say() {
+fn settings_and_logs_update_although_the_stores_mark_does_not_change() {
     let home = home();
     let mut client = home.client();
     let console = Console::open(&home);
@@ -55,7 +55,7 @@ fn settings_and_logs_follow_what_the_stores_mark_does_not_say() {
 }
 
 #[test]
-fn a_part_that_becomes_what_it_was_is_sent_again() {
+fn a_part_that_changes_back_is_sent_again() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release");

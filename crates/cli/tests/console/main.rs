@@ -1,7 +1,8 @@
-//! The console through the real binary, over HTTP: who is answered, what pages show, what forms change (G94 to G100).
+//! The console through the real binary, over HTTP: admission, what pages show, what forms change (G94 to G100).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod checks;
 mod decisions;
 mod editing;
 #[path = "../forge/mod.rs"]

@@ -1,4 +1,4 @@
-//! What an agent with a shell may try against a gate that asks for a passkey: none of it counts as a person (G97, G98).
+//! Attacks by an agent with a shell on a gate that requires a passkey: none of them counts as a person (G97, G98).
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
 use crate::passkeys::{decisions, encoded};
 use crate::wording::assert_text;
 
-/// A run that waits for a passkey, a console, and a person with an enrolled key.
+/// A run that waits for a passkey, a console, and a user with an enrolled key.
 pub(crate) struct Stage {
     pub(crate) home: Home,
     pub(crate) client: McpClient,
@@ -50,7 +50,7 @@ impl Stage {
         format!("/run/{}/approve", self.run)
     }
 
-    /// What the console wants signed for approving the run.
+    /// The challenge for approving the run.
     fn asked(&self) -> (Fields, Value) {
         let form = self.console.run_form(&self.run, &[]);
         let asked = self.console.asked(&self.path(), &form);
@@ -62,14 +62,14 @@ impl Stage {
         self.console.post(&self.path(), &encoded(&form))
     }
 
-    /// Another run that waits.
+    /// Another waiting run.
     pub(crate) fn other_run(&mut self) -> String {
         let first = start(&mut self.client, "team.signed", "Another");
         next(&mut self.client, &first);
         run_id(&first)
     }
 
-    /// The gate is as it was: nothing is recorded, and the agent does not get past it.
+    /// The gate is unchanged: nothing is recorded, and the agent does not get past it.
     pub(crate) fn is_closed(&mut self, attack: &str) {
         assert_eq!(decisions(&self.home, &self.run), Vec::<Value>::new(), "{attack}");
         let again = next(&mut self.client, &self.blocked);
@@ -78,7 +78,7 @@ impl Stage {
     }
 }
 
-/// Each attack sends a form to the true console; the person's key is used only for what the attack names.
+/// Each attack sends a form to the real console; the user's key is used only for what the attack names.
 type Attack = (&'static str, fn(&mut Stage) -> Answer);
 
 const ATTACKS: &[Attack] = &[
@@ -130,7 +130,7 @@ const ATTACKS: &[Attack] = &[
         stage.send(form, signed)
     }),
     ("a fake console on another port", |stage| {
-        // A console of the same store: it asks for the true thing, but the signature is for its own origin.
+        // A console of the same store: it asks for the right thing, but the signature is for its own origin.
         let fake = Console::open(&stage.home);
         let form = fake.run_form(&stage.run, &[]);
         let asked = fake.asked(&stage.path(), &form);
@@ -223,7 +223,7 @@ const ATTACKS: &[Attack] = &[
 fn no_attack_on_the_console_opens_the_gate() {
     let mut stage = stage();
     for (attack, run) in ATTACKS {
-        // The key that an attack removes is needed by the next one.
+        // The next attack needs the key that an attack removes.
         if *attack == "a further key that no enrolled key agreed to" {
             stage = self::stage();
         }
@@ -244,7 +244,7 @@ fn an_assertion_is_accepted_once() {
     assert_eq!(stage.send(form.clone(), signed.clone()).status, 303);
     let replayed = stage.send(form, signed.clone());
     assert!((400..500).contains(&replayed.status), "{replayed:?}");
-    // The same again, for what waits after the agent sent something else.
+    // The same assertion again, for a different submission by the agent.
     let mut arguments = stage.blocked.structured["nextCall"]["arguments"].clone();
     arguments["output"] = json!({ "notesMarkdown": "Something else entirely, and worse." });
     stage.blocked = stage.client.call("continue_workflow", arguments);
@@ -256,7 +256,7 @@ fn an_assertion_is_accepted_once() {
 }
 
 #[test]
-fn an_agent_with_a_shell_opens_no_gate_with_any_command() {
+fn no_command_of_an_agent_with_a_shell_opens_the_gate() {
     let mut stage = stage();
     stage.home.done(&["config", "set", "approvals.require", "passkey"]);
     let run = stage.run.clone();
@@ -288,7 +288,7 @@ fn an_agent_with_a_shell_opens_no_gate_with_any_command() {
 }
 
 #[test]
-fn a_reset_is_visible_for_ever() {
+fn a_reset_stays_visible_forever() {
     let mut stage = stage();
     let without = stage.home.run(&["store", "passkeys", "reset"]);
     assert_ne!(without.code, 0, "it needs a terminal: {without:?}");
@@ -314,7 +314,7 @@ fn a_reset_is_visible_for_ever() {
 }
 
 #[test]
-fn a_changed_passkey_log_is_damage_and_no_key_is_believed() {
+fn a_changed_passkey_log_is_damage_and_no_key_is_trusted() {
     let mut stage = stage();
     let path = stage.home.data().join("keys/passkeys.jsonl");
     let log = fs::read_to_string(&path).unwrap();
@@ -325,7 +325,7 @@ fn a_changed_passkey_log_is_damage_and_no_key_is_believed() {
         fs::write(&path, &changed).unwrap();
         let verified = stage.home.run(&["store", "verify", "--json"]).json();
         let doctor = stage.home.run(&["doctor"]).out;
-        // The first line has no line after it that names its digest, so its name alone can be changed.
+        // No later line names the first line's digest, so only its name can be changed.
         if !is_only_renamed {
             assert_eq!(verified["problems"][0]["what"], "keys/passkeys.jsonl", "{verified}");
             assert!(doctor.contains("passkey log"), "{doctor}");
@@ -371,7 +371,7 @@ fn is_open(home: &Home, run: &str) -> bool {
 }
 
 #[test]
-fn a_decision_travels_with_its_key_and_is_foreign_elsewhere() {
+fn a_decision_is_exported_with_its_key_and_is_foreign_elsewhere() {
     let mut stage = stage();
     let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
@@ -379,7 +379,7 @@ fn a_decision_travels_with_its_key_and_is_foreign_elsewhere() {
     assert_eq!(verified["counts"]["foreignDecisions"], 1, "{verified}");
     assert_eq!(verified["counts"]["signedDecisions"], 0, "{verified}");
     assert_eq!(verified["counts"]["problems"], 0, "{verified}");
-    // The auditor compares the key with the one that the person shows.
+    // The auditor compares the key with the one that the user shows.
     let own = stage.home.done(&["store", "passkeys", "show", "--json"]).json();
     assert_eq!(verified["signed"][0]["fingerprint"], own["passkeys"][0]["fingerprint"], "{verified}");
     assert_eq!(
@@ -417,7 +417,7 @@ fn a_second_copy_in_the_same_store_is_verifiable_and_opens_nothing() {
     );
 }
 
-/// Changes an approval in a bundle that a key has signed.
+/// Alters a signed approval in a bundle.
 type Forgery = (&'static str, fn(&mut Value));
 
 const FORGERIES: &[Forgery] = &[
@@ -446,7 +446,7 @@ const FORGERIES: &[Forgery] = &[
 ];
 
 #[test]
-fn a_bundle_with_a_forged_approval_is_named_and_opens_nothing() {
+fn a_bundle_with_a_forged_approval_is_reported_and_opens_nothing() {
     let mut stage = stage();
     let label = stage.blocked.structured["run"]["label"].as_str().unwrap().to_owned();
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);

@@ -1,4 +1,4 @@
-//! Ways around a passkey gate that need no decision: modes that never stop, other folders, other settings, another log (G97, G98).
+//! Ways around a passkey gate without a decision: never-stop modes, other folders, settings or logs (G97, G98).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ fn control(stage: &Stage) -> PathBuf {
     stage.home.data().join("sessions").join(session_id(&stage.blocked)).join("control.json")
 }
 
-/// Raises the session's mode in the console, with the person's key.
+/// Raises the session's mode in the console, with the user's key.
 fn raise(stage: &mut Stage) {
     let path = format!("/session/{}/prefer", session_id(&stage.blocked));
     let token = stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token");
@@ -34,7 +34,7 @@ fn gaps(reply: &ToolReply) -> String {
 }
 
 #[test]
-fn a_mode_that_no_passkey_allowed_waits_at_the_gate() {
+fn a_mode_without_a_passkey_waits_at_the_gate() {
     let mut stage = stage();
     let mode = json!({ "workflowId": "team.signed", "goal": "Release", "mode": NEVER_STOP });
     let first = stage.client.call("start_workflow", mode);
@@ -57,7 +57,7 @@ fn a_mode_that_no_passkey_allowed_waits_at_the_gate() {
 }
 
 #[test]
-fn a_mode_that_a_passkey_allowed_passes_the_gate_and_its_assertion_is_recorded() {
+fn a_mode_allowed_by_a_passkey_passes_the_gate_and_its_assertion_is_recorded() {
     let mut stage = stage();
     raise(&mut stage);
     let passed = next(&mut stage.client, &stage.blocked);
@@ -76,13 +76,13 @@ fn a_mode_that_a_passkey_allowed_passes_the_gate_and_its_assertion_is_recorded()
 }
 
 #[test]
-fn an_agreement_to_a_mode_is_applied_once() {
+fn a_passkeys_consent_to_a_mode_is_applied_once() {
     let mut stage = stage();
     raise(&mut stage);
     let agreed = fs::read(control(&stage)).unwrap();
     let passed = next(&mut stage.client, &stage.blocked);
     assert_eq!(passed.step(), "b");
-    // The person takes the mode back; another program puts the old file in its place again.
+    // The user takes the mode back; another program restores the old file.
     stage.home.done(&["session", "prefs", "set", "guided", "--session", &stage.run]);
     let again = stage.client.call(
         "start_workflow",
@@ -103,7 +103,7 @@ fn an_agreement_to_a_mode_is_applied_once() {
 }
 
 #[test]
-fn a_repository_asks_for_passkeys_whatever_the_agent_does_with_its_folder() {
+fn a_repository_requires_passkeys_whatever_the_agent_does_with_its_folder() {
     let home = home();
     let git = |arguments: &[&str], folder: &std::path::Path| {
         let done = std::process::Command::new("git").args(arguments).current_dir(folder).status();
@@ -124,7 +124,7 @@ fn a_repository_asks_for_passkeys_whatever_the_agent_does_with_its_folder() {
     assert_ne!(approved.code, 0, "without its .git: {approved:?}");
     fs::rename(home.root().join("git"), home.project().join(".git")).unwrap();
 
-    // Another server, which does not know where the run was started, told of another repository.
+    // Another server, which does not know where the run was started, is given another repository.
     let mut other = home.client();
     let mut arguments = blocked.structured["nextCall"]["arguments"].clone();
     arguments["workspacePath"] = json!(elsewhere.to_str().unwrap());
@@ -145,7 +145,7 @@ fn another_data_directory_does_not_lower_the_setting() {
 }
 
 #[test]
-fn a_log_that_is_deleted_cut_off_or_replaced_is_damage_and_has_a_way_back() {
+fn a_deleted_truncated_or_replaced_log_is_damage_and_recoverable() {
     let mut stage = stage();
     let other = stage.other_run();
     assert_eq!(stage.console.act_signed(&other, "approve", &[], &mut stage.key).status, 303);
@@ -166,7 +166,7 @@ fn a_log_that_is_deleted_cut_off_or_replaced_is_damage_and_has_a_way_back() {
         assert!(doctor.contains("passkey log keys/passkeys.jsonl is damaged"), "{attack}: {doctor}");
         let page = stage.console.page(&format!("/run/{}", stage.run)).body;
         assert!(page.contains("the passkey log is damaged"), "{attack}: {page}");
-        // Nobody becomes the first one again.
+        // No one can enrol a first key again.
         let form: Fields = vec![(
             "token",
             stage.console.page(&format!("/session/{}", session_id(&stage.blocked))).field("token"),
@@ -175,7 +175,7 @@ fn a_log_that_is_deleted_cut_off_or_replaced_is_damage_and_has_a_way_back() {
         assert!((400..500).contains(&refused.status), "{attack}: {refused:?}");
         stage.is_closed(attack);
     }
-    // No backup: it is given up at a terminal, and what was sound stays.
+    // Without a backup: given up at a terminal, keeping the intact part.
     fs::write(&path, format!("{log}hello\n")).unwrap();
     let reset = stage.home.typed(&["store", "passkeys", "reset"], "reset passkeys");
     assert_eq!(reset.code, 0, "{reset:?}");
@@ -197,7 +197,7 @@ fn a_log_that_is_deleted_cut_off_or_replaced_is_damage_and_has_a_way_back() {
 }
 
 #[test]
-fn a_backup_without_keys_keeps_decisions_verifiable_and_gives_a_lost_log_back() {
+fn a_backup_without_keys_keeps_decisions_verifiable_and_restores_a_lost_log() {
     let mut stage = stage();
     assert_eq!(stage.console.act_signed(&stage.run, "approve", &[], &mut stage.key).status, 303);
     let backup = stage.home.root().join("backup");
@@ -208,14 +208,14 @@ fn a_backup_without_keys_keeps_decisions_verifiable_and_gives_a_lost_log_back() 
     fresh.done(&["store", "restore", backup]);
     let verified = fresh.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
-    // The same machine, which lost the log alone. Its keys are the proof that the backup is its own.
+    // The same machine, which lost only the log. Its keys prove that the backup is its own.
     stage.home.done(&["store", "backup", backup]);
     fs::remove_file(stage.home.data().join("keys/passkeys.jsonl")).unwrap();
     assert_ne!(stage.home.run(&["store", "verify"]).code, 0);
     stage.home.done(&["store", "restore", backup]);
     let verified = stage.home.done(&["store", "verify", "--json"]).json();
     assert_eq!(verified["counts"]["signedDecisions"], 1, "{verified}");
-    // A store with keys of its own does not come to trust another one's passkeys.
+    // A store with its own keys does not start to trust another store's passkeys.
     let other = home();
     signed_gate(&other);
     start(&mut other.client(), "team.signed", "Its own");
@@ -225,7 +225,7 @@ fn a_backup_without_keys_keeps_decisions_verifiable_and_gives_a_lost_log_back() 
 }
 
 #[test]
-fn what_only_a_passkey_decides_is_shown_in_full_however_long_it_is() {
+fn what_only_a_passkey_decides_is_shown_in_full_at_any_length() {
     let mut stage = stage();
     let mut arguments = stage.blocked.structured["nextCall"]["arguments"].clone();
     let end = "and this is the end of it.";
@@ -237,7 +237,7 @@ fn what_only_a_passkey_decides_is_shown_in_full_however_long_it_is() {
 }
 
 #[test]
-fn of_two_decisions_at_once_in_two_consoles_one_is_recorded() {
+fn of_two_simultaneous_decisions_in_two_consoles_one_is_recorded() {
     let mut stage = stage();
     let second = Console::open(&stage.home);
     let prepared: Vec<(&Console, Fields)> = [&stage.console, &second]

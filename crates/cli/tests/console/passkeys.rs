@@ -1,4 +1,4 @@
-//! Decisions that a passkey signs: what is recorded, what it proves, and what does not count (G97, G98).
+//! Decisions signed by a passkey: what is recorded, what it proves, and what does not count (G97, G98).
 
 use serde_json::Value;
 use workrail_testkit::authenticator::{Authenticator, Fields};
@@ -12,14 +12,14 @@ impl Console {
         format!("http://localhost:{}", self.port)
     }
 
-    /// What the console wants signed for a form, and the answer to the form itself is for later.
+    /// The challenge for a form, without sending the form itself.
     pub(crate) fn asked(&self, path: &str, fields: &Fields) -> Value {
         let answer = self.post(&format!("/passkeys{path}"), &encoded(fields));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         serde_json::from_str(&answer.body).unwrap()
     }
 
-    /// Enrols a key; one that is enrolled agrees, where there is one.
+    /// Enrols a key, confirmed by an enrolled one if there is any.
     pub(crate) fn enrol(
         &self,
         name: &str,
@@ -47,7 +47,7 @@ impl Console {
         self.post("/settings/passkeys/enrol", &encoded(&form))
     }
 
-    /// The form of a run as its page has it.
+    /// A run's form as its page has it.
     pub(crate) fn run_form(&self, run: &str, more: &[(&'static str, &str)]) -> Fields {
         let page = self.page(&format!("/run/{run}"));
         let mut form: Fields = vec![
@@ -59,7 +59,7 @@ impl Console {
         form
     }
 
-    /// Sends a form of a run that a passkey signs.
+    /// Sends a run's form signed by a passkey.
     pub(crate) fn act_signed(
         &self,
         run: &str,
@@ -74,7 +74,7 @@ impl Console {
     }
 }
 
-/// A form as a browser sends it.
+/// A form as encoded by a browser.
 pub(crate) fn encoded(fields: &Fields) -> String {
     let escape = |text: &str| {
         let escaped = text.bytes().map(|byte| match byte {
@@ -95,7 +95,7 @@ pub(crate) fn decisions(home: &Home, run: &str) -> Vec<Value> {
 }
 
 #[test]
-fn an_approval_with_a_passkey_keeps_its_assertion_and_is_verified_offline() {
+fn an_approval_with_a_passkey_keeps_its_assertion_and_can_be_verified_offline() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Release the retry budget");
@@ -154,7 +154,7 @@ fn a_rejection_and_an_answer_are_signed_as_well() {
 }
 
 #[test]
-fn autonomy_is_raised_with_a_passkey() {
+fn raising_autonomy_needs_a_passkey() {
     let home = home();
     let mut client = home.client();
     let gated = start(&mut client, "team.gated", "Release");
@@ -183,7 +183,7 @@ fn autonomy_is_raised_with_a_passkey() {
 }
 
 #[test]
-fn the_setting_is_weakened_only_with_a_passkey() {
+fn weakening_the_setting_needs_a_passkey() {
     let home = home();
     let console = Console::open(&home);
     let mut key = Authenticator::new(1);
@@ -201,7 +201,7 @@ fn the_setting_is_weakened_only_with_a_passkey() {
 }
 
 #[test]
-fn a_required_passkey_that_is_not_enrolled_leads_to_the_console() {
+fn a_required_but_unenrolled_passkey_leads_to_the_console() {
     let home = home();
     home.done(&["config", "set", "approvals.require", "passkey"]);
     let mut client = home.client();
@@ -216,7 +216,7 @@ fn a_required_passkey_that_is_not_enrolled_leads_to_the_console() {
 }
 
 #[test]
-fn a_repository_can_ask_for_passkeys_by_itself() {
+fn a_repository_can_require_passkeys() {
     let home = home();
     let git =
         std::process::Command::new("git").args(["init", "--quiet"]).current_dir(home.project()).status();

@@ -1,4 +1,4 @@
-//! Lists, sessions, and what is done to them.
+//! Lists, sessions, and actions on them.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::harness::{Console, actions, home, next, offers, run_id, session_id, s
 use crate::wording::assert_text;
 
 #[test]
-fn damaged_sessions_are_shown_with_what_is_wrong() {
+fn damaged_sessions_are_shown_with_their_problem() {
     let home = home();
     let mut client = home.client();
     let (tail, head) = (start(&mut client, "team.gated", "Tail"), start(&mut client, "team.gated", "Head"));
@@ -32,14 +32,14 @@ fn damaged_sessions_are_shown_with_what_is_wrong() {
     assert_eq!(console.get(&format!("/run/{}", run_id(&head))).status, 404);
 }
 
-/// The addresses that a page leads to, apart from points of itself.
+/// The addresses that a page links to, except its own anchors.
 fn links(page: &str) -> Vec<String> {
     let links = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
     links.filter(|link| link.starts_with('/')).map(|link| link.replace("&amp;", "&")).collect()
 }
 
 #[test]
-fn a_run_in_a_damaged_session_says_so_everywhere_and_offers_only_what_works() {
+fn a_run_in_a_damaged_session_is_marked_everywhere_and_offers_only_what_works() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Damaged later");
@@ -115,7 +115,7 @@ fn a_session_is_kept_and_deleted_whatever_its_runs_are_doing() {
 }
 
 #[test]
-fn words_that_cannot_be_found_stay_in_the_search_field() {
+fn words_without_a_result_stay_in_the_search_field() {
     let home = home();
     let console = Console::open(&home);
     assert_text(&home, "console_search_without_a_word", &console.page("/search?q=.").words());
@@ -221,7 +221,7 @@ fn the_theme_is_a_form_that_leads_back() {
 }
 
 #[test]
-fn a_deletion_can_be_undone_and_is_carried_out_later() {
+fn a_deletion_can_be_undone_before_it_is_carried_out() {
     let home = home();
     let mut client = home.client();
     let (kept, gone) = (start(&mut client, "team.gated", "Stays"), start(&mut client, "team.gated", "Goes"));
@@ -244,7 +244,7 @@ fn a_deletion_can_be_undone_and_is_carried_out_later() {
     );
     assert_eq!(post(&session_id(&kept), "undo").header("location"), Some("/?done=undone"));
     assert_eq!(post(&session_id(&kept), "undo").status, 409, "there is nothing to undo any more");
-    // The banner goes when the deletion is done.
+    // The banner disappears when the deletion is done.
     live.part("held", |html| offers(html, "undo"));
     live.part("held", |html| !offers(html, "undo"));
     assert_eq!(console.get(&format!("/session/{}", session_id(&gone))).status, 404);
@@ -252,7 +252,7 @@ fn a_deletion_can_be_undone_and_is_carried_out_later() {
 }
 
 #[test]
-fn a_session_that_is_written_to_while_its_deletion_is_held_stays() {
+fn a_session_written_to_while_its_deletion_is_held_is_kept() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.gated", "Still used");
@@ -268,7 +268,7 @@ fn a_session_that_is_written_to_while_its_deletion_is_held_stays() {
 }
 
 #[test]
-fn a_path_shows_what_was_skipped_and_folds_finished_rounds() {
+fn a_path_shows_skipped_steps_and_folds_finished_rounds() {
     let home = home();
     home.workflow(&json!({
         "id": "team.loop", "name": "Loop", "description": "Repeats.", "version": "1.0.0",
@@ -296,7 +296,7 @@ fn a_path_shows_what_was_skipped_and_folds_finished_rounds() {
     let points = |body: &str| body.matches("<circle class=\"passed\"").count();
     let open = console.page(&format!("{path}?open=all")).body;
     assert_eq!((points(&page), points(&open)), (1, 9), "{open}");
-    // A point that does not exist is no error.
+    // A missing point is not an error.
     console.page(&format!("{path}?node=node_0000000000000000"));
 }
 
@@ -314,7 +314,7 @@ fn a_complete_run_offers_nothing_to_continue() {
 }
 
 #[test]
-fn a_page_of_a_run_reads_the_notes_of_the_point_that_it_shows() {
+fn a_run_page_reads_only_the_notes_of_the_point_it_shows() {
     let home = home();
     let mut client = home.client();
     let first = client.call("start_workflow", json!({ "workflowId": "team.plain" }));
@@ -327,7 +327,7 @@ fn a_page_of_a_run_reads_the_notes_of_the_point_that_it_shows() {
     let root = page.split("?node=").nth(1).and_then(|rest| rest.split(['#', '"', '&']).next()).unwrap();
     let at_root = format!("/run/{run}?node={root}");
     assert!(console.page(&at_root).body.matches("A long paragraph.").count() >= 1000);
-    // The whole text is a file of its own: what is not shown is not read.
+    // The whole text is a separate file: what is not shown is not read.
     for entry in std::fs::read_dir(home.data().join("blobs")).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }

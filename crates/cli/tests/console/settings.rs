@@ -1,4 +1,4 @@
-//! Settings, sources, clean-up, keys and preferences: forms lead to what the command line has (G95).
+//! Settings, sources, clean-up, keys and preferences: forms use the same code as the command line (G95).
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn a_setting_is_saved_in_the_file_and_reset() {
 }
 
 #[test]
-fn what_lets_agents_go_further_is_not_changed_in_the_console() {
+fn settings_that_give_agents_more_autonomy_cannot_be_changed_in_the_console() {
     let home = home();
     let console = Console::open(&home);
     for (key, value) in [("preferences.autonomy", "full_auto_never_stop"), ("approvals.chat", "true")] {
@@ -74,8 +74,8 @@ fn sources_are_registered_and_removed() {
 }
 
 #[test]
-fn a_source_is_used_as_soon_as_it_is_added_and_until_it_is_removed() {
-    // The variable would take the place of what is registered.
+fn a_source_is_used_from_when_it_is_added_until_it_is_removed() {
+    // The variable would override the registered sources.
     let home = home().without("WORKFLOW_STORAGE_PATH");
     let console = Console::open(&home);
     let folder = home.root().join("flows");
@@ -96,7 +96,7 @@ fn a_source_is_used_as_soon_as_it_is_added_and_until_it_is_removed() {
 }
 
 #[test]
-fn clean_up_shows_what_goes_and_is_confirmed() {
+fn clean_up_shows_what_is_removed_and_asks_for_confirmation() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "team.plain", "Finish");
@@ -110,7 +110,7 @@ fn clean_up_shows_what_goes_and_is_confirmed() {
 }
 
 #[test]
-fn keys_are_shown_by_their_fingerprints_and_rotated_on_confirmation() {
+fn keys_are_shown_by_fingerprint_and_rotated_on_confirmation() {
     let home = home();
     let mut client = home.client();
     start(&mut client, "team.plain", "Makes the keys");
@@ -125,7 +125,7 @@ fn keys_are_shown_by_their_fingerprints_and_rotated_on_confirmation() {
 }
 
 #[test]
-fn a_server_that_uses_other_values_is_named() {
+fn a_server_with_other_values_is_named() {
     let home = home();
     let client = home.client();
     let console = Console::open(&home);
@@ -148,7 +148,7 @@ fn clients_and_health_are_shown() {
 }
 
 #[test]
-fn a_workflow_is_shown_from_its_file_to_its_pins_and_copied_to_a_namespace() {
+fn a_workflow_is_shown_from_file_to_pins_and_copied_to_a_namespace() {
     let home = home();
     let mut client = home.client();
     let first = start(&mut client, "wr.small_change", "Pin it");
@@ -156,7 +156,7 @@ fn a_workflow_is_shown_from_its_file_to_its_pins_and_copied_to_a_namespace() {
     let page = console.page("/workflows/wr.small_change").body;
     for shown in [
         "Source, compiled, pinned",
-        "1 run, the one of now",
+        "1 run, the current one",
         "The same as compiled now.",
         "What the hash depends on",
     ] {

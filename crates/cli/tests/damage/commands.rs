@@ -1,4 +1,4 @@
-//! Every command of the program and every tool of the server, with what it is about and how its answer is compared.
+//! Every command of the program and every tool of the server, with its subject and how its answer is compared.
 
 use serde_json::{Value, json};
 use workrail_testkit::home::{Home, Ran};
@@ -10,30 +10,30 @@ use crate::template::{CHAT, Run, Template};
 pub(crate) enum Effect {
     Looks,
     Writes,
-    /// Changes what is damaged, on command.
+    /// Repairs damage, on command.
     Repairs,
 }
 
-/// Whose answer it gives.
+/// The subject of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Session(String),
-    /// Several sessions, each in objects of its own.
+    /// Several sessions, each in its own objects.
     Store,
-    /// Nothing that is in the store.
+    /// Nothing in the store.
     Elsewhere,
 }
 
-/// What must be as it was where nothing is damaged.
+/// What must be unchanged if nothing is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compare {
-    /// All of the answer.
+    /// The whole answer.
     Whole,
     /// Each session's own part of the answer.
     PerSession,
-    /// That it succeeds.
+    /// Only that it succeeds.
     Success,
-    /// It finds what is wrong, so its answer differs.
+    /// It reports what is wrong, so its answer differs.
     Verdict,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Compare {
 pub(crate) enum Call {
     Program(Vec<String>),
     Tool(&'static str, Value),
-    /// An event of Claude Code, with what it says on standard input.
+    /// An event of Claude Code, with its standard input.
     Hook(&'static str, Value),
 }
 
@@ -51,17 +51,17 @@ pub(crate) struct Command {
     pub(crate) effect: Effect,
     pub(crate) about: About,
     pub(crate) compare: Compare,
-    /// Whether the answer holds tokens, so that it cannot be given without keys.
+    /// Whether the answer contains tokens, which need keys.
     pub(crate) signs: bool,
     pub(crate) call: Call,
 }
 
-/// How a command ended, with its answer as it can be compared.
+/// How a command ended, with its answer in comparable form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) end: End,
     pub(crate) value: Value,
-    /// All that it said, on every channel.
+    /// All output, on every channel.
     pub(crate) said: String,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum End {
     Problems,
     /// A typed error.
     Refused(String),
-    /// A panic, a signal, a hang, or an answer of no known form.
+    /// A panic, a signal, a hang, or an answer of unknown form.
     Broken(String),
 }
 
@@ -86,7 +86,7 @@ impl Command {
         self.run_in(home, &[])
     }
 
-    /// Runs it beneath another program, such as `strace`.
+    /// Runs it under another program, such as `strace`.
     pub(crate) fn run_in(&self, home: &Home, wrapper: &[&str]) -> Answer {
         match &self.call {
             Call::Program(arguments) => run_program(home, wrapper, arguments),
@@ -101,7 +101,7 @@ fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> Answer {
     answer_of(home, &home.run_in(wrapper, &arguments))
 }
 
-/// Whatever is damaged, a hook ends with 0 and prints one JSON document (G108).
+/// Whatever is damaged, a hook exits with 0 and prints one JSON document (G108).
 fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Answer {
     let mut input = input.clone();
     input["session_id"] = CHAT.into();
@@ -136,7 +136,7 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Ans
     let broken = |what: String| Answer { end: End::Broken(what.clone()), value: Value::Null, said: what };
     let mut server = match home.server_in(wrapper) {
         Ok(server) => server,
-        // A server that cannot start says why: the oracle decides whether that is a reason.
+        // A server that cannot start says why: the oracle decides whether the reason is valid.
         Err(why)
             if why.contains("panicked at")
                 || !why.contains("cannot serve") && !why.contains("config.toml") =>
@@ -162,7 +162,7 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Ans
     }
 }
 
-/// The answer without what differs from home to home and from call to call: places and tokens.
+/// The answer without what differs between homes and calls: paths and tokens.
 fn normal(value: &Value, home: &Home) -> Value {
     match value {
         Value::String(text) => {
@@ -189,7 +189,7 @@ fn without_tokens(text: &str) -> String {
         .collect()
 }
 
-/// All commands, those about each session for every one of them.
+/// All commands, with those about a session for each of them.
 pub(crate) fn commands(template: &Template) -> Vec<Command> {
     let mut all = Vec::new();
     for run in [&template.victim, &template.sharing, &template.apart] {
@@ -201,7 +201,7 @@ pub(crate) fn commands(template: &Template) -> Vec<Command> {
     all
 }
 
-/// What hosts run between two calls, and what is set up in them.
+/// What hosts run between two calls, and what is configured in them.
 fn in_hosts(template: &Template) -> Vec<Command> {
     use Effect::{Looks, Writes};
     let hook = |name: &str, event, input| Command {
@@ -225,22 +225,22 @@ fn in_hosts(template: &Template) -> Vec<Command> {
     ]
 }
 
-/// What Claude Code says after a tool of ours has returned the pending step of a run.
+/// What Claude Code reports after one of our tools returned the pending step of a run.
 pub(crate) fn shown(run: &Run) -> Value {
     let text = json!([{ "type": "text", "text": format!("stateToken: {}", run.state) }]);
     json!({ "tool_name": "mcp__workrail__continue_workflow", "tool_response": text })
 }
 
-/// What it says after a command of the agent.
+/// What it reports after a command of the agent.
 pub(crate) fn ran(command: &str) -> Value {
     let response = json!({ "stdout": "", "stderr": "", "interrupted": false });
     json!({ "tool_name": "Bash", "tool_input": { "command": command }, "tool_response": response })
 }
 
-/// Set up in the template.
+/// Configured in the template.
 pub(crate) const INSTALLED_CLIENT: &str = "claude-code";
 
-/// What errors and `doctor` tell people to run.
+/// Commands that errors and `doctor` recommend.
 fn next_steps(template: &Template) -> Vec<Command> {
     let has = |arguments: &[&str]| template.home.run(&[arguments, &["--help"]].concat()).code == 0;
     let mut found = Vec::new();
@@ -308,7 +308,7 @@ fn about_one(run: &Run) -> Vec<Command> {
         ask("look", Looks, Whole, "continue_workflow", json!({ "stateToken": run.state })),
         ask("replay", Looks, Whole, "continue_workflow", run.last_call.clone()),
         ask("read run", Looks, Whole, "read_run", json!({ "run": run.label })),
-        // It offers other runs too, each in an object of its own.
+        // It offers other runs too, each in its own object.
         Command {
             about: About::Store,
             ..ask(
@@ -394,7 +394,7 @@ fn about_all(template: &Template) -> Vec<Command> {
             Success,
             &["session", "keep", &template.apart.session],
         ),
-        // The mark is not the session: it goes from a damaged one, too.
+        // The mark is not part of the session: it can be removed from a damaged one, too.
         program("unkeep", Writes, Elsewhere, Success, &["session", "unkeep", &template.victim.session]),
         program(
             "delete",

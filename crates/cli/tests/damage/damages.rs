@@ -1,4 +1,4 @@
-//! Every kind of damage, and whether a file is still what it was.
+//! Every kind of damage, and whether a file is still intact.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use workrail_testkit::home::{Home, NOBODY, User};
 use crate::files::{Role, Target};
 use crate::template::Template;
 
-/// More than the program may take into memory.
+/// More than the program may read into memory.
 const HUGE_BYTES: u64 = 8 << 30;
 /// Neither the program's user nor root.
 const STRANGER: u32 = 65_533;
@@ -28,12 +28,12 @@ pub(crate) enum Damage {
     Garbage,
     Zeros,
     Swapped,
-    /// A folder in the place of a file, or a file in the place of a folder.
+    /// A folder in place of a file, or a file in place of a folder.
     OtherKind,
     LinkToNothing,
     LinkToItself,
     LinkToEndless,
-    /// A link to the sound original, elsewhere.
+    /// A link to the intact original, elsewhere.
     LinkToOriginal,
     Unreadable,
     ReadOnly,
@@ -82,12 +82,12 @@ impl Damage {
         format!("{self:?}").to_lowercase()
     }
 
-    /// Whether only a change of rights brings the file back.
+    /// Whether only a change of permissions brings the file back.
     pub(crate) fn is_forbidden(self) -> bool {
         matches!(self, Self::Unreadable | Self::WrongOwner)
     }
 
-    /// Whether nobody can lock such a file: it is not a plain file, or may not be opened for writing.
+    /// Whether no process can lock such a file: it is not a plain file, or may not be opened for writing.
     pub(crate) fn blocks_a_lock(self) -> bool {
         match self {
             Self::OtherKind
@@ -114,7 +114,7 @@ impl Damage {
         }
     }
 
-    /// Whether this can be done to such a target on this machine.
+    /// Whether this damage is possible for such a target on this machine.
     pub(crate) fn fits(self, target: &Target, home: &Home) -> bool {
         let path = home.root().join(&target.path);
         let found = fs::symlink_metadata(&path).unwrap();
@@ -204,13 +204,13 @@ impl Damage {
         }
     }
 
-    /// Puts the original back in the place of whatever is there.
+    /// Restores the original.
     pub(crate) fn undo(self, target: &Target, template: &Template, home: &Home) {
         let (original, path) = (template.home.root().join(&target.path), home.root().join(&target.path));
         if self == Self::ForeignBeside {
             return;
         }
-        // A folder whose rights were changed is sound, and commands may have written into it.
+        // A folder with changed permissions is intact, and commands may have written into it.
         if matches!(self, Self::Unreadable | Self::ReadOnly | Self::WrongOwner) && original.is_dir() {
             permit(&path, fs::metadata(&original).unwrap().mode());
             home.give(&path);
@@ -232,7 +232,7 @@ impl Damage {
         if home.user() == User::Nobody && new.uid() != NOBODY || new.mode() & 0o400 == 0 {
             return true;
         }
-        // The bytes of a lock or a mark mean nothing.
+        // The contents of a lock or a mark mean nothing.
         if target.role == Role::Lock || target.name == "keep" {
             return new.len() > old.len() + (1 << 20);
         }
@@ -241,7 +241,7 @@ impl Damage {
         if target.name == "keyring" && new.len() < 4096 && parsed(&path).is_some() {
             return parsed(&path) != parsed(&original);
         }
-        // So does the name of a line.
+        // The same holds for the name of a line.
         let text = |path: &Path| fs::read_to_string(path).unwrap_or_default().trim_end().to_owned();
         if target.name == "passkey head" && new.len() < 4096 {
             return text(&path) != text(&original);

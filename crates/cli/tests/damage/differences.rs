@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Every object that says it is of this session.
+/// Every object that names this session.
 pub(crate) fn parts_of(session: &str, value: &Value) -> Value {
     fn collect(session: &str, value: &Value, found: &mut Vec<Value>) {
         match value {
@@ -19,7 +19,7 @@ pub(crate) fn parts_of(session: &str, value: &Value) -> Value {
     Value::Array(found)
 }
 
-/// Where a title cannot be read, the id of the step in its place is answer enough.
+/// If a title cannot be read, the step's id in its place is good enough.
 pub(crate) fn is_same_but_for_titles(old: &Value, new: &Value) -> bool {
     match (old, new) {
         (Value::Object(left), Value::Object(right)) => {
@@ -39,7 +39,7 @@ pub(crate) fn is_same_but_for_titles(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// The first place where two values differ.
+/// The first position where two values differ.
 pub(crate) fn first_difference(old: &Value, new: &Value, at: &str) -> String {
     match (old, new) {
         (Value::Object(left), Value::Object(right)) => {
@@ -58,7 +58,7 @@ pub(crate) fn first_difference(old: &Value, new: &Value, at: &str) -> String {
     }
 }
 
-/// Enough of a text to see what it is about.
+/// Enough of a text to recognise it.
 pub(crate) fn short(text: &str) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     flat.chars().take(260).collect()

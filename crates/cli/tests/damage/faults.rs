@@ -1,8 +1,8 @@
 //! A fault at every system call of every command that touches the data directory (G10, G14, G19, G70).
 //!
-//! Each command is traced once to number its calls. Then it runs again and again on a fresh copy of the store, each
-//! time with one call that fails or kills the process. Afterwards the store must be sound, hold everything that was
-//! acknowledged, and carry out the same call without the fault. `strace` counts the calls of each thread.
+//! Each command is traced once to number its calls. Then it runs repeatedly on a fresh copy of the store, each time
+//! with one call that fails or kills the process. Afterwards the store must be intact, hold everything acknowledged,
+//! and the same call must succeed without the fault. `strace` counts the calls of each thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,10 +19,10 @@ use crate::matrix::scratch;
 use crate::template::Template;
 use crate::tree::{self, Tree};
 
-/// One in so many faults is tried by default.
+/// By default, one in this many faults is tried.
 const SAMPLED_ONE_IN: usize = 211;
 
-/// What a call can end with; `KILL` ends the process as it enters the call.
+/// How a call can fail; `KILL` ends the process as it enters the call.
 const FAULTS: [(&str, &[&str]); 19] = [
     ("openat", &["EIO", "EMFILE", "EACCES", "EROFS"]),
     ("openat2", &["EIO", "EMFILE", "EACCES", "EROFS", "ENOSPC", "KILL"]),
@@ -67,11 +67,11 @@ impl Fault<'_> {
     }
 }
 
-/// Only traced calls stop the program, which is shown with the files behind its descriptors.
+/// Only traced calls stop the program; descriptors are shown with their files.
 const TRACER: [&str; 6] = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-o"];
 
-/// Calls are counted for each thread, so that a fault may also hit a call of another thread: the loader's, or one of
-/// the runtime's own. What comes of that is not ours to judge.
+/// Calls are counted per thread, so a fault may also hit another thread's call: the loader's, or one of the runtime's
+/// own. The outcome is then not ours to judge.
 fn hit_something_else(log: &Path, home: &Home) -> bool {
     let data = home.data().to_str().unwrap().to_owned();
     let log = fs::read_to_string(log).unwrap_or_default();
@@ -79,7 +79,7 @@ fn hit_something_else(log: &Path, home: &Home) -> bool {
 }
 
 fn may_trace(home: &Home) -> bool {
-    // As the user of the home: tracing may be forbidden to some and not to others.
+    // As the user of the home: tracing may be forbidden for some users only.
     let ran = home.run_in(&[&TRACER[..], &["/dev/null", "-e", "trace=fsync"]].concat(), &["--version"]);
     ran.code == 0
 }
@@ -156,7 +156,7 @@ fn figure_faults_at_system_calls() {
             let trial = Trial { template: &template, before: &before, undisturbed: &undisturbed, folder };
             scope.spawn(move || {
                 while let Some(fault) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (end, found) = trial.suffer(fault);
+                    let (end, found) = trial.run_with(fault);
                     felt.fetch_add(usize::from(end != End::Done), Ordering::Relaxed);
                     violations
                         .lock()
@@ -178,7 +178,7 @@ fn figure_faults_at_system_calls() {
     assert!(violations.is_empty(), "{} violations, listed above", violations.len());
 }
 
-/// What the log of the victim is after each command that advances it, undisturbed.
+/// The victim's log after each command that advances it, without faults.
 fn undisturbed(template: &Template, commands: &[Command], folder: &Path) -> BTreeMap<String, Vec<String>> {
     let mut logs = BTreeMap::new();
     for command in commands.iter().filter(|command| advances(command, template)) {
@@ -203,8 +203,8 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs a command with its fault: how it ended, and what is wrong then or afterwards.
-    fn suffer(&self, fault: &Fault<'_>) -> (End, Vec<String>) {
+    /// Runs a command with its fault: returns how it ended, and what is wrong then or afterwards.
+    fn run_with(&self, fault: &Fault<'_>) -> (End, Vec<String>) {
         let _ = fs::remove_dir_all(&self.folder);
         let home = self.template.home.copy_to(&self.folder);
         let trace = format!("trace={}", fault.call);
@@ -218,7 +218,7 @@ impl Trial<'_> {
         }
         let differences = tree::differences(self.before, &tree::read(&home.data()));
         match fault.command.effect {
-            // The store is what it was, for which everything else is known.
+            // The store is unchanged, so everything else is known.
             Effect::Looks if differences.is_empty() => {}
             Effect::Looks => found.push(format!("a look wrote: {}", differences.join(", "))),
             Effect::Writes | Effect::Repairs => found.extend(self.afterwards(fault, &answer, &home)),
@@ -226,7 +226,7 @@ impl Trial<'_> {
         (answer.end, found)
     }
 
-    /// The store is sound, has everything that was acknowledged, and the same call succeeds.
+    /// The store must be intact, have everything acknowledged, and the same call must succeed.
     fn afterwards(&self, fault: &Fault<'_>, answer: &Answer, home: &Home) -> Vec<String> {
         let mut found = Vec::new();
         let before = kinds_of(self.template.events(&self.template.victim.session).iter());
@@ -254,7 +254,7 @@ impl Trial<'_> {
     }
 }
 
-/// A fault is answered: by a typed error, or by an answer that does without.
+/// A fault must lead to a typed error, or to an answer that does not need the call.
 fn broken(fault: &Fault<'_>, answer: &Answer) -> Option<String> {
     let End::Broken(what) = &answer.end else {
         let is_useless =
@@ -262,12 +262,12 @@ fn broken(fault: &Fault<'_>, answer: &Answer) -> Option<String> {
         return is_useless.then(|| format!("{:?}: {}", answer.end, short(&answer.said)));
     };
     let panicked = what.contains("panicked at");
-    // A server that cannot even start says why and ends.
+    // A server that cannot even start says why and exits.
     let said = what.contains("cannot serve") || fault.error == "KILL";
     (panicked || !said).then(|| format!("broke: {}", short(what)))
 }
 
-/// Without evidence: what a hook saw, or what the folder looks like, is recorded where it can be read (G104).
+/// Without evidence: what a hook saw, or the state of the folder, is recorded only if it can be read (G104).
 fn kinds_of<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<String> {
     let kinds = events.map(|event| event["kind"].as_str().unwrap_or_default().to_owned());
     kinds.filter(|kind| kind != "evidence_recorded").collect()

@@ -1,4 +1,4 @@
-//! Every kind of file and folder of a home, and what it is to the program.
+//! Every kind of file and folder of a home, and its role in the program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,17 +18,17 @@ pub(crate) enum Role {
     /// A folder that every session needs.
     Base,
     Keys,
-    /// The secret of the HTTP transport, which nothing but that transport needs.
+    /// The HTTP transport's secret, which only that transport needs.
     HttpSecret,
-    /// Which passkeys are enrolled, which only decisions of people need (G98).
+    /// The enrolled passkeys, which only decisions of users need (G98).
     Passkeys,
     Settings,
-    /// What a person asked for: a wish, never truth.
+    /// A user's request: a wish, never truth.
     Wish,
     Lock,
     /// A backup that a repair left in the store.
     Backup,
-    /// Losing it loses nothing (G18, G83), or only what a hook saw of a step that is not recorded yet (G110).
+    /// Losing it loses nothing (G18, G83), or only what a hook saw of an unrecorded step (G110).
     Disposable,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Target {
     pub(crate) twin: Option<PathBuf>,
 }
 
-/// All targets that this build of the program has made in the template.
+/// All targets that this build of the program has created in the template.
 pub(crate) fn targets(template: &Template) -> Vec<Target> {
     let root = template.home.root();
     let mut found = Vec::new();
@@ -176,7 +176,7 @@ fn content(template: &Template) -> Vec<(&'static str, String, Option<String>)> {
 }
 
 impl Target {
-    /// The sessions that cannot be complete without this file.
+    /// The sessions that are incomplete without this file.
     pub(crate) fn needed_by(&self, template: &Template) -> BTreeSet<String> {
         match self.role {
             Role::Log => BTreeSet::from([template.victim.session.clone()]),

@@ -1,4 +1,4 @@
-//! Goes through the cells: copies the store, damages it, runs the command, asks the oracle, and prints the table.
+//! Runs the cells: copies the store, damages it, runs the command, asks the oracle, and prints the table.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::oracle::Case;
 use crate::template::Template;
 use crate::tree::{self, Tree};
 
-/// One in so many cells is tried by default.
+/// By default, one in this many cells is tried.
 const SAMPLED_ONE_IN: usize = 61;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Violation {
     what: String,
 }
 
-/// Temporary folders in memory where the machine has some: nothing here is about losing power.
+/// A temporary folder in memory if the machine has one: nothing here is about losing power.
 pub(crate) fn scratch() -> tempfile::TempDir {
     let shared = Path::new("/dev/shm");
     let made = if shared.is_dir() { tempfile::tempdir_in(shared) } else { tempfile::tempdir() };
@@ -39,13 +39,13 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     made
 }
 
-/// The same choice on every machine; a different mix of commands for every pair of target and damage.
+/// The same choice on every machine, with a different mix of commands for every pair of target and damage.
 fn is_chosen(target: usize, damage: usize, command: usize) -> bool {
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");
     full || (target * 29 + damage * 13 + command * 7).is_multiple_of(SAMPLED_ONE_IN)
 }
 
-/// Checkpoints after which a session has enough events for its caches.
+/// How many checkpoints give a session enough events for its caches.
 const CHECKPOINTS_OF_A_LONG_SESSION: usize = 220;
 
 #[test]
@@ -62,7 +62,7 @@ fn figure_damage_matrix_of_a_long_session() {
     assert_eq!(tried, of_long_sessions.len(), "kinds of files that only a long session has");
 }
 
-/// Tries the cells of some targets and prints what was found. How many of the targets there are.
+/// Tries the cells of some targets and prints the results. Returns the number of targets.
 #[expect(clippy::print_stdout, reason = "figures are for people to read")]
 fn try_cells(figure: &str, checkpoints: usize, is_wanted: &dyn Fn(&Target) -> bool) -> usize {
     let user = User::find();
@@ -199,7 +199,7 @@ impl<'a> Group<'a> {
         violations
     }
 
-    /// Prints an answer when one part of the matrix is looked at.
+    /// Prints an answer if only part of the matrix is run.
     #[expect(clippy::print_stdout, reason = "answers are for people to read")]
     fn show(&self, command: &Command, answer: &Answer) {
         if std::env::var_os("WORKRAIL_DAMAGE_SHOW").is_some() {
@@ -213,7 +213,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// What is wrong in one cell, and whether the store is still as it was.
+    /// What is wrong in one cell, and whether the store is unchanged.
     fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool) {
         let before = tree::read(&home.data());
         let answer = command.run(home);
@@ -230,12 +230,12 @@ impl<'a> Group<'a> {
         match command.effect {
             Effect::Looks if differences.is_empty() => {}
             Effect::Looks => {
-                // The same ack again is a writer, which rolls forward what waits.
+                // A replay is a writer, which rolls a completed write forward.
                 let is_replay = command.name.starts_with("replay");
                 let rolled = is_replay && case.pending;
-                // It takes the session's lock, and makes it where it is missing.
+                // It takes the session's lock, and creates it if it is missing.
                 let locked = is_replay && differences.iter().all(|name| name.ends_with("/.lock created"));
-                // A server makes the folders that it needs.
+                // A server creates the folders that it needs.
                 let made = self.target.role == Role::Base
                     && self.damage == Damage::Missing
                     && matches!(command.call, Call::Tool(..))
@@ -255,7 +255,7 @@ impl<'a> Group<'a> {
         (found, unchanged)
     }
 
-    /// A writer takes nothing away; put back, the damaged file makes the store what it was.
+    /// A writer removes nothing; once the damaged file is restored, the store is what it was.
     fn after_writing(
         &self,
         case: &Case<'_>,
@@ -264,7 +264,7 @@ impl<'a> Group<'a> {
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
-        // Content without sessions is what deleted sessions leave.
+        // Content without sessions looks like what deleted sessions leave.
         if case.is_gone() && command.name == "gc" {
             return Vec::new();
         }
@@ -294,7 +294,7 @@ impl<'a> Group<'a> {
         found
     }
 
-    /// Files that are gone or other than they were, without a reason.
+    /// Files that were removed or changed without a reason.
     fn taken_away(&self, command: &Command, home: &Home, before: &Tree, after: &Tree) -> Vec<String> {
         let mut found = Vec::new();
         for (path, entry) in before {
@@ -319,11 +319,11 @@ impl<'a> Group<'a> {
         found
     }
 
-    /// Whether it is what this command is there to take away.
+    /// Whether this command is meant to remove it.
     fn is_applied(&self, command: &Command, path: &Path) -> bool {
         let apart = Path::new("sessions").join(&self.template.apart.session);
         match command.name.split(' ').next().unwrap_or_default() {
-            // Observations are taken into the log with the step.
+            // Observations are moved into the log with the step.
             "advance" => path.ends_with("control.json") || path.starts_with("observed"),
             "hook," => path.starts_with("observed"),
             "unkeep" => path.ends_with("keep"),
@@ -384,7 +384,7 @@ impl<'a> Group<'a> {
         found
     }
 
-    /// With the backup everything is what it was, as far as rights allow.
+    /// With the backup everything is as it was, as far as permissions allow.
     fn after_restore(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
         let is_lost_folder = self.target.role == Role::Base && case.is_emptied();
         let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms || is_lost_folder;
@@ -405,7 +405,7 @@ impl<'a> Group<'a> {
         found
     }
 
-    /// With new keys every run is found again.
+    /// With new keys every run can be found again.
     fn after_new_keys(
         &self,
         case: &Case<'_>,
@@ -425,7 +425,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// A new chat finds the run by its label and looks at its step.
+    /// A new chat finds the run by its label and reads its step.
     fn goes_on(&self, home: &Home, session: &str) -> Option<String> {
         let template = self.template;
         let run = [&template.victim, &template.sharing, &template.apart]

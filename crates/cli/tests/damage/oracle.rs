@@ -12,7 +12,7 @@ use crate::files::{Role, Target};
 use crate::template::Template;
 use crate::usable::{is_same_keyring, is_well_formed_secret, only_last_group_is_lost};
 
-/// Words by which an answer says that not all is well.
+/// Words by which an answer shows that something is wrong.
 const LABELS: [&str; 9] = [
     "damag",
     "corrupt",
@@ -37,9 +37,9 @@ pub(crate) struct Case<'a> {
     needed_by: BTreeSet<String>,
     /// Only the last group of the manifest is lost: the next writer rolls it forward (G13).
     pub(crate) pending: bool,
-    /// The keyring says what it said, or is that of another store, which nobody can see.
+    /// The keyring is intact, or from another store, which cannot be detected.
     pub(crate) has_usable_keys: bool,
-    /// The HTTP secret is absent, or of the right form.
+    /// The HTTP secret is absent, or well-formed.
     has_usable_secret: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Case<'a> {
         let harms = damage.harms(target, template, home);
         let needed_by = if harms { target.needed_by(template) } else { BTreeSet::new() };
         let pending = target.name == "manifest" && harms && only_last_group_is_lost(template, target, home);
-        // Tokens are not stored, so nothing in a store tells its own keyring from another store's.
+        // Tokens are not stored, so nothing in a store distinguishes its own keyring from another's.
         let has_usable_keys = target.name == "keyring"
             && harms
             && !damage.is_forbidden()
@@ -78,12 +78,12 @@ impl<'a> Case<'a> {
         !self.needed_by.contains(session)
     }
 
-    /// Whether nobody can see that a session was there: it is as if it had been deleted, or as if its start had been
-    /// interrupted before anything was recorded. No list of sessions is kept beside their folders, except in caches.
+    /// Whether nothing shows that there was a session: as if it had been deleted, or its start interrupted before
+    /// anything was recorded. Only caches keep a list of sessions besides their folders.
     pub(crate) fn is_gone(&self) -> bool {
         match self.target.name {
             "session folder" => self.is_emptied(),
-            // Missing, it shows: a store has had it since its first session.
+            // If it is missing, that is visible: a store has it from its first session on.
             "sessions folder" => self.damage == Damage::Empty,
             _ => false,
         }
@@ -97,12 +97,12 @@ impl<'a> Case<'a> {
         self.target.name == "keys folder"
     }
 
-    /// Whether only a change of rights brings the file back.
+    /// Whether only a change of permissions brings the file back.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.damage.is_forbidden()
     }
 
-    /// How many events of the victim a repair must keep; none when there is nothing to start from.
+    /// How many events of the victim a repair must keep; `None` if there is nothing to start from.
     pub(crate) fn events_safe(&self) -> Option<usize> {
         let session = &self.template.victim.session;
         let all = self.template.events(session).len();
@@ -117,7 +117,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// How many events of the victim are before a damaged segment.
+    /// How many events of the victim precede a damaged segment.
     fn events_left(&self) -> Option<usize> {
         if !matches!(self.target.name, "middle segment" | "last segment") {
             return None;
@@ -138,7 +138,7 @@ impl<'a> Case<'a> {
         said.contains(&self.template.victim.session) || said.contains(name.trim_end_matches(".json"))
     }
 
-    /// Judges an answer alone.
+    /// Checks an answer on its own.
     pub(crate) fn judge(&self, command: &Command, answer: &Answer) -> Vec<String> {
         let mut found = self.next_steps(answer);
         match &answer.end {
@@ -159,7 +159,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// Every command that an answer tells people to run is a command of this program.
+    /// Every command that an answer recommends must be a command of this program.
     fn next_steps(&self, answer: &Answer) -> Vec<String> {
         let mut found = Vec::new();
         for (at, _) in answer.said.match_indices("`workrail ") {
@@ -177,7 +177,7 @@ impl<'a> Case<'a> {
 
     fn complete_error(&self, code: &str, answer: &Answer) -> Option<String> {
         if code == "NO_SERVER" {
-            // Without settings or a folder of its own there is nothing to serve; all else is the business of a call.
+            // Without settings or its own folder there is nothing to serve; everything else fails only the call.
             let may = matches!(self.target.role, Role::Settings | Role::Base);
             return (!may).then(|| format!("no server: {}", short(&answer.said)));
         }
@@ -188,7 +188,7 @@ impl<'a> Case<'a> {
         error["message"].as_str().is_none_or(str::is_empty).then(|| format!("{code} without a message"))
     }
 
-    /// Settings that do not fit are refused with their place, never half-used (G82).
+    /// Invalid settings are refused with their location, never half-used (G82).
     fn settings(&self, command: &Command, answer: &Answer) -> Option<String> {
         if command.name == "doctor" && matches!(answer.end, End::Refused(_)) {
             return Some(format!("doctor gives up: {}", short(&answer.said)));
@@ -204,7 +204,7 @@ impl<'a> Case<'a> {
         let about_victim = command.about == About::Session(self.template.victim.session.clone());
         let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
         match self.target.role {
-            // Another store's keys sign as well as ours: only tokens that ours have signed are refused.
+            // Another store's keys sign as well as ours: only tokens signed by ours are refused.
             Role::Keys if self.has_usable_keys => command.presents_token() && answer.said.contains("key"),
             Role::Keys => {
                 let needs_it = command.signs || command.name == "passkeys" && self.holds_passkeys();
@@ -212,32 +212,32 @@ impl<'a> Case<'a> {
             }
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
-                // The same ack again first makes sure, under the lock, that what it repeats is durable.
-                // `verify` names a lock that nobody can take.
+                // A replay first makes sure, under the lock, that what it repeats is durable. `verify` reports a lock
+                // that no process can take.
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
                 locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
             }
-            // A wish that may not be read may ask for less autonomy: the advance waits for the right to read it.
+            // An unreadable wish may ask for less autonomy: the advance waits until it can be read.
             Role::Wish if self.is_forbidden() => {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
                 needs_it && about_victim && answer.said.contains(&file)
             }
-            // A folder in the place of a mark is not removed.
+            // A folder in place of a mark is not removed.
             Role::Wish if command.name == "unkeep" => self.harms && answer.said.contains(&file),
             Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
-            // A backup that cannot be read may need any content.
+            // An unreadable backup may need any content.
             Role::Backup => self.harms && command.name.starts_with("gc"),
-            // A log that cannot be written is readable.
+            // A log that cannot be written is still readable.
             Role::Log if self.damage == Damage::ReadOnly => {
-                // The same ack again first makes sure that what it repeats is durable.
+                // A replay first makes sure that what it repeats is durable.
                 (writes || command.name.starts_with("replay")) && about_victim
             }
             Role::Base => self.harms || writes && self.damage == Damage::ReadOnly,
-            // A session that cannot be read may need any content.
+            // An unreadable session may need any content.
             Role::Log | Role::Content => self.harms && command.name.starts_with("gc"),
             Role::HttpSecret => self.harms && command.name.contains("http secret"),
             Role::Passkeys => self.harms && command.name.starts_with("passkeys"),
-            // Without a place for what was there before, no client's file is changed (G111).
+            // If the original cannot be backed up, no client's file is changed (G111).
             Role::Disposable if ["install", "uninstall"].contains(&command.name.as_str()) => {
                 self.target.path.starts_with("data/clients") && answer.said.contains("data/clients")
             }
@@ -259,16 +259,16 @@ impl<'a> Case<'a> {
     }
 
     fn equal(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
-        // What a wish asks for, and what a lost key signs, may be missing from an answer.
+        // Effects of a wish, and what a lost key would sign, may be missing from an answer.
         let is_part = match self.target.role {
-            // Without their folder there are no passkeys; `doctor` says that the keys are gone.
+            // Without their folder there are no passkeys; `doctor` reports that the keys are gone.
             Role::Keys if command.name == "passkeys" => self.holds_passkeys() && self.is_emptied(),
             Role::Keys => self.harms && command.signs,
             Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
             Role::HttpSecret | Role::Passkeys | Role::Lock | Role::Backup | Role::Disposable => false,
         };
-        // A wish that is there and cannot be read is said to the person who asks for it.
+        // A wish that exists but cannot be read is reported to the user who asks for it.
         let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
         if is_lost && command.name.starts_with("prefs show") && answer.value != before.value {
             let said = answer.said.to_lowercase();
@@ -287,7 +287,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// A harmed session answers as before, says what is damaged, or is refused with a typed error. It never advances,
+    /// A harmed session answers as before, reports the damage, or is refused with a typed error. It never advances,
     /// and what is left of it can be read (G20).
     fn harmed(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
         let is_log = self.target.role == Role::Log && !self.pending;
@@ -304,7 +304,7 @@ impl<'a> Case<'a> {
                 return vec![format!("{left} events can be read and are not shown: {}", short(&answer.said))];
             }
         }
-        // The log is whole: what it holds is shown, whatever content is lost.
+        // The log is intact: its contents are shown, whatever content is lost.
         let has_log = self.target.role == Role::Content
             || self.target.role == Role::Base && self.target.name != "sessions folder";
         let reads_log = ["sessions log", "sessions show", "sessions tree", "report"]
@@ -313,7 +313,7 @@ impl<'a> Case<'a> {
         if has_log && reads_log && answer.end != End::Done {
             return vec![format!("the log is whole and is not shown: {}", short(&answer.said))];
         }
-        // Notes, artifacts and earlier replies are the past of a run: without one of them it continues.
+        // Notes, artifacts and earlier replies are a run's past: it can continue without them.
         let is_past = ["notes blob", "artifact blob", "stored reply"].contains(&self.target.name);
         let continues =
             ["look", "resume", "advance", "checkpoint"].iter().any(|name| command.name.starts_with(name));
@@ -338,7 +338,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What a sound session cannot say without the file; all else is there.
+    /// The field that an intact session cannot show without the file; all others must be there.
     fn lost_field(&self, command: &Command) -> Option<&'static str> {
         match (self.target.role, self.target.name) {
             // Without keys there is no token for the next call.
@@ -374,7 +374,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// Only a question for one run may go unanswered, and only because that run is harmed.
+    /// Only a question about one run may fail, and only because that run is harmed.
     fn refused_for_all(&self, command: &Command, answer: &Answer) -> Option<String> {
         let said = answer.said.to_lowercase();
         let labelled = LABELS.iter().any(|label| said.contains(label));
@@ -438,7 +438,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// A backup of a sound store succeeds; one of a damaged store says what it lacks.
+    /// A backup of an intact store succeeds; one of a damaged store reports what it lacks.
     fn backup_verdict(&self, answer: &Answer) -> Vec<String> {
         let truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base) && self.harms;
         let said = answer.said.to_lowercase();

@@ -14,7 +14,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 use crate::commands::{About, Call, Command, Compare, Effect, End, INSTALLED_CLIENT, ran, shown};
 
-/// The chat of a host that works on the victim.
+/// The chat, in a host, that works on the victim.
 pub(crate) const CHAT: &str = "chat-of-the-matrix";
 
 /// The program of this build, or another one that `WORKRAIL_TEST_PROGRAM` names.
@@ -38,7 +38,7 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) home: Home,
-    /// Whose files are damaged. Long notes, an artifact, a checkpoint, a wish and a mark to keep.
+    /// The session whose files are damaged. It has long notes, an artifact, a checkpoint, a wish and a keep mark.
     pub(crate) victim: Run,
     /// Runs the same workflow, so that it shares content with the victim.
     pub(crate) sharing: Run,
@@ -88,7 +88,7 @@ fn walk(client: &mut McpClient, workflow: &str, word: &'static str, outputs: &[V
     }
 }
 
-/// The process that the client knows is the one that sets limits; the server itself says its number.
+/// The client knows the process that sets limits; the server reports its own process id.
 fn kill_server(home: &Home) {
     let mut records = fs::read_dir(home.data().join("servers")).unwrap().map(|entry| entry.unwrap().path());
     let record = records.find(|path| path.extension().is_some_and(|ending| ending == "json")).unwrap();
@@ -98,7 +98,7 @@ fn kill_server(home: &Home) {
 }
 
 impl Template {
-    /// `checkpoints` of the victim make its log longer.
+    /// `checkpoints` lengthen the victim's log.
     pub(crate) fn build(root: &Path, user: User, checkpoints: usize) -> Self {
         let home = Home::create(&program(), root, user);
         for (id, steps) in [("team.walk", 6), ("team.apart", 4), ("team.short", 1)] {
@@ -127,7 +127,7 @@ impl Template {
         let apart = walk(&mut client, "team.apart", "swifts", &[notes("a cloud of swifts")]);
         let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]).session;
         let repaired = walk(&mut client, "team.short", "toads", &[notes("no toads")]).session;
-        // A server that was killed leaves what it said about itself.
+        // A killed server leaves its registration behind.
         kill_server(&home);
         drop(client);
         let template = Self {
@@ -158,7 +158,7 @@ impl Template {
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
     }
 
-    /// Whether the program has such a command, or such a group of commands; words behind it are its arguments.
+    /// Whether the program has such a command or group of commands; further words are arguments.
     pub(crate) fn has_command(&self, path: &[&str]) -> bool {
         let mut known = self.known_commands.lock().unwrap();
         let asked = path.join(" ");
@@ -177,7 +177,7 @@ impl Template {
         self.run(&["session", "prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
     }
 
-    /// A chat that works on the victim, and a command that its host saw.
+    /// A chat that works on the victim, and a command that its host observed.
     fn hook(&self) {
         for input in [shown(&self.victim), ran("cargo test")] {
             let call = Call::Hook("PostToolUse", input);

@@ -1,4 +1,4 @@
-//! What is in a data directory: every entry with its kind, permissions and contents.
+//! The contents of a data directory: every entry with its kind, permissions and contents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,7 +68,7 @@ fn hash(path: &Path, bytes: u64) -> u64 {
     hasher.finish()
 }
 
-/// What servers note about themselves, and what is derived: never truth (G18, G83).
+/// Servers' notes about themselves, and derived data: never truth (G18, G83).
 pub(crate) fn is_derived(path: &Path) -> bool {
     let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     let first = parts.next().unwrap_or_default();
@@ -81,7 +81,7 @@ pub(crate) fn is_working_file(path: &Path) -> bool {
     name.ends_with("lock") || name.starts_with("activity") || name.starts_with('.') || name == "manifest.torn"
 }
 
-/// What differs between two moments, in words.
+/// The differences between two states, in words.
 pub(crate) fn differences(before: &Tree, after: &Tree) -> Vec<String> {
     let mut found = Vec::new();
     for path in before.keys().chain(after.keys().filter(|path| !before.contains_key(*path))) {

@@ -9,7 +9,7 @@ use workrail_testkit::home::Home;
 use crate::files::Target;
 use crate::template::Template;
 
-/// Whether the keyring is a plain file with the same keys, whatever is between them.
+/// Whether the keyring is a plain file with the same keys, whatever the formatting.
 pub(crate) fn is_same_keyring(template: &Template, target: &Target, home: &Home) -> bool {
     let keys = |root: &Path| -> Option<Value> {
         let path = root.join(&target.path);
@@ -19,7 +19,7 @@ pub(crate) fn is_same_keyring(template: &Template, target: &Target, home: &Home)
     keys(home.root()).is_some_and(|found| Some(found) == keys(template.home.root()))
 }
 
-/// Whether this could be the secret of the HTTP transport. That it is another one nobody can see.
+/// Whether this could be the HTTP transport's secret. A different secret cannot be detected.
 pub(crate) fn is_well_formed_secret(target: &Target, home: &Home) -> bool {
     let path = home.root().join(&target.path);
     let Ok(found) = fs::symlink_metadata(&path) else { return true };
@@ -30,7 +30,7 @@ pub(crate) fn is_well_formed_secret(target: &Target, home: &Home) -> bool {
             .is_ok_and(|text| text.trim_end().len() == 43 && text.trim_end().chars().all(of_secret))
 }
 
-/// Whether the manifest is what an interrupted write of its last group leaves.
+/// Whether an interrupted write of its last group could have left the manifest like this.
 pub(crate) fn only_last_group_is_lost(template: &Template, target: &Target, home: &Home) -> bool {
     let path = home.root().join(&target.path);
     if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() < 1 << 20) {

@@ -1,4 +1,4 @@
-//! Questions and approvals that are answered in the chat.
+//! Questions and approvals answered in the chat.
 
 use serde_json::json;
 use workrail_testkit::mcp_client::reply_data;
@@ -27,7 +27,7 @@ fn a_question_is_answered_in_the_chat_and_recorded_as_such() {
 }
 
 #[test]
-fn an_approval_in_the_chat_is_for_what_was_shown_and_says_what_it_proves() {
+fn an_approval_in_the_chat_covers_what_was_shown_and_says_what_it_proves() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
@@ -38,7 +38,7 @@ fn an_approval_in_the_chat_is_for_what_was_shown_and_says_what_it_proves() {
     assert_eq!(reply["nextIntent"], "perform_pending_then_continue", "{reply}");
     assert!(reply.get("blockers").is_none(), "{reply}");
 
-    // Something else is not approved, and the user is asked again.
+    // A different submission is not approved, and the user is asked again.
     let mut swapped = reply["nextCall"]["arguments"].clone();
     swapped["output"] = json!({ "notesMarkdown": "Something else, which nobody has seen before." });
     let (_, blocked) = client.call_and_answer("continue_workflow", &swapped, &json!({ "action": "decline" }));
@@ -56,19 +56,19 @@ fn an_approval_in_the_chat_is_for_what_was_shown_and_says_what_it_proves() {
 }
 
 #[test]
-fn what_was_approved_in_the_chat_continues_and_is_not_asked_for_again() {
+fn what_was_approved_in_the_chat_continues_without_asking_again() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
     let (_, reply) =
         client.call_and_answer("continue_workflow", &submitted, &accept(json!({ "decision": "approve" })));
-    // The same call again returns what was recorded, and asks nobody.
+    // Repeating the call returns what was recorded, without asking.
     assert_eq!(client.call("continue_workflow", &submitted)["kind"], "blocked");
     assert_eq!(client.next(&reply)["run"]["stepId"], "end");
 }
 
 #[test]
-fn a_rejection_in_the_chat_reaches_the_agent_with_its_reason() {
+fn a_rejection_reason_in_the_chat_reaches_the_agent() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
@@ -80,7 +80,7 @@ fn a_rejection_in_the_chat_reaches_the_agent_with_its_reason() {
         (&decisions[0]["decision"], &decisions[0]["note"], &decisions[0]["channel"]),
         (&json!("rejected"), &json!("Keep the old table until Monday"), &json!("chat"))
     );
-    // The same result again is not asked about again: the user has rejected it.
+    // The same result is not asked about again: the user has rejected it.
     let mut same = reply["nextCall"]["arguments"].clone();
     same.as_object_mut().unwrap().remove("output");
     let blocked = client.call("continue_workflow", &same);
@@ -105,7 +105,7 @@ fn a_question_and_an_approval_are_one_form() {
     assert!(reply.get("blockers").is_none(), "{reply}");
     assert_eq!(client.next(&reply)["run"]["stepId"], "end");
 
-    // A value that the form does not have is no answer, and without the answer nothing is approved.
+    // A value that the form does not have is no answer, and without an answer nothing is approved.
     let submitted = client.submission("team.both");
     let answer = accept(json!({ "region": "moon", "decision": "approve" }));
     let (_, blocked) = client.call_and_answer("continue_workflow", &submitted, &answer);
@@ -114,7 +114,7 @@ fn a_question_and_an_approval_are_one_form() {
 }
 
 #[test]
-fn a_form_that_is_declined_closed_or_empty_leaves_the_blocked_reply_as_it_is() {
+fn a_declined_closed_or_empty_form_leaves_the_blocked_reply_unchanged() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     for answer in [
@@ -136,7 +136,7 @@ fn a_form_that_is_declined_closed_or_empty_leaves_the_blocked_reply_as_it_is() {
 }
 
 #[test]
-fn nobody_is_asked_without_the_setting_or_the_capability() {
+fn the_user_is_not_asked_without_the_setting_or_the_capability() {
     for (settings, capabilities) in [
         ("", json!({ "elicitation": {} })),
         ("[approvals]\nchat = false\n", json!({ "elicitation": { "form": {} } })),
@@ -160,7 +160,7 @@ fn a_secret_is_never_asked_for_in_the_chat() {
 }
 
 #[test]
-fn where_weaker_approvals_are_refused_only_questions_are_asked() {
+fn if_weaker_approvals_are_refused_only_questions_are_asked() {
     let home = home("[approvals]\nchat = true\nrefuse_descendants = true\n");
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
@@ -178,7 +178,7 @@ fn where_weaker_approvals_are_refused_only_questions_are_asked() {
 }
 
 #[test]
-fn an_approval_is_not_taken_once_it_is_refused_while_the_form_is_open() {
+fn an_approval_is_refused_if_the_setting_changed_while_the_form_was_open() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
@@ -194,7 +194,7 @@ fn an_approval_is_not_taken_once_it_is_refused_while_the_form_is_open() {
 }
 
 #[test]
-fn an_answer_that_no_longer_applies_is_not_lost_without_a_word() {
+fn an_answer_that_no_longer_applies_is_reported() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");

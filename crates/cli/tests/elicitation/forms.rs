@@ -10,7 +10,7 @@ use crate::harness::{Client, ON, accept, home, label, recorded, waits, warnings}
 use crate::wording::assert_text;
 
 #[test]
-fn what_a_form_cannot_show_whole_is_not_approved_in_it() {
+fn a_submission_too_long_for_a_form_is_not_approved_in_it() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let notes = |bytes: usize| format!("{}the end of it", "Long. ".repeat(bytes))[..bytes].to_owned();
@@ -27,13 +27,13 @@ fn what_a_form_cannot_show_whole_is_not_approved_in_it() {
         assert_eq!(blocked["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{blocked}");
         assert!(waits(&home, label(&blocked)));
     }
-    // What fits is shown to its end.
+    // A submission that fits is shown completely.
     let mut submitted = client.submission("team.gated");
     submitted["output"]["notesMarkdown"] = json!(notes(4096));
     let approve = accept(json!({ "decision": "approve" }));
     let (form, _) = client.call_and_answer("continue_workflow", &submitted, &approve);
     assert!(form["message"].as_str().unwrap().contains(&notes(4096)), "{form}");
-    // The question is asked all the same, and the form says where the rest is.
+    // The question is asked anyway, and the form says where the rest is.
     let mut submitted = client.submission("team.both");
     submitted["output"]["notesMarkdown"] = json!(format!("{} The very end.", notes(4097)));
     let answer = accept(json!({ "region": "eu", "decision": "approve" }));
@@ -88,7 +88,7 @@ fn two_calls_at_once_show_one_form() {
 }
 
 #[test]
-fn only_the_users_own_file_switches_it_on() {
+fn only_the_users_own_file_enables_it() {
     let home = home("");
     let other = home.root().join("other.toml");
     home.write(&other, ON);
@@ -102,7 +102,7 @@ fn only_the_users_own_file_switches_it_on() {
 }
 
 #[test]
-fn the_setting_is_read_when_somebody_is_to_be_asked() {
+fn the_setting_is_read_when_the_user_is_about_to_be_asked() {
     let home = home("");
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
@@ -117,7 +117,7 @@ fn the_setting_is_read_when_somebody_is_to_be_asked() {
 }
 
 #[test]
-fn a_client_that_never_answers_gets_the_blocked_reply_and_holds_up_no_other_call() {
+fn a_client_that_never_answers_gets_the_blocked_reply_without_delaying_other_calls() {
     let home = home("[approvals]\nchat = true\nchat_wait_seconds = 2\n");
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");
@@ -125,7 +125,7 @@ fn a_client_that_never_answers_gets_the_blocked_reply_and_holds_up_no_other_call
     let waiting = client.send("continue_workflow", &submitted);
     let form = client.server.hear();
     assert_eq!(form["method"], "elicitation/create");
-    // While the form is open, others work in the same session: a checkpoint takes its lock.
+    // While the form is open, others can work in the same session: a checkpoint takes its lock.
     let run = submitted["run"].as_str().unwrap();
     let mut other = home.client();
     let resumed = other.call("resume_session", json!({ "query": run, "workspacePath": home.project() }));
@@ -139,7 +139,7 @@ fn a_client_that_never_answers_gets_the_blocked_reply_and_holds_up_no_other_call
     });
     let saved = other.call("checkpoint_workflow", checkpoint);
     assert!(!saved.is_error, "{}", saved.text);
-    // And this client is answered as well.
+    // This client is answered as well.
     let started =
         client.call("start_workflow", &json!({ "workflowId": "team.question", "goal": "other work" }));
     assert_eq!(started["isComplete"], false);
@@ -155,9 +155,9 @@ fn a_client_that_never_answers_gets_the_blocked_reply_and_holds_up_no_other_call
     assert_eq!(blocked["kind"], "blocked", "{blocked}");
     assert!(blocked.get("warnings").is_none(), "{blocked}");
     assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    // An answer that comes too late records nothing.
+    // A late answer records nothing.
     client.respond(&form, &accept(json!({ "decision": "approve" })));
-    // The step still waits, so the same call asks again.
+    // The step is still waiting, so the same call asks again.
     let (again, _) = client.call_and_answer("continue_workflow", &submitted, &json!({ "action": "cancel" }));
     assert_eq!(again["message"], form["params"]["message"]);
     assert!(waits(&home, run));
@@ -177,7 +177,7 @@ fn a_client_that_leaves_while_a_form_is_open_ends_the_server() {
 }
 
 #[test]
-fn a_call_that_the_client_cancels_closes_its_form_and_records_nothing() {
+fn a_cancelled_call_closes_its_form_and_records_nothing() {
     let home = home(ON);
     let mut client = Client::with_forms(&home);
     let submitted = client.submission("team.gated");

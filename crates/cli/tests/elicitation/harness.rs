@@ -7,7 +7,7 @@ use workrail_testkit::wire::{Piped, initialize};
 
 pub(crate) const ON: &str = "[approvals]\nchat = true\n";
 
-/// A workflow that asks a question, then for an approval, then for both.
+/// Workflows that ask a question, for an approval, and for both.
 pub(crate) fn home(settings: &str) -> Home {
     let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
     home.write(&home.config(), settings);
@@ -42,7 +42,7 @@ pub(crate) fn home(settings: &str) -> Home {
     home
 }
 
-/// A client that is asked in the middle of a call.
+/// A client that can be asked in the middle of a call.
 pub(crate) struct Client {
     pub(crate) server: Piped,
     pub(crate) next_id: u64,
@@ -73,7 +73,7 @@ impl Client {
         self.next_id
     }
 
-    /// Calls a tool that nobody has to be asked about.
+    /// Calls a tool for which the user is not asked.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let id = self.send(tool, arguments);
         let answer = self.server.hear();
@@ -81,7 +81,7 @@ impl Client {
         reply_data(&answer["result"]).clone()
     }
 
-    /// Makes a call and answers the form that comes; returns the form and the reply.
+    /// Makes a call and answers the form that appears; returns the form and the reply.
     pub(crate) fn call_and_answer(
         &mut self,
         tool: &str,
@@ -133,7 +133,7 @@ pub(crate) fn recorded(home: &Home, run: &str, kind: &str) -> Vec<Value> {
     events.filter(|event| event["kind"] == kind).map(|event| event["data"].clone()).collect()
 }
 
-/// Whether the run waits for a person, as its report has it.
+/// Whether the run waits for the user, according to its report.
 pub(crate) fn waits(home: &Home, run: &str) -> bool {
     let report = home.done(&["report", run, "--json"]).json();
     report["runs"][0]["waitsForPerson"].as_bool().unwrap()

@@ -1,4 +1,4 @@
-//! The stateless revision, HTTP, and switching the setting on.
+//! The stateless revision, HTTP, and enabling the setting.
 
 use serde_json::{Value, json};
 use workrail_testkit::mcp_client::reply_data;
@@ -17,7 +17,7 @@ fn stateless_call(id: u64, tool: &str, arguments: &Value, more: &Value) -> Value
 }
 
 #[test]
-fn in_the_stateless_revision_the_result_asks_and_the_call_comes_again() {
+fn in_the_stateless_revision_the_result_asks_and_the_call_is_repeated() {
     let home = home(ON);
     let http = Http::start(&home);
     let mut server = Piped::start(&home);
@@ -45,7 +45,7 @@ fn in_the_stateless_revision_the_result_asks_and_the_call_comes_again() {
         // While the form is open, the same call does not open another.
         let second = ask(&stateless_call(2, "continue_workflow", &submitted, &json!({})));
         assert_eq!(reply_data(&second["result"])["kind"], "blocked", "{second}");
-        // An answer to another form is not taken.
+        // An answer to another form is not accepted.
         let both = accept(json!({ "region": "eu", "decision": "approve" }));
         let stale = ask(&again(&submitted, &both, &json!("another")))["result"].clone();
         assert_eq!(stale["resultType"], "input_required", "{stale}");
@@ -56,7 +56,7 @@ fn in_the_stateless_revision_the_result_asks_and_the_call_comes_again() {
         assert_eq!(reply_data(&next["result"])["run"]["stepId"], "end", "{next}");
         let decisions = recorded(&home, label(&reply), "approval_recorded");
         assert_eq!(decisions[0]["channel"], "chat");
-        // Declining leaves the step blocked, and nobody is asked again.
+        // Declining leaves the step blocked, and the user is not asked again.
         let asked = ask(&stateless_call(5, "continue_workflow", &declined, &json!({})))["result"].clone();
         let decline = json!({ "action": "decline" });
         let unrecorded = ["USER_ANSWER_NOT_RECORDED"].as_slice();
@@ -119,7 +119,7 @@ fn a_server_without_authentication_asks_questions_and_no_approvals() {
 }
 
 #[test]
-fn switching_it_on_needs_a_terminal_and_the_typed_name() {
+fn enabling_it_needs_a_terminal_and_the_typed_name() {
     let home = home("");
     let on = ["config", "set", "approvals.chat", "true"];
     assert_eq!(home.run(&on).code, 1, "it needs a terminal");

@@ -16,11 +16,11 @@ fn bundle() -> Value {
     scene.home.done(&["session", "export", &session, "-o", "-"]).json()
 }
 
-/// Imports a bundle that was edited; it must be refused with the code and write nothing.
+/// Imports an edited bundle; it must be refused with the code and write nothing.
 fn import_refused(bundle: &Value, code: ErrorCode, cause: &str) {
     let home = Home::new(PROGRAM);
     let file = home.project().join("bundle.json");
-    // On lines of its own, a member has the same column in every run.
+    // On its own line, a member has the same column in every run.
     home.write(&file, &pretty(bundle));
     let ran = home.run(&["session", "import", "bundle.json", "--json"]);
     assert_eq!(ran.code, 1, "{ran:?}");

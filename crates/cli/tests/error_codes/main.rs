@@ -71,7 +71,7 @@ impl Scene {
     }
 }
 
-/// Compares what was answered with the snapshot of this code and this cause.
+/// Compares the answer with the snapshot of this code and cause.
 fn compare(home: &Home, code: ErrorCode, cause: &str, answer: &str) {
     let name = format!("{}_{}", code.as_str().to_lowercase(), cause.replace(' ', "_"));
     let text = volatile::replaced(answer, home);
@@ -82,7 +82,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap()
 }
 
-/// A reply that is an error with this code, word for word as in its snapshot.
+/// An error reply with this code, word for word as in its snapshot.
 fn refused(scene: &Scene, reply: &ToolReply, code: ErrorCode, cause: &str) {
     assert!(reply.is_error, "{}", reply.text);
     assert_eq!(reply.code(), code.as_str(), "{}", reply.text);
@@ -94,12 +94,12 @@ fn refused(scene: &Scene, reply: &ToolReply, code: ErrorCode, cause: &str) {
         assert!(!reply.text.contains(forbidden), "{}", reply.text);
     }
     let mut structured = reply.structured.clone();
-    // The same text again.
+    // Repeats the text.
     structured.as_object_mut().unwrap().remove("text");
     compare(&scene.home, code, cause, &format!("{}\n\n(structured) {}\n", reply.text, pretty(&structured)));
 }
 
-/// A command that ended with this error, word for word as in its snapshot; `at` is where its output has the error.
+/// A command that failed with this error, word for word as in its snapshot; `at` locates it in the output.
 fn command_refused(home: &Home, ran: &Ran, at: &str, code: ErrorCode, cause: &str) {
     let said = ran.json();
     assert_eq!(said[at]["code"], code.as_str(), "{said}");
@@ -222,7 +222,7 @@ fn store_io() {
     fs::remove_dir_all(scene.home.data().join("snapshots")).unwrap();
     fs::write(scene.home.data().join("snapshots"), "not a folder").unwrap();
     let reply = scene.advance();
-    // The root's snapshot cannot be read either: which of the two is met first does not matter.
+    // The root's snapshot is unreadable, too; which of the two is found first does not matter.
     assert!(["STORE_IO", "STORE_CONTENT_DAMAGED"].contains(&reply.code().as_str()), "{}", reply.text);
     let mut scene = Scene::new();
     let events = scene.session_dir().join("events");
@@ -238,7 +238,7 @@ fn store_io() {
 #[test]
 fn store_content_damaged() {
     let mut scene = Scene::new();
-    // A server that runs remembers what it has read; a new one reads again.
+    // A running server remembers what it has read; a new one reads again.
     scene.restart_after(|scene| {
         for entry in fs::read_dir(scene.home.data().join("workflows/pinned")).unwrap() {
             fs::write(entry.unwrap().path(), "{}").unwrap();
@@ -296,7 +296,7 @@ fn store_safe_mode() {
     command_refused(&scene.home, &ran, "safeMode", ErrorCode::StoreSafeMode, "damaged session");
     assert_eq!(ran.json()["safeMode"]["details"][0]["what"], json!(scene.session()), "{ran:?}");
     assert!(scene.home.data().join("blobs").join("0".repeat(64)).exists());
-    // Once the doubt is gone, so is the garbage.
+    // Once the doubt is gone, the garbage is removed.
     let damaged = scene.session().to_string();
     assert_eq!(command(&scene, &["session", "delete", &damaged, "--yes"]).code, 0);
     let ran = command(&scene, &["store", "gc", "--ttl", "0d"]);
@@ -340,7 +340,7 @@ fn internal_invariant() {
 }
 
 #[test]
-fn every_code_has_a_page_and_a_test_of_its_name() {
+fn every_code_has_a_page_and_a_test_named_after_it() {
     let sources = [include_str!("main.rs"), include_str!("tokens.rs"), include_str!("bundles.rs")];
     let tested: BTreeSet<String> = sources
         .iter()

@@ -1,4 +1,4 @@
-//! Claims beside what hooks saw, in replies and reports (G104, G124): the real server, and the real hook as a host calls it.
+//! Claims compared with what hooks saw, in replies and reports (G104, G124), with the real server and the real hook.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 use super::{home, start_of};
 
-/// A workflow whose second step owes a report of checks.
+/// A workflow whose second step requires a report of checks.
 fn proving() -> Home {
     let home = home();
     home.workflow(&json!({
@@ -62,7 +62,7 @@ fn ran(home: &Home, command: &str, code: i32) {
     }
 }
 
-/// The step that owes the report, in a chat that the hooks see.
+/// Advances to the step that requires the report, in a chat that the hooks see.
 fn at_proof(home: &Home, client: &mut McpClient) -> ToolReply {
     let first = start_of(home, client, "team.proving", "guided");
     let prove = client.next(&first);
@@ -142,9 +142,9 @@ fn without_hooks_a_claim_is_only_a_claim() {
     assert_eq!(contradictions(&next), "");
 }
 
-/// G130: every statement of a report says how it is known.
+/// G130: a report says for every statement how it is known.
 #[test]
-fn a_report_says_of_every_statement_how_it_is_known() {
+fn a_report_says_for_every_statement_how_it_is_known() {
     let home = proving();
     let mut client = home.client();
     let at = at_proof(&home, &mut client);

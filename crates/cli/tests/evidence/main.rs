@@ -1,4 +1,4 @@
-//! What the engine saw itself and what hooks saw, through the real binary and a real repository.
+//! What the engine and the hooks observed, through the real binary and a real repository.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -6,12 +6,13 @@ mod claims;
 mod replayed;
 mod scope;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
-use workrail_testkit::mcp_client::{McpClient, ToolReply};
+use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -65,21 +66,21 @@ fn edit(home: &Home, path: &str, text: &str) {
     home.write(&home.project().join(path), text);
 }
 
-/// The evidence in the log of a run.
+/// The evidence in a run's log.
 fn evidence(home: &Home, run: &str) -> Vec<Value> {
     let log = home.done(&["log", run, "--json"]).json();
     let events = log["events"].as_array().unwrap().iter();
     events.filter(|event| event["kind"] == "evidence_recorded").map(|event| event["data"].clone()).collect()
 }
 
-/// The paths that changed since the step began, as the last look recorded them.
+/// The paths that changed since the step began, as last recorded.
 fn changed(home: &Home, run: &str) -> Value {
     evidence(home, run).last().unwrap()["evidence"]["changed"]["paths"].clone()
 }
 
-/// G106: the tree proves what a shell did around the hook, uncommitted or committed.
+/// G106: the tree shows what a shell did around the hook, uncommitted or committed.
 #[test]
-fn an_edit_that_the_step_does_not_allow_blocks_until_it_is_undone() {
+fn a_forbidden_edit_blocks_until_it_is_undone() {
     let home = home();
     let base = git(&home, &["rev-parse", "HEAD"]);
     let mut client = home.client();
@@ -91,7 +92,7 @@ fn an_edit_that_the_step_does_not_allow_blocks_until_it_is_undone() {
     let blocked = client.next(&first);
     let blocker = &blocked.structured["blockers"][0];
     assert_eq!(blocker["code"], "EDITS_NOT_ALLOWED", "{}", blocked.structured);
-    let told = "Files changed since this step began that it does not allow to change: src/tool.rs.";
+    let told = "Since this step began, files changed that it does not allow: src/tool.rs.";
     assert_eq!(blocker["message"], told);
     assert_eq!(changed(&home, &run), json!(["docs/plan.md", "src/tool.rs"]));
 
@@ -108,7 +109,7 @@ fn an_edit_that_the_step_does_not_allow_blocks_until_it_is_undone() {
     assert!(seen.iter().all(|one| one["grade"] == "checked"), "{seen:?}");
     assert_eq!(seen.last().unwrap()["evidence"]["head"], json!(base));
 
-    // The next step restricts nothing, and begins with what the one before left.
+    // The next step restricts nothing, and starts from the state that the previous one left.
     edit(&home, "src/tool.rs", "fn main() { }\n");
     assert_eq!(client.next(&built).structured["isComplete"], true);
     assert_eq!(changed(&home, &run), json!(["src/tool.rs"]));
@@ -118,7 +119,7 @@ fn an_edit_that_the_step_does_not_allow_blocks_until_it_is_undone() {
 }
 
 #[test]
-fn never_stop_records_a_gap_after_the_agent_had_its_tries() {
+fn never_stop_records_a_gap_after_the_agents_tries() {
     let home = home();
     let mut client = home.client();
     let mut at = start(&home, &mut client, "full_auto_never_stop");
@@ -138,9 +139,9 @@ fn never_stop_records_a_gap_after_the_agent_had_its_tries() {
     );
 }
 
-/// G30: what was recorded is given back; nobody looks again.
+/// G30: a repeated call returns what was recorded, without looking again.
 #[test]
-fn a_repeated_call_gives_the_recorded_facts_whatever_the_tree_is_now() {
+fn a_repeated_call_returns_the_recorded_facts_whatever_the_tree_is_now() {
     let home = home();
     let mut client = home.client();
     let first = start(&home, &mut client, "guided");
@@ -152,9 +153,32 @@ fn a_repeated_call_gives_the_recorded_facts_whatever_the_tree_is_now() {
     assert_eq!(evidence(&home, &first.label()), before);
 }
 
-/// G104: nothing that the repository configures runs when the engine looks.
+/// G104: a repeated call does not look at the repository a second time.
 #[test]
-fn looking_runs_nothing_that_the_repository_configures() {
+fn a_repeated_call_does_not_run_git() {
+    let home = home();
+    let (folder, runs) = (home.root().join("bin"), home.root().join("runs"));
+    let own = std::env::var("PATH").unwrap();
+    let git = own.split(':').map(|folder| Path::new(folder).join("git")).find(|file| file.is_file()).unwrap();
+    let script = format!("#!/bin/sh\necho run >> '{}'\nexec '{}' \"$@\"\n", runs.display(), git.display());
+    home.write(&folder.join("git"), &script);
+    std::fs::set_permissions(folder.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{own}", folder.display());
+    let count = || std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
+    let mut client = home.with("PATH", path).client();
+    let first = start(&home, &mut client, "guided");
+    let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
+    let once = client.call("continue_workflow", arguments.clone());
+    assert_eq!(once.step(), "build", "{}", once.structured);
+    let before = count();
+    assert!(before > 0, "git was run");
+    let again = client.call("continue_workflow", arguments);
+    assert_eq!((again.structured, count()), (once.structured, before));
+}
+
+/// G104: observing a repository runs nothing that it configures.
+#[test]
+fn observing_runs_nothing_that_the_repository_configures() {
     let home = home();
     let mark = home.project().parent().unwrap().join("ran");
     let script = format!("touch {}; cat", mark.display());
@@ -171,7 +195,7 @@ fn looking_runs_nothing_that_the_repository_configures() {
 }
 
 #[test]
-fn outside_of_a_repository_there_is_nothing_to_see() {
+fn outside_a_repository_nothing_is_observed() {
     let home = home();
     std::fs::remove_dir_all(home.project().join(".git")).unwrap();
     let mut client = home.client();
@@ -181,9 +205,9 @@ fn outside_of_a_repository_there_is_nothing_to_see() {
     assert_eq!(evidence(&home, &first.label()), [] as [Value; 0]);
 }
 
-/// G105: a line that a hook left, recorded as observed with the step it belongs to.
+/// G105: a hook's observation is recorded with the step it belongs to.
 #[test]
-fn what_a_hook_left_is_recorded_with_the_step() {
+fn a_hooks_observation_is_recorded_with_the_step() {
     let home = home();
     let mut client = home.client();
     let first = start(&home, &mut client, "guided");
@@ -204,7 +228,7 @@ fn what_a_hook_left_is_recorded_with_the_step() {
     assert!(shown.contains("observed: ran `cargo test` (exit code 0, 1.2 s)"), "{shown}");
     home.done(&["store", "verify"]);
 
-    // A bundle carries it, with its content.
+    // A bundle includes it, with its content.
     let bundle = home.root().join("run.bundle");
     home.done(&["session", "export", &first.label(), "-o", bundle.to_str().unwrap()]);
     let other = Home::new(PROGRAM);

@@ -1,8 +1,8 @@
-//! Conversations of real hosts, played again: what a host said to its hooks goes to the real hook, the calls of our tools go to
-//! the real server, and its shell runs in a real repository.
+//! Replays conversations of real hosts: a host's hook input goes to the real hook, calls of our tools go to the real
+//! server, and its shell runs in a real repository.
 //!
-//! The recordings in `fixtures/hosts` are made by `WORKRAIL_HOST_RECORD=DIR judges/hosts/run HOST`. Only the replies of our own
-//! tools are left out there: they are made anew.
+//! The recordings in `fixtures/hosts` are made by `WORKRAIL_HOST_RECORD=DIR judges/hosts/run HOST`. They leave out
+//! only the replies of our own tools, which are made again here.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ struct HostEvent {
     input: Value,
 }
 
-/// How a host names what it says about a tool that has ended.
+/// A host's field names for a finished tool call.
 struct HostWords {
     host: &'static str,
     after: &'static [&'static str],
@@ -51,7 +51,7 @@ struct Replay {
     client: McpClient,
     words: HostWords,
     last: Option<ToolReply>,
-    /// What each event was answered, where that was something.
+    /// The answers to the events, except empty ones.
     answers: Vec<String>,
     /// The codes of blockers and warnings in the replies of our tools.
     replies: Vec<String>,
@@ -88,7 +88,7 @@ impl Replay {
         }
     }
 
-    /// The tool's own effect, and the reply in the place where the host has it.
+    /// Repeats the tool's effect, and puts the reply where the host has it.
     fn do_what_the_tool_did(&mut self, input: &mut Value) {
         let tool = input[self.words.tool].as_str().unwrap_or_default().to_owned();
         let mut arguments = input[self.words.arguments].clone();
@@ -110,7 +110,7 @@ impl Replay {
         }
     }
 
-    /// The kinds of what hooks saw, as they are recorded, without that the chat was seen.
+    /// The recorded kinds of hook observations, except that the chat was seen.
     fn recorded(&self) -> Vec<String> {
         let run = self.last.as_ref().unwrap().label();
         let seen = evidence(&self.home, &run);
@@ -120,7 +120,7 @@ impl Replay {
     }
 }
 
-/// What an answer does, whatever the host calls it.
+/// The effect of an answer, whatever the host calls it.
 fn kind_of(answer: &Value) -> &'static str {
     let text = answer.to_string();
     let shapes = [

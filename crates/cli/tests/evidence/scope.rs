@@ -1,4 +1,4 @@
-//! The files that a run declared, beside the files that changed (G123).
+//! The files that a run declared, compared with those that changed (G123).
 
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
@@ -84,9 +84,9 @@ fn never_stop_records_the_exceeded_scope_as_a_gap() {
     assert_eq!(gap["severity"], "critical");
 }
 
-/// G124: what a handoff says about files is compared with the repository.
+/// G124: a handoff's statement about files is compared with the repository.
 #[test]
-fn a_handoff_that_names_other_files_than_changed_is_contradicted() {
+fn a_handoff_that_names_other_files_is_contradicted() {
     let home = scoped();
     let mut client = home.client();
     let build = building(&home, &mut client, "guided");

@@ -1,4 +1,4 @@
-//! How an attacker edits a bundle: values are changed, then manifest and digests are made to fit again.
+//! How an attacker edits a bundle: values are changed, then manifest and digests are recomputed.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its own part of this")]
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn digest(value: &Value) -> Option<(String, usize)> {
     Some((Sha256::of(&bytes).to_string(), bytes.len()))
 }
 
-/// Makes the integrity entries fit whatever the bundle holds now.
+/// Recomputes the integrity entries for the bundle's current contents.
 pub(crate) fn reattest(bundle: &mut Value) {
     let mut entries = Vec::new();
     let mut add = |path: String, value: &Value| {
@@ -37,7 +37,7 @@ pub(crate) fn reattest(bundle: &mut Value) {
     bundle["integrity"]["entries"] = Value::from(entries);
 }
 
-/// Computes the manifest again, as one segment; leaves it where the events are no events.
+/// Recomputes the manifest, as one segment; left unchanged if the events are invalid.
 pub(crate) fn recommit(bundle: &mut Value) {
     let events: Option<Vec<Event>> = bundle["session"]["events"]
         .as_array()
@@ -56,7 +56,7 @@ pub(crate) fn recommit(bundle: &mut Value) {
     bundle["session"]["manifest"] = serde_json::to_value(group).unwrap();
 }
 
-/// Gives every event the index of its place.
+/// Gives every event the index of its position.
 pub(crate) fn renumber(bundle: &mut Value) {
     for (index, event) in bundle["session"]["events"].as_array_mut().unwrap().iter_mut().enumerate() {
         event["eventIndex"] = json!(index);

@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/git_https/server.py");
 const WORKFLOW: &str = r#"{"id":"shared.fix","name":"Fix","description":"d","version":"1.0.0","steps":[{"id":"a","title":"A","prompt":"Do."}]}"#;
 
-/// A server that ends with the test, and the certificate that it shows.
+/// A server that ends with the test, and its certificate.
 struct Server {
     child: Child,
     port: u16,
@@ -80,7 +80,7 @@ fn add(home: &Home, url: &str, more: &[&str]) {
     home.done(&[&["workflow", "sources", "add", "git", "team", url], more].concat());
 }
 
-/// What a fetch says about its failure.
+/// The reported failure of a fetch.
 fn failure(home: &Home) -> (String, String) {
     let ran = home.run(&["workflow", "sources", "sync", "team", "--json"]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -107,7 +107,7 @@ fn a_private_repository_is_fetched_with_the_users_own_credential_helper() {
     home.write(&config, "[credential]\n\thelper = \"!f() { echo username=me; echo password=secret; }; f\"\n");
     trusting.done(&["workflow", "sources", "sync", "team"]);
     assert_eq!(trusting.done(&["workflow", "inspect", "shared.fix", "--json"]).json()["name"], "Fix");
-    // Only credentials are taken from the user's configuration: this would send the fetch elsewhere.
+    // Only credentials are taken from the user's configuration: this would redirect the fetch.
     let elsewhere =
         "[url \"https://127.0.0.1:1/\"]\n\tinsteadOf = https://localhost\n[core]\n\tfsmonitor = /bin/false\n";
     let helper = fs::read_to_string(&config).unwrap();

@@ -2,7 +2,7 @@
 
 use workrail_testkit::volatile;
 
-/// Files named after the snapshot alone, with names in place of what differs from run to run.
+/// Files named after the snapshot alone, with placeholders for what differs from run to run.
 pub(crate) fn settings() -> insta::Settings {
     let mut settings = insta::Settings::clone_current();
     settings.set_prepend_module_to_snapshot(false);

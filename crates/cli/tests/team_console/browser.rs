@@ -1,4 +1,4 @@
-//! A browser that talks to any of several servers under one name.
+//! A browser that uses any of several servers under one name.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -56,8 +56,7 @@ impl Browser {
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        Answer { status: status_of(head), head: head.to_owned(), body: body.to_owned() }
     }
 
     fn open(&self, server: &Http, method: &str, path: &str, headers: &str, body: &str) -> TcpStream {
@@ -96,13 +95,13 @@ impl Browser {
         form
     }
 
-    /// The form of a run as its page has it.
+    /// A run's form as its page has it.
     pub(crate) fn run_form(&self, server: &Http, run: &str) -> Fields {
         let page = self.page(server, &format!("/run/{run}"));
         vec![("token", page.field("token")), ("seen", page.field("seen")), ("back", format!("/run/{run}"))]
     }
 
-    /// What a server wants signed for a form.
+    /// A server's challenge for a form.
     pub(crate) fn asked(&self, server: &Http, path: &str, form: &Fields) -> Value {
         let answer = self.post(server, &format!("/passkeys{path}"), &encoded(form));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -111,20 +110,33 @@ impl Browser {
 
     /// The stream of a page, once it is open.
     pub(crate) fn live(&self, server: &Http, path: &str) -> BufReader<TcpStream> {
+        self.try_live(server, path).unwrap_or_else(|answer| panic!("{path} is not live: {answer:?}"))
+    }
+
+    /// The stream of a page once it is open, or the answer of a server that opens none.
+    pub(crate) fn try_live(&self, server: &Http, path: &str) -> Result<BufReader<TcpStream>, Answer> {
         let stream = self.open(server, "GET", &format!("/live{path}"), "", "");
         // Longer than anything takes on a busy machine.
         stream.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
         let mut stream = BufReader::new(stream);
-        let mut line = String::new();
-        while !line.contains("text/event-stream") {
-            line.clear();
-            assert_ne!(stream.read_line(&mut line).unwrap(), 0, "the stream is open");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(stream.read_line(&mut head).unwrap(), 0, "the server answers: {head}");
         }
-        stream
+        if head.contains("text/event-stream") {
+            return Ok(stream);
+        }
+        let mut body = String::new();
+        stream.read_to_string(&mut body).unwrap();
+        Err(Answer { status: status_of(&head), head, body })
     }
 }
 
-/// A form as a browser sends it.
+fn status_of(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// A form as encoded by a browser.
 pub(crate) fn encoded(fields: &Fields) -> String {
     let escape = |text: &str| {
         let escaped = text.bytes().map(|byte| match byte {

@@ -1,4 +1,4 @@
-//! Coming in with a token, and having to go (G125).
+//! Logging in with a token, and being logged out (G125).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::browser::{Browser, encoded};
 use crate::{HOST, WaitingRun, home, secret, serve, token, waiting_run};
 
 #[test]
-fn a_token_logs_a_browser_in_and_its_end_logs_it_out() {
+fn a_token_logs_a_browser_in_and_revoking_it_logs_it_out() {
     let home = home();
     let server = serve(&home);
     let ada = token(&home, "ada", "approver");
@@ -50,7 +50,7 @@ fn a_token_logs_a_browser_in_and_its_end_logs_it_out() {
 }
 
 #[test]
-fn a_login_is_not_used_by_other_sites_or_without_its_form_token() {
+fn other_sites_cannot_use_a_login_nor_can_forms_without_its_token() {
     let home = home();
     let server = serve(&home);
     let ada = Browser::logged_in(&server, secret(&token(&home, "ada", "admin")));
@@ -72,7 +72,7 @@ fn a_login_is_not_used_by_other_sites_or_without_its_form_token() {
     server.end("TERM");
 }
 
-/// An open page does not outlive the right to look at it.
+/// An open page does not outlive its visitor's permission to see it.
 #[test]
 fn the_stream_of_an_open_page_ends_with_its_login() {
     let home = home();
@@ -83,19 +83,19 @@ fn the_stream_of_an_open_page_ends_with_its_login() {
     home.done(&["team", "token", "revoke", made["id"].as_str().unwrap()]);
     waiting_run(&home);
     let mut rest = String::new();
-    // It ends by itself: otherwise this fails when the time to wait is over.
+    // It must end on its own; otherwise this read times out.
     stream.read_to_string(&mut rest).unwrap();
     assert!(!rest.contains("Release it"), "{rest}");
     server.end("TERM");
 }
 
-/// What concerns the machine of the server is not part of it, whatever the role.
+/// Nothing about the server's machine is accessible, whatever the role.
 #[test]
-fn nobody_reaches_the_machine_of_the_server_through_it() {
+fn the_servers_machine_is_not_accessible_through_it() {
     let home = home();
     let server = serve(&home);
     let admin = Browser::logged_in(&server, secret(&token(&home, "root", "admin")));
-    for path in ["/settings/sources", "/settings/clients", "/settings/health"] {
+    for path in ["/settings/sources", "/settings/clients", "/settings/health", "/settings/checks"] {
         let answer = admin.get(&server, path);
         assert_eq!(answer.status, 409, "{path}: {answer:?}");
     }
@@ -105,6 +105,8 @@ fn nobody_reaches_the_machine_of_the_server_through_it() {
         ("/settings/set", &[("key", "log.filter"), ("value", "debug")][..]),
         ("/settings/sources/add", &[("kind", "folder"), ("path", "/")]),
         ("/workflows/team.gated/copy", &[("id", "my.copy")]),
+        ("/settings/checks/trust", &[("checks", "sha256:0")]),
+        ("/settings/checks/revoke", &[("check", "test")]),
     ] {
         let answer = admin.post(&server, path, &encoded(&admin.form(&server, fields)));
         assert_eq!(answer.status, 409, "{path}: {answer:?}");
@@ -113,7 +115,7 @@ fn nobody_reaches_the_machine_of_the_server_through_it() {
     server.end("TERM");
 }
 
-/// One login on all servers of a database, and none in another tenant.
+/// One login is valid on all servers of a database, but not in another tenant.
 #[test]
 fn every_server_of_a_store_accepts_the_login_of_another() {
     let Some(cluster) = Cluster::shared() else { return };
@@ -129,7 +131,7 @@ fn every_server_of_a_store_accepts_the_login_of_another() {
         assert!(browser.page(server, "/").body.contains(&label));
     }
     assert_eq!(browser.get(&foreign, "/").status, 401, "a login of another tenant");
-    // The page of one server, the form at the other.
+    // The page of one server, with the form sent to the other.
     let form = browser.run_form(&first, &run);
     let approved = browser.post(&second, &format!("/run/{run}/approve"), &encoded(&form));
     assert_eq!(approved.status, 303, "{approved:?}");
@@ -142,9 +144,9 @@ fn every_server_of_a_store_accepts_the_login_of_another() {
     }
 }
 
-/// The user of a machine has a console on the team's database as well, with the code that it prints.
+/// The user of a machine also has a console on the team's database, with the printed code.
 #[test]
-fn the_console_of_a_machine_works_on_a_database() {
+fn a_machines_own_console_works_on_a_database() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let home = home().with("WORKRAIL_STORE", cluster.address(&database, ROLE, "red"));

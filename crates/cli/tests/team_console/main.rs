@@ -1,9 +1,10 @@
-//! The console of a team through the real binary: who is let in, what a role may do, whose name a record has, and servers
-//! that answer for each other (G125, G126).
+//! The console of a team through the real binary: admission, roles, whose name a record has, and servers that stand
+//! in for each other (G125, G126).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod browser;
+mod limits;
 mod logins;
 mod passkeys;
 mod roles;
@@ -13,7 +14,7 @@ use std::process::Stdio;
 use workrail_testkit::home::Home;
 use workrail_testkit::wire::Http;
 
-/// The name under which a balancer would be reached.
+/// The public name of a load balancer.
 pub(crate) const HOST: &str = "workrail.example.com";
 pub(crate) const ROLES: [&str; 4] = ["viewer", "agent", "approver", "admin"];
 
@@ -23,14 +24,14 @@ pub(crate) fn home() -> Home {
     home
 }
 
-/// A server as one of several behind a balancer.
+/// A server as one of several behind a load balancer.
 pub(crate) fn serve(home: &Home) -> Http {
     let url = format!("https://{HOST}");
     let all = ["serve", "--listen", "127.0.0.1:0", "--public-url", &url, "--behind-proxy"];
     Http::of_command(home.command(&all).stdin(Stdio::null()))
 }
 
-/// A token of somebody with the name of their role.
+/// A token of a member named after their role.
 pub(crate) fn token(home: &Home, name: &str, role: &str) -> Value {
     home.done(&["team", "token", "create", name, "--role", role, "--json"]).json()
 }

@@ -1,4 +1,4 @@
-//! Passkeys of a team: under its public name, each with an owner, and good on every server (G126).
+//! Passkeys of a team: under its public name, each with an owner, and valid on every server (G126).
 
 use serde_json::Value;
 use workrail_testkit::authenticator::Authenticator;
@@ -13,14 +13,14 @@ fn origin() -> String {
     format!("https://{HOST}")
 }
 
-/// Enrols a key; the challenge comes from one server and the answer goes to another.
+/// Enrols a key; the challenge comes from one server and the response goes to another.
 fn enrol(browser: &Browser, (first, second): (&Http, &Http), name: &str, key: &Authenticator) -> Answer {
     let mut form = browser.form(first, &[("name", name)]);
     form.extend(key.make(&browser.asked(first, "/settings/passkeys/new", &form), &origin()));
     browser.post(second, "/settings/passkeys/enrol", &encoded(&form))
 }
 
-/// Decides with a key; the challenge comes from one server and the answer goes to another.
+/// Decides with a key; the challenge comes from one server and the response goes to another.
 fn approve(browser: &Browser, (first, second): (&Http, &Http), run: &str, key: &mut Authenticator) -> Answer {
     let path = format!("/run/{run}/approve");
     let mut form = browser.run_form(first, run);
@@ -35,7 +35,7 @@ fn decisions(home: &Home, run: &str) -> Vec<Value> {
 }
 
 #[test]
-fn an_approval_begun_on_one_server_is_finished_on_another_and_verified_offline() {
+fn an_approval_begun_on_one_server_is_finished_on_another_and_can_be_verified_offline() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let machine = || home().with("WORKRAIL_STORE", cluster.address(&database, ROLE, "red"));
@@ -62,7 +62,7 @@ fn an_approval_begun_on_one_server_is_finished_on_another_and_verified_offline()
 }
 
 #[test]
-fn what_was_signed_once_is_not_accepted_again_by_any_server() {
+fn a_signature_is_accepted_only_once_by_all_servers() {
     let home = home();
     let (first, second) = (serve(&home), serve(&home));
     let ada = Browser::logged_in(&first, secret(&token(&home, "ada", "approver")));
@@ -74,7 +74,7 @@ fn what_was_signed_once_is_not_accepted_again_by_any_server() {
     form.extend(key.sign(&ada.asked(&first, &path, &form), &origin()));
     assert_eq!(ada.post(&first, &path, &encoded(&form)).status, 303);
     assert_ne!(ada.post(&second, &path, &encoded(&form)).status, 303, "replayed");
-    // A number that no server of this store drew.
+    // A nonce that no server of this store drew.
     let WaitingRun { run, .. } = waiting_run(&home);
     let path = format!("/run/{run}/approve");
     let mut form = ada.run_form(&first, &run);
@@ -88,7 +88,7 @@ fn what_was_signed_once_is_not_accepted_again_by_any_server() {
 }
 
 #[test]
-fn a_passkey_speaks_for_its_owner_only() {
+fn a_passkey_counts_only_for_its_owner() {
     let home = home();
     let server = serve(&home);
     let both = (&server, &server);

@@ -1,14 +1,14 @@
-//! What each role may do through the console, and whose name its records have (G113, G114, G125).
+//! What each role may do through the console, and whose name its records carry (G113, G114, G125).
 
 use serde_json::Value;
 
 use crate::browser::{Browser, encoded};
 use crate::{ROLES, WaitingRun, home, secret, serve, token, waiting_run};
 
-/// What a form does, where it leads, and its fields.
+/// What a form does, its target, and its fields.
 type FormOf<'a> = (&'a str, String, &'a [(&'static str, &'a str)]);
 
-/// Every form of the console against every role. The engine refuses; that pages do not offer it is a courtesy.
+/// Every form of the console with every role. The engine refuses; hiding forms on pages is only a courtesy.
 #[test]
 fn the_role_table_of_forms() {
     let mut table = String::new();
@@ -69,7 +69,7 @@ fn pages_offer_what_a_role_may_do() {
 }
 
 #[test]
-fn a_decision_is_recorded_under_the_name_of_its_person() {
+fn a_decision_is_recorded_under_the_members_name() {
     let home = home();
     let server = serve(&home);
     let WaitingRun { run, label, .. } = waiting_run(&home);

@@ -1,5 +1,5 @@
-//! A server stands still in the middle of a call, for longer than everything that waits for it, and then goes on: nothing
-//! acknowledged is lost, nothing is applied twice, and no run moves by a call that was not its own (G8, G118).
+//! A server freezes in the middle of a call, for longer than everything that waits for it, and then continues:
+//! nothing acknowledged is lost, nothing is applied twice, and no run is advanced by another run's call (G8, G118).
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use workrail_testkit::wire::Http;
 use crate::recorded::{self, note};
 use crate::{PROGRAM, is_full};
 
-/// Longer than a writer waits for a lock, and, with `timeout=1`, than a database keeps the lock of one that stands still.
+/// Longer than a writer waits for a lock and, with `timeout=1`, than a database keeps the lock of a frozen writer.
 const FROZEN_FOR: Duration = Duration::from_millis(4_500);
 
 fn rounds() -> usize {
@@ -43,8 +43,8 @@ fn send(server: &Http, token: &str, arguments: &Value) -> TcpStream {
     stream
 }
 
-/// What a call was answered; `None` when the server could not attend to it: the request came too late, or the database
-/// did not say in time whose token it is.
+/// The answer to a call; `None` if the server could not handle it: the request came too late, or the database did not
+/// identify the token in time.
 fn answer_on(mut stream: TcpStream) -> Option<ToolReply> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -61,7 +61,7 @@ fn may_repeat(reply: &ToolReply) -> bool {
     reply.is_error && reply.structured["retry"]["kind"] == "retryable_after_ms"
 }
 
-/// Sends a call until it is answered.
+/// Repeats a call until it is answered.
 fn at_last(server: &Http, token: &str, tool: &str, arguments: &Value) -> ToolReply {
     loop {
         let reply = call_server(server, token, tool, arguments);
@@ -72,8 +72,8 @@ fn at_last(server: &Http, token: &str, tool: &str, arguments: &Value) -> ToolRep
     }
 }
 
-/// Advances a run step by step. Each call goes to a server that is stopped right after it was sent, after a moment that
-/// differs from round to round, and to another one meanwhile. Returns the session and the notes of its steps.
+/// Advances a run step by step. Each call goes to a server that is frozen right after it was sent, after a delay that
+/// differs from round to round, and meanwhile to another one. Returns the session and the notes of its steps.
 fn advance_over_frozen(homes: [&Home; 2]) -> (String, Vec<String>) {
     let (slow, fast) = (serve(homes[0]), serve(homes[1]));
     let [token, reader] = ["ada", "bob"].map(|name| access_token(homes[0], name, "agent"));
@@ -85,7 +85,7 @@ fn advance_over_frozen(homes: [&Home; 2]) -> (String, Vec<String>) {
         let mine = note(&format!("of-round-{round}"));
         let call = json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": mine } });
         let pending = send(&slow, &token, &call);
-        // Where the call is by then differs; a wait of the clock would always find it at the same place.
+        // The call's progress by then varies; a timed wait would always find it at the same point.
         (0..round * 40).for_each(|_| std::thread::yield_now());
         signal(&slow, "STOP");
         let frozen = Instant::now();

@@ -1,5 +1,5 @@
-//! The disk of the database is full: an ack is refused as something that can be repeated; with space again the same ack
-//! succeeds, and nothing is lost (G102).
+//! The database's disk is full: an ack is refused as repeatable; once there is space, the same ack succeeds, and
+//! nothing is lost (G102).
 
 use serde_json::json;
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -7,11 +7,11 @@ use workrail_testkit::team::session_of;
 
 use crate::recorded::{self, note};
 
-/// More than a full disk takes.
+/// More steps than a full disk can take.
 const STEPS_MAX: usize = 400;
 
 #[test]
-fn an_ack_that_a_full_disk_refused_succeeds_when_there_is_space() {
+fn an_ack_refused_by_a_full_disk_succeeds_once_there_is_space() {
     let settings = ["max_wal_size=32MB", "min_wal_size=32MB", "autovacuum=off"];
     let Some(cluster) = Cluster::start_on_disk_of("160m", &settings) else { return };
     let database = cluster.database();

@@ -1,5 +1,5 @@
-//! Servers of a team are killed under load: what was acknowledged is recorded once, in order, and every repeated call gets
-//! the answer of the first (G8, G102).
+//! Servers of a team are killed under load: what was acknowledged is recorded once, in order, and every repeated call
+//! gets the first answer (G8, G102).
 
 use std::sync::Mutex;
 use std::thread;
@@ -16,7 +16,7 @@ use crate::{PROGRAM, is_full};
 const SERVERS: usize = 4;
 const STEPS: usize = 3;
 
-/// How many sessions are worked on at a time, and for how long. An agent that finishes a run starts another one.
+/// How many sessions are used at a time, and for how long. An agent that finishes a run starts another.
 struct Effort {
     agents: usize,
     time: Duration,
@@ -29,7 +29,7 @@ fn effort() -> Effort {
     }
 }
 
-/// The servers that all agents use, each on a machine of its own.
+/// The servers that all agents use, each on its own machine.
 struct Servers {
     machines: Vec<Home>,
     running: Vec<Mutex<Option<McpClient>>>,
@@ -42,7 +42,7 @@ impl Servers {
         Self { machines: (0..SERVERS).map(machine).collect(), running }
     }
 
-    /// Sends a call until it is answered, from one server to the next.
+    /// Repeats a call until it is answered, trying one server after another.
     fn call(&self, from: usize, tool: &str, arguments: &Value) -> ToolReply {
         for at in (from..).map(|at| at % SERVERS) {
             let mut server = self.running[at].lock().unwrap();
@@ -57,7 +57,7 @@ impl Servers {
         unreachable!("there is always another server")
     }
 
-    /// Sends a call and kills the server at once: nobody knows whether it was recorded.
+    /// Sends a call and kills the server at once: whether it was recorded is unknown.
     fn call_and_kill(&self, at: usize, tool: &str, arguments: &Value) {
         let mut server = self.running[at % SERVERS].lock().unwrap();
         let mut client = server.take().unwrap_or_else(|| self.machines[at % SERVERS].client());
@@ -66,7 +66,7 @@ impl Servers {
     }
 }
 
-/// A run, and the notes that were acknowledged, in their order.
+/// A run, and its acknowledged notes in order.
 struct Acknowledged {
     session: String,
     notes: Vec<String>,

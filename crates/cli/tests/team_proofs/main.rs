@@ -1,5 +1,5 @@
-//! What a team relies on, through the real program: what was acknowledged is recorded once and in order, whatever happens
-//! to servers, processes and disks, and the cost does not grow with the history.
+//! What a team relies on, through the real program: everything acknowledged is recorded once and in order, whatever
+//! happens to servers, processes and disks, and the cost does not grow with the history.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,7 +23,7 @@ fn is_full() -> bool {
     std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full")
 }
 
-/// A home with a workflow that takes as many steps as anybody wants.
+/// A home with a workflow of arbitrarily many steps.
 fn home_with_long_workflow() -> Home {
     let home = Home::new(PROGRAM);
     let round = serde_json::json!({ "id": "round", "title": "Round", "prompt": "Do the next one." });

@@ -1,4 +1,4 @@
-//! A server's memory stays what it is, however many calls it serves.
+//! A server's memory stays constant, however many calls it serves.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +12,9 @@ use workrail_testkit::wire::Http;
 use crate::is_full;
 
 const CLIENTS: u64 = 4;
-/// A member alone may not send so many calls a second.
+/// A single member may not send so many calls a second.
 const MEMBERS: usize = 16;
-/// Over the second quarter of the calls: caches have filled by then. Of a sample, caches are a part of the growth.
+/// Relative to the second quarter of the calls, when caches are full. In the short run they add to the growth.
 const GROWTH_MAX: f64 = 1.15;
 
 fn resident_kb(server: &Http) -> u64 {
@@ -23,7 +23,7 @@ fn resident_kb(server: &Http) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A run with some steps, looks at it, and calls that are refused; returns how many calls that were.
+/// A run with some steps, reads of it, and refused calls; returns the number of calls.
 fn work(server: &Http, token: &str, number: u64) -> u64 {
     let start = json!({ "workflowId": "team.long", "goal": format!("mend teapot {number}") });
     let mut reply = call_server(server, token, "start_workflow", &start);

@@ -1,11 +1,11 @@
-//! The notes that logs hold, in their order, read without the program under test.
+//! The notes in logs, in order, read without the program under test.
 
 use std::fs;
 use std::path::Path;
 
 use workrail_testkit::postgres::Cluster;
 
-/// A note that is found again in any log.
+/// A note that can be found in any log.
 pub(crate) fn note(name: &str) -> String {
     format!("note-{name}-of-mine")
 }

@@ -1,4 +1,4 @@
-//! A hundred times as many sessions: resuming and listing take about as long, because they ask an index (G127).
+//! With a hundred times as many sessions, resuming and listing take about as long, because they use an index (G127).
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::is_full;
 use crate::speed::middle;
 
 const RATIO_MAX: f64 = 3.0;
-/// In the original's texts; copies have their number instead.
-const WORD: &str = "xxxxxxx";
+/// A word in the original's texts; each copy has its number instead.
+const WORD: &str = "ooooooo";
 
-/// A database with so many sessions, and what is asked of it.
+/// A database with this many sessions, and the queries on it.
 struct Large {
     home: Home,
     server: McpClient,
@@ -46,7 +46,7 @@ impl Large {
         let begin = Instant::now();
         home.done(&["session", "list"]);
         println!("the first look, which indexes them: {:.0?}", begin.elapsed());
-        // As autovacuum does sooner or later.
+        // As autovacuum does eventually.
         cluster.sql(&database, "VACUUM ANALYZE");
         let middle = runs.len() / 2;
         let (label, number) = (RunLabel::of(runs[middle].1).to_string(), format!("{:0>7}", middle + 1));
@@ -62,7 +62,7 @@ impl Large {
         taken
     }
 
-    /// By words, of which one is rare; by a label; by words that every run holds; with nothing said.
+    /// By words, one of them rare; by a label; by words that every run contains; without any words.
     fn times(&mut self) -> [Duration; 6] {
         let (words, label) = (format!("login {}", self.number), self.label.clone());
         let by_words = self.resume(json!({ "query": words }));

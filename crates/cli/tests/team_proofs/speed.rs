@@ -1,5 +1,5 @@
-//! What an advance costs on a database, compared with the floor: the same advance on a data directory, through the same
-//! program on the same machine in the same run.
+//! What an advance costs on a database, compared with the same advance on a data directory, with the same program on
+//! the same machine in the same run.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use workrail_testkit::postgres::{Cluster, ROLE};
 
 use crate::is_full;
 
-/// An advance on a database takes at most so many times one on a data directory.
+/// An advance on a database takes at most this many times as long as one on a data directory.
 const RATIO_MAX: f64 = 3.0;
-/// Steps of one run: sessions of people have tens of steps, not thousands.
+/// Steps per run: real sessions have tens of steps, not thousands.
 const STEPS_PER_RUN: usize = 20;
 
-/// A run that is advanced and timed, started again after some steps.
+/// A run that is advanced and timed, and restarted after some steps.
 struct Runner {
     client: McpClient,
     reply: Option<ToolReply>,

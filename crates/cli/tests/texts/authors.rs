@@ -1,4 +1,4 @@
-//! Commands for people who write workflows.
+//! Commands for workflow authors.
 
 use crate::stage::Stage;
 
@@ -109,7 +109,7 @@ fn copy() {
     stage.say(&["workflow", "validate", "workflows"]);
     stage.say(&["workflow", "inspect", "team.small_change"]);
     stage.say(&["workflow", "copy", "team.release", "team.notes", "--dir", "elsewhere", "--json"]);
-    // Nothing is overwritten, and nothing takes an id that another file has.
+    // Nothing is overwritten, and no id is taken from another file.
     stage.say(&["workflow", "copy", "wr.small_change", "team.small_change"]);
     stage.say(&["workflow", "copy", "wr.small_change", "team.release", "--json"]);
     stage.project_file("elsewhere/team.other.json", "mine");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::stage::Stage;
 
-/// A run with a completed step, a rewind that made a second branch, and one that waits for an approval.
+/// A run with a completed step, a rewind that created a second branch, and one that waits for an approval.
 fn with_runs() -> (Stage, String, String) {
     let stage = Stage::new();
     let mut client = stage.server();
@@ -36,7 +36,7 @@ fn show() {
     stage.compare("show");
 }
 
-/// What is asked of a person, why a run is blocked, and that a finished one does not go on.
+/// What is asked of the user, why a run is blocked, and that a finished one does not continue.
 #[test]
 fn show_says_what_a_run_needs() {
     let (stage, _, waiting) = with_runs();

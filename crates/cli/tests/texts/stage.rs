@@ -1,4 +1,4 @@
-//! A home with workflows and runs, and a transcript of what the program says in it.
+//! A home with workflows and runs, and a transcript of the program's output in it.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use workrail_testkit::volatile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// One home, and everything that was said in it so far.
+/// One home, and all output in it so far.
 pub(crate) struct Stage {
     _folder: tempfile::TempDir,
     home: Home,
@@ -23,7 +23,7 @@ impl Stage {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
-        // Other users than root must reach the home beneath.
+        // Users other than root must be able to reach the home beneath.
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let home = Home::create(Path::new(PROGRAM), &root, User::find());
         let stage = Self { _folder: folder, home, names: RefCell::default(), transcript: RefCell::default() };
@@ -57,7 +57,7 @@ impl Stage {
         &self.home
     }
 
-    /// A file of the project, where commands run.
+    /// A file of the project, in which commands run.
     pub(crate) fn project_file(&self, name: &str, text: &str) {
         self.home.write(&self.home.project().join(name), text);
     }
@@ -66,14 +66,14 @@ impl Stage {
         self.home.server().unwrap()
     }
 
-    /// Gives the run of a reply a name that every snapshot shows instead of its label.
+    /// Gives a reply's run a name that every snapshot shows instead of its label.
     pub(crate) fn name(&self, reply: &ToolReply, name: &str) -> String {
         let label = reply.structured["run"]["label"].as_str().unwrap().to_owned();
         self.names.borrow_mut().push((label.clone(), format!("[{name}]")));
         label
     }
 
-    /// Runs a command and writes down what it said.
+    /// Runs a command and records its output.
     pub(crate) fn say(&self, arguments: &[&str]) {
         let ran = self.home.run(arguments);
         let mut said = self.transcript.borrow_mut();
@@ -88,8 +88,9 @@ impl Stage {
         said.push('\n');
     }
 
-    /// Runs a command on a screen of so many columns: no line may be wider, and every run of the stage that the whole
-    /// output names is named there, too. A call is copied, so it is never broken. Where a text is cut depends on how long labels are, so it is not written down.
+    /// Runs a command on a screen of this many columns: no line may be wider, and every run of the stage that the
+    /// full output names must be named. A call is copied, so it is never wrapped. Where text is cut depends on
+    /// labels, so it is not recorded.
     pub(crate) fn fits(&self, arguments: &[&str], columns: usize) {
         let whole = self.home.run(arguments).out;
         let ran = self.home.with("COLUMNS", columns.to_string()).run(arguments);
@@ -103,7 +104,7 @@ impl Stage {
         }
     }
 
-    /// Types a line into a command at a terminal and writes down what the terminal showed.
+    /// Types a line into a command at a terminal and records what the terminal showed.
     pub(crate) fn type_line(&self, arguments: &[&str], line: &str) {
         let ran = self.home.typed(arguments, line);
         let mut said = self.transcript.borrow_mut();
@@ -111,19 +112,19 @@ impl Stage {
         write!(said, "[exit code {}]\n\n", ran.code).unwrap();
     }
 
-    /// The same command as text and as JSON.
+    /// Runs the same command as text and as JSON.
     pub(crate) fn say_both(&self, arguments: &[&str]) {
         self.say(arguments);
         self.say(&[arguments, &["--json"]].concat());
     }
 
-    /// Calls a tool and writes down the arguments, the text and the structured reply.
+    /// Calls a tool and records the arguments, the text and the structured reply.
     pub(crate) fn call(&self, client: &mut McpClient, tool: &str, arguments: Value) -> ToolReply {
         let reply = client.call(tool, arguments.clone());
         let mut said = self.transcript.borrow_mut();
         let kind = if reply.is_error { "error" } else { "reply" };
         let mut structured = reply.structured.clone();
-        // The same text again.
+        // Repeats the text.
         structured.as_object_mut().unwrap().remove("text");
         let structured = serde_json::to_string_pretty(&structured).unwrap();
         write!(said, "> {tool} {arguments}\n{}\n\n({kind}, structured) {structured}\n\n", reply.text)
@@ -131,13 +132,13 @@ impl Stage {
         reply
     }
 
-    /// Follows the next call of a reply without writing it down.
+    /// Makes the next call of a reply without recording it.
     pub(crate) fn follow(client: &mut McpClient, reply: &ToolReply) -> ToolReply {
         let call = &reply.structured["nextCall"];
         client.call(call["tool"].as_str().unwrap(), with_own_words(&call["arguments"]))
     }
 
-    /// Compares everything that was said since the last time with the snapshot of this name.
+    /// Compares everything recorded since the last time with the snapshot of this name.
     pub(crate) fn compare(&self, name: &str) {
         let mut text = std::mem::take(&mut *self.transcript.borrow_mut());
         for (volatile, stable) in &*self.names.borrow() {

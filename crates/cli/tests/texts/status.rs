@@ -1,11 +1,11 @@
-//! What needs a person, and what is running.
+//! What needs the user, and what is running.
 
 use serde_json::json;
 
 use crate::stage::Stage;
 
-/// A run that waits for an approval, one that asks a question, one that is blocked, one that is in progress and one that
-/// is finished.
+/// A run that waits for an approval, one that asks a question, one that is blocked, one in progress and one that is
+/// finished.
 fn with_runs_of_every_kind() -> Stage {
     let stage = Stage::new();
     stage.home().workflow(&json!({

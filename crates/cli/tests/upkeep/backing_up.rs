@@ -1,4 +1,4 @@
-//! `backup` and `restore`, while agents work, killed at any moment, and over damage (G26).
+//! `backup` and `restore`: while agents work, killed at any moment, and with damage (G26).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use workrail_testkit::home::{Home, Ran};
 use crate::killed::{CALLS, copy_tree, may_trace, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
 
-/// A temporary folder in which a backup goes to `backup`.
+/// A temporary folder whose `backup` folder is the target.
 struct Destination {
     folder: tempfile::TempDir,
 }
@@ -45,7 +45,7 @@ fn verified(data: &Path) -> Ran {
     said
 }
 
-/// Every file of a folder with its bytes, locks left out.
+/// Every file of a folder with its bytes, except locks.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let is_lock = |path: &Path| path.to_string_lossy().ends_with("lock");
     folder::files(folder).into_iter().filter(|(path, _)| !is_lock(path)).collect()
@@ -66,7 +66,7 @@ fn damage(file: &Path) {
 }
 
 #[test]
-fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
+fn a_backup_is_a_separate_store_and_copies_only_what_is_new() {
     let (home, place) = (home(), Destination::new());
     let (first, open) = (finished(&home), unfinished(&home));
     let made = backed_up(&home, &place);
@@ -102,7 +102,7 @@ fn a_backup_is_a_store_of_its_own_and_copies_only_what_is_new() {
 }
 
 #[test]
-fn keys_are_left_out_on_request_and_folders_that_are_no_backup_are_refused() {
+fn keys_are_left_out_on_request_and_folders_that_are_not_backups_are_refused() {
     let (home, place) = (home(), Destination::new());
     unfinished(&home);
     home.done(&["store", "backup", &place.text(), "--without-keys"]);
@@ -127,7 +127,7 @@ fn keys_are_left_out_on_request_and_folders_that_are_no_backup_are_refused() {
 }
 
 #[test]
-fn a_lost_data_directory_comes_back_whole_with_its_keys() {
+fn a_lost_data_directory_is_restored_completely_with_its_keys() {
     let (home, place) = (home(), Destination::new());
     let (done, open) = (finished(&home), unfinished(&home));
     backed_up(&home, &place);
@@ -146,7 +146,7 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
     }) {
         assert_eq!(after.get(path), Some(bytes), "{path:?}");
     }
-    // A token from before works: the keys are the same.
+    // An earlier token works: the keys are the same.
     let mut client = home.with_data(&data).client();
     let next = advance(&mut client, &open);
     assert!(!next.is_error, "{}", next.text);
@@ -158,7 +158,7 @@ fn a_lost_data_directory_comes_back_whole_with_its_keys() {
 }
 
 #[test]
-fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
+fn a_restore_replaces_damaged_sessions_and_keeps_different_ones() {
     let (home, place) = (home(), Destination::new());
     let (broken, gone, other) = (finished(&home), finished(&home), unfinished(&home));
     backed_up(&home, &place);
@@ -170,7 +170,7 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
     copy_tree(&home.data(), &twin);
     assert!(!advance(&mut home.client(), &other).is_error);
     assert!(!advance(&mut home.with_data(&twin).client(), &other).is_error);
-    // The twin has the damaged session too, which the backup names; the other one is copied.
+    // The twin has the damaged session too, which the backup reports; the other one is copied.
     assert_eq!(run(&twin, &["store", "backup", &place.text(), "--json"]).code, 1);
 
     let planned = home.run(&["store", "restore", &place.text(), "--dry-run", "--json"]);
@@ -198,7 +198,7 @@ fn a_restore_replaces_what_is_damaged_and_leaves_what_differs() {
 }
 
 #[test]
-fn damaged_content_comes_back_from_the_backup() {
+fn damaged_content_is_restored_from_the_backup() {
     let (home, place) = (home(), Destination::new());
     finished(&home);
     finished(&home);
@@ -214,7 +214,7 @@ fn damaged_content_comes_back_from_the_backup() {
     assert_eq!(fs::read(home.data().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
     assert_eq!(fs::read_dir(home.data().join("backups/content")).unwrap().count(), 1);
     assert_eq!(home.run(&["store", "gc"]).code, 0, "what is kept aside does not stop gc");
-    // And the other way round: a damaged backup is seen and repaired with --verify.
+    // The other way round: --verify detects and repairs a damaged backup.
     damage(&place.path().join(&names[0]));
     let checked = home.run(&["store", "backup", &place.text(), "--verify", "--json"]);
     assert_eq!(checked.json()["result"]["mendedContent"], json!([names[0]]), "{checked:?}");
@@ -228,13 +228,13 @@ fn a_longer_copy_in_the_backup_is_never_replaced_by_its_beginning() {
     backed_up(&home, &place);
     let whole = files(&place.path().join("sessions").join(session(&run_here)));
     damage(segments(&session_dir(&home, &run_here)).last().unwrap());
-    // Its manifest is as it was: what the backup has is more than what can be trusted here.
+    // Its manifest is unchanged: the backup has more than can be trusted here.
     for more in [[].as_slice(), &["--verify"]] {
         let said = home.run(&[&["store", "backup", &place.text(), "--json"], more].concat());
         assert_eq!((said.code, &said.json()["result"]["sessions"]["left"]), (1, &json!(1)), "{said:?}");
         assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
     }
-    // Cut by a repair it is healthy, and still only the beginning of what the backup has.
+    // Cut by a repair it is healthy, but still only the beginning of what the backup has.
     assert_eq!(home.run(&["store", "repair", &session(&run_here), "--yes"]).code, 0);
     let cut = home.run(&["store", "backup", &place.text(), "--json"]);
     let result = &cut.json()["result"];
@@ -246,9 +246,9 @@ fn a_longer_copy_in_the_backup_is_never_replaced_by_its_beginning() {
     verified(&place.path());
 }
 
-/// Broke: a manifest that lost its end made the backup replace its longer copy, and a session of one group was left out.
+/// Broke: with a manifest that lost its end, the backup replaced its longer copy, and left out a one-group session.
 #[test]
-fn a_manifest_that_lost_its_end_costs_the_backup_nothing() {
+fn a_manifest_that_lost_its_end_does_not_harm_the_backup() {
     for lost in [1, 40] {
         for run_here in [unfinished, finished] {
             let (home, place, later) = (home(), Destination::new(), Destination::new());
@@ -279,7 +279,7 @@ fn many_steps(home: &Home) {
     home.workflow(&workflow);
 }
 
-/// Advances a long run and starts short ones until told to stop; counts what was acknowledged, in order.
+/// Advances a long run and starts short ones until stopped; counts what was acknowledged, in order.
 fn work(home: &Home, acknowledged: &AtomicUsize, stop: &AtomicBool) {
     let mut client = home.client();
     let mut long = client.call("start_workflow", json!({ "workflowId": "team.many" }));
@@ -308,7 +308,7 @@ fn work(home: &Home, acknowledged: &AtomicUsize, stop: &AtomicBool) {
     }
 }
 
-/// Runs `copy` again and again beside a working server; each copy verifies and has all that was acknowledged before.
+/// Runs `copy` repeatedly next to a working server; each copy verifies and has everything acknowledged before.
 fn while_agents_work(times: usize, mut copy: impl FnMut(&Home, usize) -> PathBuf) -> usize {
     let home = home();
     many_steps(&home);
@@ -354,7 +354,7 @@ fn figure_backups_while_agents_work() {
 
 /// The order that docs/backup.md gives for a copy without `workrail store backup`.
 #[test]
-fn a_plain_copy_in_the_documented_order_is_whole() {
+fn a_plain_copy_in_the_documented_order_is_complete() {
     const SCRIPT: &str = r#"
         mkdir -p "$DEST/sessions" && cd "$DATA" || exit 1
         for s in sessions/sess_*; do flock "$s/.lock" cp -a "$s" "$DEST/sessions/" || exit 1; done

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::scene::{content, finished, home, session, session_dir, unfinished};
 
 #[test]
-fn a_sound_store_is_verified_with_counts() {
+fn a_healthy_store_is_verified_with_counts() {
     let home = home();
     finished(&home);
     let waiting = unfinished(&home);
@@ -28,7 +28,7 @@ fn a_sound_store_is_verified_with_counts() {
 }
 
 #[test]
-fn every_kind_of_damage_is_named_with_what_to_do() {
+fn every_kind_of_damage_is_named_with_its_fix() {
     let home = home();
     let (first, second) = (finished(&home), unfinished(&home));
     let data = home.data();
@@ -70,7 +70,7 @@ fn every_kind_of_damage_is_named_with_what_to_do() {
 }
 
 #[test]
-fn gc_takes_what_is_old_and_finished_and_says_why_the_rest_stays() {
+fn gc_removes_old_finished_sessions_and_says_why_the_rest_is_kept() {
     let home = home();
     let (old, kept, open) = (finished(&home), finished(&home), unfinished(&home));
     assert_eq!(home.run(&["session", "keep", &session(&kept)]).code, 0);
@@ -119,7 +119,7 @@ fn gc_removes_nothing_by_age_while_the_clock_is_behind() {
     use workrail_model::time::Timestamp;
     let home = home();
     let (old, ahead) = (finished(&home), unfinished(&home));
-    // One session from a day that the clock of this machine has not reached.
+    // One session from a day that this machine's clock has not reached.
     let folder = session_dir(&home, &ahead);
     let segment = std::fs::read_dir(folder.join("events")).unwrap().next().unwrap().unwrap().path();
     let lines = std::fs::read(&segment).unwrap();
@@ -150,11 +150,11 @@ fn gc_removes_nothing_when_it_could_not_sweep() {
 }
 
 #[test]
-fn what_gc_removed_is_told_when_it_fails_later() {
+fn what_gc_removed_is_reported_even_if_it_fails_later() {
     for as_json in [true, false] {
         let home = home();
         let old = session(&finished(&home));
-        // Whether anybody is at work in this leftover cannot be asked: its lock is a folder.
+        // Whether a process is using this leftover cannot be determined: its lock is a folder.
         let leftover = home.data().join("sessions/.tmp-import-1/.lock");
         std::fs::create_dir_all(&leftover).unwrap();
         let mut call = vec!["store", "gc", "--ttl", "0d"];
@@ -172,7 +172,7 @@ fn what_gc_removed_is_told_when_it_fails_later() {
 }
 
 #[test]
-fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
+fn a_foreign_folder_among_the_sessions_is_a_problem_with_a_fix() {
     let home = home();
     let old = finished(&home);
     let foreign = home.data().join("sessions/copy-of-yesterday");
@@ -195,7 +195,7 @@ fn a_foreign_folder_among_the_sessions_is_a_problem_that_says_what_to_do() {
 }
 
 #[test]
-fn gc_deletes_no_content_while_the_folder_of_all_sessions_is_missing() {
+fn gc_deletes_no_content_while_the_sessions_folder_is_missing() {
     let home = home();
     finished(&home);
     let outside = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `sessions keep`, `unkeep` and `delete`, beside a server that knows the session.
+//! `sessions keep`, `unkeep` and `delete`, next to a server that knows the session.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::scene::{advance, content, finished, home, label, session, session_dir, start, unfinished};
 
 #[test]
-fn deleting_asks_at_a_terminal_and_obeys_a_typed_label() {
+fn deleting_asks_at_a_terminal_and_accepts_a_typed_label() {
     let home = home();
     let run = unfinished(&home);
     let refused = home.run(&["session", "delete", &label(&run)]);
@@ -20,7 +20,7 @@ fn deleting_asks_at_a_terminal_and_obeys_a_typed_label() {
 }
 
 #[test]
-fn a_kept_session_is_not_deleted_by_anybody() {
+fn a_kept_session_cannot_be_deleted() {
     let home = home();
     let run = finished(&home);
     let kept = home.run(&["session", "keep", &label(&run), "--json"]);
@@ -41,7 +41,7 @@ fn a_kept_session_is_not_deleted_by_anybody() {
 }
 
 #[test]
-fn a_server_that_knows_a_deleted_session_says_so_and_brings_nothing_back() {
+fn a_server_that_knows_a_deleted_session_reports_it_and_does_not_restore_it() {
     let home = home();
     let mut client = home.client();
     let (gone, stays) = (start(&mut client), start(&mut client));

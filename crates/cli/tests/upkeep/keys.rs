@@ -1,4 +1,4 @@
-//! `keys show` and `keys rotate`, beside servers that have the old keys in memory.
+//! `keys show` and `keys rotate`, next to servers that have the old keys in memory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::scene::{advance, home, start, unfinished};
 
 #[test]
-fn keys_are_shown_by_fingerprint_and_never_themselves() {
+fn keys_are_shown_only_by_fingerprint() {
     let home = home();
     unfinished(&home);
     let shown = home.run(&["store", "keys", "show", "--json"]);
@@ -41,7 +41,7 @@ fn keys_are_shown_by_fingerprint_and_never_themselves() {
 }
 
 #[test]
-fn keys_that_others_may_use_are_refused() {
+fn keys_accessible_to_others_are_refused() {
     let home = home();
     unfinished(&home);
     let keys = home.data().join("keys");
@@ -90,7 +90,7 @@ fn a_damaged_http_secret_is_named_and_replaced() {
 }
 
 #[test]
-fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
+fn servers_from_before_and_after_a_rotation_accept_each_others_tokens() {
     let home = home();
     let mut before = home.client();
     let old = start(&mut before);
@@ -108,7 +108,7 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     assert!(!advance(&mut before, &old).is_error, "its own tokens of before stay good");
     assert!(!advance(&mut after, &new).is_error);
 
-    // What the running server mints now is of the new key: it outlives one more rotation.
+    // The running server now signs with the new key: its tokens survive one more rotation.
     let minted = before.call("continue_workflow", look(&other));
     assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
     let mut last = home.client();
@@ -126,7 +126,7 @@ fn servers_of_before_and_after_a_rotation_take_each_others_tokens() {
     assert!(refused.is_error, "looking at the keys again does not make a wrong token right");
 }
 
-/// A reply with the signature of every token left out, and the tokens themselves.
+/// A reply without the signatures of its tokens, and the tokens themselves.
 fn unsigned(reply: &workrail_testkit::mcp_client::ToolReply) -> (String, Vec<String>) {
     let mut tokens = Vec::new();
     let mut text = String::new();
@@ -135,7 +135,7 @@ fn unsigned(reply: &workrail_testkit::mcp_client::ToolReply) -> (String, Vec<Str
         let kept = if ["st.v1.", "ack.v1.", "chk.v1."].iter().any(|kind| token.starts_with(kind)) {
             token.rfind('.')
         } else if ["st.v2.", "ack.v2.", "chk.v2."].iter().any(|kind| token.starts_with(kind)) {
-            // Thirty characters name the place; the other thirteen are the signature.
+            // Thirty characters name the position; the other thirteen are the signature.
             Some(token.len() - 13)
         } else {
             None
@@ -153,7 +153,7 @@ fn unsigned(reply: &workrail_testkit::mcp_client::ToolReply) -> (String, Vec<Str
 }
 
 #[test]
-fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
+fn a_replay_after_a_rotation_differs_only_in_the_signatures_of_its_tokens() {
     for encoding in ["v1", "v2"] {
         let home = home().with("WORKRAIL_TOKEN_ENCODING", encoding);
         let mut client = home.client();
@@ -176,7 +176,7 @@ fn a_replay_after_a_rotation_differs_in_the_signatures_of_its_tokens_only() {
                 client.call("continue_workflow", json!({ "stateToken": replayed.string("stateToken") }));
             assert!(!looked.is_error, "{encoding}: {}", looked.text);
         }
-        // The tokens that are signed again outlive the next rotation, the ones of before do not.
+        // Tokens signed again survive the next rotation, earlier ones do not.
         let replayed = later.call("continue_workflow", call.clone());
         assert_eq!(home.run(&["store", "keys", "rotate", "--yes"]).code, 0);
         let state = |reply: &workrail_testkit::mcp_client::ToolReply| json!({ "stateToken": reply.string("stateToken") });

@@ -1,4 +1,4 @@
-//! `gc`, `delete` and `repair` killed as they enter a system call that changes something on the disk (G24, G25).
+//! `gc`, `delete` and `repair` killed as they enter a system call that changes the disk (G24, G25).
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use workrail_testkit::home::Home;
 
 use crate::scene::{PROGRAM, finished, home, run, session, session_dir, unfinished};
 
-/// A `?` forgives a name that this kernel lacks.
+/// With a `?`, strace ignores a call that the kernel lacks.
 pub(crate) const CALLS: [&str; 5] = ["?renameat", "?renameat2", "unlinkat", "fsync", "mkdirat"];
 
 pub(crate) fn may_trace() -> bool {
@@ -32,7 +32,7 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Runs a command that is killed at the Nth call of a kind; whether it got through unharmed.
+/// Runs a command that is killed at the Nth call of a kind; returns whether it completed unharmed.
 pub(crate) fn survives(data: &Path, arguments: &[&str], call: &str, when: usize) -> bool {
     let (traced, injected) = (format!("trace={call}"), format!("inject={call}:signal=KILL:when={when}"));
     let tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &traced, "-e", &injected];
@@ -69,7 +69,7 @@ fn figure_upkeep_killed_at_system_calls() {
                 let unharmed = survives(&data, arguments, call, when);
                 kills += usize::from(!unharmed);
                 check(&data, &id, &damaged, is_damaged, &format!("{arguments:?}, {call} {when}"));
-                // Again, and to its end.
+                // Once more, to its end.
                 let again = run(&data, arguments);
                 assert!(again.code == 0 || (arguments[0] == "session" && again.code == 2), "{again:?}");
                 let cleaned = run(&data, &["store", "gc", "--ttl", "0d"]);
@@ -88,7 +88,7 @@ fn figure_upkeep_killed_at_system_calls() {
     assert!(kills > 20);
 }
 
-/// Nothing that should stay is harmed; what was damaged is damaged as before, or repaired.
+/// Nothing that should be kept is harmed; what was damaged still is, or is repaired.
 fn check(data: &Path, stays: &str, damaged: &str, is_damaged: bool, what: &str) {
     let verified = run(data, &["store", "verify", stays, "--json"]);
     assert_eq!(verified.code, 0, "{what}: {verified:?}");

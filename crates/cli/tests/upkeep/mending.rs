@@ -16,7 +16,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
+fn a_damaged_end_is_cut_after_a_backup_and_the_run_continues() {
     let home = home();
     let run = {
         let mut client = home.client();
@@ -60,9 +60,9 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_goes_on() {
     assert!(!again.is_error, "the step that was lost is done again: {}", again.text);
 }
 
-/// Cutting one byte off a manifest made the last acknowledged step vanish, while `verify` said that all was well.
+/// Cutting one byte off a manifest made the last acknowledged step vanish, while `verify` reported no problems.
 #[test]
-fn a_step_whose_commit_was_cut_is_named_and_recovered_by_the_same_ack() {
+fn a_step_whose_commit_was_cut_is_reported_and_recovered_by_the_same_ack() {
     let home = home();
     let (run, recorded) = {
         let mut client = home.client();
@@ -92,7 +92,7 @@ fn a_step_whose_commit_was_cut_is_named_and_recovered_by_the_same_ack() {
 }
 
 #[test]
-fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
+fn a_damaged_or_lost_manifest_is_rebuilt_and_loses_nothing() {
     let home = home();
     let run = finished(&home);
     let (id, manifest) = (session(&run), session_dir(&home, &run).join("manifest.jsonl"));
@@ -121,7 +121,7 @@ fn a_damaged_or_lost_manifest_is_rebuilt_and_nothing_is_given_up() {
 }
 
 #[test]
-fn what_is_in_the_way_of_the_activity_counter_is_named_and_stops_nobody() {
+fn an_obstacle_to_the_activity_counter_is_reported_and_stops_nothing() {
     let home = home();
     let run = unfinished(&home);
     for name in ["activity", "activity.lock"] {
@@ -143,7 +143,7 @@ fn what_is_in_the_way_of_the_activity_counter_is_named_and_stops_nobody() {
 }
 
 #[test]
-fn what_a_repair_cannot_mend_it_refuses() {
+fn an_impossible_repair_is_refused() {
     let home = home();
     let run = unfinished(&home);
     let folder = session_dir(&home, &run);

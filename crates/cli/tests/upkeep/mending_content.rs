@@ -1,4 +1,4 @@
-//! Damaged content: what says so, what is computed again, what comes from a backup (G27).
+//! Damaged content: what reports it, what is recomputed, what is restored from a backup (G27).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,7 +81,7 @@ fn content_files(home: &Home, folder: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn every_snapshot_and_workflow_is_computed_again_byte_for_byte() {
+fn every_snapshot_and_workflow_is_recomputed_byte_for_byte() {
     let home = home();
     let last = long_run(&home);
     let mut wanted = content_files(&home, "snapshots");
@@ -113,7 +113,7 @@ fn every_snapshot_and_workflow_is_computed_again_byte_for_byte() {
 }
 
 #[test]
-fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
+fn damaged_shared_content_is_reported_with_every_session_that_needs_it() {
     let home = home();
     let (one, two) = (unfinished(&home), unfinished(&home));
     let (path, bytes) = content_files(&home, "workflows/pinned").pop_first().unwrap();
@@ -145,7 +145,7 @@ fn damaged_shared_content_is_named_with_everybody_who_needs_it() {
 }
 
 #[test]
-fn a_folder_in_the_place_of_a_pinned_workflow_does_not_stop_a_start() {
+fn a_folder_in_the_place_of_a_pinned_workflow_does_not_prevent_a_start() {
     let home = home();
     unfinished(&home);
     let (path, bytes) = content_files(&home, "workflows/pinned").pop_first().unwrap();
@@ -160,7 +160,7 @@ fn a_folder_in_the_place_of_a_pinned_workflow_does_not_stop_a_start() {
 }
 
 #[test]
-fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
+fn content_that_cannot_be_recomputed_is_reported_and_restored_from_a_backup() {
     let (home, place) = (home(), tempfile::tempdir().unwrap());
     let last = long_run(&home);
     let backup = place.path().join("backup");
@@ -177,7 +177,7 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
         (1, blobs.len()),
         "{found:?}"
     );
-    // The run itself can continue: a lost reply is never rendered again, and looking works.
+    // The run itself can continue: a lost reply is never rendered again, and reading the step works.
     let looked = home.client().call("continue_workflow", json!({ "stateToken": last.string("stateToken") }));
     assert!(!looked.is_error, "{}", looked.text);
     let done = home.run(&["store", "repair", "--all", "--from", backup, "--json"]);
@@ -188,7 +188,7 @@ fn what_cannot_be_computed_again_is_named_and_comes_from_a_backup() {
 }
 
 #[test]
-fn a_repeated_call_whose_stored_reply_is_lost_leads_to_the_step_that_followed() {
+fn a_repeated_call_with_a_lost_stored_reply_leads_to_the_next_step() {
     let home = crate::scene::home();
     let first = unfinished(&home);
     let mut client = home.client();
@@ -206,7 +206,7 @@ fn a_repeated_call_whose_stored_reply_is_lost_leads_to_the_step_that_followed() 
 }
 
 #[test]
-fn preferences_that_were_asked_for_and_cannot_be_read_are_said() {
+fn unreadable_requested_preferences_are_reported() {
     let home = crate::scene::home();
     let id = session(&unfinished(&home));
     let show = ["session", "prefs", "show", "--session", &id, "--json"];
@@ -225,7 +225,7 @@ fn preferences_that_were_asked_for_and_cannot_be_read_are_said() {
 }
 
 #[test]
-fn a_session_whose_stored_reply_is_lost_can_be_moved_with_a_backup() {
+fn a_session_with_a_lost_stored_reply_can_be_moved_with_a_backup() {
     let home = crate::scene::home();
     let id = session(&finished(&home));
     let outside = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Folders, files and locks that this user may not use, or that something else is in the place of (G20, G22).
+//! Folders, files and locks that this user may not use, or that are blocked by something else (G20, G22).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ fn deny(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
 }
 
-/// So that the folder can be removed again.
+/// Lets the folder be removed again.
 fn allow(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
 }
@@ -30,7 +30,7 @@ fn problem(verified: &Ran, what: &str) -> Value {
 
 /// Broke: `mcp` exited, `verify` stopped and `doctor` found no problem.
 #[test]
-fn a_folder_that_cannot_be_used_is_named_and_stops_no_other_check() {
+fn an_unusable_folder_is_reported_and_stops_no_other_check() {
     let home = home();
     finished(&home);
     for folder in ["blobs", "snapshots", "workflows", "sessions"] {
@@ -61,7 +61,7 @@ fn a_folder_that_cannot_be_used_is_named_and_stops_no_other_check() {
 
 /// Broke: every write failed, and neither `verify` nor `doctor` said why.
 #[test]
-fn a_lock_that_cannot_be_taken_is_named() {
+fn an_unobtainable_lock_is_reported() {
     let home = home();
     let run = finished(&home);
     let session_lock = format!("sessions/{}/.lock", session(&run));
@@ -82,9 +82,9 @@ fn a_lock_that_cannot_be_taken_is_named() {
     }
 }
 
-/// Broke: `repair --dry-run` offered to give up what only could not be read, and `doctor` sent people to it.
+/// Broke: `repair --dry-run` offered to give up what was only unreadable, and `doctor` recommended it.
 #[test]
-fn files_that_may_not_be_read_need_a_permission_and_no_repair() {
+fn unreadable_files_need_a_permission_and_not_a_repair() {
     let home = home();
     let run = finished(&home);
     let id = session(&run);
@@ -111,9 +111,9 @@ fn files_that_may_not_be_read_need_a_permission_and_no_repair() {
     }
 }
 
-/// Broke: a segment that was damaged after its session had been indexed made the session vanish without a word.
+/// Broke: a session with a segment damaged after it was indexed vanished silently.
 #[test]
-fn resume_counts_a_session_that_was_damaged_since_it_was_indexed() {
+fn resume_counts_a_session_damaged_since_it_was_indexed() {
     let home = home();
     let (damaged, sound) = (unfinished(&home), unfinished(&home));
     assert_eq!(home.run(&["session", "list"]).code, 0);

@@ -1,4 +1,4 @@
-//! Reading needs no key, no lock and no right to write, and leaves nothing behind (G16).
+//! Reading needs no key, no lock and no write permission, and leaves nothing behind (G16).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,12 +16,12 @@ fn is_root() -> bool {
     User::find() != User::Ourselves
 }
 
-/// A home without the rights of root, on a data directory. Making one starts two processes, so a test makes it once.
+/// A home without root's privileges, on a data directory. Creating one starts two processes, so a test does it once.
 fn unprivileged(data: &Path) -> Home {
     Home::new(PROGRAM).given_to(User::find()).with_data(data)
 }
 
-/// Every path below a folder, with what tells whether it was touched.
+/// Every path below a folder, with attributes that show whether it was touched.
 fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64)> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_owned()];
@@ -35,7 +35,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (u32, u64, i64)> {
     found
 }
 
-/// A copy of a store that belongs to the unprivileged user, and the home from which that user reads it.
+/// A copy of a store owned by the unprivileged user, and the home from which that user reads it.
 pub(crate) struct Copied {
     folder: tempfile::TempDir,
     reader: Home,
@@ -52,7 +52,7 @@ impl Copied {
         copy
     }
 
-    /// Runs the program on the copy, without the rights of root.
+    /// Runs the program on the copy, without root's privileges.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         self.reader.run(arguments)
     }
@@ -84,7 +84,7 @@ impl Copied {
     }
 }
 
-/// The commands that read, for a store with this run.
+/// The read-only commands, for a store with this run.
 fn reading(run: &ToolReply) -> Vec<Vec<String>> {
     let (label, session) = (label(run), session(run));
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -115,7 +115,7 @@ fn call(words: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
+fn reading_a_missing_data_directory_finds_nothing_and_creates_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let home = unprivileged(&folder.path().join("data"));
@@ -154,7 +154,7 @@ fn reading_a_missing_data_directory_finds_nothing_and_makes_nothing() {
 }
 
 #[test]
-fn reading_works_on_a_copy_that_can_only_be_read() {
+fn reading_works_on_a_read_only_copy() {
     let home = home();
     let run = finished(&home);
     unfinished(&home);
@@ -218,7 +218,7 @@ fn reading_needs_no_usable_keyring() {
 }
 
 #[test]
-fn keys_of_another_user_are_refused_and_reading_goes_on() {
+fn keys_of_another_user_are_refused_and_reading_still_works() {
     if !is_root() {
         // Only root can give a file away.
         return;
@@ -248,7 +248,7 @@ fn a_damaged_session_is_repaired_without_keys() {
 }
 
 #[test]
-fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
+fn a_lost_keyring_is_an_error_until_new_keys_are_requested() {
     for (way, text) in [("missing", None), ("empty", Some("")), ("damaged", Some("{\"v\":1}"))] {
         let home = home();
         let mut server = home.client();
@@ -294,7 +294,7 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
             "{way}: usable keys are not replaced"
         );
         assert_eq!(home.run(&["store", "verify"]).code, 0, "{way}: the file that was moved aside is known");
-        // A server that ran all the time continues with the new keys.
+        // A server that was running all the time continues with the new keys.
         assert_eq!(server.call("continue_workflow", state.clone()).code(), "TOKEN_BAD_SIGNATURE", "{way}");
         let found = server.call("resume_session", json!({}));
         let next = &found.structured["candidates"][0]["nextCall"]["arguments"];
@@ -305,7 +305,7 @@ fn a_lost_keyring_is_an_error_until_new_keys_are_asked_for() {
 }
 
 #[test]
-fn a_server_makes_keys_with_the_first_run_and_not_before() {
+fn a_server_creates_keys_with_the_first_run_and_not_before() {
     let home = home();
     let mut server = home.client();
     let keyring = home.data().join("keys/keyring.json");
@@ -319,7 +319,7 @@ fn a_server_makes_keys_with_the_first_run_and_not_before() {
 }
 
 #[test]
-fn an_import_into_a_new_store_makes_its_keys() {
+fn an_import_into_a_new_store_creates_its_keys() {
     let home = home();
     let run = unfinished(&home);
     let bundle = home.data().join("run.bundle.json");
@@ -334,7 +334,7 @@ fn an_import_into_a_new_store_makes_its_keys() {
 }
 
 #[test]
-fn a_full_disk_behind_standard_output_is_an_error_and_no_panic() {
+fn a_full_disk_behind_standard_output_is_an_error_and_not_a_panic() {
     let home = home();
     let run = finished(&home);
     home.run(&["doctor"]);

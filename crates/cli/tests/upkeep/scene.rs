@@ -9,7 +9,7 @@ use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
-/// A workflow that one completed step finishes.
+/// A workflow that ends after one completed step.
 pub(crate) fn one_step() -> Value {
     json!({
         "id": "team.one", "name": "One", "description": "A single step.", "version": "1.0.0",
@@ -38,7 +38,7 @@ pub(crate) fn finished(home: &Home) -> ToolReply {
 pub(crate) fn unfinished(home: &Home) -> ToolReply {
     let mut client = home.client();
     let first = start(&mut client);
-    // No file of the server remains to vanish while a test looks at the files.
+    // So that no file of the server vanishes while a test inspects the files.
     client.close();
     first
 }
@@ -58,7 +58,7 @@ pub(crate) fn content(data: &Path) -> BTreeSet<String> {
     names
 }
 
-/// Runs a command on a data directory, in a home of its own.
+/// Runs a command on a data directory, in an isolated home.
 pub(crate) fn run(data: &Path, arguments: &[&str]) -> Ran {
     Home::new(PROGRAM).with_data(data).run(arguments)
 }

@@ -1,7 +1,7 @@
 //! A store of two thousand sessions that share their snapshots, cleaned and checked by the real binary.
 //!
-//! It is written through the engine with a disk that does not sync: what is proven here is what goes and what
-//! stays, not what survives a power cut.
+//! It is written through the engine on a disk that does not sync: this proves what is removed and what is kept, not
+//! what survives a power cut.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,7 +32,7 @@ use workrail_testkit::fixed::{FixedClock, SeededEntropy};
 
 use crate::scene::{content, one_step, run};
 
-/// A disk that forgets to sync.
+/// A disk that skips syncs.
 #[derive(Clone)]
 struct Unsynced(Disk);
 
@@ -101,7 +101,7 @@ impl FileSystem for Unsynced {
     }
 }
 
-/// One workflow, always the same.
+/// A source with a single workflow.
 struct Shelf;
 
 impl WorkflowSource for Shelf {
@@ -171,7 +171,7 @@ fn session(engine: &Engine<LocalStore<Unsynced>>, end: End) -> String {
     id
 }
 
-/// Every digest that is in any file of the sessions: what they may need.
+/// Every digest in any file of the sessions: what they may need.
 fn named_in_sessions(data: &Path) -> BTreeSet<String> {
     let mut digests = BTreeSet::new();
     let mut folders = vec![data.join("sessions")];

@@ -22,7 +22,7 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
 
-/// What the workspace chose for the extension points of a file's workflow.
+/// The workspace's choices for the extension points of a file's workflow.
 pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
     let call = |error: &dyn std::fmt::Display| Failure::Call(format!("the workspace's bindings: {error}"));
     let Some(file) =
@@ -35,13 +35,13 @@ pub(super) fn bindings(bytes: &[u8]) -> Result<Bindings, Failure> {
     bindings_for(&file.bytes, id.as_str()).map_err(|error| call(&error))
 }
 
-/// The routines and ids of the workspace's sources, which calls and delegations are checked against.
+/// The routines and ids in the workspace's sources, against which calls and delegations are checked.
 pub(super) fn library() -> Result<Library, Failure> {
     let catalog = Catalog::new(Arc::new(settings::sources()?));
     Ok(catalog.library(default_workspace().as_ref()))
 }
 
-/// The documents that a workflow points at and that are missing where a run looks for them.
+/// Documents that a workflow refers to but that are missing where a run looks for them.
 pub(super) fn missing_documents(
     file: &Utf8Path,
     workflow: Option<&CompiledWorkflow>,
@@ -51,7 +51,7 @@ pub(super) fn missing_documents(
     let source = source_of(file, &sources.survey(workspace.as_ref()).files);
     let looked_for = workflow.references.iter().filter(|own| match own.resolve_from {
         ResolveFrom::Workspace => workspace.is_some(),
-        // A file of no source has no package yet.
+        // A file outside every source has no package yet.
         ResolveFrom::Package => source.package.is_some(),
     });
     let missing =
@@ -59,7 +59,7 @@ pub(super) fn missing_documents(
     Ok(missing.map(|own| (own.resolve_from, own.source.clone())).collect())
 }
 
-/// The source that a named file is part of, as a run knows it.
+/// The source that a named file belongs to, as a run sees it.
 fn source_of(file: &Utf8Path, candidates: &[Candidate]) -> SourceFile {
     let real = |path: &Utf8Path| path.canonicalize_utf8().ok();
     let place = real(file);
@@ -71,12 +71,12 @@ fn source_of(file: &Utf8Path, candidates: &[Candidate]) -> SourceFile {
     }
 }
 
-/// A file of ours may use our namespace; everybody else's is checked as part of a project.
+/// Our own files may use our namespace; all others are checked as part of a project.
 pub(super) fn origin(bytes: &[u8]) -> Origin {
     if is_bundled(bytes) { Origin::Bundled } else { Origin::Project }
 }
 
-/// Compiles a text as if a file of a source had it; `None` when it has errors.
+/// Compiles a text as if it were a file of a source; `None` if it has errors.
 pub(crate) fn compiled_text(
     text: &[u8],
     reference: &str,
@@ -89,7 +89,7 @@ pub(crate) fn compiled_text(
     Ok(check(input).workflow)
 }
 
-/// Compiles a file; prints its problems when there are errors.
+/// Compiles a file; prints its problems if there are errors.
 pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkflow, Failure> {
     let bytes = files::read(file)?;
     let bindings = bindings(&bytes)?;
@@ -134,7 +134,7 @@ pub(super) fn run(text: &str, emit: Emit, format: Format) -> Result<(), Failure>
     Ok(())
 }
 
-/// The file as its author wrote it.
+/// The file as written by its author.
 fn source(text: &str, format: Format) -> Result<(), Failure> {
     let path = Utf8Path::new(text);
     let (file, source) = if path.is_file() {
@@ -159,7 +159,7 @@ fn source(text: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The prompt of each step as an agent would first read it.
+/// The prompt of each step, as an agent first reads it.
 fn prompts(workflow: &CompiledWorkflow, format: Format) {
     let prompt = |step: &CompiledStep| {
         let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };

@@ -1,4 +1,4 @@
-//! `workrail workflow copy`: the file of a workflow under an id of your own, to be changed.
+//! `workrail workflow copy`: copies a workflow's file under one of the user's own ids, to be changed.
 
 use camino::Utf8Path;
 use serde_json::json;
@@ -16,7 +16,7 @@ pub(super) fn run(source: &str, id: &str, dir: &Utf8Path, format: Format) -> Res
     let id = checked(id)?;
     let engine = wiring::look_default()?;
     let bytes = engine.workflow_copy(&source, &id)?;
-    // Two files with one id: neither could be relied on.
+    // With two files of the same id, neither could be relied on.
     if let Some(owner) = engine.claimants(&id, None)?.first() {
         return Err(Failure::Call(format!(
             "`{id}` is already the id of `{}`. Nothing was written. Choose another id.",

@@ -1,4 +1,4 @@
-//! `workrail workflow diff`: what differs between two versions of a workflow, step by step.
+//! `workrail workflow diff`: compares two versions of a workflow, step by step.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring;
 
-/// A workflow as a command names it: a file, a hash, an id or a run.
+/// A workflow named on the command line: a file, a hash, an id or a run.
 pub(super) struct NamedWorkflow {
     pub(super) workflow: Arc<CompiledWorkflow>,
     pub(super) hash: WorkflowHash,
@@ -37,7 +37,7 @@ pub(super) fn run(a: &str, b: &str, prompts: bool, format: Format) -> Result<(),
     Ok(())
 }
 
-/// Finds what a text names. A file wins over everything else.
+/// Finds what a text names. A file takes precedence over everything else.
 pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure> {
     let internal = |error: &dyn std::fmt::Display| {
         Failure::Environment(format!("the compiled form is unusable: {error}"))
@@ -65,8 +65,8 @@ pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure
             Ok(NamedWorkflow { workflow: pinned.compiled, hash: pinned.hash, from })
         }
         Err(_) => Err(Failure::Call(format!(
-            "`{text}` is not a file, a workflow id, a hash (sha256:...) or a run. `workrail workflow list` and `workrail \
-             session list` show what there is."
+            "`{text}` is not a file, a workflow id, a hash (sha256:...) or a run. `workrail workflow list` and \
+             `workrail session list` list them."
         ))),
     }
 }
@@ -78,7 +78,7 @@ fn show(found: &WorkflowDiff, from: (&str, &str), prompts: bool) {
     }
     output::line("");
     if found.is_same {
-        output::toned(Tone::Good, "They run the same.");
+        output::toned(Tone::Good, "They behave the same.");
         return;
     }
     sentences(None, &found.workflow);
@@ -112,7 +112,7 @@ fn prompt(step: &StepDiff) {
     step.prompt.iter().for_each(rewrite::diff_line);
 }
 
-/// What a hash is made of, for people.
+/// The inputs of a hash, for users.
 pub(super) fn inputs(named: &NamedWorkflow, format: Format) -> Result<(), Failure> {
     let inputs = workrail_core::author::hash_inputs(&named.workflow)
         .map_err(|error| Failure::Environment(format!("the compiled form is unusable: {error}")))?;

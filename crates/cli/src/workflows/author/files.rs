@@ -1,16 +1,16 @@
-//! Finds and reads the files that a command names: bounded, without following links.
+//! Finds and reads the files named on the command line: bounded, without following links.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 
 use crate::outcome::Failure;
 
-/// More files than this in one call are a mistake in the path, not a library of workflows.
+/// More files than this suggest a wrong path rather than a library of workflows.
 const FILES_MAX: usize = 10_000;
 /// Deeper folders are not searched.
 const DEPTH_MAX: usize = 32;
 
-/// Reads a file as a compiler input: anything up to one byte over the limit, which the compiler reports.
+/// Reads a file for the compiler: up to one byte over the limit, so that the compiler reports it.
 pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     use std::io::Read as _;
     let call = |error: std::io::Error| Failure::Call(format!("`{path}` cannot be read: {error}"));
@@ -24,7 +24,7 @@ pub(super) fn read(path: &Utf8Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The workflow files that a path names: itself, or those beneath a folder, sorted.
+/// The workflow files at a path: the file itself, or those beneath a folder, sorted.
 pub(super) fn workflow_files(path: &Utf8Path) -> Result<Vec<Utf8PathBuf>, Failure> {
     let metadata = std::fs::metadata(path)
         .map_err(|error| Failure::Call(format!("`{path}` cannot be read: {error}")))?;
@@ -45,7 +45,7 @@ fn search(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) -> Resu
         .read_dir_utf8()
         .map_err(|error| Failure::Call(format!("`{folder}` cannot be read: {error}")))?;
     for entry in entries.filter_map(Result::ok) {
-        // A link could lead back up: what it points at is searched only when it is named itself.
+        // A link could lead back up: its target is searched only if it is named itself.
         let Ok(kind) = entry.file_type() else { continue };
         let path = entry.path();
         if kind.is_dir() {

@@ -1,6 +1,6 @@
 //! Commands for authors: validate, compile, preview, new, copy, test, fmt, migrate, diff, schema.
 //!
-//! Exit codes are the same everywhere: 0 all is well, 1 the workflow has problems, 2 the call does.
+//! Exit codes are the same everywhere: 0 for success, 1 if the workflow has problems, 2 for a usage error.
 
 mod compile;
 mod copy;
@@ -136,11 +136,10 @@ pub(crate) enum AuthorCommand {
     },
     /// Show what differs between two versions of a workflow, step by step.
     #[command(after_help = format!(
-        "A and B are files, workflow ids, runs (what they are pinned to) or hashes (sha256:..., or their beginning). What runs \
-         the same does not differ, however it is written.\n\n\
-         Examples:\n  workrail workflow diff old.json new.json\n  \
-         workrail workflow diff amber-falcon team.review   what changed since the run was started\n  \
-         workrail workflow diff wr.code_review team.code_review --prompts\n\n{EXIT_CODES}"
+        "A and B are files, workflow ids, runs (what they are pinned to) or hashes (sha256:..., or their beginning). \
+         Only differences that change a run count.\n\nExamples:\n  workrail workflow diff old.json new.json\n  \
+         workrail workflow diff amber-falcon team.review   what changed since the run was started\n  workrail workflow \
+         diff wr.code_review team.code_review --prompts\n\n{EXIT_CODES}"
     ))]
     Diff {
         a: String,
@@ -191,7 +190,7 @@ pub(crate) enum Emit {
 }
 
 impl AuthorCommand {
-    /// Whether it may print more than a screen.
+    /// Whether it may print more than one screen.
     pub(crate) fn is_long(&self) -> bool {
         match self {
             Self::Compile { .. } | Self::Preview { .. } | Self::Diff { .. } => true,

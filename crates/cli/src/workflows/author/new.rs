@@ -1,4 +1,4 @@
-//! `workrail workflow new`: a file to start from that validates, previews and passes its own test.
+//! `workrail workflow new`: creates a starting file that validates, previews and passes its own test.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -25,7 +25,7 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
     let text = WORKFLOW.replace("SCHEMA", &reference).replace("ID", id.as_str()).replace("NAME", &title(&id));
     write_new(&file, text.as_bytes())?;
     write_new(&script, SCRIPT.as_bytes())?;
-    // A file that is there may belong to another version; `schema --write` brings it up to date.
+    // An existing file may be from another version; `schema --write` updates it.
     let is_new = !schema_file.exists();
     if is_new {
         schema::put(schema_file)?;
@@ -49,7 +49,7 @@ pub(super) fn run(id: &str, dir: &Utf8Path, format: Format) -> Result<(), Failur
     Ok(())
 }
 
-/// An id in a namespace of the user's own.
+/// An id in one of the user's own namespaces.
 pub(super) fn checked(text: &str) -> Result<WorkflowId, Failure> {
     let id = WorkflowId::parse(text)
         .map_err(|error| Failure::Call(format!("{error}. Example: team.release_notes")))?;
@@ -73,7 +73,7 @@ fn title(id: &WorkflowId) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Never overwrites: an author's file is theirs.
+/// Never overwrites an author's file.
 pub(super) fn write_new(path: &Utf8Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut file = File::create_new(path).map_err(|error| {
         Failure::Call(match error.kind() == ErrorKind::AlreadyExists {

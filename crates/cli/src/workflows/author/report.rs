@@ -1,11 +1,11 @@
-//! Shows an author's problems like a good compiler: the line, the place, why, and the fix.
+//! Shows problems like a good compiler: the line, the position, why, and the fix.
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use workrail_core::compile::{Diagnostic, Diagnostics, Severity};
 
 use crate::output;
 
-/// Prints every problem with its piece of the source.
+/// Prints every problem with its part of the source.
 pub(super) fn print(diagnostics: &Diagnostics, source: &[u8]) {
     let text = String::from_utf8_lossy(source);
     for problem in &diagnostics.problems {
@@ -35,7 +35,7 @@ fn rendered(file: &str, problem: &Diagnostic, source: &str) -> String {
     Renderer::styled().render(&[group])
 }
 
-/// The span on character boundaries of the shown text; one line is enough to find the place.
+/// The span, moved to character boundaries; one line is enough to find the position.
 fn in_source(problem: &Diagnostic, source: &str) -> std::ops::Range<usize> {
     let start = source.floor_char_boundary(problem.span.start.min(source.len()));
     let end = source.ceil_char_boundary(problem.span.end.clamp(start, source.len()));

@@ -1,4 +1,4 @@
-//! `workrail workflow fmt` and `workrail workflow migrate`: files in one layout, and in today's format (G101).
+//! `workrail workflow fmt` and `workrail workflow migrate`: the standard layout and the current format (G101).
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
 
-/// A file and what becomes of it.
+/// A file and its new text.
 struct Rewritten {
     file: Utf8PathBuf,
     before: String,
@@ -28,7 +28,7 @@ impl Rewritten {
     }
 }
 
-/// Every file beneath the paths as text; problems of one that cannot be read are printed.
+/// The text of every file beneath the paths; problems of unreadable files are printed.
 fn texts(paths: &[Utf8PathBuf], format: Format) -> Result<Vec<(Utf8PathBuf, String)>, Failure> {
     let mut found = Vec::new();
     for path in paths {
@@ -49,7 +49,7 @@ fn texts(paths: &[Utf8PathBuf], format: Format) -> Result<Vec<(Utf8PathBuf, Stri
     Ok(texts)
 }
 
-/// Nothing is written when one of the files is not JSON: the compiler says why.
+/// If one of the files is not JSON, nothing is written: the compiler says why.
 fn unreadable(file: &Utf8Path, bytes: &[u8], format: Format) -> Failure {
     let diagnostics = check(CompileInput::new(bytes, file.as_str())).diagnostics;
     match format {
@@ -135,7 +135,7 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// The workspace's bindings, where they have a section of a renamed workflow.
+/// The workspace's bindings, if they have a section for a renamed workflow.
 fn bindings(renames: &Renames) -> Result<Option<Rewritten>, Failure> {
     let workspace = default_workspace();
     let call = |error: &dyn std::fmt::Display| Failure::Call(format!("the workspace's bindings: {error}"));
@@ -170,7 +170,7 @@ fn shown(all: &[Rewritten], changed: &[&Rewritten], is_written: bool) {
     }
 }
 
-/// One line of two texts.
+/// A line of a diff.
 pub(super) fn diff_line(line: &DiffLine) {
     match line {
         DiffLine::Both { text } => output::line(&format!("    {text}")),
@@ -183,7 +183,7 @@ pub(super) fn diff_line(line: &DiffLine) {
     }
 }
 
-/// The new ids of all files of the call; two files never get the same.
+/// The new ids of all files of the call; two files never get the same id.
 fn renames(texts: &[(Utf8PathBuf, String)], namespace: Option<&str>) -> Result<Renames, Failure> {
     if namespace == Some("wr") {
         return Err(Failure::Call(

@@ -1,4 +1,4 @@
-//! `workrail workflow schema`: what editors need to complete and check workflow files, offline.
+//! `workrail workflow schema`: lets editors complete and check workflow files, offline.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
@@ -7,7 +7,7 @@ use workrail_core::compile::workflow_schema;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 
-/// Beside the project's bindings, where no source looks for workflows.
+/// Next to the project's bindings, where no source looks for workflows.
 pub(super) const FILE: &str = ".workrail/workflow.schema.json";
 
 pub(super) fn run(write: bool, format: Format) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ pub(super) fn put(file: &Utf8Path) -> Result<(), Failure> {
     std::fs::write(file, format!("{:#}\n", workflow_schema())).map_err(failed)
 }
 
-/// The path from a folder to the schema, as `$schema` spells it.
+/// The path from a folder to the schema, for `$schema`.
 pub(super) fn reference_from(folder: &Utf8Path, file: &Utf8Path) -> String {
     let whole = |path: &Utf8Path| {
         let full = std::path::absolute(path).ok().and_then(|full| Utf8PathBuf::from_path_buf(full).ok());
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_is_named_from_where_the_file_is() {
+    fn the_schema_path_is_relative_to_the_file() {
         let file = Utf8Path::new(FILE);
         assert_eq!(reference_from(Utf8Path::new("workflows"), file), "../.workrail/workflow.schema.json");
         assert_eq!(reference_from(Utf8Path::new("a/b"), file), "../../.workrail/workflow.schema.json");

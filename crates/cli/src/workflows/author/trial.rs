@@ -1,4 +1,4 @@
-//! `workrail workflow test`: a workflow with a scripted agent; what differs, and what no run has reached.
+//! `workrail workflow test`: runs a workflow with a scripted agent; reports differences and unreached steps.
 
 use camino::Utf8Path;
 use workrail_core::trial::{Script, TrialReport, try_workflow};

@@ -1,4 +1,4 @@
-//! `workrail workflow validate`: every problem of every file at once.
+//! `workrail workflow validate`: reports every problem of every file at once.
 
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
@@ -9,9 +9,9 @@ use super::{compile, files, report};
 use crate::outcome::Failure;
 use crate::output::{self, Tone};
 
-/// Checks again whenever one of the files changes, until it is interrupted. With `--json`, one document per line.
+/// Checks again whenever a file changes, until interrupted. With `--json`, prints one document per line.
 pub(super) fn watch(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
-    // Before the first look, so that no change in between is missed.
+    // Started before the first check, so that no change in between is missed.
     let changes = PathWatch::new(paths)
         .map_err(|error| Failure::Environment(format!("The files cannot be watched: {error}.")))?;
     loop {
@@ -21,7 +21,7 @@ pub(super) fn watch(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure>
                 checked.summary();
                 output::toned(Tone::Quiet, "Watching for changes. Press Ctrl-C to stop.");
             }
-            // An editor may have taken the file away for a moment.
+            // An editor may have removed the file for a moment.
             Err(Failure::Call(problem)) if as_json => {
                 output::json_line(&json!({ "error": { "message": problem } }))
             }
@@ -43,7 +43,7 @@ pub(super) fn run(paths: &[Utf8PathBuf], as_json: bool) -> Result<(), Failure> {
     if checked.count(Severity::Error) > 0 { Err(Failure::Problems) } else { Ok(()) }
 }
 
-/// What was found in all files.
+/// The results for all files.
 struct CheckedFiles {
     all: Vec<Diagnostics>,
 }

@@ -1,4 +1,4 @@
-//! How each place of workflows is: the list, and the health with what to do.
+//! The state of each workflow source: the list, and its health with what to do.
 
 use serde_json::{Value as Json, json};
 use workrail_engine::catalog::{Catalog, SourceCount};
@@ -9,7 +9,7 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings::{self};
 
-/// Every source with how many of its files can be used.
+/// Every source, with the number of its usable files.
 pub(crate) fn looked_at() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
     settings::sources().map(looked_at_in)
 }
@@ -39,7 +39,7 @@ fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
     })
 }
 
-/// Usable files whose id another source has: said where there are any.
+/// The note about usable files whose id another source has, if any.
 fn shadowed(count: &SourceCount) -> String {
     if count.shadowed == 0 { String::new() } else { format!(", {} shadowed", count.shadowed) }
 }

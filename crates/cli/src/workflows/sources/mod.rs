@@ -1,4 +1,4 @@
-//! `workrail workflow sources`: where workflows come from, how each place is, and registering more of them.
+//! `workrail workflow sources`: lists the workflow sources with their state, and registers more.
 
 mod looking;
 mod registering;
@@ -19,7 +19,7 @@ use registering::{add_folder, add_git, remove};
 use syncing::sync;
 
 #[derive(Debug, Args)]
-#[command(after_help = format!(
+#[command(args_conflicts_with_subcommands = true, after_help = format!(
     "{EXIT_CODES}\n\nExamples:\n  workrail workflow sources\n  \
      workrail workflow sources add git team https://example.com/team/workflows.git --ref main --folder flows\n  \
      workrail workflow sources sync team\n  workrail workflow sources health"
@@ -27,6 +27,9 @@ use syncing::sync;
 pub(crate) struct SourcesArguments {
     #[command(subcommand)]
     command: Option<SourcesCommand>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -91,9 +94,10 @@ enum AddCommand {
     },
     /// A git repository, over https or ssh.
     #[command(after_help = format!(
-        "The URL must not contain a user name or password. Private repositories are fetched over ssh with your key.\n\n\
-         {EXIT_CODES}\n\nExamples:\n  workrail workflow sources add git team https://example.com/team/flows.git\n  \
-         workrail workflow sources add git team git@example.com:team/flows.git --ref v2 --folder workflows"
+        "The URL must not contain a user name or password. Private repositories are fetched over ssh with your key, or \
+         over https with your git credential helper.\n\n{EXIT_CODES}\n\nExamples:\n  workrail workflow sources add git \
+         team https://example.com/team/flows.git\n  workrail workflow sources add git team \
+         git@example.com:team/flows.git --ref v2 --folder workflows"
     ))]
     Git(AddGit),
 }
@@ -121,7 +125,8 @@ struct AddGit {
 }
 
 pub(crate) fn run(arguments: SourcesArguments) -> ExitCode {
-    let (done, json) = match arguments.command.unwrap_or(SourcesCommand::List { json: false }) {
+    let SourcesArguments { command, json } = arguments;
+    let (done, json) = match command.unwrap_or(SourcesCommand::List { json }) {
         SourcesCommand::List { json } => (list(Format::json_if(json)), json),
         SourcesCommand::Add(AddCommand::Folder { path, json }) => {
             (add_folder(&path, Key::SourcePaths, Format::json_if(json)), json)

@@ -1,4 +1,4 @@
-//! Adding and removing places of workflows: folders, plugins and git repositories in the settings file.
+//! Adds and removes workflow sources in the settings file: folders, plugins and git repositories.
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde_json::json;
@@ -16,10 +16,10 @@ fn place() -> Result<ConfigPath, Failure> {
     settings::place().map_err(|error| unusable(&error))
 }
 
-/// A folder as it is registered: absolute, whatever it was called here.
+/// A folder in the form in which it is registered: absolute.
 fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
     let full = std::path::absolute(path).ok().and_then(|full| Utf8PathBuf::from_path_buf(full).ok());
-    // `..` means what the file system says, which only a folder that is there can tell.
+    // The meaning of `..` depends on the file system, so the folder must exist.
     let upward = |full: &Utf8PathBuf| full.components().any(|part| part == Utf8Component::ParentDir);
     let full = full.map(|full| match upward(&full) {
         true => full.canonicalize_utf8().unwrap_or(full),
@@ -33,7 +33,7 @@ pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<()
     written(&place, key, &source, done, format)
 }
 
-/// What registering or removing a source did.
+/// The result of registering or removing a source.
 #[derive(Debug)]
 pub(crate) struct Registered {
     place: ConfigPath,
@@ -69,7 +69,7 @@ pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, F
 }
 
 fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
-    // The file need not be there yet.
+    // The file need not exist yet.
     let place = ConfigPath { named: false, ..place.clone() };
     config::load_file(&place).map_err(|error| unusable(&error))
 }
@@ -85,7 +85,7 @@ pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A git source to be registered.
+/// A git source to register.
 #[derive(Debug)]
 pub(crate) struct NewGit {
     pub(crate) name: String,
@@ -96,7 +96,7 @@ pub(crate) struct NewGit {
     pub(crate) allow_local: bool,
 }
 
-/// Registers a git repository in the settings file; it is not fetched yet.
+/// Registers a git repository in the settings file, without fetching it yet.
 pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
     if !is_source_name(&git.name) {
         let rule = "lower-case letters, digits, `-` and `_`, a letter first";
@@ -131,7 +131,7 @@ pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
     Ok(Registered { place, source: git.name, done: "Registered" })
 }
 
-/// What was done, what hides it here, and which servers do not know it yet.
+/// Reports what was done, what hides it here, and which servers do not know it yet.
 fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Format) -> Result<(), Failure> {
     let behind = behind(&desired(place)?)?;
     let stale = || behind.iter().filter(|own| own.differences.iter().any(|one| one.key == key));
@@ -160,7 +160,7 @@ pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
     written(&place, key, &source, done, format)
 }
 
-/// Removes a source from the settings file, and its fetched copy; also under which setting it was.
+/// Removes a source from the settings file, and its fetched copy; also returns the setting it was in.
 pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
     let place = place()?;
     let desired = desired(&place)?;

@@ -1,4 +1,4 @@
-//! Fetching git sources now.
+//! Fetches git sources now.
 
 use serde_json::{Value as Json, json};
 use workrail_host::sources::{Mirror, Sources, SyncError, Synced};
