@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 use serde_json::json;
@@ -59,26 +60,28 @@ fn figure_memory_of_a_server() {
         (0..MEMBERS).map(|number| access_token(&home, &format!("member-{number}"), "agent")).collect();
     let (calls, numbers) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut samples: Vec<(u64, u64)> = Vec::new();
+    // The sampler waits for a message instead of polling: with two cores, polling would take half of the machine.
+    let (finished, runs) = mpsc::channel();
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..CLIENTS)
-            .map(|_| {
-                scope.spawn(|| {
-                    while calls.load(Ordering::Relaxed) < calls_max {
-                        let number = numbers.fetch_add(1, Ordering::Relaxed);
-                        let token = &tokens[number as usize % MEMBERS];
-                        calls.fetch_add(work(&server, token, number), Ordering::Relaxed);
-                    }
-                })
-            })
-            .collect();
+        for _ in 0..CLIENTS {
+            let finished = finished.clone();
+            let (server, tokens, calls, numbers) = (&server, &tokens, &calls, &numbers);
+            scope.spawn(move || {
+                while calls.load(Ordering::Relaxed) < calls_max {
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    let token = &tokens[number as usize % MEMBERS];
+                    let count = work(server, token, number);
+                    finished.send(calls.fetch_add(count, Ordering::Relaxed) + count).unwrap();
+                }
+            });
+        }
+        drop(finished);
         let mut next = 0;
-        while workers.iter().any(|worker| !worker.is_finished()) {
-            let done = calls.load(Ordering::Relaxed);
+        for done in runs {
             if done >= next {
                 samples.push((done, resident_kb(&server)));
                 next = done + calls_max / 100;
             }
-            thread::yield_now();
         }
     });
     let mean_of = |quarter: u64| {
