@@ -163,7 +163,7 @@ fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: 
         clock: Box::new(SystemClock),
         entropy: Box::new(OsEntropy),
         workflows: sources,
-        observer: Box::new(GitObserver),
+        observer: Box::<GitObserver>::default(),
         checks: Some(Arc::new(LocalChecks::default())),
         workspace: default_workspace(),
         default_preferences: current.default_preferences(),

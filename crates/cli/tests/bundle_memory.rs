@@ -26,7 +26,7 @@ fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(1)),
         workflows: Arc::new(Sources::new(None, Vec::new())),
-        observer: Box::new(GitObserver),
+        observer: Box::<GitObserver>::default(),
         checks: None,
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),

@@ -35,7 +35,7 @@ fn open(root: &Path, seed: u64) -> TestEngine {
         clock: Box::new(FixedClock::default()),
         entropy: Box::new(SeededEntropy::new(seed)),
         workflows: Arc::new(Sources::new(None, Vec::new())),
-        observer: Box::new(GitObserver),
+        observer: Box::<GitObserver>::default(),
         checks: None,
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),

@@ -11,6 +11,7 @@ pub mod data_dir;
 pub mod entropy;
 pub mod env_vars;
 pub mod folders;
+mod git_filters;
 pub mod identity;
 pub mod local_time;
 pub mod machine;

@@ -3,7 +3,6 @@
 //! `git status` knows best what belongs to a repository, so it is used. Nothing that the repository configures runs: no
 //! hook, no file-system monitor, no filter, no external diff. It is stopped when it takes too long or prints too much.
 
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -39,14 +38,15 @@ const SETTINGS: [&str; 6] = [
     "diff.ignoreSubmodules=dirty",
 ];
 
-/// Looks at the repository with this root.
-pub(crate) fn look(root: &Utf8Path, branch: Option<String>, head: Option<String>) -> TreeLook {
-    let filters = match filters(root) {
-        Ok(filters) => filters,
-        Err(reason) => return TreeLook::NotSeen(reason),
-    };
+/// Looks at the repository with this root. `filters_off` are the settings that turn off its filters.
+pub(crate) fn look(
+    root: &Utf8Path,
+    filters_off: &[String],
+    branch: Option<String>,
+    head: Option<String>,
+) -> TreeLook {
     let arguments = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
-    match run(root, &filters, &arguments) {
+    match run(root, filters_off, &arguments) {
         Err(reason) => TreeLook::NotSeen(reason),
         Ok(printed) => match dirty(root, &printed) {
             None => TreeLook::NotSeen(NotSeenReason::TooLarge),
@@ -67,28 +67,8 @@ pub(crate) fn changed_between(root: &Utf8Path, from: &str, to: &str) -> Option<V
     Some(records(&printed).map(|path| String::from_utf8_lossy(path).into_owned()).collect())
 }
 
-/// The filters named in any configuration. Their programs would run on files that `status` compares.
-fn filters(root: &Utf8Path) -> Result<Vec<String>, NotSeenReason> {
-    let printed = match run(root, &[], &["config", "--null", "--name-only", "--get-regexp", r"^filter\..*"]) {
-        Ok(printed) => printed,
-        // Git also exits like this when there are none; a broken git fails again at the next command.
-        Err(NotSeenReason::GitFailed) => return Ok(Vec::new()),
-        Err(reason) => return Err(reason),
-    };
-    let keys = records(&printed).filter_map(|key| std::str::from_utf8(key).ok());
-    let names: BTreeSet<&str> =
-        keys.filter_map(|key| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0)).collect();
-    let off = names.iter().flat_map(|name| {
-        [
-            format!("filter.{name}.clean="),
-            format!("filter.{name}.process="),
-            format!("filter.{name}.required=false"),
-        ]
-    });
-    Ok(off.collect())
-}
-
-fn records(printed: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// What git printed with `-z` or `--null`.
+pub(crate) fn records(printed: &[u8]) -> impl Iterator<Item = &[u8]> {
     printed.split(|byte| *byte == 0).filter(|record| !record.is_empty())
 }
 
@@ -135,7 +115,8 @@ fn short(bytes: &[u8]) -> String {
     Sha256::of(bytes).hex()[..32].to_owned()
 }
 
-fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, NotSeenReason> {
+/// Runs git with nothing that the repository configures, and these settings `off`; returns what it printed.
+pub(crate) fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, NotSeenReason> {
     let mut command = Command::new("git");
     command.env_clear();
     for name in ["PATH", "HOME", "XDG_CONFIG_HOME"] {

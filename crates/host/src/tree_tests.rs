@@ -34,7 +34,7 @@ fn repository(files: usize) -> (tempfile::TempDir, Utf8PathBuf) {
 }
 
 fn seen(root: &Utf8Path) -> WorkingTree {
-    match look(root, None, None) {
+    match look(root, &[], None, None) {
         TreeLook::Seen(tree) => tree,
         other @ (TreeLook::NoRepository | TreeLook::NotSeen(_)) => panic!("the tree is seen: {other:?}"),
     }
@@ -73,7 +73,7 @@ fn commits_are_compared_by_their_files() {
 fn a_folder_that_git_rejects_is_not_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8");
-    assert_eq!(look(root, None, None), TreeLook::NotSeen(NotSeenReason::GitFailed));
+    assert_eq!(look(root, &[], None, None), TreeLook::NotSeen(NotSeenReason::GitFailed));
 }
 
 /// At most twice what `git status` takes, the best of several runs of each.

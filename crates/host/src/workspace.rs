@@ -5,6 +5,7 @@
 //! again and are never a reason to fail.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use workrail_model::digest::Sha256;
@@ -13,6 +14,7 @@ use workrail_model::evidence::TreeLook;
 use workrail_model::text::BoundedText;
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 
+use crate::git_filters::FilterNames;
 use crate::{bounded, env_vars, tree};
 
 /// `HEAD`, a loose ref, `gitdir:` and `commondir` are a line each.
@@ -91,9 +93,11 @@ pub(crate) fn git_folder(workspace: &Utf8Path) -> Option<Utf8PathBuf> {
     (common.starts_with(&found.root) || is_worktree).then_some(common)
 }
 
-/// Reads git's own files.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GitObserver;
+/// Reads git's own files, and runs git for what differs from HEAD.
+#[derive(Debug, Default)]
+pub struct GitObserver {
+    filters: FilterNames,
+}
 
 impl WorkspaceObserver for GitObserver {
     fn is_folder(&self, workspace: &WorkspacePath) -> bool {
@@ -104,8 +108,13 @@ impl WorkspaceObserver for GitObserver {
         let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
             return TreeLook::NoRepository;
         };
+        let Repository { root, own, common } = &repository;
+        let filters_off = match self.filters.settings_off(root, own, common, SystemTime::now()) {
+            Ok(settings) => settings,
+            Err(reason) => return TreeLook::NotSeen(reason),
+        };
         let (branch, head) = repository.head();
-        tree::look(&repository.root, branch, head)
+        tree::look(root, &filters_off, branch, head)
     }
 
     fn changed_between(&self, workspace: &WorkspacePath, from: &str, to: &str) -> Option<Vec<String>> {

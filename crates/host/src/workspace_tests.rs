@@ -30,7 +30,7 @@ impl Scene {
     /// Branch, commit and root hash of a folder below.
     fn observe(&self, below: &str) -> (Option<String>, Option<String>, Option<Sha256>) {
         let path = self.root().join(below);
-        let observed = GitObserver.observe(&WorkspacePath::parse(path.as_str()).unwrap());
+        let observed = GitObserver::default().observe(&WorkspacePath::parse(path.as_str()).unwrap());
         let text = |key| match observed.values.get(&key) {
             Some(ObservationValue::ShortString(text)) => Some(text.to_string()),
             Some(ObservationValue::GitSha1(text)) => Some(text.to_string()),

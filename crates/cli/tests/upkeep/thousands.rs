@@ -137,7 +137,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
         clock,
         entropy: Box::new(SeededEntropy::new(seed + 1)),
         workflows: Arc::new(Shelf),
-        observer: Box::new(GitObserver),
+        observer: Box::<GitObserver>::default(),
         checks: None,
         workspace: None,
         default_preferences: Arc::new(Preferences::default()),

@@ -1,0 +1,126 @@
+//! The filters that git is configured with, so that observing a repository can turn them off (G104).
+//!
+//! A filter's program would run on files that `git status` compares. Asking git for their names takes as long as the
+//! status of a small repository, so the answer is cached until a configuration file changes.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use workrail_model::evidence::NotSeenReason;
+
+use crate::tree;
+
+/// A file that is younger may change again without another time stamp: file systems count in milliseconds.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// The names of filters in the configuration of the repository observed last.
+#[derive(Debug, Default)]
+pub(crate) struct FilterNames {
+    last: Mutex<Option<Cached>>,
+}
+
+#[derive(Debug)]
+struct Cached {
+    root: Utf8PathBuf,
+    files: Vec<Option<FileStamp>>,
+    names: BTreeSet<String>,
+}
+
+/// Changes whenever the file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileStamp {
+    fn of(path: &Utf8Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    fn is_settled(&self, now: SystemTime) -> bool {
+        let changed = u64::try_from(self.changed.0).ok().map(|at| UNIX_EPOCH + Duration::from_secs(at));
+        changed.and_then(|at| now.duration_since(at).ok()).is_some_and(|age| age >= SETTLED_AFTER)
+    }
+}
+
+impl FilterNames {
+    /// Settings that turn off every configured filter. `own` and `common` are the repository's folders with the
+    /// configuration of this worktree and of all worktrees.
+    pub(crate) fn settings_off(
+        &self,
+        root: &Utf8Path,
+        own: &Utf8Path,
+        common: &Utf8Path,
+        now: SystemTime,
+    ) -> Result<Vec<String>, NotSeenReason> {
+        // Stamped before git reads them: a file that changes in between is read again the next time.
+        let files = configuration_files(own, common);
+        let files: Vec<Option<FileStamp>> = files.iter().map(|path| FileStamp::of(path)).collect();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = last.as_ref().filter(|cached| cached.root == root && cached.files == files) {
+            return Ok(off(&cached.names));
+        }
+        let (names, is_complete) = ask_git(root)?;
+        let settings = off(&names);
+        let is_settled = files.iter().flatten().all(|file| file.is_settled(now));
+        *last = (is_complete && is_settled).then(|| Cached { root: root.to_owned(), files, names });
+        Ok(settings)
+    }
+}
+
+/// Where git finds its configuration, except the system's file, which no repository can change.
+fn configuration_files(own: &Utf8Path, common: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let folder = |name| std::env::var(name).ok().filter(|path| !path.is_empty()).map(Utf8PathBuf::from);
+    let home = folder("HOME");
+    let config = folder("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let mut files = vec![common.join("config"), own.join("config.worktree")];
+    files.extend(config.map(|folder| folder.join("git/config")));
+    files.extend(home.map(|home| home.join(".gitconfig")));
+    files
+}
+
+/// The names of all filters, and whether they come from the known files only: a file that one of them includes can
+/// change without them.
+fn ask_git(root: &Utf8Path) -> Result<(BTreeSet<String>, bool), NotSeenReason> {
+    // `tree::run` always sets this one: without any match git would exit as if it had failed.
+    let pattern = r"^((filter|include|includeif)\..*|core\.fsmonitor)$";
+    let printed = match tree::run(root, &[], &["config", "--null", "--name-only", "--get-regexp", pattern]) {
+        Ok(printed) => printed,
+        // A broken git fails again at the next command.
+        Err(NotSeenReason::GitFailed) => return Ok((BTreeSet::new(), false)),
+        Err(reason) => return Err(reason),
+    };
+    let keys: Vec<&str> = tree::records(&printed).filter_map(|key| std::str::from_utf8(key).ok()).collect();
+    let names =
+        keys.iter().filter_map(|key| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned()));
+    Ok((names.collect(), !keys.iter().any(|key| key.starts_with("include"))))
+}
+
+fn off(names: &BTreeSet<String>) -> Vec<String> {
+    let settings = names.iter().flat_map(|name| {
+        [
+            format!("filter.{name}.clean="),
+            format!("filter.{name}.process="),
+            format!("filter.{name}.required=false"),
+        ]
+    });
+    settings.collect()
+}
+
+#[cfg(test)]
+#[path = "git_filters_tests.rs"]
+mod tests;
