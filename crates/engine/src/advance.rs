@@ -46,7 +46,12 @@ struct AckCall<'a> {
     echo: Echo<'a>,
     sent: Submission,
     folder: Option<WorkspacePath>,
-    observed: Vec<ObservedFact>,
+}
+
+/// What was seen of the workspace before the lock was taken: other calls should not wait while files are read.
+struct ObservedWorkspace {
+    anchors: Vec<ObservedFact>,
+    tree: TreeLook,
     sources: SourceDigests,
 }
 
@@ -55,8 +60,8 @@ enum Turn {
     Answered(Box<Reply>),
     /// Nothing was decided: the step has checks, which run without the lock.
     ChecksFirst(Box<CheckDemand>),
-    /// Nothing was decided: the attempt seemed to be recorded, so the repository was not looked at.
-    LookFirst,
+    /// Nothing was decided: the attempt seemed to be recorded, so the workspace was not observed.
+    ObserveFirst,
 }
 
 impl<S: Store> Engine<S> {
@@ -78,21 +83,18 @@ impl<S: Store> Engine<S> {
         let context = Context::new(request.context.clone()).map_err(|cause| error::context(&cause))?;
         let sent = Submission { output: request.output.clone(), context };
         let session = ack.session();
-        // Before taking the lock: other calls should not wait while files are read.
         let folder = self.folder_of(session, workspace.as_ref());
-        let observed = folder.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
-        let look =
-            || folder.as_ref().map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
-        // A repeated call gets the recorded answer; the repository is not looked at a second time (G104).
-        let mut tree = if folder.is_some() && self.is_recorded(&ack) { None } else { Some(look()) };
-        let sources = self.catalog.sources(folder.as_ref());
-        let call = AckCall { ack, bookmark, echo, sent, folder: folder.clone(), observed, sources };
+        let call = AckCall { ack, bookmark, echo, sent, folder };
+        // A repeated call gets the recorded answer; the workspace is not observed a second time (G104).
+        let mut observed = (!self.is_recorded(&call.ack)).then(|| self.observed_workspace(&call));
         let mut checked = None;
         let mut was_recorded = false;
         loop {
-            match self.hold(session, |held| self.attempt(held, &call, tree.as_ref(), checked.as_deref()))? {
+            let turn =
+                self.hold(session, |held| self.attempt(held, &call, observed.as_ref(), checked.as_deref()))?;
+            match turn {
                 Turn::Answered(reply) => return Ok(*reply),
-                Turn::LookFirst => tree = Some(look()),
+                Turn::ObserveFirst => observed = Some(self.observed_workspace(&call)),
                 // Without the lock, so that others can work on the session meanwhile; the attempt is examined again
                 // afterwards.
                 Turn::ChecksFirst(demand) => {
@@ -100,21 +102,35 @@ impl<S: Store> Engine<S> {
                         // Not recorded after all: another state of the session has been restored since.
                         self.attempt_checks.forget(demand.key);
                     }
-                    checked = self.checked_step(&demand, tree.as_ref().unwrap_or(&TreeLook::NoRepository))?;
+                    let tree = observed.as_ref().map_or(&TreeLook::NoRepository, |seen| &seen.tree);
+                    checked = self.checked_step(&demand, tree)?;
                     was_recorded = checked.is_none();
                 }
             }
         }
     }
 
-    /// Whether the ack's attempt is recorded, as far as can be seen without the lock.
+    fn observed_workspace(&self, call: &AckCall<'_>) -> ObservedWorkspace {
+        let folder = call.folder.as_ref();
+        ObservedWorkspace {
+            anchors: folder.map_or_else(Vec::new, |path| self.seen_in(path)),
+            tree: folder.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path)),
+            sources: self.catalog.sources(folder),
+        }
+    }
+
+    /// Whether the ack's attempt is recorded, as far as this process can tell without the lock. It reads the log only if
+    /// it does not know the session yet.
     fn is_recorded(&self, ack: &VerifiedToken) -> bool {
-        let recorded = self.reading().look(ack.session(), |facts| {
-            let resolved = token::resolve(facts, ack).map_err(|cause| error::token(&cause))?;
-            let (at, attempt) = token::target(&resolved)?;
-            Ok(facts.advance(at.node, attempt).is_some())
-        });
-        recorded.unwrap_or(false)
+        let has_attempt = |facts: &SessionState| {
+            let resolved = token::resolve(facts, ack).ok()?;
+            let (at, attempt) = token::target(&resolved).ok()?;
+            Some(facts.advance(at.node, attempt).is_some())
+        };
+        let (reading, session) = (self.reading(), ack.session());
+        let known = reading.recall(session, has_attempt);
+        let found = known.unwrap_or_else(|| reading.look(session, |facts| Ok(has_attempt(facts))).ok()?);
+        found.unwrap_or(false)
     }
 
     /// Decides and records the attempt under the lock, unless its checks have to run first.
@@ -122,11 +138,11 @@ impl<S: Store> Engine<S> {
         &self,
         held: &mut Held<'_, S::Locked<'_>>,
         call: &AckCall<'_>,
-        tree: Option<&TreeLook>,
+        workspace: Option<&ObservedWorkspace>,
         checked: Option<&CheckedStep>,
     ) -> Result<Turn, Box<ErrorEnvelope>> {
         let reading = self.reading();
-        let AckCall { ack, bookmark, echo, sent, folder, observed, sources } = call;
+        let AckCall { ack, bookmark, echo, sent, folder } = call;
         let session = ack.session();
         let (at, attempt) = self.checked(held.state(), ack, bookmark.as_ref(), *echo)?;
         // A replay draws no ids and decides nothing.
@@ -138,7 +154,9 @@ impl<S: Store> Engine<S> {
             }
             Err(cause) => return Err(error::decide(&cause.into())),
         };
-        let Some(tree) = tree else { return Ok(Turn::LookFirst) };
+        let Some(ObservedWorkspace { anchors, tree, sources }) = workspace else {
+            return Ok(Turn::ObserveFirst);
+        };
         let facts = held.state();
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
         let content = self.content();
@@ -157,14 +175,14 @@ impl<S: Store> Engine<S> {
                 workflow: at.workflow,
                 checks: requests.to_vec(),
                 passed: passes_in_chain(facts, at.node, attempt),
-                folder: folder.clone().filter(|_| is_same_repository(facts, observed)),
+                folder: folder.clone().filter(|_| is_same_repository(facts, anchors)),
             })));
         }
         let tree = checked.map_or(tree, |checked| &checked.tree);
         let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
         let mut evidence = EvidenceAtHand {
             observations: self.store.take_observations(session, at.run),
-            workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (tree, observed)),
+            workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (tree, anchors)),
             checks: checked.map(|checked| checked.checks.clone()).unwrap_or_default(),
             demand: EvidenceDemand::Enforced,
         };
@@ -187,7 +205,7 @@ impl<S: Store> Engine<S> {
             kept: self.kept(facts, at.node, attempt),
             wished: wish.as_ref(),
             approvals: approvals.rule(),
-            observed,
+            observed: anchors,
             evidence,
             workflow_changed: drift.is_some(),
             notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),

@@ -67,6 +67,14 @@ impl Reading<'_> {
         answer
     }
 
+    /// Passes what this process has folded of a session to the closure, without reading what was appended since; `None`
+    /// if it has folded nothing. For choices that cost only time when they are wrong.
+    pub(crate) fn recall<T>(&self, session: SessionId, use_it: impl FnOnce(&SessionState) -> T) -> Option<T> {
+        let entry = self.folded.entry(session);
+        let folded = locked(&entry);
+        folded.since().is_some().then(|| use_it(&folded.state))
+    }
+
     /// Refuses an answer from a cache that was only partly readable, and drops that cache. Damage never gets this
     /// far, since a cache has a digest.
     fn check_readable(&self, folded: &mut Folded) -> Result<(), Box<ErrorEnvelope>> {

@@ -165,15 +165,18 @@ fn a_repeated_call_does_not_run_git() {
     std::fs::set_permissions(folder.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{own}", folder.display());
     let count = || std::fs::read_to_string(&runs).unwrap_or_default().lines().count();
-    let mut client = home.with("PATH", path).client();
+    let observed = home.with("PATH", path);
+    let mut client = observed.client();
     let first = start(&home, &mut client, "guided");
     let arguments = with_own_words(&first.structured["nextCall"]["arguments"]);
     let once = client.call("continue_workflow", arguments.clone());
     assert_eq!(once.step(), "build", "{}", once.structured);
     let before = count();
     assert!(before > 0, "git was run");
-    let again = client.call("continue_workflow", arguments);
-    assert_eq!((again.structured, count()), (once.structured, before));
+    let again = client.call("continue_workflow", arguments.clone());
+    assert_eq!((&again.structured, count()), (&once.structured, before));
+    let by_another = observed.client().call("continue_workflow", arguments);
+    assert_eq!((by_another.structured, count()), (once.structured, before));
 }
 
 /// G104: observing a repository runs nothing that it configures.
