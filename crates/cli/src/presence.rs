@@ -39,7 +39,7 @@ pub(crate) fn requester<S: Store>(
     recorded: OriginRecord,
 ) -> Result<Requester, Failure> {
     if !stdin().is_terminal() {
-        return Err(Failure::Environment(format!(
+        return Err(Failure::Call(format!(
             "{what} needs an interactive terminal. Run this command yourself, not from a script. Nothing was recorded."
         )));
     }
