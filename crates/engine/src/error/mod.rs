@@ -228,7 +228,10 @@ pub(crate) fn health(session: SessionId, found: &SessionHealth) -> Boxed {
         }
     };
     let advice = match found {
-        SessionHealth::UnknownVersion { .. } => Advice::repeat_after("Update WorkRail"),
+        SessionHealth::UnknownVersion { .. } => {
+            Advice::for_the_user("a newer version of WorkRail wrote this session; update WorkRail to continue it")
+                .for_agents("After the update, send the same call again with the same arguments.")
+        }
         SessionHealth::CorruptHead { reason: CorruptionReason::AccessDenied { .. } }
         | SessionHealth::CorruptTail { reason: CorruptionReason::AccessDenied { .. }, .. } => {
             Advice::for_the_user(ACCESS_DENIED)

@@ -26,7 +26,10 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         ErrorCode::ValidationError if error.details.is_some() => {
             Some(acceptable(tool, sent, error.details.as_ref()))
         }
-        ErrorCode::ValidationError
+        ErrorCode::ValidationError => None,
+        // The user has to act before any call about this run can succeed.
+        ErrorCode::SessionUnknownVersion
+        | ErrorCode::StoreContentDamaged
         | ErrorCode::StoreKeyringUnusable
         | ErrorCode::StoreSafeMode
         | ErrorCode::StoreAccessDenied => None,
@@ -52,9 +55,7 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         | ErrorCode::TokenUnknownNode
         | ErrorCode::TokenWorkflowHashMismatch
         | ErrorCode::SessionNotFound
-        | ErrorCode::SessionCorrupt
-        | ErrorCode::SessionUnknownVersion
-        | ErrorCode::StoreContentDamaged => Some(NextCall::new(ToolName::ResumeSession, [])),
+        | ErrorCode::SessionCorrupt => Some(NextCall::new(ToolName::ResumeSession, [])),
     }
 }
 
