@@ -112,11 +112,11 @@ impl<S: Store> Engine<S> {
 
     fn observed_workspace(&self, call: &AckCall<'_>) -> ObservedWorkspace {
         let folder = call.folder.as_ref();
-        ObservedWorkspace {
-            anchors: folder.map_or_else(Vec::new, |path| self.seen_in(path)),
-            tree: folder.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path)),
-            sources: self.catalog.sources(folder),
-        }
+        let anchors = folder.map_or_else(Vec::new, |path| self.seen_in(path));
+        // Without anchors there is no repository.
+        let repository = folder.filter(|_| !anchors.is_empty());
+        let tree = repository.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
+        ObservedWorkspace { anchors, tree, sources: self.catalog.sources(folder) }
     }
 
     /// Whether the ack's attempt is recorded, as far as this process can tell without the lock. It reads the log only if
