@@ -216,8 +216,8 @@ fn preferences_for_new_runs_take_effect_without_a_restart() {
     };
     assert_eq!(mode(&mut client)["autonomy"], "guided");
     let raise = ["session", "prefs", "set", "full_auto_never_stop", "risk_policy=balanced"];
-    assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
-    assert_eq!(home.run(&["config", "set", "preferences.autonomy", "full_auto_never_stop"]).code, 1);
+    assert_eq!(home.run(&raise).code, 2, "more autonomy needs a terminal");
+    assert_eq!(home.run(&["config", "set", "preferences.autonomy", "full_auto_never_stop"]).code, 2);
     assert_ne!(home.typed(&raise, "yes").code, 0, "the mode's name is typed");
     assert_eq!(mode(&mut client)["autonomy"], "guided");
     let less = "full_auto_stop_on_user_deps";
@@ -236,8 +236,8 @@ fn disabling_the_refusal_of_descendants_needs_a_terminal() {
     let home = home();
     let key = "approvals.refuse_descendants";
     assert_eq!(home.run(&["config", "set", key, "true"]).code, 0);
-    assert_eq!(home.run(&["config", "set", key, "false"]).code, 1);
-    assert_eq!(home.run(&["config", "set", key]).code, 1);
+    assert_eq!(home.run(&["config", "set", key, "false"]).code, 2);
+    assert_eq!(home.run(&["config", "set", key]).code, 2);
     assert_eq!(home.run(&["config", "get", key]).out, "true\n");
     assert_eq!(home.typed(&["config", "set", key, "false"], key).code, 0);
     assert_eq!(home.run(&["config", "get", key]).out, "false\n");

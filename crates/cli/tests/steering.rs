@@ -31,7 +31,7 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
     let blocked = client.next(&first);
     assert_eq!(blocked.structured["kind"], "blocked");
 
-    assert_eq!(home.run(&["approve", &label]).code, 1, "an approval needs a terminal");
+    assert_eq!(home.run(&["approve", &label]).code, 2, "an approval needs a terminal");
     assert!(
         home.typed(&["approve", &label], "yes").code != 0,
         "another word than the label approves nothing"
@@ -125,7 +125,7 @@ fn a_mode_chosen_later_is_pending_and_then_applied() {
     let first = start(&mut client);
     let run = first.label();
     let raise = ["session", "prefs", "set", "full_auto_never_stop", "--run", &run];
-    assert_eq!(home.run(&raise).code, 1, "more autonomy needs a terminal");
+    assert_eq!(home.run(&raise).code, 2, "more autonomy needs a terminal");
     assert_ne!(home.typed(&raise, "full_auto_never_stop").code, 0, "the run's label is typed");
     assert_eq!(home.typed(&raise, &run).code, 0);
     // Changes that do not raise autonomy need no terminal.

@@ -29,7 +29,7 @@ fn an_untrusted_check_is_recorded_as_not_run_and_does_not_block() {
 #[test]
 fn only_a_person_at_a_terminal_can_trust() {
     let project = Project::new(&json!({}), PASSES);
-    assert_eq!(project.home.run(&["trust"]).code, 1, "trusting needs a terminal");
+    assert_eq!(project.home.run(&["trust"]).code, 2, "trusting needs a terminal");
     assert_ne!(project.home.typed(&["trust"], "yes").code, 0, "the folder's name is typed");
     let trusted = project.home.done(&["trust", "list", "--json"]).json();
     assert_eq!(trusted["trusted"], json!([]));

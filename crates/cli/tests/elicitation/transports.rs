@@ -122,7 +122,7 @@ fn a_server_without_authentication_asks_questions_and_no_approvals() {
 fn enabling_it_needs_a_terminal_and_the_typed_name() {
     let home = home("");
     let on = ["config", "set", "approvals.chat", "true"];
-    assert_eq!(home.run(&on).code, 1, "it needs a terminal");
+    assert_eq!(home.run(&on).code, 2, "it needs a terminal");
     assert_ne!(home.typed(&on, "yes").code, 0);
     assert_eq!(home.typed(&on, "approvals.chat").code, 0);
     assert_eq!(home.done(&["config", "get", "approvals.chat"]).out.trim(), "true");
