@@ -279,7 +279,7 @@ pub struct Branch {
     pub summary: String,
     /// The pending step, when it is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stands_at: Option<String>,
+    pub current_step: Option<String>,
     pub is_complete: bool,
     /// Shows where the branch is and changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -207,7 +207,7 @@ impl<F: FileSystem> LocalStore<F> {
                 lost.push(LostSegment {
                     path,
                     indexes,
-                    is_there: false,
+                    exists: false,
                     events: Vec::new(),
                     unreadable_lines: 0,
                 });
@@ -233,7 +233,7 @@ impl<F: FileSystem> LocalStore<F> {
         let mut lost = LostSegment {
             indexes: indexes_of(&path),
             path,
-            is_there: true,
+            exists: true,
             events: Vec::new(),
             unreadable_lines: 0,
         };

@@ -236,7 +236,7 @@ fn described(row: &Stored) -> LostSegment {
     let index = |value: i64| u64::try_from(value).ok();
     let indexes = index(row.first_event).zip(index(row.next_event.saturating_sub(1)));
     let mut lost =
-        LostSegment { path: row.name(), indexes, is_there: true, events: Vec::new(), unreadable_lines: 0 };
+        LostSegment { path: row.name(), indexes, exists: true, events: Vec::new(), unreadable_lines: 0 };
     for line in row.events.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match Event::parse(line) {
             Ok(event) => lost.events.push(LostEvent {

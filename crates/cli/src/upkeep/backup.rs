@@ -175,7 +175,7 @@ fn show_details(summary: &CopySummary) {
             change.kept_aside.as_deref().map(|path| format!(" Kept aside: {path}.")).unwrap_or_default();
         output::toned(Tone::Warning, &format!("{} {}: {why}{aside}", change.session_id, change.change));
     }
-    for path in &summary.mended_content {
+    for path in &summary.repaired_content {
         output::line(&format!("{path} was damaged and is restored; the damaged file is in backups/content."));
     }
     let problems = summary.problems.iter();

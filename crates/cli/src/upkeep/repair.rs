@@ -187,7 +187,7 @@ fn described(segment: &SegmentLoss) -> String {
         (Some(first), Some(last)) => format!("events {first} to {last}"),
         _ => "events unknown".to_owned(),
     };
-    let state = match (segment.is_there, segment.unreadable_lines) {
+    let state = match (segment.exists, segment.unreadable_lines) {
         (false, _) => ", missing".to_owned(),
         (true, 0) => String::new(),
         (true, lines) => format!(", {}", output::counted(lines, "unreadable line", "unreadable lines")),

@@ -39,7 +39,7 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
         true => console.use_cases.attention(session, asked.run),
         false => Ok(None),
     };
-    let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
+    let continuation = view.continuations.iter().find(|continuation| continuation.run_id == asked.run);
     let mut parts = vec![
         Part::new("run", head(console, &view.report, (own, asked), &attention, &links)),
         Part::new("latest", latest(own, continuation)),
@@ -55,7 +55,7 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
     parts.push(Part::new("node", node));
     parts.push(Part::new("tables", tables(own, &links)));
     if let Some(continuation) = continuation.filter(|_| !is_complete(own) && !own.is_damaged) {
-        parts.push(Part::new("continue", going_on(continuation)));
+        parts.push(Part::new("continue", continuation_part(continuation)));
         if own.status != Some(RunStatus::Closed) {
             parts.push(Part::new("close", close(console, asked)));
         }
@@ -216,7 +216,7 @@ fn tables(run: &RunReport, links: &Links) -> Markup {
     }
 }
 
-fn going_on(continuation: &RunContinuation) -> Markup {
+fn continuation_part(continuation: &RunContinuation) -> Markup {
     html! {
         @if let Some(call) = &continuation.next_call {
             h2 { "Continue from here" }

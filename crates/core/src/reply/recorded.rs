@@ -61,7 +61,7 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         | ReplyMoment::Checkpointed => format!("Earlier work from here ({count}):"),
     };
     for (position, branch) in branches.iter().enumerate() {
-        let stand = match (&branch.stands_at, branch.is_complete) {
+        let stand = match (&branch.current_step, branch.is_complete) {
             (_, true) => "complete".to_owned(),
             (Some(step), false) => format!("at \"{step}\""),
             (None, false) => "unfinished".to_owned(),

@@ -185,7 +185,7 @@ impl Recovering<'_> {
             preferred: is_preferred,
             steps: tip.step_number.saturating_sub(from.step_number),
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
-            stands_at: state.as_ref().and_then(|state| self.title(tip, state)),
+            current_step: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
             next_call: Some(look_call(&state_mark_of(tip.created_index), RunLabel::of(tip.run_id))),
         }

@@ -295,13 +295,13 @@ impl<'a> RunBuilder<'a> {
                     steps: 0,
                     cause: node.reached_by,
                     summary: self.summary(node, edge.and_then(|edge| edge.attempt)),
-                    stands_at: node.step.clone(),
+                    current_step: node.step.clone(),
                 });
                 reports.len() - 1
             });
             let report = &mut reports[place];
             report.last = node.point.clone();
-            report.stands_at = node.step.clone();
+            report.current_step = node.step.clone();
             report.steps += u64::from(node.parent.is_some());
         }
         reports.sort_by_key(|report| report.number);

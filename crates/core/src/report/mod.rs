@@ -357,7 +357,7 @@ pub struct BranchReport {
     pub cause: Option<EdgeCauseKind>,
     /// What it did first.
     pub summary: String,
-    pub stands_at: StepReport,
+    pub current_step: StepReport,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -387,7 +387,7 @@ fn branch(branch: &BranchReport) -> Vec<Vec<Span>> {
         branch.from.as_ref().map(at).unwrap_or_default(),
         plain(branch.steps.to_string()),
         plain(&branch.summary),
-        vec![Span::Point(branch.last.clone()), text(&format!(". {}", words::step(&branch.stands_at)))],
+        vec![Span::Point(branch.last.clone()), text(&format!(". {}", words::step(&branch.current_step)))],
         branch.cause.map(words::cause).map(plain).unwrap_or_default(),
     ]
 }

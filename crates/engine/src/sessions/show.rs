@@ -22,7 +22,7 @@ use crate::{Engine, Store, error};
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
     pub report: Report,
-    pub going_on: Vec<RunContinuation>,
+    pub continuations: Vec<RunContinuation>,
 }
 
 /// How a run continues.
@@ -62,9 +62,9 @@ impl<S: Store> Engine<S> {
     fn show_in(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
         let mut view = self.reading().show(about, detail)?;
         let healthy = view.report.health.is_healthy();
-        for (run, going_on) in view.report.runs.iter().zip(&mut view.going_on) {
+        for (run, continuation) in view.report.runs.iter().zip(&mut view.continuations) {
             if healthy && matches!(run.status, Some(RunStatus::Blocked) | None) {
-                going_on.need = self.need(about.session, run.run_id);
+                continuation.need = self.need(about.session, run.run_id);
             }
         }
         Ok(view)
@@ -92,15 +92,15 @@ impl Reading<'_> {
             detail,
         });
         self.remark_drift(&mut report, &read.state);
-        let mut going_on = Vec::new();
+        let mut continuations = Vec::new();
         for run in &report.runs {
             let tip = run.tip.ok_or_else(|| error::internal("a run has a first point"))?;
-            going_on.push(self.going_on(&read, run.run_id, tip)?);
+            continuations.push(self.continuation(&read, run.run_id, tip)?);
         }
-        Ok(SessionView { report, going_on })
+        Ok(SessionView { report, continuations })
     }
 
-    fn going_on(
+    fn continuation(
         &self,
         read: &Salvaged,
         run: RunId,

@@ -32,7 +32,7 @@ pub struct CopySummary {
     /// Sessions that were added, replaced, left or damaged; unchanged and extended ones are only counted.
     pub changes: Vec<ChangedSession>,
     /// Damaged files in the target that were replaced by an intact copy.
-    pub mended_content: Vec<String>,
+    pub repaired_content: Vec<String>,
     /// What is still wrong, each with what to do.
     pub problems: Vec<CopyProblem>,
     pub problem_count: u64,
@@ -161,8 +161,8 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
     let problem_count = problems.len() as u64;
     problems.truncate(NAMED_MAX);
     changes.truncate(NAMED_MAX);
-    let mut mended_content = report.mended;
-    mended_content.truncate(NAMED_MAX);
+    let mut repaired_content = report.repaired;
+    repaired_content.truncate(NAMED_MAX);
     CopySummary {
         sessions,
         segments_copied: report.segments.files,
@@ -171,7 +171,7 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
         content_bytes: report.content.bytes,
         keys: keys_word(report.keys),
         changes,
-        mended_content,
+        repaired_content,
         problems,
         problem_count,
     }

@@ -69,7 +69,7 @@ pub struct SegmentLoss {
     pub path: String,
     pub first_event: Option<u64>,
     pub last_event: Option<u64>,
-    pub is_there: bool,
+    pub exists: bool,
     pub unreadable_lines: u64,
     /// Index and kind of each event that can still be read.
     pub events: Vec<String>,
@@ -81,7 +81,7 @@ impl From<&LostSegment> for SegmentLoss {
             path: lost.path.clone(),
             first_event: lost.indexes.map(|(first, _)| first),
             last_event: lost.indexes.map(|(_, last)| last),
-            is_there: lost.is_there,
+            exists: lost.exists,
             unreadable_lines: lost.unreadable_lines,
             events: lost.events.iter().map(|event| format!("{} {}", event.index, event.kind)).collect(),
         }

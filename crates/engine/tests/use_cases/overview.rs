@@ -45,7 +45,7 @@ fn the_list_has_a_row_for_every_run() {
 fn what_is_shown_of_a_run_says_how_to_continue() {
     let rich = Rich::play("Plan.");
     let view = rich.scene.engine.show_session(rich.session).unwrap();
-    let outer = &view.going_on[0];
+    let outer = &view.continuations[0];
     assert_eq!(outer.pending_preferences.unwrap().autonomy.as_str(), "full_auto_stop_on_user_deps");
     let recap = outer.recap.as_ref().unwrap();
     assert_eq!(recap.entries.last().unwrap().notes, "Agreed.");

@@ -58,7 +58,7 @@ impl<F: FileSystem> Copier<'_, F> {
         self.report.content.add(bytes.len() as u64);
         self.sound.insert(piece);
         if found == CopyState::Damaged {
-            self.report.mended.push(layout::content(kind, digest).to_string());
+            self.report.repaired.push(layout::content(kind, digest).to_string());
         }
         if self.checking == Checking::DryRun {
             return Ok(false);
@@ -107,7 +107,7 @@ impl<F: FileSystem> Copier<'_, F> {
                 }
                 let Ok((_, bytes)) = read_verified(self.source.fs(), kind, digest) else { continue };
                 self.report.content.add(bytes.len() as u64);
-                self.report.mended.push(layout::content(kind, digest).to_string());
+                self.report.repaired.push(layout::content(kind, digest).to_string());
                 if self.checking != Checking::DryRun {
                     self.put_content(piece, &bytes).map_err(target)?;
                     self.copied.push(piece);

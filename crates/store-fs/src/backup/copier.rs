@@ -82,7 +82,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             unreadable: Vec::new(),
             segments: Tally::default(),
             content: Tally::default(),
-            mended: Vec::new(),
+            repaired: Vec::new(),
             lost_content: Vec::new(),
             keys: KeysCopy::LeftOut,
         };
