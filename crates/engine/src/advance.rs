@@ -161,7 +161,8 @@ impl<S: Store> Engine<S> {
             })));
         }
         let tree = checked.map_or(tree, |checked| &checked.tree);
-        let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
+        let pending_preferences =
+            self.store.pending_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
         let mut evidence = EvidenceAtHand {
             observations: self.store.take_observations(session, at.run),
             workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (tree, observed)),
@@ -185,7 +186,7 @@ impl<S: Store> Engine<S> {
             snapshot: &snapshot,
             workflow: &workflow,
             kept: self.kept(facts, at.node, attempt),
-            wished: wish.as_ref(),
+            pending_preferences: pending_preferences.as_ref(),
             approvals: approvals.rule(),
             observed,
             evidence,
@@ -205,9 +206,9 @@ impl<S: Store> Engine<S> {
             // What is not removed here is recognised by the next advance, which does not record it again.
             let _ = self.store.forget_observations(session, at.run, observed_here);
         }
-        if wish.is_some() {
+        if pending_preferences.is_some() {
             // Already applied: a leftover after a crash here equals what is in effect and changes nothing.
-            let _ = self.store.forget_wish(session, at.run);
+            let _ = self.store.clear_pending_preferences(session, at.run);
         }
         let facts = held.state();
         let record = facts

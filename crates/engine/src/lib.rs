@@ -365,7 +365,7 @@ impl<S: Store> Engine<S> {
         Reading {
             sessions: &*self.store,
             content: self.content(),
-            wishes: &*self.store,
+            pending_preferences: &*self.store,
             passkeys: &*self.store,
             entropy: &*self.environment.entropy,
             environment: &self.environment,

@@ -333,7 +333,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let key = self.record_use(&Statement::Preferences { session, changes }, signed)?;
         let proof = PreferenceProof { signed: signed.clone(), session, changes: changes.to_vec(), key };
-        self.wish(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
+        self.request_preferences(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
     }
 
     /// The challenge for a setting that gives agents more autonomy.

@@ -125,16 +125,16 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        // Only reported here: an unreadable wish must not make looking fail.
-        let wish = self
-            .wishes
-            .wished_preferences(facts.session_id(), at.run)
+        // Only reported here: unreadable pending preferences must not make looking fail.
+        let pending = self
+            .pending_preferences
+            .pending_preferences(facts.session_id(), at.run)
             .unwrap_or_default()
-            .map(|wished| wished.preferences);
-        if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
+            .map(|pending| pending.preferences);
+        if let Some(pending) = pending.filter(|pending| *pending != facts.preferences(at.node)) {
             let message = format!(
                 "A change to {} is pending; it is applied when this step is completed.",
-                wish.autonomy.as_str()
+                pending.autonomy.as_str()
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }

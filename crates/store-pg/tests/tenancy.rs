@@ -10,7 +10,7 @@ use postgres::NoTls;
 use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
-use workrail_model::passkey::WishedPreferences;
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::Preferences;
 use workrail_ports::archive::{SessionArchive, SessionImport};
@@ -19,7 +19,7 @@ use workrail_ports::cache::{
     ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{SessionControl, WishReader};
+use workrail_ports::control::{PendingPreferencesReader, SessionControl};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyReader, StoredPasskeys};
@@ -33,8 +33,8 @@ use support::{Place, open};
 
 const RUN: [u8; 10] = [3; 10];
 
-fn wished() -> WishedPreferences {
-    WishedPreferences { preferences: Preferences::default(), proof: None }
+fn pending() -> PendingPreferences {
+    PendingPreferences { preferences: Preferences::default(), proof: None }
 }
 
 /// Indexes a session, and then appends to its log, so that it must be indexed again.
@@ -80,7 +80,7 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     store.next().unwrap();
     store.append_passkey(&StoredPasskeys::default(), b"line\n").unwrap();
     store.replace_passkeys(&store.passkey_log().unwrap(), 0, b"another\n").unwrap();
-    store.wish_preferences(session, RunId::from_bits(RUN), wished()).unwrap();
+    store.set_pending_preferences(session, RunId::from_bits(RUN), pending()).unwrap();
     store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
     index(store, session, cursor);
     session
@@ -123,8 +123,8 @@ fn another_tenant_finds_nothing_by_any_query() {
     let of_id = IndexQuery { sessions: vec![session], ..question() };
     assert_eq!(other.query_index(1, &of_id), Some(IndexAnswer::default()));
     assert_eq!(other.stamps(&[session]), [None]);
-    assert_eq!(other.wished_preferences(session, RunId::from_bits(RUN)), Ok(None));
-    assert!(!other.has_unreadable_wishes(session, &|_| false));
+    assert_eq!(other.pending_preferences(session, RunId::from_bits(RUN)), Ok(None));
+    assert!(!other.has_unreadable_pending_preferences(session, &|_| false));
     assert_eq!(other.passkey_log(), Ok(StoredPasskeys::default()));
     assert_eq!(other.peek(), Ok(None));
     assert_eq!(other.newest_activity().map(|activity| activity.get()), Ok(0));
@@ -139,7 +139,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     // Repeats every change that touches rows by the same ids: the first tenant keeps everything.
     fill(&other, &made);
     other.rotate().unwrap();
-    other.forget_wish(session, RunId::from_bits(RUN)).unwrap();
+    other.clear_pending_preferences(session, RunId::from_bits(RUN)).unwrap();
     other.invalidate(session).unwrap();
     other.unkeep(session).unwrap();
     other.remove(session, None).unwrap();
@@ -150,7 +150,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert!(own.get(session, 1).is_some());
     let answer = own.query_index(1, &question()).unwrap();
     assert_eq!((answer.records.len(), answer.unindexed.as_slice(), answer.runs), (1, &[session][..], 1));
-    assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(wished())));
+    assert_eq!(own.pending_preferences(session, RunId::from_bits(RUN)), Ok(Some(pending())));
 }
 
 #[test]

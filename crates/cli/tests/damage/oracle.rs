@@ -217,14 +217,14 @@ impl<'a> Case<'a> {
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
                 locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
             }
-            // An unreadable wish may ask for less autonomy: the advance waits until it can be read.
-            Role::Wish if self.is_forbidden() => {
+            // An unreadable request may ask for less autonomy: the advance waits until it can be read.
+            Role::UserRequest if self.is_forbidden() => {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
                 needs_it && about_victim && answer.said.contains(&file)
             }
             // A folder in place of a mark is not removed.
-            Role::Wish if command.name == "unkeep" => self.harms && answer.said.contains(&file),
-            Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
+            Role::UserRequest if command.name == "unkeep" => self.harms && answer.said.contains(&file),
+            Role::UserRequest => self.harms && command.name.starts_with("prefs show") && about_victim,
             // An unreadable backup may need any content.
             Role::Backup => self.harms && command.name.starts_with("gc"),
             // A log that cannot be written is still readable.
@@ -259,21 +259,23 @@ impl<'a> Case<'a> {
     }
 
     fn equal(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
-        // Effects of a wish, and what a lost key would sign, may be missing from an answer.
+        // Effects of a request, and what a lost key would sign, may be missing from an answer.
         let is_part = match self.target.role {
             // Without their folder there are no passkeys; `doctor` reports that the keys are gone.
             Role::Keys if command.name == "passkeys" => self.holds_passkeys() && self.is_emptied(),
             Role::Keys => self.harms && command.signs,
-            Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
+            Role::UserRequest => {
+                self.harms && command.about == About::Session(self.template.victim.session.clone())
+            }
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
             Role::HttpSecret | Role::Passkeys | Role::Lock | Role::Backup | Role::Disposable => false,
         };
-        // A wish that exists but cannot be read is reported to the user who asks for it.
+        // A request that exists but cannot be read is reported to the user who asks for it.
         let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
         if is_lost && command.name.starts_with("prefs show") && answer.value != before.value {
             let said = answer.said.to_lowercase();
             if !LABELS.iter().any(|label| said.contains(label)) {
-                return vec![format!("a wish is lost without a word: {}", short(&answer.said))];
+                return vec![format!("a request is lost without a word: {}", short(&answer.said))];
             }
         }
         if answer.end != before.end {
@@ -343,7 +345,7 @@ impl<'a> Case<'a> {
         match (self.target.role, self.target.name) {
             // Without keys there is no token for the next call.
             (Role::Keys, _) if self.harms && command.signs => Some("nextCall"),
-            (Role::Wish, "keep") if self.harms => Some("isKept"),
+            (Role::UserRequest, "keep") if self.harms => Some("isKept"),
             _ => None,
         }
     }
@@ -424,7 +426,7 @@ impl<'a> Case<'a> {
             Role::Lock => answer.said.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
             Role::Log | Role::Content | Role::Base | Role::Keys | Role::HttpSecret => false,
             Role::Passkeys => self.harms,
-            Role::Settings | Role::Wish | Role::Disposable => false,
+            Role::Settings | Role::UserRequest | Role::Disposable => false,
         };
         if !truth && answer.end == End::Problems && !may_be_named {
             found.push(format!("calls a sound store damaged: {}", short(&answer.said)));
@@ -472,7 +474,7 @@ impl<'a> Case<'a> {
             }
             Role::Keys | Role::HttpSecret | Role::Passkeys => true,
             Role::Content | Role::Base | Role::Settings => true,
-            Role::Wish | Role::Lock | Role::Backup | Role::Disposable => true,
+            Role::UserRequest | Role::Lock | Role::Backup | Role::Disposable => true,
         };
         match (&answer.end, named) {
             (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.said))],

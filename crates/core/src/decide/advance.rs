@@ -12,7 +12,7 @@ use workrail_model::event::{
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
-use workrail_model::passkey::{PreferenceProof, WishedPreferences};
+use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
 use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_mark_of};
@@ -49,7 +49,7 @@ pub struct Advance<'a> {
     /// What the preceding refused attempt sent, if this is its retry.
     pub kept: StepOutput,
     /// What a person has asked for since; applied at this node before anything is checked.
-    pub wished: Option<&'a WishedPreferences>,
+    pub pending_preferences: Option<&'a PendingPreferences>,
     /// What makes a decision count.
     pub approvals: ApprovalRule<'a>,
     /// The current workspace; only changes are recorded.
@@ -133,9 +133,9 @@ impl<'a> Case<'a> {
         let context = facts.context_for(node_id, &retried)?.merged(&sent.context)?;
         let delivered = delivered(&command, &sent, node, pending, &retried)?;
         let current = facts.preferences(node_id);
-        let preferences = command.wished.map_or(current, |wished| wished.preferences);
-        let mode_proof = match command.wished {
-            Some(wished) => wished.proof.as_ref().filter(|proof| !is_spent(facts, node, proof)),
+        let preferences = command.pending_preferences.map_or(current, |pending| pending.preferences);
+        let mode_proof = match command.pending_preferences {
+            Some(pending) => pending.proof.as_ref().filter(|proof| !is_spent(facts, node, proof)),
             None => facts.mode_proof(node_id),
         };
         Ok(Self {

@@ -198,7 +198,7 @@ impl<'a> Session<'a> {
             snapshot: self.snapshot().ok_or("the pending snapshot is lost")?,
             workflow: self.workflow,
             kept: self.kept.clone(),
-            wished: None,
+            pending_preferences: None,
             // A script decides in place of a person, so its gates require no proof.
             approvals: ApprovalRule::of_scripts(),
             observed: &[],

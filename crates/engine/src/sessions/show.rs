@@ -119,18 +119,18 @@ impl Reading<'_> {
             };
             told.recap(tip)
         });
-        // Only reported here: an unreadable wish must not make showing fail.
-        let wish = self
-            .wishes
-            .wished_preferences(facts.session_id(), run)
+        // Only reported here: unreadable pending preferences must not make showing fail.
+        let pending = self
+            .pending_preferences
+            .pending_preferences(facts.session_id(), run)
             .unwrap_or_default()
-            .map(|wished| wished.preferences);
+            .map(|pending| pending.preferences);
         Ok(RunContinuation {
             run_id: run,
             label: RunLabel::of(run).to_string(),
             recap,
             need: None,
-            pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
+            pending_preferences: pending.filter(|pending| *pending != facts.preferences(tip)),
             next_call: self.bookmark(read, run, tip),
         })
     }

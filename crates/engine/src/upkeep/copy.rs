@@ -333,11 +333,11 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
         let slice = self.source.read(session, None).map_err(failed)?;
         for run in slice.events.iter().filter_map(started_run) {
-            let wished =
-                self.source.wished_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
-            if let Some(wished) = wished {
+            let pending =
+                self.source.pending_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
+            if let Some(pending) = pending {
                 self.target
-                    .wish_preferences(session, run, wished)
+                    .set_pending_preferences(session, run, pending)
                     .map_err(|cause| error::upkeep_io(&cause))?;
             }
         }

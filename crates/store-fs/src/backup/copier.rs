@@ -395,8 +395,8 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         let control = layout::control(session);
         match (from.read(&control, 0, CONTROL_BYTES_MAX), to.read(&control, 0, CONTROL_BYTES_MAX)) {
-            (Ok(wished), known) if known.as_ref() != Ok(&wished) => {
-                write_temp(to, &layout::control_temp(session), &wished).map_err(target)?;
+            (Ok(bytes), known) if known.as_ref() != Ok(&bytes) => {
+                write_temp(to, &layout::control_temp(session), &bytes).map_err(target)?;
                 to.rename(&layout::control_temp(session), &control).map_err(target)
             }
             (Err(error), Ok(_))

@@ -260,7 +260,7 @@ impl History {
             snapshot: self.snapshot(node),
             workflow: &self.contents.workflow,
             kept: self.next_attempts(node).kept.clone(),
-            wished: None,
+            pending_preferences: None,
             approvals: ApprovalRule::new(RequiredProof::Terminal, None),
             observed: &[],
             evidence: EvidenceAtHand::default(),

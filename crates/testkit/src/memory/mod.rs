@@ -17,7 +17,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_bytes};
-use workrail_model::passkey::WishedPreferences;
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_model::team::AccessToken;
@@ -50,7 +50,7 @@ struct Data {
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
     index: BTreeMap<(u32, SessionId), IndexRecord>,
-    wishes: BTreeMap<(SessionId, RunId), WishedPreferences>,
+    pending_preferences: BTreeMap<(SessionId, RunId), PendingPreferences>,
     observations: BTreeMap<(SessionId, RunId), Vec<HookObservation>>,
 }
 
@@ -82,7 +82,7 @@ impl MemoryStore {
             activity: 0,
             cache: BTreeMap::new(),
             index: BTreeMap::new(),
-            wishes: BTreeMap::new(),
+            pending_preferences: BTreeMap::new(),
             observations: BTreeMap::new(),
         };
         Self { data: Arc::new(Mutex::new(data)) }
