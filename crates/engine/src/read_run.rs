@@ -8,7 +8,7 @@ use workrail_core::reply::look_call;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::read_run::ReadRunBody;
-use workrail_model::reply::{NextCall, replace_state_marks};
+use workrail_model::reply::{NextCall, replace_state_markers};
 use workrail_model::tool::ToolName;
 
 use crate::cards::Named;
@@ -59,7 +59,7 @@ impl Reading<'_> {
             let record = RunRecord::of(facts, run, at, workflow.as_deref(), &self.content)
                 .ok_or_else(|| error::internal("a run has a tip"))?;
             let text = self.asked(request, run, &record)?;
-            let text = replace_state_marks(&text, self.signer.bookmarks(facts));
+            let text = replace_state_markers(&text, self.signer.bookmarks(facts));
             self.paged(facts, run, request, &text)
         })
     }

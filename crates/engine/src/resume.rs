@@ -15,7 +15,7 @@ use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::{NextCall, OpenTip, replace_state_marks, without_marks};
+use workrail_model::reply::{NextCall, OpenTip, replace_state_markers, without_markers};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
@@ -248,12 +248,12 @@ impl Reading<'_> {
         let open_tips = told.open_tips(place.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
         Ok(Candidate {
             workflow_id: Some(place.workflow_id.clone()),
-            goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
+            goal: goal.map(|goal| without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
             status: facts.run_status(place.run, snapshot.state().is_complete()),
             step_id: pending.map(|step| step.step_id.clone()),
             step_title: pending.map(|step| {
                 let title = title_without_secrets(&workflow, step, &context);
-                without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
+                without_markers(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
             step_number: progress.as_ref().map(|progress| progress.number),
             about_left: progress.as_ref().map(|progress| progress.about_left),
@@ -274,7 +274,7 @@ impl Reading<'_> {
             let mut call = call;
             for value in call.arguments.values_mut() {
                 if let Value::String(text) = value {
-                    *text = replace_state_marks(text, self.signer.bookmarks(facts));
+                    *text = replace_state_markers(text, self.signer.bookmarks(facts));
                 }
             }
             call
@@ -349,7 +349,7 @@ fn described(number: usize, candidate: &Candidate) -> String {
         let _ = write!(text, " · {}", status.in_words());
     }
     if let (Some(number), Some(title)) = (candidate.step_number, &candidate.step_title) {
-        let rest = without_marks(&rest_in_words(candidate.about_left, &candidate.loops));
+        let rest = without_markers(&rest_in_words(candidate.about_left, &candidate.loops));
         let _ = write!(text, " · step {number}{rest}: {title}");
     }
     if let Some(goal) = &candidate.goal {

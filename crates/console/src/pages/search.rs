@@ -67,13 +67,13 @@ fn hit(hit: &Hit) -> Markup {
                 @if let Some(step) = &hit.step { span.meta { "step " code { (clean(step)) } } }
                 @if let Some(at) = &hit.at { (time(at)) }
             }
-            p { (clean(&without_marks(&hit.excerpt))) }
+            p { (clean(&without_markup(&hit.excerpt))) }
         }
     }
 }
 
 /// An excerpt is a piece of Markdown cut at any position, so its marks are removed rather than rendered.
-fn without_marks(excerpt: &str) -> String {
+fn without_markup(excerpt: &str) -> String {
     let marks = |c: char| matches!(c, '*' | '`' | '|' | '#' | '>' | '_' | '…');
     let words = excerpt.split_whitespace().map(|word| word.trim_matches(marks));
     let is_mark = |word: &str| word.chars().all(|c| matches!(c, '-' | ':' | '|' | '='));
@@ -91,9 +91,9 @@ mod tests {
         let excerpt =
             "…## Plan 1. Raise the **retry budget** | region | |---|---| | eu-1 | `deploy --revert` a - b…";
         assert_eq!(
-            without_marks(excerpt),
+            without_markup(excerpt),
             "…Plan 1. Raise the retry budget region eu-1 deploy --revert a b…"
         );
-        assert_eq!(without_marks("> quoted _words_ snake_case"), "quoted words snake_case");
+        assert_eq!(without_markup("> quoted _words_ snake_case"), "quoted words snake_case");
     }
 }

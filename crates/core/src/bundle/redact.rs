@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::event::Event;
 use workrail_model::limits::TRUNCATION_MARKER;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 use workrail_model::strict_json;
 
 use crate::condition::js_string;
@@ -77,7 +77,7 @@ impl RedactionScan {
     pub fn into_redactor(self) -> Redactor {
         let mut texts = BTreeSet::new();
         for value in &self.values {
-            let value = without_marks(value);
+            let value = without_markers(value);
             // When indented or quoted, the lines of a value are separate.
             texts.extend(value.lines().map(|line| line.trim().to_owned()));
             // Inside JSON that is shown as text, a value is escaped.

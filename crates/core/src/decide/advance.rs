@@ -15,7 +15,7 @@ use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
-use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_mark_of};
+use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_marker_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::tool::ToolSet;
@@ -272,7 +272,7 @@ impl<'a> Case<'a> {
         let moment = ReplyMoment::Blocked { blockers: &blockers, in_a_row: self.retried.len() + 1 };
         let facts = self.command.facts;
         let way_out = recovery::last_good(facts, self.node.node_id)
-            .map(|event| reply::look_call(&state_mark_of(event), RunLabel::of(self.node.run_id)));
+            .map(|event| reply::look_call(&state_marker_of(event), RunLabel::of(self.node.run_id)));
         // A value that is already recorded must not prevent a retry; one that is sent now can be
         // sent again, smaller.
         let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };

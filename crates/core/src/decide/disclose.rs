@@ -14,7 +14,7 @@ use workrail_model::nearest::nearest;
 use workrail_model::preferences::{Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, ContractViolation, Reason};
 use workrail_model::reply::{
-    AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
+    AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_marker_of,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::{BoundedText, truncate_with_marker};
@@ -335,6 +335,6 @@ pub fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Optio
     Some(ReturnTo {
         label: label.to_string(),
         workflow_id: parent.workflow_id.clone(),
-        next_call: look_call(&state_mark_of(tip.created_index), label),
+        next_call: look_call(&state_marker_of(tip.created_index), label),
     })
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 use workrail_model::read_run::ALL_STEPS;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 
 use super::{NoSuchStep, RunRecord, kind_of};
 use crate::evidence;
@@ -26,7 +26,7 @@ impl RunRecord<'_> {
     pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
         let asked = asked.trim();
         if asked == SESSION {
-            return Ok(without_marks(&self.whole_session_notes()));
+            return Ok(without_markers(&self.whole_session_notes()));
         }
         let path = self.path(self.tip.node_id);
         if asked == ALL_STEPS {
@@ -118,7 +118,7 @@ impl RunRecord<'_> {
         if !known.is_empty() {
             text.push_str(&format!("\n\n## Evidence\n{}", known.join("\n")));
         }
-        without_marks(&text)
+        without_markers(&text)
     }
 
     /// What is known of a step besides what was sent, newest attempt last (G104).
@@ -152,7 +152,7 @@ impl RunRecord<'_> {
         if lines.is_empty() {
             return format!("Run {}: the context is empty.", self.label());
         }
-        without_marks(&format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n")))
+        without_markers(&format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n")))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 
 use super::{RunRecord, gist, kind_of};
 use crate::search;
@@ -62,7 +62,7 @@ impl RunRecord<'_> {
         if more > 0 {
             lines.push(format!("- and {more} more; use more words"));
         }
-        Some(without_marks(&format!("Run {label}: found.\n{}", lines.join("\n"))))
+        Some(without_markers(&format!("Run {label}: found.\n{}", lines.join("\n"))))
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::event::OutputPayload;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::{state_mark_of, without_marks};
+use workrail_model::reply::{state_marker_of, without_markers};
 use workrail_model::tool::{ToolName, ToolSet};
 
 use super::{RunRecord, gist, kind_of};
@@ -32,13 +32,13 @@ impl RunRecord<'_> {
     /// The run at a glance; bookmarks of other branches are markers that the caller signs.
     pub fn overview(&self, tools: ToolSet) -> String {
         // Recorded text never contains a marker; only the calls of other branches do.
-        let mut sections = vec![without_marks(&self.heading())];
-        sections.extend(self.session_notes().map(|text| without_marks(&text)));
-        sections.extend(self.inner_runs().map(|text| without_marks(&text)));
-        sections.extend(self.open_gaps().map(|text| without_marks(&text)));
+        let mut sections = vec![without_markers(&self.heading())];
+        sections.extend(self.session_notes().map(|text| without_markers(&text)));
+        sections.extend(self.inner_runs().map(|text| without_markers(&text)));
+        sections.extend(self.open_gaps().map(|text| without_markers(&text)));
         sections.extend(self.other_tips(tools));
-        sections.extend(self.context_at_a_glance().map(|text| without_marks(&text)));
-        sections.push(without_marks(&self.steps()));
+        sections.extend(self.context_at_a_glance().map(|text| without_markers(&text)));
+        sections.push(without_markers(&self.steps()));
         sections.join("\n\n")
     }
 
@@ -168,8 +168,8 @@ impl RunRecord<'_> {
             .ancestors(tip.node_id)
             .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
         let from = shared.map_or(0, |node| node.step_number);
-        let call = look_call(&state_mark_of(tip.created_index), self.label());
-        format!("- from step {from}, {}: {}", without_marks(&place), call.arguments_text())
+        let call = look_call(&state_marker_of(tip.created_index), self.label());
+        format!("- from step {from}, {}: {}", without_markers(&place), call.arguments_text())
     }
 
     fn context_at_a_glance(&self) -> Option<String> {

@@ -11,7 +11,7 @@ use workrail_model::event::{Context, EventIndex, OutputPayload};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::StepId;
-use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_mark_of, without_marks};
+use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_marker_of, without_markers};
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::{truncate_in_the_middle, truncate_with_marker};
 
@@ -86,7 +86,7 @@ impl Recovering<'_> {
 
     fn goal(&self) -> Option<String> {
         let goal = self.context.get("goal")?.as_str()?;
-        Some(without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX)))
+        Some(without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX)))
     }
 
     fn session_notes(&self) -> Vec<String> {
@@ -148,7 +148,7 @@ impl Recovering<'_> {
         let own = self.snapshots.state_at(at);
         let pending = own.as_ref().and_then(EngineState::pending_step);
         functions::of_others(self.workflow, pending, &steps, FUNCTIONS_BYTES_MAX)
-            .map(|text| without_marks(&text))
+            .map(|text| without_markers(&text))
     }
 
     /// The branches that start at this node, the newest first.
@@ -187,7 +187,7 @@ impl Recovering<'_> {
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
             current_step: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
-            next_call: Some(look_call(&state_mark_of(tip.created_index), RunLabel::of(tip.run_id))),
+            next_call: Some(look_call(&state_marker_of(tip.created_index), RunLabel::of(tip.run_id))),
         }
     }
 
@@ -201,7 +201,7 @@ impl Recovering<'_> {
             is_complete: state.as_ref().is_some_and(EngineState::is_complete),
             step_number: tip.step_number,
             title: state.as_ref().and_then(|state| self.title(tip, state)),
-            next_call: look_call(&state_mark_of(tip.created_index), RunLabel::of(run)),
+            next_call: look_call(&state_marker_of(tip.created_index), RunLabel::of(run)),
         })
     }
 
@@ -251,7 +251,7 @@ impl Recovering<'_> {
         RecapEntry {
             title: title.unwrap_or_else(|| TITLE_UNKNOWN.to_owned()),
             checkpoint: step.node_id != at.node_id,
-            notes: without_marks(words),
+            notes: without_markers(words),
         }
     }
 
@@ -266,7 +266,7 @@ impl Recovering<'_> {
             Reader::Agent => render_title(self.workflow, pending, context),
             Reader::Person => title_without_secrets(self.workflow, pending, context),
         };
-        Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
+        Some(without_markers(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }
 }
 
@@ -299,7 +299,7 @@ pub(super) fn first_words(notes: &str) -> String {
     let line: String = notes.replace(TRUNCATION_MARKER, " ").split_whitespace().collect::<Vec<_>>().join(" ");
     let keep = line.floor_char_boundary(BRANCH_SUMMARY_BYTES_MAX);
     let more = if keep < line.len() { "…" } else { "" };
-    without_marks(&format!("{}{more}", &line[..keep]))
+    without_markers(&format!("{}{more}", &line[..keep]))
 }
 
 /// The previous node, to which a stuck run can go back.

@@ -1,6 +1,6 @@
 //! A workflow's references in the words of a reply: all are named, with as much about each as fits.
 
-use workrail_model::reply::{ReferenceInfo, without_marks};
+use workrail_model::reply::{ReferenceInfo, without_markers};
 
 use super::ReplyMoment;
 
@@ -21,7 +21,7 @@ pub(super) fn text(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Opt
     let (found, missing): (Vec<_>, Vec<_>) = references.iter().partition(|own| own.resolved);
     let ordered: Vec<&ReferenceInfo> = found.into_iter().chain(missing).collect();
     let listed = |line: fn(&ReferenceInfo) -> String| -> String {
-        let lines = ordered.iter().map(|own| format!("\n- {}", without_marks(&line(own))));
+        let lines = ordered.iter().map(|own| format!("\n- {}", without_markers(&line(own))));
         format!("References of this workflow:{}", lines.collect::<String>())
     };
     // Every reference is named; the detail depends on the room.

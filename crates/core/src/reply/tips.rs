@@ -1,7 +1,7 @@
 //! The open tips of a run other than the one shown: work left on another branch is offered, never lost.
 
 use workrail_model::id::NodeId;
-use workrail_model::reply::{OpenTip, state_mark_of};
+use workrail_model::reply::{OpenTip, state_marker_of};
 
 use super::look_call;
 use super::recovery::{Recovering, first_words};
@@ -49,7 +49,7 @@ impl Recovering<'_> {
             from_step: shared.map_or(1, |node| node.step_number),
             summary: last_notes(self.facts, tip.node_id)
                 .map_or_else(|| "(no notes)".to_owned(), |notes| first_words(&notes)),
-            next_call: Some(look_call(&state_mark_of(tip.created_index), RunLabel::of(tip.run_id))),
+            next_call: Some(look_call(&state_marker_of(tip.created_index), RunLabel::of(tip.run_id))),
         }
     }
 }

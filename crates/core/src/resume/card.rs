@@ -5,7 +5,7 @@ use workrail_model::event::{Activity, EventIndex, ObservationKey, ObservationVal
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::WorkflowId;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 use workrail_model::text::truncate_with_marker;
 
 use super::{Query, Words};
@@ -179,5 +179,5 @@ pub fn snippet(
             break;
         }
     }
-    best.map(|(_, text)| without_marks(&truncate_with_marker(&text, SNIPPET_BYTES_MAX)))
+    best.map(|(_, text)| without_markers(&truncate_with_marker(&text, SNIPPET_BYTES_MAX)))
 }
