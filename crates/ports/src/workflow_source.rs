@@ -51,9 +51,9 @@ pub struct SourceProblem {
     pub fix: String,
 }
 
-/// Identifies one survey: no two surveys of a process have the same mark.
+/// Identifies one survey: no two surveys of a process have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(pub u64);
+pub struct ListingId(pub u64);
 
 /// Everything that was found, without reading any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub struct SourceListing {
     pub files: Vec<Candidate>,
     pub problems: Vec<SourceProblem>,
     /// Absent if a change would go unnoticed.
-    pub mark: Option<Mark>,
+    pub id: Option<ListingId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,9 +87,9 @@ pub trait WorkflowSource: Send + Sync {
     /// file, and never fails: problems are listed in the result.
     fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing;
 
-    /// The mark of the workspace's latest survey, if nothing it found or read has changed since. `None` if something
+    /// The id of the workspace's latest survey, if nothing it found or read has changed since. `None` if something
     /// did or that is unknown; the cost does not depend on the number of files.
-    fn mark(&self, _workspace: Option<&WorkspacePath>) -> Option<Mark> {
+    fn unchanged_listing(&self, _workspace: Option<&WorkspacePath>) -> Option<ListingId> {
         None
     }
 

@@ -114,7 +114,7 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(workrail_ports::workflow_source::Stamp([1, 0, 0, 0])),
         };
-        SourceListing { files: vec![file], problems: Vec::new(), mark: None }
+        SourceListing { files: vec![file], problems: Vec::new(), id: None }
     }
 
     fn read(&self, _: &Candidate) -> Result<Vec<u8>, SourceError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use workrail_core::discover::Summary;
 use workrail_model::discovery::{UnusableFile, WorkflowList};
-use workrail_ports::workflow_source::{BindingsFile, Mark, SourceError};
+use workrail_ports::workflow_source::{BindingsFile, ListingId, SourceError};
 use workrail_ports::workspace::WorkspacePath;
 
 use super::Listing;
@@ -19,7 +19,7 @@ type Bindings = Result<Option<BindingsFile>, SourceError>;
 /// One listing of a workspace, and what was derived from it so far.
 #[derive(Debug)]
 pub(super) struct WorkspaceListing {
-    mark: Option<Mark>,
+    id: Option<ListingId>,
     bindings: Bindings,
     pub(super) listing: Listing,
     everything: OnceLock<Arc<Everything>>,
@@ -48,27 +48,27 @@ impl Listings {
     pub(super) fn get(
         &self,
         workspace: Option<&WorkspacePath>,
-        mark: Mark,
+        id: ListingId,
         bindings: &Bindings,
     ) -> Option<Arc<WorkspaceListing>> {
         let kept = self.kept();
         let known = kept.get(key(workspace))?;
-        (known.mark == Some(mark) && known.bindings == *bindings).then(|| Arc::clone(known))
+        (known.id == Some(id) && known.bindings == *bindings).then(|| Arc::clone(known))
     }
 
     /// Caches a listing only if a reader would notice that it is out of date.
     pub(super) fn keep(
         &self,
         workspace: Option<&WorkspacePath>,
-        mark: Option<Mark>,
+        id: Option<ListingId>,
         bindings: Bindings,
         listing: Listing,
     ) -> Arc<WorkspaceListing> {
         let known =
-            WorkspaceListing { mark, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
+            WorkspaceListing { id, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
         let known = Arc::new(known);
         let mut kept = self.kept();
-        if mark.is_none() {
+        if id.is_none() {
             kept.remove(key(workspace));
         } else {
             if kept.len() >= WORKSPACES_MAX && !kept.contains_key(key(workspace)) {
@@ -80,7 +80,7 @@ impl Listings {
     }
 
     pub(super) fn forget(&self, gone: &WorkspaceListing) {
-        self.kept().retain(|_, known| known.mark != gone.mark);
+        self.kept().retain(|_, known| known.id != gone.id);
     }
 }
 

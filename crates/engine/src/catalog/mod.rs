@@ -324,15 +324,15 @@ impl Catalog {
     /// What a workspace offers now; surveyed again only if something may have changed.
     fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
         let bindings = self.source.bindings(workspace);
-        let mark = self.source.mark(workspace);
-        if let Some(known) = mark.and_then(|mark| self.listings.get(workspace, mark, &bindings)) {
+        let id = self.source.unchanged_listing(workspace);
+        if let Some(known) = id.and_then(|id| self.listings.get(workspace, id, &bindings)) {
             return known;
         }
         let survey = self.source.survey(workspace);
-        let mark = survey.mark;
+        let id = survey.id;
         let listing = self.listing(survey, bindings.clone());
-        let mark = mark.filter(|_| listing.repeatable == Repeatable::Yes);
-        self.listings.keep(workspace, mark, bindings, listing)
+        let id = id.filter(|_| listing.repeatable == Repeatable::Yes);
+        self.listings.keep(workspace, id, bindings, listing)
     }
 }
 

@@ -79,7 +79,7 @@ impl WorkflowSource for Shelf {
             package: None,
             stamp: Some(Stamp([*stamp, 0, 0, 0])),
         });
-        SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), mark: None }
+        SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), id: None }
     }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {

@@ -30,8 +30,8 @@ use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
-    WorkflowSource,
+    BindingsFile, Candidate, ListingId, Located, SourceError, SourceFile, SourceListing, SourceProblem,
+    Stamp, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -196,8 +196,8 @@ impl WorkflowSource for Sources {
         }
     }
 
-    fn mark(&self, workspace: Option<&WorkspacePath>) -> Option<Mark> {
-        self.watch.as_ref()?.mark(key(workspace), || self.identity(workspace))
+    fn unchanged_listing(&self, workspace: Option<&WorkspacePath>) -> Option<ListingId> {
+        self.watch.as_ref()?.unchanged_listing(key(workspace), || self.identity(workspace))
     }
 
     fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
