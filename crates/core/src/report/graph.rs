@@ -160,19 +160,19 @@ fn blocked_attempts(node: &NodeReport) -> usize {
 
 /// The symbol for a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum PointSymbol {
     Step,
     Checkpoint,
     BranchEnd,
     Tip,
 }
 
-pub fn mark(node: &NodeReport) -> Mark {
+pub fn point_symbol(node: &NodeReport) -> PointSymbol {
     match (node.kind, node.standing) {
-        (_, BranchPosition::Tip) => Mark::Tip,
-        (NodeKind::Checkpoint, _) => Mark::Checkpoint,
-        (NodeKind::Step, BranchPosition::BranchEnd) => Mark::BranchEnd,
-        (NodeKind::Step, BranchPosition::Passed) => Mark::Step,
+        (_, BranchPosition::Tip) => PointSymbol::Tip,
+        (NodeKind::Checkpoint, _) => PointSymbol::Checkpoint,
+        (NodeKind::Step, BranchPosition::BranchEnd) => PointSymbol::BranchEnd,
+        (NodeKind::Step, BranchPosition::Passed) => PointSymbol::Step,
     }
 }
 
@@ -215,20 +215,20 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
                 (false, false) => "  ",
             });
         }
-        let (mark, beside) = match row.point {
+        let (symbol, beside) = match row.point {
             Point::Skipped(count) => (gap, format!("{count} more")),
             Point::Node(place) => {
                 let node = &nodes[place];
-                let mark = match mark(node) {
-                    Mark::Tip => tip,
-                    Mark::Checkpoint => checkpoint,
-                    Mark::BranchEnd => end,
-                    Mark::Step => step,
+                let symbol = match point_symbol(node) {
+                    PointSymbol::Tip => tip,
+                    PointSymbol::Checkpoint => checkpoint,
+                    PointSymbol::BranchEnd => end,
+                    PointSymbol::Step => step,
                 };
-                (mark, beside(node))
+                (symbol, beside(node))
             }
         };
-        text.push_str(mark);
+        text.push_str(symbol);
         Line { strokes: text, text: beside, point: row.point }
     };
     rows.iter().map(line).collect()

@@ -2,7 +2,7 @@
 //! dashed. The core decides what is drawn.
 
 use maud::{Markup, html};
-use workrail_core::report::graph::{Mark, mark, remarks};
+use workrail_core::report::graph::{PointSymbol, point_symbol, remarks};
 use workrail_core::report::path::{Item, Line, Opened, lines};
 use workrail_core::report::{NodeReport, PassedOver, branch_letter, words};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
@@ -195,11 +195,11 @@ fn skipped(step: &PassedOver, At { x, y, text_x }: At) -> Markup {
 }
 
 fn point(node: &NodeReport, address: &str, is_shown: bool, At { x, y, text_x }: At) -> Markup {
-    let class = match mark(node) {
-        Mark::Tip => "tip",
-        Mark::Checkpoint => "checkpoint",
-        Mark::BranchEnd => "end",
-        Mark::Step => "passed",
+    let class = match point_symbol(node) {
+        PointSymbol::Tip => "tip",
+        PointSymbol::Checkpoint => "checkpoint",
+        PointSymbol::BranchEnd => "end",
+        PointSymbol::Step => "passed",
     };
     let cause = node.reached_by.filter(|cause| match cause {
         EdgeCauseKind::IdempotentReplay | EdgeCauseKind::IntentionalFork | EdgeCauseKind::NonTipAdvance => {
