@@ -57,7 +57,7 @@ struct Damaged {
 
 /// The state of the report before a session.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct Savepoint {
     counts: Counts,
     problems: usize,
     signed: usize,
@@ -103,29 +103,30 @@ impl<'a> Check<'a> {
         self.obstacles.iter().any(|obstacle| beneath(&obstacle.path))
     }
 
-    pub(super) fn begin(&self) -> Mark {
+    pub(super) fn savepoint(&self) -> Savepoint {
         let problems = self.report.problems.len();
         let signed = self.report.signed.len();
-        Mark { counts: self.report.counts, problems, signed, damaged: self.damaged_in_order.len() }
+        Savepoint { counts: self.report.counts, problems, signed, damaged: self.damaged_in_order.len() }
     }
 
-    pub(super) fn has_found_since(&self, mark: Mark) -> bool {
-        self.report.counts.problems > mark.counts.problems || self.damaged_in_order.len() > mark.damaged
+    pub(super) fn has_found_since(&self, savepoint: Savepoint) -> bool {
+        self.report.counts.problems > savepoint.counts.problems
+            || self.damaged_in_order.len() > savepoint.damaged
     }
 
-    /// Discards everything found since the mark.
-    pub(super) fn take_back(&mut self, mark: Mark) {
-        self.report.counts = mark.counts;
-        self.report.problems.truncate(mark.problems);
-        self.report.signed.truncate(mark.signed);
-        for content in self.damaged_in_order.drain(mark.damaged..) {
+    /// Discards everything found since the savepoint.
+    pub(super) fn roll_back(&mut self, savepoint: Savepoint) {
+        self.report.counts = savepoint.counts;
+        self.report.problems.truncate(savepoint.problems);
+        self.report.signed.truncate(savepoint.signed);
+        for content in self.damaged_in_order.drain(savepoint.damaged..) {
             self.damaged.remove(&content);
         }
     }
 
     /// Content that no event has needed so far. If it is gone since it was listed, it was swept.
     pub(super) fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
-        let mark = self.begin();
+        let savepoint = self.savepoint();
         let is_missing = |content: &dyn ContentStore| {
             let read = match kind {
                 AttachmentKind::Snapshot => content.snapshot(SnapshotRef::new(digest)).map(|_| ()),
@@ -135,7 +136,7 @@ impl<'a> Check<'a> {
             matches!(read, Err(ContentError::Missing { .. }))
         };
         if !self.content(kind, digest, NOBODY) && is_missing(self.content) {
-            self.take_back(mark);
+            self.roll_back(savepoint);
         }
     }
 

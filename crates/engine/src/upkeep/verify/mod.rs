@@ -109,11 +109,11 @@ impl<S: Store + Inspection> Engine<S> {
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
-            let before = check.begin();
+            let before = check.savepoint();
             self.verify_session(session, scope, &mut check)?;
             // A session that `gc` removed meanwhile takes its content with it: that is not a loss.
             if check.has_found_since(before) && self.is_gone(session) {
-                check.take_back(before);
+                check.roll_back(before);
             }
         }
         self.note_pending(scope, &mut check)?;
