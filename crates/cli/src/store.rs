@@ -143,8 +143,8 @@ impl SessionReader for AnyStore {
         either!(self, store => store.stamps(sessions))
     }
 
-    fn change_mark(&self) -> Option<u64> {
-        either!(self, store => store.change_mark())
+    fn change_stamp(&self) -> Option<u64> {
+        either!(self, store => store.change_stamp())
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {

@@ -1,7 +1,7 @@
 //! Live updates: one stream for each open page, which sends the parts that changed (G96).
 //!
 //! The store is polled a few times a second, and only while a page is open: an idle console does nothing. A write
-//! changes the store's mark before it is committed, so pages are rendered again a few times after each change; parts
+//! changes the store's stamp before it is committed, so pages are rendered again a few times after each change; parts
 //! that did not change are not sent.
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl Changes {
     }
 
     async fn look(&mut self, watched: Arc<dyn UseCases>) {
-        let mut mark = None;
+        let mut last = None;
         let mut quiet: u32 = 0;
         loop {
             if self.looks.receiver_count() == 0 {
@@ -81,10 +81,10 @@ impl Changes {
             }
             sleep(LOOK_EVERY).await;
             let use_cases = Arc::clone(&watched);
-            let now = spawn_blocking(move || use_cases.change_mark()).await.unwrap_or_default();
+            let now = spawn_blocking(move || use_cases.change_stamp()).await.unwrap_or_default();
             quiet = quiet.saturating_add(1);
-            if now.is_none() || now != mark {
-                (mark, quiet) = (now, 0);
+            if now.is_none() || now != last {
+                (last, quiet) = (now, 0);
             }
             if quiet == 0 || LOOKS_AFTER_CHANGE.contains(&quiet) {
                 self.look_again();
@@ -158,13 +158,13 @@ impl Changes {
                 // Forget parts that are gone, so that one that returns is sent again.
                 sent.retain(|id, _| ids.contains(id));
                 for part in page.parts {
-                    let mark = seen(&part);
+                    let digest = seen(&part);
                     // The initial parts count until something else was sent: a part may change back.
                     let is_news = match sent.get(part.id) {
-                        Some(last) => *last != mark,
-                        None => !has.contains(&mark),
+                        Some(last) => *last != digest,
+                        None => !has.contains(&digest),
                     };
-                    sent.insert(part.id, mark);
+                    sent.insert(part.id, digest);
                     let data = json!({ "id": part.id, "html": section(&part).into_string() }).to_string();
                     if is_news && sender.send(Ok::<_, Infallible>(Event::default().data(data))).await.is_err()
                     {

@@ -152,7 +152,7 @@ pub trait UseCases: Send + Sync {
     fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> Answer<Vec<RunPreferences>>;
     fn servers(&self) -> Answer<Vec<ServerRecord>>;
     fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>>;
-    fn change_mark(&self) -> Option<u64>;
+    fn change_stamp(&self) -> Option<u64>;
     /// Distinguishes the workspace that the console was started in from others.
     fn own_workspace(&self) -> Option<Sha256>;
 }
@@ -423,8 +423,8 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::calls(self, limit)
     }
 
-    fn change_mark(&self) -> Option<u64> {
-        Self::change_mark(self)
+    fn change_stamp(&self) -> Option<u64> {
+        Self::change_stamp(self)
     }
 
     fn own_workspace(&self) -> Option<Sha256> {

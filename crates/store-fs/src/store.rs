@@ -266,8 +266,8 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         stamps::one(&self.fs, session)
     }
 
-    fn change_mark(&self) -> Option<u64> {
-        Some(stamps::mark(&self.fs))
+    fn change_stamp(&self) -> Option<u64> {
+        Some(stamps::of_store(&self.fs))
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {

@@ -105,7 +105,7 @@ impl SessionReader for PgStore {
     }
 
     /// The running and finished transactions: every write changes it, and so do other things.
-    fn change_mark(&self) -> Option<u64> {
+    fn change_stamp(&self) -> Option<u64> {
         let sql = "SELECT pg_current_snapshot()::text";
         let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[])).ok()??;
         let snapshot: String = row.get(0);

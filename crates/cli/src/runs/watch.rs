@@ -22,9 +22,9 @@ use crate::wiring;
 
 /// How soon a change is shown.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
-/// The store's mark changes before the write is readable, so it is read this many times after a change.
+/// The store's stamp changes before the write is readable, so it is read this many times after a change.
 const LOOKS_AFTER_CHANGE: u32 = 4;
-/// How often relative times are redrawn, and how often a store without a mark is read.
+/// How often relative times are redrawn, and how often a store without a stamp is read.
 const REDRAW_EVERY: Duration = Duration::from_secs(30);
 
 /// Whether to raise a desktop notification when a run starts to wait for the user.
@@ -50,7 +50,7 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     let mut looks = Looks::default();
     let mut last_read = Instant::now();
     loop {
-        if looks.is_due(engine.change_mark()) || last_read.elapsed() >= REDRAW_EVERY {
+        if looks.is_due(engine.change_stamp()) || last_read.elapsed() >= REDRAW_EVERY {
             last_read = Instant::now();
             let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {})?;
             let status = engine.status_in(&list);
@@ -74,16 +74,16 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
 /// Decides when the store is read again.
 #[derive(Debug, Default)]
 struct Looks {
-    /// The mark at the last look; the outer `None` before the first.
-    mark: Option<Option<u64>>,
+    /// The stamp at the last look; the outer `None` before the first.
+    stamp: Option<Option<u64>>,
     /// How many more times it is read without a further change.
     left: u32,
 }
 
 impl Looks {
-    fn is_due(&mut self, mark: Option<u64>) -> bool {
-        if self.mark != Some(mark) {
-            self.mark = Some(mark);
+    fn is_due(&mut self, stamp: Option<u64>) -> bool {
+        if self.stamp != Some(stamp) {
+            self.stamp = Some(stamp);
             self.left = LOOKS_AFTER_CHANGE;
         }
         let is_due = self.left > 0;
@@ -236,15 +236,16 @@ mod tests {
     #[test]
     fn after_a_change_the_store_is_read_a_few_times_and_no_more() {
         let mut looks = Looks::default();
-        let mut reads =
-            |mark: u64, times: usize| -> Vec<bool> { (0..times).map(|_| looks.is_due(Some(mark))).collect() };
+        let mut reads = |stamp: u64, times: usize| -> Vec<bool> {
+            (0..times).map(|_| looks.is_due(Some(stamp))).collect()
+        };
         assert_eq!(reads(1, 6), [true, true, true, true, false, false], "the first look is one of them");
-        assert_eq!(reads(2, 2), [true, true], "the mark moved");
+        assert_eq!(reads(2, 2), [true, true], "the stamp moved");
         assert_eq!(reads(3, 5), [true, true, true, true, false], "and once more before it was quiet");
     }
 
     #[test]
-    fn a_store_without_a_mark_is_read_only_at_the_start() {
+    fn a_store_without_a_change_stamp_is_read_only_at_the_start() {
         let mut looks = Looks::default();
         let reads: Vec<bool> = (0..6).map(|_| looks.is_due(None)).collect();
         assert_eq!(reads, [true, true, true, true, false, false]);

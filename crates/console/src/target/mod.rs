@@ -150,8 +150,8 @@ impl Target {
         }
     }
 
-    /// After how many polls the page is rendered again although the store's mark is unchanged: the mark does not
-    /// cover settings, workflow files, logs and marks of sessions.
+    /// After how many polls the page is rendered again although the store's stamp is unchanged: the stamp does not
+    /// cover settings, workflow files, logs and keep marks.
     pub(crate) fn looks_between(&self) -> Option<u64> {
         match self {
             Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),

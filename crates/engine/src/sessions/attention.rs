@@ -89,7 +89,7 @@ impl<S: Store> Engine<S> {
 
     /// A number that changes when something in the store may have changed. It costs a few `stat` calls, however many
     /// sessions there are; `None` if the store has no cheap way to tell.
-    pub fn change_mark(&self) -> Option<u64> {
-        self.store.change_mark()
+    pub fn change_stamp(&self) -> Option<u64> {
+        self.store.change_stamp()
     }
 }
