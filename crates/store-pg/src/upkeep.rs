@@ -65,12 +65,12 @@ fn weighed(transaction: &mut Transaction<'_>, session: SessionId) -> Result<Opti
 }
 
 impl PgStore {
-    fn mark(&self, session: SessionId, is_kept: bool) -> Result<(), UpkeepError> {
+    fn set_kept(&self, session: SessionId, is_kept: bool) -> Result<(), UpkeepError> {
         let mut transaction = self.lock_in_database(session)?;
-        let marked = transaction
+        let updated = transaction
             .query_opt(KEEP, &[(&session.to_string(), Type::TEXT), (&is_kept, Type::BOOL)])
             .map_err(|failed| failed.of_session(FsOp::Write, session))?;
-        marked.ok_or(StoreError::NotFound { session })?;
+        updated.ok_or(StoreError::NotFound { session })?;
         Ok(append::commit(transaction, session)?)
     }
 
@@ -100,11 +100,11 @@ impl PgStore {
 
 impl Upkeep for PgStore {
     fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
-        self.mark(session, true)
+        self.set_kept(session, true)
     }
 
     fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError> {
-        self.mark(session, false)
+        self.set_kept(session, false)
     }
 
     fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {

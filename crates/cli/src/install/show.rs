@@ -28,15 +28,15 @@ fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
     let changes = groups.iter().flatten().flat_map(|op| diff.iter_changes(op));
     changes
         .map(|line| {
-            let mark = match line.tag() {
+            let sign = match line.tag() {
                 ChangeTag::Delete => '-',
                 ChangeTag::Insert => '+',
                 ChangeTag::Equal => ' ',
             };
             let text = line.value().trim_end_matches('\n');
             match secret {
-                Some(secret) => format!("{mark} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
-                None => format!("{mark} {text}"),
+                Some(secret) => format!("{sign} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
+                None => format!("{sign} {text}"),
             }
         })
         .collect()

@@ -170,12 +170,12 @@ fn points(run: &RunReport) {
         output::toned(Tone::Quiet, &format!("    {skipped} earlier ones: workrail tree {} --all", run.label));
     }
     for node in run.nodes.iter().skip(skipped) {
-        let mark = match node.standing {
+        let suffix = match node.standing {
             BranchPosition::Tip => " · current",
             BranchPosition::BranchEnd => " · end of a branch",
             BranchPosition::Passed => "",
         };
-        output::line(&format!("    {}. {}{mark}", node.point, words::one_line(&words::point(node))));
+        output::line(&format!("    {}. {}{suffix}", node.point, words::one_line(&words::point(node))));
         output::toned(Tone::Quiet, &format!("       {}", node.link));
     }
     if let Some(node) = run.nodes.last() {

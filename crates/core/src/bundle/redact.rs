@@ -379,14 +379,14 @@ impl Redactor {
     fn without_cut_values<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         let mut text = text;
         let mut from = 0;
-        while let Some(mark) = text[from..].find(TRUNCATION_MARKER).map(|at| from + at) {
-            let left = self.needles.iter().filter_map(|needle| needle.left_of_cut(&text[..mark])).max();
-            let cut_at = mark - left.unwrap_or(0);
+        while let Some(marker_at) = text[from..].find(TRUNCATION_MARKER).map(|at| from + at) {
+            let left = self.needles.iter().filter_map(|needle| needle.left_of_cut(&text[..marker_at])).max();
+            let cut_at = marker_at - left.unwrap_or(0);
             if left.is_some() {
-                text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..cut_at], &text[mark..]));
+                text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..cut_at], &text[marker_at..]));
                 from = cut_at + REPLACEMENT.len() + TRUNCATION_MARKER.len();
             } else {
-                from = mark + TRUNCATION_MARKER.len();
+                from = marker_at + TRUNCATION_MARKER.len();
             }
         }
         text

@@ -170,9 +170,9 @@ fn cell_of(cell: &[Span], links: &Links) -> Markup {
 
 /// Whether a text contains Markdown markup.
 fn is_markdown(text: &str) -> bool {
-    let marked = |mark: &str| text.matches(mark).count() > 1;
-    marked("`")
-        || marked("**")
+    let has_pair = |sign: &str| text.matches(sign).count() > 1;
+    has_pair("`")
+        || has_pair("**")
         || text.contains("](")
         || text.lines().any(|line| line.trim_start().starts_with("- "))
 }
