@@ -54,7 +54,7 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
     let asking = Asking { origin: console.origin(), nonce: &nonce };
     let use_cases = &console.use_cases;
     let answer = match signing {
-        Signing::Run(run, action) => told(&use_cases.challenge_for_run(
+        Signing::Run(run, action) => challenge_json(&use_cases.challenge_for_run(
             run,
             &shown(console, run, form)?,
             act(action, form, &answers(form)?)?,
@@ -63,25 +63,28 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
         Signing::NewKey => {
             let keys = use_cases.passkeys()?.map_err(|damage| refused(&damage.to_string()))?;
             let known = keys.enrolled_by(console.passkey_owner()).map(|own| own.credential.clone()).collect();
-            told(&Challenge { challenge: use_cases.challenge_for_new_key(asking), credentials: known })
+            challenge_json(&Challenge {
+                challenge: use_cases.challenge_for_new_key(asking),
+                credentials: known,
+            })
         }
         Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, asking)? {
-            Some(challenge) => told(&challenge),
+            Some(challenge) => challenge_json(&challenge),
             // The first key: there is no other key to confirm it.
             None => json!({}),
         },
         Signing::Prefer(session) => {
-            told(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, asking)?)
+            challenge_json(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, asking)?)
         }
         Signing::Set => {
             let (key, value) = chosen_setting(form)?;
-            told(&use_cases.challenge_for_setting(key, value, asking)?)
+            challenge_json(&use_cases.challenge_for_setting(key, value, asking)?)
         }
         Signing::Trust => {
             console.administration()?;
-            told(&use_cases.challenge_for_trust(shown_checks(form)?, asking)?)
+            challenge_json(&use_cases.challenge_for_trust(shown_checks(form)?, asking)?)
         }
-        Signing::Remove => told(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
+        Signing::Remove => challenge_json(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
     };
     let mut answer = answer;
     answer["nonce"] = json!(nonce);
@@ -89,7 +92,7 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
     Ok(answer)
 }
 
-fn told(challenge: &Challenge) -> Value {
+fn challenge_json(challenge: &Challenge) -> Value {
     let bytes = Binary::<32>::new(*challenge.challenge.as_bytes()).ok();
     json!({ "challenge": bytes, "credentials": challenge.credentials })
 }

@@ -191,7 +191,7 @@ impl<S: Store> Engine<S> {
             observed,
             evidence,
             workflow_changed: drift.is_some(),
-            notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
+            notices: drift.filter(|_| !reading.drift_was_reported(facts, at.node)).into_iter().collect(),
             material: &content,
             tools: self.environment.tools,
             minting: self.minting(Act::Work)?,

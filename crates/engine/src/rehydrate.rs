@@ -86,7 +86,8 @@ impl Reading<'_> {
         context: &Context,
         workspace: Option<&WorkspacePath>,
     ) -> StepExtras {
-        let told = Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
+        let recovering =
+            Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
         // The file may be missing or broken by now: the run does not need it.
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
         let state = facts.node(at.node).and_then(|node| self.content.state_at(node));
@@ -105,13 +106,13 @@ impl Reading<'_> {
             refused_before: refused.unwrap_or_default(),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, workspace),
-            run_is_at: told.run_is_at(at.node),
-            open_tips: told.open_tips(at.node),
+            run_is_at: recovering.run_is_at(at.node),
+            open_tips: recovering.open_tips(at.node),
             children: finished_inside(facts, at.node, &self.content),
-            recap: told.recap(at.node),
-            branches: told.branches(at.node),
-            downstream: told.downstream(at.node),
-            functions: told.functions(at.node),
+            recap: recovering.recap(at.node),
+            branches: recovering.branches(at.node),
+            downstream: recovering.downstream(at.node),
+            functions: recovering.functions(at.node),
             other_runs: self.other_runs(facts, at.run),
             ..StepExtras::default()
         }

@@ -238,14 +238,15 @@ impl Reading<'_> {
         let goal = context.get("goal").and_then(Value::as_str);
         let pending = snapshot.state().pending_step();
         let progress = Progress::of(&workflow, snapshot.state(), &context);
-        let told = Recovering {
+        let recovering = Recovering {
             facts,
             workflow: &workflow,
             context: &context,
             snapshots: &self.content,
             reader: Reader::Person,
         };
-        let open_tips = told.open_tips(place.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
+        let open_tips =
+            recovering.open_tips(place.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
         Ok(Candidate {
             workflow_id: Some(place.workflow_id.clone()),
             goal: goal.map(|goal| without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),

@@ -152,12 +152,12 @@ fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result<Vec<u8>, N
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(|_| NotSeenReason::GitFailed)?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let (told, ended) = std::sync::mpsc::channel();
+    let (sender, ended) = std::sync::mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
         std::thread::spawn(move || {
             let mut printed = Vec::new();
             let _ = pipe.take(PRINTED_BYTES_MAX as u64 + 1).read_to_end(&mut printed);
-            let _ = told.send(printed);
+            let _ = sender.send(printed);
         });
     }
     let since = Instant::now();

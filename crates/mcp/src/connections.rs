@@ -61,16 +61,16 @@ pub(crate) async fn serve(
     listener: TcpListener,
     encryption: Option<Encryption>,
     routes: Router,
-    told_to_end: impl Future<Output = ()>,
+    shutdown_signal: impl Future<Output = ()>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (end, ending) = watch::channel(());
     let (alive, mut all_ended) = mpsc::channel::<Infallible>(1);
-    let mut told_to_end = pin!(told_to_end);
+    let mut shutdown_signal = pin!(shutdown_signal);
     loop {
         let (stream, slots) = tokio::select! {
             accepted = accept(&listener, encryption.as_ref(), &places) => accepted,
-            () = &mut told_to_end => break,
+            () = &mut shutdown_signal => break,
         };
         let connection = Connection { ending: ending.clone(), _slots: slots, _alive: alive.clone() };
         let tls = encryption.as_ref().map(|own| Arc::clone(&own.tls));

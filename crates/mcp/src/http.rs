@@ -89,21 +89,21 @@ fn serve_until(
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
     runtime::with_sockets()?.block_on(async {
-        let signal = told_to_end()?;
+        let signal = shutdown_signal()?;
         let input_ended = input_ended(lifetime)?;
         let listener = TcpListener::bind(address.socket_address()).await?;
         let bound = listener.local_addr()?;
         let routes = routes(handler, AllowList::of(bound, authentication));
         listening(&format!("http://{bound}/mcp"));
 
-        let told_to_end = async {
+        let shutdown_signal = async {
             tokio::select! {
                 () = signal => (),
                 () = input_ended => tracing::debug!("the client that started this server has left"),
             }
             ending();
         };
-        connections::serve(listener, None, routes, told_to_end).await;
+        connections::serve(listener, None, routes, shutdown_signal).await;
         Ok(())
     })
 }
@@ -123,7 +123,7 @@ pub fn serve_localhost(
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
     let served = runtime.block_on(async {
-        let signal = told_to_end()?;
+        let signal = shutdown_signal()?;
         let (listener, other) = localhost(address).await?;
         let bound = listener.local_addr()?;
         let (end, ending) = watch::channel(());
@@ -369,7 +369,7 @@ fn refusal(status: StatusCode, refused: Refused) -> Response {
 
 /// Resolves when the process is asked to end; listens from now on, not from the first poll.
 #[cfg(unix)]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -382,7 +382,7 @@ pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

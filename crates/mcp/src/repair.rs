@@ -13,7 +13,7 @@ use workrail_model::tool::ToolName;
 use crate::catalogue::input_schema;
 
 /// Listing more mistakes than this teaches nothing.
-const TOLD_MAX: usize = 8;
+const SENTENCES_MAX: usize = 8;
 
 /// Where models put the result of a step when they forget `output`.
 const OUTPUT_MEMBERS: [&str; 4] = ["notesMarkdown", "notes", "notes_markdown", "artifacts"];
@@ -34,10 +34,10 @@ pub(crate) struct Fitted {
 }
 
 /// The first few of many sentences, and how many there are in total.
-fn told(all: &[String]) -> String {
-    let mut text = all.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
-    if all.len() > TOLD_MAX {
-        text.push_str(&format!("; and {} more", all.len() - TOLD_MAX));
+fn first_few(all: &[String]) -> String {
+    let mut text = all.iter().take(SENTENCES_MAX).cloned().collect::<Vec<_>>().join("; ");
+    if all.len() > SENTENCES_MAX {
+        text.push_str(&format!("; and {} more", all.len() - SENTENCES_MAX));
     }
     text
 }
@@ -49,10 +49,10 @@ pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<F
     let arguments = checking.with_output_in_place(schema, arguments);
     let fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
-        let note = (!checking.adjusted.is_empty()).then(|| format!("{}.", told(&checking.adjusted)));
+        let note = (!checking.adjusted.is_empty()).then(|| format!("{}.", first_few(&checking.adjusted)));
         return Ok(Fitted { arguments: fitted, note });
     }
-    let problems = told(&checking.problems);
+    let problems = first_few(&checking.problems);
     let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", checking.tool);
     let has_required = required(schema).all(|name| fitted.contains_key(name));
     Err(Box::new(ErrorEnvelope {

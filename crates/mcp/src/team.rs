@@ -23,7 +23,7 @@ use workrail_model::team::Caller;
 
 use crate::call::Execution;
 use crate::connections::{self, Encryption};
-use crate::http::{ENDING_WAIT, Ending, mcp_route, told_to_end, unauthorized};
+use crate::http::{ENDING_WAIT, Ending, mcp_route, shutdown_signal, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
 use crate::metrics::{Metrics, Refused, StoreNumbers};
 use crate::quota::Quotas;
@@ -184,7 +184,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
     let served = runtime.block_on(async {
-        let signal = told_to_end()?;
+        let signal = shutdown_signal()?;
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
         let (end, ending) = watch::channel(());

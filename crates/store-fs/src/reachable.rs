@@ -104,7 +104,7 @@ impl ReachableContent {
             Err(error) => return doubt(error.to_string()),
         };
         if !loaded.health.is_healthy() {
-            return doubt(told(&loaded.health));
+            return doubt(health_text(&loaded.health));
         }
         self.referenced.extend(loaded.events.iter().flat_map(|event| event.data.content_refs()));
         // A completed write will be rolled forward with everything it refers to (G13).
@@ -156,7 +156,7 @@ fn unreadable(path: &RelPath, error: &FsError) -> SafeModeReason {
 }
 
 /// A health in words.
-fn told(health: &SessionHealth) -> String {
+fn health_text(health: &SessionHealth) -> String {
     match health {
         SessionHealth::Healthy => "healthy".to_owned(),
         SessionHealth::CorruptTail { reason, .. } | SessionHealth::CorruptHead { reason } => {

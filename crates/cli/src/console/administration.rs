@@ -24,7 +24,7 @@ use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
 use workrail_ports::workflow_source::{Candidate, WorkflowSource as _};
 
-use super::{ConsoleEnvironment, told, watched};
+use super::{ConsoleEnvironment, failure_text, watched};
 use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::install as clients;
@@ -48,7 +48,7 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn change(&self, key: Key, value: Option<&str>) -> Result<(), String> {
-        if needs_a_terminal(key, value).map_err(told)? {
+        if needs_a_terminal(key, value).map_err(failure_text)? {
             if self.is_for_a_passkey(key) {
                 return Err("This needs a passkey, and none is enrolled. Enrol one under Settings, Passkeys. Nothing was \
                             changed."
@@ -61,20 +61,20 @@ impl Administration for ConsoleEnvironment {
                 key.as_str()
             ));
         }
-        change(key, value).map(drop).map_err(told)
+        change(key, value).map(drop).map_err(failure_text)
     }
 
     fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String> {
         let has_keys = self.engine.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
-        Ok(self.is_for_a_passkey(key) && has_keys && needs_a_terminal(key, value).map_err(told)?)
+        Ok(self.is_for_a_passkey(key) && has_keys && needs_a_terminal(key, value).map_err(failure_text)?)
     }
 
     fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String> {
-        change(key, value).map(drop).map_err(told)
+        change(key, value).map(drop).map_err(failure_text)
     }
 
     fn sources(&self) -> Result<Vec<SourceInfo>, String> {
-        let settings = settings::fresh().map_err(told)?.settings;
+        let settings = settings::fresh().map_err(failure_text)?.settings;
         let looked_at = sources::looked_at_in(Sources::from_settings(&settings));
         // A value set by this process's environment is not in the file, and not removed from it.
         let wanted = self.wanted()?;
@@ -131,24 +131,24 @@ impl Administration for ConsoleEnvironment {
             })
             .map(drop),
         }
-        .map_err(told)?;
+        .map_err(failure_text)?;
         self.use_registered_sources()
     }
 
     fn remove_source(&self, registered_as: &str) -> Result<(), String> {
-        sources::forget(registered_as).map(drop).map_err(told)?;
+        sources::forget(registered_as).map(drop).map_err(failure_text)?;
         self.use_registered_sources()
     }
 
     fn sync_source(&self, name: &str) -> Result<(), String> {
-        let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+        let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
         let mirror = sources.mirrors().iter().find(|mirror| mirror.name == name);
         let mirror = mirror.ok_or_else(|| format!("Unknown git source `{name}`."))?;
         mirror.sync().map(drop).map_err(|error| format!("{name} could not be fetched: {error}."))
     }
 
     fn clients(&self) -> Result<Vec<ClientInfo>, String> {
-        let known = clients::known(&clients::bases().map_err(told)?);
+        let known = clients::known(&clients::bases().map_err(failure_text)?);
         let files = known.into_iter().flat_map(|known| {
             let (client, is_found) = (known.client.as_str(), known.present);
             known.files.into_iter().map(move |(file, command)| ClientInfo {
@@ -213,11 +213,11 @@ impl Administration for ConsoleEnvironment {
         if offers.digest() != seen {
             return Err("The commands are not the ones that were shown. Nothing was trusted.".to_owned());
         }
-        offers.trust().map_err(told)
+        offers.trust().map_err(failure_text)
     }
 
     fn revoke_check(&self, check: &str) -> Result<(), String> {
-        revoked(Some(check)).map(drop).map_err(told)
+        revoked(Some(check)).map(drop).map_err(failure_text)
     }
 
     fn keys_changed_at(&self) -> Option<Timestamp> {
@@ -226,7 +226,7 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn write_workflow(&self, id: &WorkflowId, bytes: &[u8]) -> Result<String, String> {
-        let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+        let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
         let reports = sources.reports(default_workspace().as_ref());
         let own = reports.into_iter().find(|report| report.precedence == Precedence::User);
         let folder = own.map(|report| Utf8PathBuf::from(report.place));
@@ -257,7 +257,7 @@ impl Administration for ConsoleEnvironment {
             format!("There is no test script `{name}` next to the file. `workrail workflow test` shows how one starts.")
         })?;
         let script: Script = toml::from_str(&script).map_err(|error| format!("The test script: {error}"))?;
-        let workflow = author::compiled_text(text, &file.reference, file.precedence).map_err(told)?;
+        let workflow = author::compiled_text(text, &file.reference, file.precedence).map_err(failure_text)?;
         let workflow = workflow.ok_or("The workflow has errors. Fix them first.")?;
         Ok(try_workflow(&workflow, &script))
     }
@@ -265,7 +265,7 @@ impl Administration for ConsoleEnvironment {
 
 /// The source file that a key names; no other file is ever read or written.
 fn file_with(key: Sha256) -> Result<Candidate, String> {
-    let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+    let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
     let files = sources.survey(default_workspace().as_ref()).files;
     files
         .into_iter()
@@ -275,12 +275,12 @@ fn file_with(key: Sha256) -> Result<Candidate, String> {
 
 impl ConsoleEnvironment {
     fn offers(&self) -> Result<Offers, String> {
-        Offers::here(&self.engine, &Asked::Workflows(Vec::new())).map_err(told)
+        Offers::here(&self.engine, &Asked::Workflows(Vec::new())).map_err(failure_text)
     }
 
     /// What was just registered or removed holds in this console from now on.
     fn use_registered_sources(&self) -> Result<(), String> {
-        self.sources.exchange(watched(&settings::fresh().map_err(told)?.settings));
+        self.sources.exchange(watched(&settings::fresh().map_err(failure_text)?.settings));
         Ok(())
     }
 }

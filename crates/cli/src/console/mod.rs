@@ -169,7 +169,7 @@ impl Environment for ConsoleEnvironment {
         let above = self.started_below.clone().zip(processes::ancestors());
         let above = above.map(|(then, now)| then.into_iter().chain(now).collect());
         let what = "Deciding in this console";
-        let (requester, _) = presence::descent_among(&self.engine, what, above).map_err(told)?;
+        let (requester, _) = presence::descent_among(&self.engine, what, above).map_err(failure_text)?;
         Ok(ApprovalOrigin {
             channel: ApprovalChannel::Console,
             descends_from_server: requester.descends_from_server,
@@ -177,7 +177,7 @@ impl Environment for ConsoleEnvironment {
     }
 
     fn settings(&self) -> Result<Settings, String> {
-        settings::fresh().map(|current| current.settings).map_err(told)
+        settings::fresh().map(|current| current.settings).map_err(failure_text)
     }
 
     fn data_dir(&self) -> String {
@@ -194,7 +194,7 @@ impl Environment for ConsoleEnvironment {
     }
 }
 
-pub(crate) fn told(failure: Failure) -> String {
+pub(crate) fn failure_text(failure: Failure) -> String {
     match failure {
         Failure::Call(text) | Failure::Environment(text) => text,
         Failure::Refused(error) | Failure::Stopped(error) => described(&error),

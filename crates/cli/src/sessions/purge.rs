@@ -98,7 +98,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let left = searched.everywhere(&purge);
     let found = left.as_deref().unwrap_or_default();
     let medium = wiring::medium()?;
-    told(format, medium, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &engine));
+    print_result(format, medium, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &engine));
     let unswept = match &cleaned {
         Ok(cleaned) => cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()),
         Err(error) => Some(&**error),
@@ -222,7 +222,7 @@ fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> 
     sessions.into_iter().map(|session| (session, labels(session))).collect()
 }
 
-fn told(
+fn print_result(
     format: Format,
     medium: Medium,
     old: SessionId,

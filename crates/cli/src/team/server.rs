@@ -24,7 +24,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
 use workrail_store_pg::PoolUse;
 
-use crate::console::{fresh_secret, told};
+use crate::console::{failure_text, fresh_secret};
 use crate::outcome::{self, Failure, Format};
 use crate::serve::{Served, served};
 use crate::store::AnyStore;
@@ -268,7 +268,7 @@ impl Environment for TeamEnvironment {
     }
 
     fn settings(&self) -> Result<Settings, String> {
-        settings::fresh().map(|current| current.settings).map_err(told)
+        settings::fresh().map(|current| current.settings).map_err(failure_text)
     }
 
     /// File locations on this machine are not shown elsewhere.

@@ -107,7 +107,7 @@ fn stayed(cleaned: &CleanupReport) -> String {
         (stayed.in_use, "in use".to_owned()),
         (stayed.clock_behind, "because the clock is behind the newest event of the store".to_owned()),
     ];
-    let told: Vec<String> = reasons
+    let parts: Vec<String> = reasons
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
@@ -115,7 +115,7 @@ fn stayed(cleaned: &CleanupReport) -> String {
     match stayed.total() {
         0 if cleaned.removed.is_empty() => "Nothing to clean up.".to_owned(),
         0 => "No other sessions.".to_owned(),
-        1 => format!("1 session is kept: {}.", told.join(", ")),
-        many => format!("{many} sessions are kept: {}.", told.join(", ")),
+        1 => format!("1 session is kept: {}.", parts.join(", ")),
+        many => format!("{many} sessions are kept: {}.", parts.join(", ")),
     }
 }

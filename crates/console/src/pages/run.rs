@@ -202,9 +202,9 @@ fn point(
 
 fn tables(run: &RunReport, links: &Links) -> Markup {
     // The run's preferences repeat those of the point, unless they were changed.
-    let is_told = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
+    let is_shown = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
     html! {
-        @for section in run.sections(Times::UTC).into_iter().filter(is_told) {
+        @for section in run.sections(Times::UTC).into_iter().filter(is_shown) {
             h2 { (clean(&section.title)) }
             (table(&section, links))
             @if section.title == BRANCHES {

@@ -27,15 +27,19 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
     }
     let body = match which {
         SettingsPage::Values => values(console)?,
-        SettingsPage::Sources => told(console.administration()?.sources(), |found| sources(console, &found)),
+        SettingsPage::Sources => {
+            shown_or_reason(console.administration()?.sources(), |found| sources(console, &found))
+        }
         SettingsPage::CleanUp => clean_up(console)?,
         SettingsPage::Keys => keys(console)?,
         SettingsPage::Passkeys => passkeys::body(console)?,
         SettingsPage::Checks => {
             let found = console.administration()?.checks();
-            told(found, |found| checks::body(console, &found))
+            shown_or_reason(found, |found| checks::body(console, &found))
         }
-        SettingsPage::Clients => told(console.administration()?.clients(), |found| clients(&found)),
+        SettingsPage::Clients => {
+            shown_or_reason(console.administration()?.clients(), |found| clients(&found))
+        }
         SettingsPage::Health => health(console, &console.administration()?.health()),
     };
     let parts = vec![Part::new("sections", sections(console, which)), Part::new("settings", body)];
@@ -59,9 +63,9 @@ fn offered(console: &Console) -> impl Iterator<Item = SettingsPage> {
 
 /// Why a page is not available.
 fn not_offered(console: &Console) -> Box<ErrorEnvelope> {
-    let told = console.administration().map(drop).err();
+    let reason = console.administration().map(drop).err();
     let admins = "This page is for admins.";
-    told.unwrap_or_else(|| {
+    reason.unwrap_or_else(|| {
         refusal(ErrorCode::StoreAccessDenied, admins, "Ask someone with the role `admin`.")
     })
 }
@@ -76,7 +80,7 @@ fn sections(console: &Console, which: SettingsPage) -> Markup {
     }
 }
 
-fn told<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup) -> Markup {
+fn shown_or_reason<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup) -> Markup {
     match found {
         Ok(found) => shown(found),
         Err(reason) => html! { div.banner { strong { "This cannot be read." } " " (ticked(&reason)) } },
@@ -87,7 +91,7 @@ fn values(console: &Console) -> Answer<Markup> {
     let servers = console.use_cases.servers()?;
     let current = console.environment.settings();
     let wanted = console.administration()?.wanted();
-    Ok(told(current, |settings| {
+    Ok(shown_or_reason(current, |settings| {
         html! {
             (restarts(&wanted.unwrap_or_else(|_| settings.clone()), &servers))
             div.scroll {
@@ -318,7 +322,7 @@ fn add_git(console: &Console) -> Markup {
 fn clean_up(console: &Console) -> Answer<Markup> {
     let settings = match console.environment.settings() {
         Ok(settings) => settings,
-        Err(reason) => return Ok(told::<()>(Err(reason), |()| html! {})),
+        Err(reason) => return Ok(shown_or_reason::<()>(Err(reason), |()| html! {})),
     };
     let planned = console.use_cases.planned_clean_up(settings.retention_days())?;
     Ok(html! {

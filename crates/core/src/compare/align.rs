@@ -21,25 +21,25 @@ pub(super) fn align<K: Ord>(a: &[Option<K>], b: &[Option<K>]) -> Vec<Aligned> {
     }
     let partners: Vec<Option<usize>> =
         a.iter().map(|key| places.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
-    let mut is_told = vec![false; b.len()];
-    partners.iter().flatten().for_each(|place| is_told[*place] = true);
-    let mut told = Vec::new();
+    let mut is_paired = vec![false; b.len()];
+    partners.iter().flatten().for_each(|place| is_paired[*place] = true);
+    let mut aligned_all = Vec::new();
     let mut reached = 0;
-    let until = |end: usize, reached: &mut usize, told: &mut Vec<Aligned>| {
-        told.extend((*reached..end).filter(|place| !is_told[*place]).map(Aligned::B));
+    let until = |end: usize, reached: &mut usize, aligned_all: &mut Vec<Aligned>| {
+        aligned_all.extend((*reached..end).filter(|place| !is_paired[*place]).map(Aligned::B));
         *reached = end.max(*reached);
     };
     for (own, partner) in partners.iter().enumerate() {
         match partner {
-            None => told.push(Aligned::A(own)),
+            None => aligned_all.push(Aligned::A(own)),
             Some(other) => {
-                until(*other, &mut reached, &mut told);
-                told.push(Aligned::Both(own, *other));
+                until(*other, &mut reached, &mut aligned_all);
+                aligned_all.push(Aligned::Both(own, *other));
             }
         }
     }
-    until(b.len(), &mut reached, &mut told);
-    told
+    until(b.len(), &mut reached, &mut aligned_all);
+    aligned_all
 }
 
 #[cfg(test)]
@@ -49,12 +49,12 @@ mod tests {
     fn drawn(a: &str, b: &str) -> String {
         let keys = |text: &str| text.chars().map(|c| (c != '?').then_some(c)).collect::<Vec<_>>();
         let (own, other) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
-        let told = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
+        let aligned_all = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
             Aligned::Both(place, _) => format!("{}=", own[place]),
             Aligned::A(place) => format!("{}<", own[place]),
             Aligned::B(place) => format!("{}>", other[place]),
         });
-        told.collect::<Vec<_>>().join(" ")
+        aligned_all.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn steps((a, own): Half<'_, '_>, (b, other): Half<'_, '_>) -> Vec<StepComparison
         true => vec![Aligned::Both(0, 0)],
         false => align(&keys(own), &keys(other)),
     };
-    let told = aligned.into_iter().map(|aligned| {
+    let reported = aligned.into_iter().map(|aligned| {
         let (left, right) = match aligned {
             Aligned::Both(left, right) => (Some(&own.steps[left]), Some(&other.steps[right])),
             Aligned::A(left) => (Some(&own.steps[left]), None),
@@ -185,7 +185,7 @@ fn steps((a, own): Half<'_, '_>, (b, other): Half<'_, '_>) -> Vec<StepComparison
         };
         step((a, left), (b, right))
     });
-    told.collect()
+    reported.collect()
 }
 
 type MaybeStep<'a, 'c> = (&'a Compared<'c>, Option<&'a ReachedStep<'a>>);
@@ -269,13 +269,13 @@ fn artifacts((a, left): MaybeStep<'_, '_>, (b, right): MaybeStep<'_, '_>) -> Vec
     }
     let (own, other) = (of(left), of(right));
     let kinds = |all: &[&Artifact]| all.iter().map(|own| Some(own.artifact_kind.clone())).collect::<Vec<_>>();
-    let told = align(&kinds(&own), &kinds(&other)).into_iter().filter_map(|aligned| match aligned {
+    let reported = align(&kinds(&own), &kinds(&other)).into_iter().filter_map(|aligned| match aligned {
         Aligned::Both(left, right) if own[left].sha256 == other[right].sha256 => None,
         Aligned::Both(left, right) => Some(artifact((a, Some(own[left])), (b, Some(other[right])))),
         Aligned::A(left) => Some(artifact((a, Some(own[left])), (b, None))),
         Aligned::B(right) => Some(artifact((a, None), (b, Some(other[right])))),
     });
-    told.collect()
+    reported.collect()
 }
 
 type MaybeArtifact<'a, 'c> = (&'a Compared<'c>, Option<&'a Artifact>);
@@ -343,7 +343,7 @@ fn context(
     let (left, right) = (left.as_map(), right.as_map());
     let keys = left.keys().chain(right.keys().filter(|key| !left.contains_key(*key)));
     // The goal is shown with each side.
-    let told = keys.filter(|key| key.as_str() != "goal").filter_map(|key| {
+    let reported = keys.filter(|key| key.as_str() != "goal").filter_map(|key| {
         let (own, other) = (left.get(key), right.get(key));
         let difference = match (own, other) {
             (Some(own), Some(other)) if own == other => return None,
@@ -356,7 +356,7 @@ fn context(
         };
         Some(ContextComparison { key: key.clone(), difference, a: seen(a, own), b: seen(b, other) })
     });
-    told.collect()
+    reported.collect()
 }
 
 fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<GapComparison> {
@@ -381,7 +381,7 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
         GapStanding::Open => GapState::Open,
         GapStanding::Resolved { .. } => GapState::Resolved,
     };
-    let told = align(&keys(&own), &keys(&other)).into_iter().filter_map(|aligned| {
+    let reported = align(&keys(&own), &keys(&other)).into_iter().filter_map(|aligned| {
         let (left, right) = match aligned {
             Aligned::Both(left, right) => (Some(own[left]), Some(other[right])),
             Aligned::A(left) => (Some(own[left]), None),
@@ -398,5 +398,5 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
         let (a, b) = (left.map(state), right.map(state));
         Some(GapComparison { severity: *severity, summary: summary.clone(), difference, a, b })
     });
-    told.collect()
+    reported.collect()
 }

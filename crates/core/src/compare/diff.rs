@@ -151,17 +151,17 @@ mod tests {
     #[test]
     fn long_texts_are_compared_up_to_the_limit() {
         let (a, b) = ("a\n".repeat(LINES_MAX + 7), "b\n".repeat(LINES_MAX));
-        let told = drawn(&a, &b);
-        assert_eq!((told.len(), told.last().map(String::as_str)), (2 * LINES_MAX + 1, Some("!7")));
+        let lines = drawn(&a, &b);
+        assert_eq!((lines.len(), lines.last().map(String::as_str)), (2 * LINES_MAX + 1, Some("!7")));
     }
 
     #[test]
     fn a_change_far_down_in_a_long_text_is_shown() {
         let a: String = (1..=3 * LINES_MAX).map(|n| format!("{n}\n")).collect();
         let b = a.replace("\n5000\n", "\nfive\n");
-        let told =
+        let lines =
             ["(4996)", " 4997", " 4998", " 4999", "-5000", "+five", " 5001", " 5002", " 5003", "(997)"];
-        assert_eq!(drawn(&a, &b), told);
+        assert_eq!(drawn(&a, &b), lines);
         assert_eq!(drawn("a\na\na\n", "a\n"), [" a", "-a", "-a"]);
         assert_eq!(drawn("a\n", "a\nb\na\n"), [" a", "+b", "+a"]);
     }
@@ -176,7 +176,7 @@ mod tests {
         let a = json!({ "level": 1, "list": [{ "x": 1 }, 2], "gone": null, "same": "s" });
         let b = json!({ "level": "1", "list": [{ "x": 2 }], "new": [1], "same": "s" });
         let (listed, left_out) = fields(Some(&a), Some(&b));
-        let told: Vec<_> =
+        let lines: Vec<_> =
             listed.iter().map(|own| (own.path.as_str(), own.a.clone(), own.b.clone())).collect();
         let expected = [
             ("gone", Some(json!(null)), None),
@@ -185,7 +185,7 @@ mod tests {
             ("list[1]", Some(json!(2)), None),
             ("new", None, Some(json!([1]))),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(lines, expected);
         assert_eq!(left_out, 0);
     }
 

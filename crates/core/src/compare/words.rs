@@ -89,9 +89,9 @@ pub fn counts(counts: &Counts) -> String {
         (counts.only_a, "only in A"),
         (counts.only_b, "only in B"),
     ];
-    let told: Vec<String> =
+    let parts: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-    if told.is_empty() { "No steps.".to_owned() } else { format!("Steps: {}.", told.join(", ")) }
+    if parts.is_empty() { "No steps.".to_owned() } else { format!("Steps: {}.", parts.join(", ")) }
 }
 
 /// How a step went on one side: `completed after 5 s, 2 attempts`.

@@ -277,8 +277,8 @@ impl<'a> Case<'a> {
         // sent again, smaller.
         let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
-        let told = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
-        let adjusted = self.notices.iter().filter(|notice| told.contains(&notice.code));
+        let shown_codes = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
+        let adjusted = self.notices.iter().filter(|notice| shown_codes.contains(&notice.code));
         let beside = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },

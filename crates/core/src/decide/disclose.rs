@@ -120,10 +120,11 @@ pub(super) fn preferences_cause(effective: Preferences) -> String {
 /// The message if a mode goes beyond what the workflow recommends.
 pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Preferences) -> Option<String> {
     let RecommendedPreferences { autonomy, risk_policy } = exceeded(effective, workflow.recommended);
-    let told = |what: &str, now: &str, most: &str| format!("{what} is `{now}`, at most `{most}` is advised");
+    let excess =
+        |what: &str, now: &str, most: &str| format!("{what} is `{now}`, at most `{most}` is advised");
     let above = [
-        autonomy.map(|most| told("the mode", effective.autonomy.as_str(), most.as_str())),
-        risk_policy.map(|most| told("the risk policy", effective.risk_policy.as_str(), most.as_str())),
+        autonomy.map(|most| excess("the mode", effective.autonomy.as_str(), most.as_str())),
+        risk_policy.map(|most| excess("the risk policy", effective.risk_policy.as_str(), most.as_str())),
     ];
     let above: Vec<String> = above.into_iter().flatten().collect();
     (!above.is_empty()).then(|| {
@@ -147,11 +148,11 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
 
 /// What a complete run reports besides its gaps: the open disclosures that changed which steps were done.
 pub fn disclosed(facts: &SessionState, run: RunId) -> impl Iterator<Item = &str> {
-    let open = facts.gaps(run).filter(|gap| gap.is_open() && is_told_at_the_end(gap.reason));
+    let open = facts.gaps(run).filter(|gap| gap.is_open() && is_reported_at_the_end(gap.reason));
     open.map(|gap| gap.summary.as_str())
 }
 
-pub(super) fn is_told_at_the_end(reason: Reason) -> bool {
+pub(super) fn is_reported_at_the_end(reason: Reason) -> bool {
     match reason {
         Reason::Advisory(
             Advisory::LoopLimitReached | Advisory::ContextKeyNeverSet | Advisory::ClaimContradicted,

@@ -30,7 +30,7 @@ pub(super) fn fitted(
     for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
         let Some(value) = context.get_mut(key.as_str()) else { continue };
         let Some(meant) = other_than_sent(value, &duty.accepts) else { continue };
-        let message = told(value, &meant, key.as_str(), &format!("context.{key}"));
+        let message = adjustment_text(value, &meant, key.as_str(), &format!("context.{key}"));
         warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
         *value = meant;
     }
@@ -51,23 +51,23 @@ pub(super) fn fitted(
 /// An artifact may have thousands of fields: the first adjusted ones are named, the others counted.
 #[derive(Default)]
 struct Adjusted {
-    told: Vec<String>,
+    messages: Vec<String>,
     more: usize,
 }
 
 impl Adjusted {
-    const TOLD_MAX: usize = 5;
+    const MESSAGES_MAX: usize = 5;
 
-    fn add(&mut self, told: impl FnOnce() -> String) {
-        match self.told.len() < Self::TOLD_MAX {
-            true => self.told.push(told()),
+    fn add(&mut self, message: impl FnOnce() -> String) {
+        match self.messages.len() < Self::MESSAGES_MAX {
+            true => self.messages.push(message()),
             false => self.more += 1,
         }
     }
 
     fn into_warnings(self) -> impl Iterator<Item = Warning> {
         let more = (self.more > 0).then(|| format!("Adjusted in the same way: {} more.", self.more));
-        let messages = self.told.into_iter().chain(more);
+        let messages = self.messages.into_iter().chain(more);
         messages.map(|message| Warning { code: WarningCode::ArgumentsAdjusted, message })
     }
 }
@@ -78,7 +78,7 @@ fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
 }
 
 /// `name` is the key or field, `place` its path in the call.
-fn told(sent: &Value, recorded: &Value, name: &str, place: &str) -> String {
+fn adjustment_text(sent: &Value, recorded: &Value, name: &str, place: &str) -> String {
     if is_secret(name) {
         return format!("`{place}` was sent in another spelling and adjusted.");
     }
@@ -91,7 +91,7 @@ fn told(sent: &Value, recorded: &Value, name: &str, place: &str) -> String {
 fn fit_fields(value: &mut Value, schema: &Value, place: &str, adjusted: &mut Adjusted) {
     if let Some(meant) = accepted_by(schema).and_then(|accepts| other_than_sent(value, &accepts)) {
         let name = place.rsplit('.').next().unwrap_or(place);
-        adjusted.add(|| told(value, &meant, name, place));
+        adjusted.add(|| adjustment_text(value, &meant, name, place));
         *value = meant;
     }
     match value {

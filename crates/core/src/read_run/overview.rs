@@ -219,7 +219,7 @@ impl RunRecord<'_> {
             step.outputs.iter().filter_map(|entry| self.whole_notes(&entry.output.payload)).next_back();
         let artifacts: Vec<Value> =
             step.outputs.iter().filter_map(|entry| self.artifact(&entry.output.payload)).collect();
-        let told = match (notes, is_pending, artifacts.last()) {
+        let summary = match (notes, is_pending, artifacts.last()) {
             (Some(notes), false, _) => gist(&notes, GIST_BYTES_MAX),
             (Some(notes), true, _) => format!("(pending) saved so far: {}", gist(&notes, GIST_BYTES_MAX)),
             (None, true, _) => "(pending)".to_owned(),
@@ -235,7 +235,7 @@ impl RunRecord<'_> {
         kinds.extend((kinds.len()..sent).map(|_| "one that cannot be read".to_owned()));
         let kinds =
             if kinds.is_empty() { String::new() } else { format!(" (artifacts: {})", kinds.join(", ")) };
-        Some(format!("{number}. {title}{step_id}: {told}{kinds}"))
+        Some(format!("{number}. {title}{step_id}: {summary}{kinds}"))
     }
 }
 

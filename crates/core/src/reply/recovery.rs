@@ -71,7 +71,7 @@ pub struct Recovering<'a> {
 impl Recovering<'_> {
     /// What was recorded on the path to the node.
     pub fn recap(&self, node: NodeId) -> Option<Recap> {
-        let (mut recap, seen) = self.told(node, None, RECAP_BYTES_MAX);
+        let (mut recap, seen) = self.recap_until(node, None, RECAP_BYTES_MAX);
         recap.goal = self.goal();
         recap.session_notes = self.session_notes();
         if recap.omitted > 0 {
@@ -132,8 +132,8 @@ impl Recovering<'_> {
         let run = self.facts.node(node)?.run_id;
         let tip = self.facts.preferred_tip(run)?;
         let beyond = tip != node && self.facts.is_ancestor_or_self(node, tip);
-        let (told, _) = beyond.then(|| self.told(tip, Some(node), DOWNSTREAM_BYTES_MAX))?;
-        (!told.entries.is_empty()).then_some(told)
+        let (recap, _) = beyond.then(|| self.recap_until(tip, Some(node), DOWNSTREAM_BYTES_MAX))?;
+        (!recap.entries.is_empty()).then_some(recap)
     }
 
     /// The functions named by steps beyond the node, whose notes may mention them; `None` at a tip.
@@ -207,7 +207,7 @@ impl Recovering<'_> {
 
     /// The newest entries that fit, from `tip` back to `until` (exclusive) or to the root; and how many steps
     /// were examined.
-    fn told(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> (Recap, usize) {
+    fn recap_until(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> (Recap, usize) {
         let mut entries = Vec::new();
         let mut seen = 0;
         let (mut bytes, mut omitted, mut cut) = (0, 0, false);

@@ -22,12 +22,12 @@ impl Recovering<'_> {
         let facts = self.facts;
         let Some(run) = facts.node(node).map(|at| at.run_id) else { return Vec::new() };
         let ways = self.ways_on(node);
-        let told: Vec<NodeId> = [node]
+        let mentioned: Vec<NodeId> = [node]
             .into_iter()
             .chain(facts.preferred_tip(run))
             .chain(ways.iter().map(|(_, tip)| tip.node_id))
             .collect();
-        let elsewhere = |tip: &&NodeState| !told.contains(&tip.node_id);
+        let elsewhere = |tip: &&NodeState| !mentioned.contains(&tip.node_id);
         let is_open = |tip: &&NodeState| {
             // An unreadable tip is not known to be finished.
             self.snapshots.state_at(tip).is_none_or(|state| !state.is_complete())

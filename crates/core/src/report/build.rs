@@ -331,34 +331,36 @@ impl<'a> RunBuilder<'a> {
 
     fn gaps(&self) -> Vec<GapReport> {
         let facts = self.subject.facts;
-        let told = facts.gaps(self.run.run_id).filter(|gap| gap.resolves.is_none()).map(|gap| GapReport {
-            gap_id: gap.gap_id,
-            point: self.name(gap.node_id),
-            at: self.subject.at(gap.index).cloned(),
-            severity: gap.severity,
-            reason: gap.reason,
-            summary: gap.summary.to_string(),
-            state: match gap.resolved_by.and_then(|by| facts.gap(by)) {
-                None => GapStanding::Open,
-                Some(by) => GapStanding::Resolved {
-                    by: by.gap_id,
-                    summary: by.summary.to_string(),
-                    point: self.name(by.node_id),
+        let reported =
+            facts.gaps(self.run.run_id).filter(|gap| gap.resolves.is_none()).map(|gap| GapReport {
+                gap_id: gap.gap_id,
+                point: self.name(gap.node_id),
+                at: self.subject.at(gap.index).cloned(),
+                severity: gap.severity,
+                reason: gap.reason,
+                summary: gap.summary.to_string(),
+                state: match gap.resolved_by.and_then(|by| facts.gap(by)) {
+                    None => GapStanding::Open,
+                    Some(by) => GapStanding::Resolved {
+                        by: by.gap_id,
+                        summary: by.summary.to_string(),
+                        point: self.name(by.node_id),
+                    },
                 },
-            },
-        });
-        told.collect()
+            });
+        reported.collect()
     }
 
     fn divergences(&self) -> Vec<DivergenceReport> {
-        let told = self.subject.facts.divergences(self.run.run_id).iter().map(|record| DivergenceReport {
-            point: self.name(record.node_id),
-            at: self.subject.at(record.index).cloned(),
-            reason: record.data.reason,
-            summary: record.data.summary.to_string(),
-            related_step_id: record.data.related_step_id.clone(),
-        });
-        told.collect()
+        let reported =
+            self.subject.facts.divergences(self.run.run_id).iter().map(|record| DivergenceReport {
+                point: self.name(record.node_id),
+                at: self.subject.at(record.index).cloned(),
+                reason: record.data.reason,
+                summary: record.data.summary.to_string(),
+                related_step_id: record.data.related_step_id.clone(),
+            });
+        reported.collect()
     }
 
     fn preferences(&self) -> Vec<PreferenceReport> {
@@ -366,19 +368,19 @@ impl<'a> RunBuilder<'a> {
         let changes = facts.nodes(self.run.run_id).flat_map(|node| facts.preference_changes(node.node_id));
         let mut changes: Vec<_> = changes.collect();
         changes.sort_by_key(|record| record.index);
-        let told = changes.into_iter().map(|record| PreferenceReport {
+        let reported = changes.into_iter().map(|record| PreferenceReport {
             point: self.name(record.node_id),
             at: self.subject.at(record.index).cloned(),
             by: actor_of(record.data.source),
             signature: self.subject.signatures.get(&record.index).cloned(),
             effective: record.data.effective,
         });
-        told.collect()
+        reported.collect()
     }
 
     fn capabilities(&self) -> Vec<CapabilityReport> {
         let of_run = self.subject.events.iter().filter(|event| event.scope.run() == Some(self.run.run_id));
-        let told = of_run.filter_map(|event| {
+        let reported = of_run.filter_map(|event| {
             let EventData::CapabilityObserved(observed) = &event.data else { return None };
             Some(CapabilityReport {
                 point: event.scope.node().map(|node| self.name(node)).unwrap_or_default(),
@@ -388,7 +390,7 @@ impl<'a> RunBuilder<'a> {
                 provenance: observed.provenance.clone(),
             })
         });
-        told.collect()
+        reported.collect()
     }
 
     /// Keyed tables of the attempts that led to the point where the run continues.

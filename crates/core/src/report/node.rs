@@ -81,7 +81,7 @@ impl RunBuilder<'_> {
         let wanted = derive::trace_id(from, attempt);
         let walks = self.subject.facts.trace(from).iter().filter(|record| record.data.trace_id == wanted);
         let skipped = walks.flat_map(|record| &record.data.entries).filter_map(passed_over);
-        let told = skipped.map(|(name, condition)| {
+        let reported = skipped.map(|(name, condition)| {
             let step = StepId::parse(name).ok().and_then(|id| workflow.step(&id));
             let owner = LoopId::parse(name).ok().and_then(|id| workflow.loop_of(&id));
             let title = step.map(|step| &step.title).or(owner.map(|owner| &owner.title));
@@ -90,7 +90,7 @@ impl RunBuilder<'_> {
                 condition: condition_text(workflow, condition),
             }
         });
-        told.collect()
+        reported.collect()
     }
 
     fn standing(&self, node: &NodeState) -> BranchPosition {
@@ -191,7 +191,7 @@ impl RunBuilder<'_> {
     }
 
     fn approvals(&self, node: NodeId) -> Vec<Approval> {
-        let told = self.subject.facts.approvals(node).iter().map(|record| Approval {
+        let reported = self.subject.facts.approvals(node).iter().map(|record| Approval {
             by: match record.data.channel {
                 ApprovalChannel::Terminal => Actor::Terminal,
                 ApprovalChannel::Chat => Actor::Chat,
@@ -208,7 +208,7 @@ impl RunBuilder<'_> {
             at: self.subject.at(record.index).cloned(),
             note: record.data.note.as_ref().map(ToString::to_string),
         });
-        told.collect()
+        reported.collect()
     }
 }
 

@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
             repeatable: None,
             minting: minting(0),
         })
-        .map_err(|error| told(&error))?;
+        .map_err(|error| error_chain(&error))?;
         let mut this = Self {
             workflow,
             facts: SessionState::new(session),
@@ -142,10 +142,10 @@ impl<'a> Session<'a> {
         let context = Context::new(step.context.clone()).map_err(|error| error.to_string())?;
         let sent = Submission { output, context };
         if let Some(decision) = step.approval {
-            let submitted = submitted(self.command(&sent)?).map_err(|error| told(&error))?;
+            let submitted = submitted(self.command(&sent)?).map_err(|error| error_chain(&error))?;
             self.approve(decision, submitted)?;
         }
-        let decided = advance(self.command(&sent)?).map_err(|error| told(&error))?;
+        let decided = advance(self.command(&sent)?).map_err(|error| error_chain(&error))?;
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
         let kept = std::mem::take(&mut self.kept);
@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
 
     fn command<'c>(&'c self, sent: &'c Submission) -> Result<Advance<'c>, String> {
         let attempt = AttemptState::find(&self.facts, self.node, self.attempt, sent);
-        let AttemptState::Open(attempt) = attempt.map_err(|error| told(&error))? else {
+        let AttemptState::Open(attempt) = attempt.map_err(|error| error_chain(&error))? else {
             return Err("an attempt was decided twice".to_owned());
         };
         Ok(Advance {
@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
             proof: None,
             minting: self.minting(),
         })
-        .map_err(|error| told(&error))?;
+        .map_err(|error| error_chain(&error))?;
         self.record(&plan)
     }
 
@@ -267,9 +267,9 @@ fn spelled(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn told(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(source) => format!("{error}: {}", told(source)),
+        Some(source) => format!("{error}: {}", error_chain(source)),
         None => error.to_string(),
     }
 }

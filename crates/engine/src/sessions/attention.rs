@@ -82,9 +82,9 @@ impl<S: Store> Engine<S> {
         let workflow = reading.content.workflow(run.workflow_hash)?;
         let snapshot = reading.content.snapshot(found.snapshot_ref)?;
         let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;
-        let told = RenderMode { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
+        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
         let pending = snapshot.state().pending_step();
-        Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, told)))
+        Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, mode)))
     }
 
     /// A number that changes when something in the store may have changed. It costs a few `stat` calls, however many

@@ -110,14 +110,14 @@ impl Reading<'_> {
         let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
         let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
-            let told = Recovering {
+            let recovering = Recovering {
                 facts,
                 workflow: &workflow,
                 context: &context,
                 snapshots: &self.content,
                 reader: Reader::Person,
             };
-            told.recap(tip)
+            recovering.recap(tip)
         });
         // Only reported here: unreadable pending preferences must not make showing fail.
         let pending = self

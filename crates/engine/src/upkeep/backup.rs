@@ -12,7 +12,7 @@ use workrail_ports::backup::{
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::upkeep::Upkeep;
 
-use super::told;
+use super::health_text;
 use crate::ProgressSink;
 use crate::error;
 
@@ -225,7 +225,7 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
         CopyDirection::Backup => "in the store",
         CopyDirection::Restore => "in the backup",
     };
-    let problem = format!("{place}: {}; only the intact part is copied", told(&copy.source));
+    let problem = format!("{place}: {}; only the intact part is copied", health_text(&copy.source));
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 

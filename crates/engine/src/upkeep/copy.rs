@@ -23,7 +23,7 @@ use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
 use super::backup::CopyProblem;
 use super::content::attachment;
-use super::{Mode, told};
+use super::{Mode, health_text};
 use crate::ProgressSink;
 use crate::{Store, error};
 
@@ -309,7 +309,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     fn sound(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
         let why = match read {
             Ok(Archived { cursor, health: SessionHealth::Healthy }) => return Some(cursor),
-            Ok(Archived { health, .. }) => told(&health),
+            Ok(Archived { health, .. }) => health_text(&health),
             Err(cause) => cause.to_string(),
         };
         let fix = "Run `workrail store repair` on the source, then copy again.";

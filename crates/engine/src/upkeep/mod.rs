@@ -40,7 +40,7 @@ fn status_of(
 }
 
 /// A health in words.
-fn told(health: &SessionHealth) -> String {
+fn health_text(health: &SessionHealth) -> String {
     match health {
         SessionHealth::Healthy => "it is healthy".to_owned(),
         SessionHealth::CorruptTail { valid_until, reason } => {

@@ -9,7 +9,7 @@ use workrail_model::id::SessionId;
 use workrail_model::team::Act;
 use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep, UpkeepError};
 
-use super::{Mode, told};
+use super::{Mode, health_text};
 use crate::{Engine, Store, error};
 
 /// What a repair found and did.
@@ -121,7 +121,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 return Ok(Some(RepairOutcome::Healthy { session_id: session, events }));
             }
             (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
-            (health, _) => told(health),
+            (health, _) => health_text(health),
         };
         let trusted_until = nonsense.map(|cause| cause.index());
         let diagnosis = match mode {

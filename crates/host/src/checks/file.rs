@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn every_problem_is_reported() {
         let text = "[test]\nargv = []\n[Lint]\nargv = [\"x\"]\n[build]\nargv = [\"x\"]\ndirectory = \"../x\"";
-        let told = parse(text).unwrap_err().to_string();
-        let lines: Vec<&str> = told.lines().collect();
+        let message = parse(text).unwrap_err().to_string();
+        let lines: Vec<&str> = message.lines().collect();
         assert_eq!(
             lines,
             [

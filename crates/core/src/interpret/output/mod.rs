@@ -260,13 +260,13 @@ fn output_finding(
     message: &str,
     shapes: &[Value],
 ) -> Finding {
-    let told = |shapes: &[Value]| {
+    let fix_with = |shapes: &[Value]| {
         let shown: Vec<String> = shapes.iter().map(Value::to_string).collect();
         let fix = format!("Fill in and send: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));
         (fix.len() <= BLOCKER_FIX_BYTES_MAX).then_some(fix)
     };
-    let fix = told(shapes)
-        .or_else(|| told(&shapes.iter().map(skeleton::without_limits).collect::<Vec<_>>()))
+    let fix = fix_with(shapes)
+        .or_else(|| fix_with(&shapes.iter().map(skeleton::without_limits).collect::<Vec<_>>()))
         .unwrap_or_else(|| "Fill in the artifact as the call below shows it and send it.".to_owned());
     let code = match violation {
         ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,

@@ -118,7 +118,8 @@ pub fn render_step(
     context: &Context,
     telling: impl Into<RenderMode>,
 ) -> Result<String, StepTextTooLong> {
-    let source = StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Told };
+    let source =
+        StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Included };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     if source.write(&mut whole).is_ok() {
         return Ok(whole.into_text());
@@ -162,7 +163,7 @@ pub fn render_step_shortened(
              it from {{{{{variable}}}}}. Values are shortened below. Send a smaller `context.{context_key}` when \
              you complete this step."
         );
-        StepSource { workflow, pending, context, telling, plan: PlanAround::Told }.shortened(&notice)
+        StepSource { workflow, pending, context, telling, plan: PlanAround::Included }.shortened(&notice)
     })
 }
 
@@ -212,7 +213,7 @@ struct StepSource<'a> {
 /// Whether the text mentions the requirements of later steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlanAround {
-    Told,
+    Included,
     /// When every step of a workflow is measured: examining the whole plan for each would take too long.
     LeftOut,
 }
@@ -234,7 +235,7 @@ impl StepSource<'_> {
             StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
         })?;
         require::write(workflow, pending, step, context, telling, out)?;
-        if plan == PlanAround::Told {
+        if plan == PlanAround::Included {
             require::write_ahead(workflow, pending, step, context, out)?;
         }
         guidance(workflow, step, &scope, telling, out)?;

@@ -17,7 +17,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Inspection, PendingWrite, StrayKind};
 
-use super::told;
+use super::health_text;
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 use check::Check;
@@ -199,7 +199,7 @@ impl<S: Store + Inspection> Engine<S> {
         check.report.counts.events += slice.cursor.next_event_index.get();
         check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
         if let Some(fix) = remedy(&slice.health) {
-            check.problem(what.clone(), told(&slice.health), fix);
+            check.problem(what.clone(), health_text(&slice.health), fix);
         }
         let mut facts = SessionState::new(session);
         check.challenges = SeenChallenges::default();

@@ -173,9 +173,9 @@ impl Git {
             // On its own thread: git answers while it reads. A git that ends early closes the pipe.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
         }
-        let (told, ended) = channel();
-        let stdout = child.stdout.take().map(|pipe| collect(pipe, caps.printed + 1, told.clone()));
-        let stderr = child.stderr.take().map(|pipe| collect(pipe, STDERR_BYTES_MAX, told));
+        let (finished, ended) = channel();
+        let stdout = child.stdout.take().map(|pipe| collect(pipe, caps.printed + 1, finished.clone()));
+        let stderr = child.stderr.take().map(|pipe| collect(pipe, STDERR_BYTES_MAX, finished));
         let status = watch(&mut child, caps)?;
         drained(&ended);
         let printed = stdout.map(|kept| taken(&kept)).unwrap_or_default();
@@ -232,7 +232,7 @@ pub(super) fn disk_bytes(folder: &Utf8Path) -> u64 {
 
 type OutputBuffer = Arc<Mutex<Vec<u8>>>;
 
-fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -> OutputBuffer {
+fn collect(mut pipe: impl Read + Send + 'static, max: usize, finished: Sender<()>) -> OutputBuffer {
     let kept = OutputBuffer::default();
     let own = Arc::clone(&kept);
     std::thread::spawn(move || {
@@ -246,7 +246,7 @@ fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -
                 break;
             }
         }
-        let _ = told.send(());
+        let _ = finished.send(());
     });
     kept
 }
