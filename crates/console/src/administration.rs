@@ -13,7 +13,7 @@ pub struct SourceInfo {
     /// `bundled`, `folder`, `git` and so on.
     pub kind: &'static str,
     pub name: String,
-    pub place: String,
+    pub location: String,
     pub state: &'static str,
     pub is_well: bool,
     pub usable: usize,

@@ -116,8 +116,8 @@ pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Edit
             "The text has more than the {WORKFLOW_SOURCE_BYTES_MAX} bytes that a workflow's file may have. Nothing was saved."
         )));
     }
-    let place = form.get("at").and_then(|at| at.parse().ok());
-    let checked = console.use_cases.check_workflow(&file.about, &text, place)?;
+    let cursor = form.get("at").and_then(|at| at.parse().ok());
+    let checked = console.use_cases.check_workflow(&file.about, &text, cursor)?;
     let seen = form.get("seen").and_then(|seen| Sha256::parse(seen).ok());
     let seen =
         seen.ok_or_else(|| refused("The form does not say which file was loaded. Nothing was saved."))?;

@@ -59,8 +59,8 @@ pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
         format!("/session/{session}/{}{}", kind.name(), of_run.unwrap_or_default())
     };
     html! {
-        @for (place, kind) in FileKind::ALL.into_iter().enumerate() {
-            @if place > 0 { " · " }
+        @for (index, kind) in FileKind::ALL.into_iter().enumerate() {
+            @if index > 0 { " · " }
             a href=(address(kind)) { (kind.title()) }
         }
     }

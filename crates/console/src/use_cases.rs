@@ -139,7 +139,7 @@ pub trait UseCases: Send + Sync {
     fn workflow_files(&self) -> Vec<FileInSource>;
     fn file_of_workflow(&self, id: &WorkflowId) -> Answer<FileInSource>;
     fn workflow_file(&self, key: Sha256) -> Answer<WorkflowFile>;
-    fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText>;
+    fn check_workflow(&self, about: &FileInSource, text: &str, cursor: Option<usize>) -> Answer<CheckedText>;
     /// Whether a file has the id.
     fn has_workflow(&self, id: &WorkflowId) -> bool;
     /// What a clean-up would remove now.
@@ -379,8 +379,8 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::workflow_file(self, key)
     }
 
-    fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText> {
-        Self::check_workflow(self, about, text, place)
+    fn check_workflow(&self, about: &FileInSource, text: &str, cursor: Option<usize>) -> Answer<CheckedText> {
+        Self::check_workflow(self, about, text, cursor)
     }
 
     fn has_workflow(&self, id: &WorkflowId) -> bool {

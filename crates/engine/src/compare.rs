@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
     fn part_at(&self, link: NodeLink) -> Result<PartOfRun, Box<ErrorEnvelope>> {
         let read = self.reading().salvage(link.session)?.or_refuse()?;
         let node = read.state.node(link.node).ok_or_else(|| error::unknown_reference(&link.to_string()))?;
-        let part = RunPart { extent: Extent::Point, place: PartEnd::Node(link.node) };
+        let part = RunPart { extent: Extent::Point, end: PartEnd::Node(link.node) };
         Ok(PartOfRun { session: link.session, run: node.run_id, part })
     }
 

@@ -69,7 +69,7 @@ impl CheckedText {
 
 /// Identifies a file of a source; stable when other sources are added or removed.
 pub fn file_key(file: &Candidate) -> Sha256 {
-    Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.place.as_bytes()])
+    Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.location.as_bytes()])
 }
 
 fn described(file: &Candidate) -> FileInSource {
@@ -108,7 +108,7 @@ impl<S: Store> Engine<S> {
         &self,
         about: &FileInSource,
         text: &str,
-        place: Option<usize>,
+        cursor: Option<usize>,
     ) -> Result<CheckedText, Box<ErrorEnvelope>> {
         let bytes = text.as_bytes();
         let workflow_id = authored_id(bytes);
@@ -126,7 +126,7 @@ impl<S: Store> Engine<S> {
             plan: plan(&workflow),
             steps: previews(&workflow),
         });
-        let step = place.and_then(|place| step_at(bytes, place));
+        let step = cursor.and_then(|cursor| step_at(bytes, cursor));
         Ok(CheckedText { diagnostics: checked.diagnostics, workflow_id, compiled, step })
     }
 

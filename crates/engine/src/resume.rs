@@ -9,7 +9,7 @@ use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::recovery::{Reader, Recovering};
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call, tips};
-use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPlace, rank, snippet};
+use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPosition, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
@@ -182,7 +182,7 @@ impl Reading<'_> {
     fn candidate(&self, offered: Offered, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
         let Offered { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
         self.look(card.session, |facts| {
-            let tip = card.at.as_ref().map(|place| place.tip);
+            let tip = card.at.as_ref().map(|position| position.tip);
             let blank = Candidate {
                 session_id: card.session,
                 run_id: card.run(),
@@ -211,12 +211,12 @@ impl Reading<'_> {
             };
             match &card.at {
                 None => Ok(blank),
-                Some(place) => match self.run_candidate(facts, place, blank.clone()) {
+                Some(position) => match self.run_candidate(facts, position, blank.clone()) {
                     // Offered with the reason: a run with damaged or unreadable content is not gone.
                     Err(error) if is_about_content(error.code) => Ok(Candidate {
-                        workflow_id: Some(place.workflow_id.clone()),
+                        workflow_id: Some(position.workflow_id.clone()),
                         problem: Some(format!("{} {}", error.message, error.suggestion)),
-                        next_call: self.tip_call(facts, place),
+                        next_call: self.tip_call(facts, position),
                         ..blank
                     }),
                     candidate => candidate,
@@ -228,13 +228,13 @@ impl Reading<'_> {
     fn run_candidate(
         &self,
         facts: &SessionState,
-        place: &RunPlace,
+        position: &RunPosition,
         blank: Candidate,
     ) -> Result<Candidate, Box<ErrorEnvelope>> {
-        let node = facts.node(place.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
+        let node = facts.node(position.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
         let snapshot = self.content.snapshot(node.snapshot_ref)?;
-        let workflow = self.content.workflow(place.workflow_hash)?;
-        let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
+        let workflow = self.content.workflow(position.workflow_hash)?;
+        let context = facts.context_at(position.tip).map_err(|cause| error::context(&cause))?;
         let goal = context.get("goal").and_then(Value::as_str);
         let pending = snapshot.state().pending_step();
         let progress = Progress::of(&workflow, snapshot.state(), &context);
@@ -246,11 +246,11 @@ impl Reading<'_> {
             reader: Reader::Person,
         };
         let open_tips =
-            recovering.open_tips(place.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
+            recovering.open_tips(position.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
         Ok(Candidate {
-            workflow_id: Some(place.workflow_id.clone()),
+            workflow_id: Some(position.workflow_id.clone()),
             goal: goal.map(|goal| without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
-            status: facts.run_status(place.run, snapshot.state().is_complete()),
+            status: facts.run_status(position.run, snapshot.state().is_complete()),
             step_id: pending.map(|step| step.step_id.clone()),
             step_title: pending.map(|step| {
                 let title = title_without_secrets(&workflow, step, &context);
@@ -261,9 +261,9 @@ impl Reading<'_> {
             loops: progress.map(|progress| progress.loops).unwrap_or_default(),
             open_tips,
             workflow_changed: facts
-                .run(place.run)
+                .run(position.run)
                 .is_some_and(|run| self.has_drifted(run, self.environment.workspace.as_ref())),
-            next_call: self.tip_call(facts, place),
+            next_call: self.tip_call(facts, position),
             ..blank
         })
     }
@@ -284,15 +284,15 @@ impl Reading<'_> {
     }
 
     /// The call that shows the tip of a run; `None` if no token can be signed.
-    fn tip_call(&self, facts: &SessionState, place: &RunPlace) -> Option<NextCall> {
-        let token = || self.signer.state(facts.session_id(), tip_of(place));
+    fn tip_call(&self, facts: &SessionState, position: &RunPosition) -> Option<NextCall> {
+        let token = || self.signer.state(facts.session_id(), tip_of(position));
         if !self.continues() {
             return Some(NextCall::new(
                 ToolName::ReadRun,
-                [("run", Value::from(RunLabel::of(place.run).to_string()))],
+                [("run", Value::from(RunLabel::of(position.run).to_string()))],
             ));
         }
-        self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(place.run)))
+        self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(position.run)))
     }
 
     /// Whether this server's agents can continue a run; otherwise they can only read it.

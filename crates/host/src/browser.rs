@@ -32,7 +32,7 @@ const NAMES: [&str; 7] = [
 ];
 
 /// Where installers put it if it is not on the path.
-const PLACES: [&str; 5] = [
+const USUAL_PATHS: [&str; 5] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/opt/google/chrome/chrome",
@@ -80,13 +80,13 @@ impl Browser {
     /// The browser named by the user, else the first one found.
     pub fn find() -> Result<Self, BrowserError> {
         let path = std::env::var("PATH").unwrap_or_default();
-        Self::choose(env_vars::BROWSER.get(), &path, &PLACES, &is_program)
+        Self::choose(env_vars::BROWSER.get(), &path, &USUAL_PATHS, &is_program)
     }
 
     fn choose(
         named: Option<String>,
         path: &str,
-        places: &[&str],
+        paths: &[&str],
         is_program: &dyn Fn(&Utf8Path) -> bool,
     ) -> Result<Self, BrowserError> {
         if let Some(named) = named {
@@ -100,7 +100,7 @@ impl Browser {
         // A relative entry would find programs in the user's working folder.
         let folders = || path.split(':').map(Utf8Path::new).filter(|folder| folder.is_absolute());
         let on_path = NAMES.iter().flat_map(|name| folders().map(move |folder| folder.join(name)));
-        let found = on_path.chain(places.iter().map(Utf8PathBuf::from)).find(|program| is_program(program));
+        let found = on_path.chain(paths.iter().map(Utf8PathBuf::from)).find(|program| is_program(program));
         found.map(|program| Self { program }).ok_or(BrowserError::NotFound)
     }
 
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
 
     fn choose(named: Option<&str>, path: &str, there: &[&str]) -> Result<Browser, BrowserError> {
-        let places = ["/opt/google/chrome/chrome"];
-        Browser::choose(named.map(str::to_owned), path, &places, &|program| there.contains(&program.as_str()))
+        let paths = ["/opt/google/chrome/chrome"];
+        Browser::choose(named.map(str::to_owned), path, &paths, &|program| there.contains(&program.as_str()))
     }
 
     #[test]

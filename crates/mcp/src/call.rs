@@ -170,12 +170,12 @@ fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box
 fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<ErrorEnvelope>> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
-        let place = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };
+        let location = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };
         Box::new(ErrorEnvelope {
             code: ErrorCode::ValidationError,
-            message: format!("In {place}: {}. Nothing was recorded.", error.into_inner()),
+            message: format!("In {location}: {}. Nothing was recorded.", error.into_inner()),
             retry: Retry::RetryableImmediate,
-            suggestion: format!("Correct {place} as the tool's input schema says and call again."),
+            suggestion: format!("Correct {location} as the tool's input schema says and call again."),
             suggestion_for_people: None,
             next_call: None,
             details: None,

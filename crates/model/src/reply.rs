@@ -82,13 +82,13 @@ pub struct RunInfo {
     pub about_left: Option<u64>,
     /// The loops that the step is in, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loops: Vec<LoopPlace>,
+    pub loops: Vec<LoopPosition>,
 }
 
 /// Which iteration of a loop a step is in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LoopPlace {
+pub struct LoopPosition {
     /// What an iteration is called: the variable of its item, or the loop's id.
     pub name: String,
     /// Counted from 1.
@@ -98,7 +98,7 @@ pub struct LoopPlace {
     pub of: Option<u64>,
 }
 
-impl fmt::Display for LoopPlace {
+impl fmt::Display for LoopPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.iteration)?;
         self.of.map_or(Ok(()), |of| write!(f, " of {of}"))

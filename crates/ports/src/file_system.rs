@@ -271,13 +271,13 @@ pub trait FileSystem: Send + Sync + 'static {
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
         let look = |entry: DirEntry| {
             let child = path.child(&entry.name);
-            let place = match below {
+            let path = match below {
                 None => child,
                 Some(below) => {
                     child.filter(|_| entry.kind == FileKind::Directory).and_then(|dir| dir.child(below))
                 }
             };
-            StatEntry { stat: place.and_then(|place| self.stat(&place).ok()), entry }
+            StatEntry { stat: path.and_then(|path| self.stat(&path).ok()), entry }
         };
         Ok(self.list(path)?.into_iter().map(look).collect())
     }

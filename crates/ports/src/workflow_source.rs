@@ -35,7 +35,7 @@ pub struct Candidate {
     /// Relative to its folder, separated by `/`.
     pub reference: String,
     /// Where the adapter finds it. Opaque, unique, never shown and never recorded.
-    pub place: String,
+    pub location: String,
     pub package: Option<String>,
     /// Absent if the file is so fresh that it could change again without changing its stamp.
     pub stamp: Option<Stamp>,

@@ -15,7 +15,7 @@ use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-const PLACE: &str = "access_token";
+const ERROR_PATH: &str = "access_token";
 
 const COLUMNS: &str =
     "SELECT id, name, role, digest, created_at, expires_at, revoked_at FROM workrail.access_token";
@@ -30,14 +30,14 @@ fn failed(op: FsOp, error: &Failed) -> KeyringError {
     match error {
         Failed::Locked => KeyringError::Locked,
         Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(error.at(op, PLACE))
+            KeyringError::Io(error.at(op, ERROR_PATH))
         }
     }
 }
 
 fn parse(row: &Row) -> Result<AccessToken, KeyringError> {
     let invalid = |column: &str| KeyringError::Invalid {
-        path: PLACE.to_owned(),
+        path: ERROR_PATH.to_owned(),
         problem: format!("`{column}` is not what it must be"),
     };
     let time = |column: usize, name: &str| {

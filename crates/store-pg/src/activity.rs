@@ -10,7 +10,7 @@ use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-const PLACE: &str = "activity";
+const ERROR_PATH: &str = "activity";
 
 const NEXT: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), 1) \
                     ON CONFLICT (tenant) DO UPDATE SET number = activity.number + 1 RETURNING number";
@@ -22,7 +22,7 @@ fn failed(failed: &Failed) -> StoreError {
     match failed {
         Failed::Busy | Failed::Locked => StoreError::Busy,
         Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            StoreError::Io(failed.at(FsOp::Write, PLACE))
+            StoreError::Io(failed.at(FsOp::Write, ERROR_PATH))
         }
     }
 }
@@ -31,7 +31,7 @@ fn number(value: i64) -> Result<Activity, StoreError> {
     u64::try_from(value).ok().and_then(Activity::new).ok_or_else(|| {
         StoreError::Io(FsError {
             op: FsOp::Read,
-            path: RelPath::parse(PLACE).unwrap_or_else(RelPath::root),
+            path: RelPath::parse(ERROR_PATH).unwrap_or_else(RelPath::root),
             kind: FsErrorKind::Database,
             detail: "the counter holds a number that no event can have".to_owned(),
         })

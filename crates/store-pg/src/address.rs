@@ -99,9 +99,9 @@ impl Address {
     /// are encrypted with a verified certificate, unless the address says otherwise (G116).
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
         // The last `@`: a password may contain one.
-        let user = place.rsplit_once('@').map_or("", |(user, _)| user);
+        let user = server.rsplit_once('@').map_or("", |(user, _)| user);
         let options: Vec<(&str, &str)> = query
             .split('&')
             .filter(|option| !option.is_empty())
@@ -130,7 +130,7 @@ impl Address {
                 _ => for_client.push(format!("{name}={value}")),
             }
         }
-        let mut config = client_config(place, &for_client)?;
+        let mut config = client_config(server, &for_client)?;
         let encryption = encryption(mode, roots, reach(&config))?;
         config.ssl_mode(match encryption {
             Encryption::Off => SslMode::Disable,
@@ -140,7 +140,7 @@ impl Address {
             Some(tenant) => tenant,
             None => tenant_of(DEFAULT_TENANT)?,
         };
-        let shown = format!("postgres://{place}");
+        let shown = format!("postgres://{server}");
         Ok(Self { config, tenant, password_file, key_file, limits, encryption, shown })
     }
 
@@ -273,9 +273,9 @@ fn encryption(mode: Option<SslModeName>, roots: Roots, reach: Reach) -> Result<E
     }
 }
 
-fn client_config(place: &str, options: &[String]) -> Result<Config, AddressError> {
+fn client_config(server: &str, options: &[String]) -> Result<Config, AddressError> {
     let question = if options.is_empty() { "" } else { "?" };
-    let text = format!("postgres://{place}{question}{}", options.join("&"));
+    let text = format!("postgres://{server}{question}{}", options.join("&"));
     let mut config = Config::from_str(&text).map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         AddressError::Unreadable { problem: cause.unwrap_or_else(|| error.to_string()) }

@@ -10,7 +10,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-fn place(session: SessionId) -> String {
+fn path_of(session: SessionId) -> String {
     format!("sessions/{session}/wishes")
 }
 
@@ -38,7 +38,7 @@ impl PendingPreferencesReader for PgStore {
         let row = self.within(Purpose::Reading, |transaction| {
             transaction.query_opt(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
-        let row = row.map_err(|failed| failed.at(FsOp::Read, &place(session)))?;
+        let row = row.map_err(|failed| failed.at(FsOp::Read, &path_of(session)))?;
         Ok(row.as_ref().and_then(pending_of).map(|(_, pending)| pending))
     }
 
@@ -68,7 +68,7 @@ impl SessionControl for PgStore {
                 &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
             )
         });
-        written.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &place(session)))
+        written.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &path_of(session)))
     }
 
     fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
@@ -77,6 +77,6 @@ impl SessionControl for PgStore {
         let forgotten = self.within(Purpose::Writing, |transaction| {
             transaction.query(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
-        forgotten.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &place(session)))
+        forgotten.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
     }
 }

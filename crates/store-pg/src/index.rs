@@ -340,8 +340,8 @@ fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), Failed> 
 fn stamp_bytes(stamp: &LogStamp) -> [u8; 32] {
     let words = [stamp.bytes, stamp.file.file, stamp.file.changed_ns.cast_unsigned(), stamp.segments];
     let mut bytes = [0; 32];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_be_bytes());
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_be_bytes());
     }
     bytes
 }

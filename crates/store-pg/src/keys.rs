@@ -17,7 +17,7 @@ use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 use crate::wrapping::Slot;
 
-const PLACE: &str = "keyring";
+const ERROR_PATH: &str = "keyring";
 const NOT_GIVEN: &str = "they are encrypted, and no key was given: set `WORKRAIL_STORE_KEY` or `WORKRAIL_STORE_KEY_FILE`, or name \
                          the file in the address with `key_file=/PATH`";
 /// Unencrypted keys.
@@ -44,7 +44,7 @@ fn failed(op: FsOp, failed: &Failed) -> KeyringError {
     match failed {
         Failed::Locked => KeyringError::Locked,
         Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(failed.at(op, PLACE))
+            KeyringError::Io(failed.at(op, ERROR_PATH))
         }
     }
 }
@@ -63,7 +63,7 @@ struct StoredKeys {
 }
 
 fn invalid(problem: &str) -> KeyringError {
-    KeyringError::Invalid { path: PLACE.to_owned(), problem: problem.to_owned() }
+    KeyringError::Invalid { path: ERROR_PATH.to_owned(), problem: problem.to_owned() }
 }
 
 impl PgStore {
@@ -83,7 +83,7 @@ impl PgStore {
             key.map_err(|_| invalid("a key must have 32 bytes"))
         };
         if version != PLAIN && version != WRAPPED {
-            let path = PLACE.to_owned();
+            let path = ERROR_PATH.to_owned();
             return Err(KeyringError::UnknownVersion { path, version: version.unsigned_abs() });
         }
         let previous = row.get::<_, Option<&[u8]>>(2).map(|bytes| key(Slot::Previous, bytes)).transpose()?;
@@ -134,7 +134,7 @@ impl PgStore {
         let mut bytes = [0; LEN];
         self.entropy.fill(&mut bytes).map_err(|error| FsError {
             op: FsOp::CreateFile,
-            path: RelPath::parse(PLACE).unwrap_or_else(RelPath::root),
+            path: RelPath::parse(ERROR_PATH).unwrap_or_else(RelPath::root),
             kind: FsErrorKind::Io,
             detail: error.to_string(),
         })?;
@@ -200,7 +200,7 @@ impl KeyringStore for PgStore {
             let mut moved_to = None;
             if let Some(row) = row {
                 if self.parse(row).is_ok() {
-                    return Err(KeyringError::Usable { path: PLACE.to_owned() });
+                    return Err(KeyringError::Usable { path: ERROR_PATH.to_owned() });
                 }
                 // They are not lost: the wrapping key was not given.
                 if row.get::<_, i64>(0) == WRAPPED && self.wrapping.is_none() {

@@ -13,7 +13,7 @@ use crate::keys;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
-const PLACE: &str = "passkey_log";
+const ERROR_PATH: &str = "passkey_log";
 
 const SELECT: &str =
     "SELECT (SELECT bytes FROM workrail.passkey_log), (SELECT last_line FROM workrail.passkey_head)";
@@ -34,7 +34,7 @@ fn failed(op: FsOp, error: &Failed) -> PasskeyLogError {
     PasskeyLogError::File(match error {
         Failed::Locked => KeyringError::Locked,
         Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(error.at(op, PLACE))
+            KeyringError::Io(error.at(op, ERROR_PATH))
         }
     })
 }

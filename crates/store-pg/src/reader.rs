@@ -16,7 +16,7 @@ use crate::log::{self, Loaded, Position, Stretch};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-pub(crate) fn place(session: SessionId) -> String {
+pub(crate) fn path_of(session: SessionId) -> String {
     format!("sessions/{session}")
 }
 
@@ -26,7 +26,7 @@ impl Failed {
             Self::Busy => StoreError::Busy,
             Self::Locked => StoreError::Locked { session },
             Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
-                StoreError::Io(self.at(op, &place(session)))
+                StoreError::Io(self.at(op, &path_of(session)))
             }
         }
     }

@@ -20,7 +20,7 @@ use crate::error::Failed;
 use crate::log::{self, Position, Stored, Stretch};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
-use crate::upkeep::{aside_place, remove_rows};
+use crate::upkeep::{aside_path, remove_rows};
 
 /// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
 /// unrelated digests differ in about 60 of 64 digits.
@@ -147,7 +147,7 @@ fn planned(
         events_rebuilt: end.get() - validated,
         manifest_bytes: lost.iter().map(|row| row.manifest.len() as u64).sum(),
         gives_up: lost.iter().map(described).collect(),
-        backup: aside_place(session, number),
+        backup: aside_path(session, number),
     };
     Ok(Plan { kept, diagnosis, number })
 }

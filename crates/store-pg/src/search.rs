@@ -14,7 +14,7 @@ const ROWS_AT_ONCE: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundRow {
     /// The table and the row's identity, for users.
-    pub place: String,
+    pub location: String,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
 }
@@ -88,10 +88,10 @@ fn rows_of(
             if (2..row.len()).any(|column| holds(row.get(column))) {
                 let session = row.get::<_, Option<&str>>(0);
                 let name: &str = row.get(1);
-                let place =
+                let location =
                     [Some("workrail."), Some(table), session.map(|_| " "), session, Some(" "), Some(name)];
                 found.push(FoundRow {
-                    place: place.into_iter().flatten().collect::<String>().trim_end().to_owned(),
+                    location: location.into_iter().flatten().collect::<String>().trim_end().to_owned(),
                     session: session.and_then(|id| SessionId::parse(id).ok()),
                 });
             }

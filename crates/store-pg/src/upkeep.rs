@@ -20,7 +20,7 @@ use crate::error::Failed;
 use crate::index;
 use crate::log::{self, Stretch};
 use crate::open::PgStore;
-use crate::reader::place;
+use crate::reader::path_of;
 use crate::transaction::{Purpose, Transaction};
 
 const KEEP: &str = "UPDATE workrail.session SET is_kept = $2 WHERE id = $1 RETURNING 1";
@@ -168,6 +168,6 @@ impl Upkeep for PgStore {
 }
 
 /// Where a repair moves the rows of a session.
-pub(crate) fn aside_place(session: SessionId, number: i64) -> String {
-    format!("workrail.segment_aside, number {number} of {}", place(session))
+pub(crate) fn aside_path(session: SessionId, number: i64) -> String {
+    format!("workrail.segment_aside, number {number} of {}", path_of(session))
 }

@@ -29,7 +29,7 @@ use workrail_store_pg::PgStore;
 use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::ROLE;
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 const RUN: [u8; 10] = [3; 10];
 
@@ -88,14 +88,14 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
 
 #[test]
 fn another_tenant_finds_nothing_by_any_query() {
-    let Some(place) = Place::new() else { return };
+    let Some(database) = TestDatabase::new() else { return };
     let made = plans(1, &[Step::AdvanceWithArtifact]);
-    let own = open(&place.address());
+    let own = open(&database.address());
     let session = fill(&own, &made);
     let before = own.read(session, None).unwrap();
     let keys = own.load_or_create().unwrap();
 
-    let other = open(&place.of_tenant("elsewhere").address());
+    let other = open(&database.of_tenant("elsewhere").address());
     assert_eq!(other.sessions(), Ok(Vec::new()));
     assert_eq!(other.stamped_sessions(StampDepth::Segments), Ok(Vec::new()));
     assert_eq!(other.stamp(session), None);
@@ -155,16 +155,16 @@ fn another_tenant_finds_nothing_by_any_query() {
 
 #[test]
 fn a_transaction_without_a_tenant_sees_no_row_and_adds_none() {
-    let Some(place) = Place::new() else { return };
-    fill(&open(&place.address()), &plans(1, &[Step::AdvanceWithArtifact]));
+    let Some(database) = TestDatabase::new() else { return };
+    fill(&open(&database.address()), &plans(1, &[Step::AdvanceWithArtifact]));
     let token = "INSERT INTO workrail.access_token VALUES ('here', 'tok', 'ada', 'agent', 'x', 'x', 'x')";
-    place.cluster.sql(&place.database, token);
+    database.cluster.sql(&database.name, token);
     let sql = "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity FROM pg_class c \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relkind = 'r'";
     let mut client = postgres::Config::new()
-        .host_path(place.cluster.socket_folder())
+        .host_path(database.cluster.socket_folder())
         .user(ROLE)
-        .dbname(&place.database)
+        .dbname(&database.name)
         .connect(NoTls)
         .unwrap();
     let tables = client.query(sql, &[]).unwrap();
@@ -178,7 +178,7 @@ fn a_transaction_without_a_tenant_sees_no_row_and_adds_none() {
         assert!(is_forced, "{name}");
         let count = client.query_one(&format!("SELECT count(*) FROM workrail.{name}"), &[]).unwrap();
         assert_eq!(count.get::<_, i64>(0), 0, "{name}");
-        let all = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{name}"));
+        let all = database.cluster.sql(&database.name, &format!("SELECT count(*) FROM workrail.{name}"));
         assert!(all != "0" || name == "keyring_aside", "{name} holds rows that were not seen");
     }
     let stolen = client.execute("INSERT INTO workrail.activity (tenant, number) VALUES ('here', 1)", &[]);

@@ -464,13 +464,13 @@ fn template(programs: &Path) -> PathBuf {
 }
 
 fn make_template(programs: &Path, template: &Path) {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    fs::set_permissions(place.path(), Permissions::from_mode(0o777)).expect("the folder is ours");
-    let data = place.path().join("data");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("the folder is ours");
+    let data = folder.path().join("data");
     let made = unprivileged(programs.join("initdb").to_str().expect("a plain path"))
         .args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "-D"])
         .arg(&data)
-        .current_dir(place.path())
+        .current_dir(folder.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .output()

@@ -43,8 +43,8 @@ impl ConsoleEnvironment {
 
 impl Administration for ConsoleEnvironment {
     fn wanted(&self) -> Result<Settings, String> {
-        let place = settings::place().map_err(|error| error.to_string())?;
-        config::load_file(&place).map_err(|error| error.to_string())
+        let config_path = settings::config_path().map_err(|error| error.to_string())?;
+        config::load_file(&config_path).map_err(|error| error.to_string())
     }
 
     fn change(&self, key: Key, value: Option<&str>) -> Result<(), String> {
@@ -86,9 +86,10 @@ impl Administration for ConsoleEnvironment {
                 Precedence::Custom => {
                     wanted.list(Key::SourcePaths).contains(&report.name).then(|| report.name.clone())
                 }
-                Precedence::Plugin => {
-                    wanted.list(Key::SourcePlugins).contains(&report.place).then(|| report.place.clone())
-                }
+                Precedence::Plugin => wanted
+                    .list(Key::SourcePlugins)
+                    .contains(&report.location)
+                    .then(|| report.location.clone()),
                 Precedence::Bundled | Precedence::User | Precedence::Project => None,
             };
             let problems = report.problems.into_iter().map(|own| SourceProblem {
@@ -99,7 +100,7 @@ impl Administration for ConsoleEnvironment {
             SourceInfo {
                 kind: report.precedence.word(),
                 name: report.name,
-                place: report.place,
+                location: report.location,
                 state: report.state.as_str(),
                 is_well: report.state.is_well(),
                 usable: count.usable,
@@ -229,7 +230,7 @@ impl Administration for ConsoleEnvironment {
         let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
         let reports = sources.reports(default_workspace().as_ref());
         let own = reports.into_iter().find(|report| report.precedence == Precedence::User);
-        let folder = own.map(|report| Utf8PathBuf::from(report.place));
+        let folder = own.map(|report| Utf8PathBuf::from(report.location));
         let folder =
             folder.ok_or("There is no folder for workflows of your own: no home directory was found.")?;
         let file = folder.join(format!("{id}.json"));

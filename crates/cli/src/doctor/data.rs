@@ -271,7 +271,8 @@ fn servers(findings: &mut Findings, opened: &Opened) {
             "restart that client",
         );
     }
-    let desired = settings::place().and_then(|place| workrail_host::config::load_file(&place));
+    let desired =
+        settings::config_path().and_then(|config_path| workrail_host::config::load_file(&config_path));
     let Ok(desired) = desired else { return };
     for behind in behind(&desired).unwrap_or_default() {
         let stale = behind.differences.iter().filter(|difference| difference.restart.is_some());

@@ -61,14 +61,18 @@ fn this_program(findings: &mut Findings) {
 }
 
 fn settings(findings: &mut Findings) {
-    let place = match settings::place() {
-        Ok(place) => place,
+    let config_path = match settings::config_path() {
+        Ok(config_path) => config_path,
         Err(error) => return findings.warning(SETTINGS, error.to_string(), "set HOME or WORKRAIL_CONFIG"),
     };
-    match load(Some(&place), settings::named_store()) {
-        Ok(_) if place.path.exists() => findings.good(SETTINGS, format!("{} is in order", place.path)),
-        Ok(_) => findings
-            .good(SETTINGS, format!("no settings file, using defaults ({} does not exist)", place.path)),
+    match load(Some(&config_path), settings::named_store()) {
+        Ok(_) if config_path.path.exists() => {
+            findings.good(SETTINGS, format!("{} is in order", config_path.path))
+        }
+        Ok(_) => findings.good(
+            SETTINGS,
+            format!("no settings file, using defaults ({} does not exist)", config_path.path),
+        ),
         Err(error @ ConfigError::WrongVariable { .. }) => {
             findings.problem(SETTINGS, error.to_string(), "correct or unset the variable");
         }

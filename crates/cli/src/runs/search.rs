@@ -30,7 +30,7 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
         ));
     }
     for hit in &found.hits {
-        let place = match (&hit.label, &hit.step) {
+        let location = match (&hit.label, &hit.step) {
             (Some(label), Some(step)) => format!("{label} · {step}"),
             (Some(label), None) => label.clone(),
             (None, _) => format!("{} (session notes)", hit.session_id),
@@ -44,7 +44,7 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
             FoundIn::Notes => "notes",
             FoundIn::Artifact => "artifact",
         };
-        output::toned(Tone::Heading, &format!("{place} · {found_in}{at}{damaged}"));
+        output::toned(Tone::Heading, &format!("{location} · {found_in}{at}{damaged}"));
         let room = output::columns().map(|columns| columns.saturating_sub(2));
         wrapped(&hit.excerpt, room).iter().for_each(|line| output::line(&format!("  {line}")));
         match (&hit.link, &hit.label) {

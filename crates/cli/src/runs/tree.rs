@@ -39,8 +39,8 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
     }
     super::warn_of_damage(&report.health);
     let strokes = if ascii { Strokes::Ascii } else { Strokes::Unicode };
-    for (place, run) in report.runs.iter().enumerate() {
-        if place > 0 {
+    for (index, run) in report.runs.iter().enumerate() {
+        if index > 0 {
             output::line("");
         }
         let goal =

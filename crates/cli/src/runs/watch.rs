@@ -193,14 +193,14 @@ impl Change<'_> {
         let row = &self.now.row;
         let name = row.label.clone().unwrap_or_else(|| row.session_id.to_string());
         let clock = local_clock(&SystemClock.now());
-        let place = match (&self.now.needs, &row.step) {
+        let now_at = match (&self.now.needs, &row.step) {
             (Some(needs), _) => {
                 format!(": {} · {}", one_line(&why(&needs.need.why).join(" ")), needs.need.command)
             }
             (None, Some(_)) => format!(", step {}", super::list::step(row)),
             (None, None) => String::new(),
         };
-        format!("{clock}  {name}  {}{place}", row.stage.said())
+        format!("{clock}  {name}  {}{now_at}", row.stage.said())
     }
 }
 

@@ -103,8 +103,8 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
 }
 
 fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failure> {
-    let place = settings::place().map_err(|error| settings::unusable(&error))?;
-    let before = config::load_file(&place).map_err(|error| settings::unusable(&error))?.preferences();
+    let config_path = settings::config_path().map_err(|error| settings::unusable(&error))?;
+    let before = config::load_file(&config_path).map_err(|error| settings::unusable(&error))?.preferences();
     let after = changes.iter().fold(before, |preferences, change| preferences.with(*change));
     allow_default(before.autonomy, after.autonomy)?;
     for change in changes {
@@ -113,10 +113,10 @@ fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failu
             PreferenceChange::RiskPolicy(policy) => (Key::RiskPolicy, policy.as_str()),
         };
         let value = Value::Text(value.to_owned());
-        config::set(&place, key, &value).map_err(|error| settings::unusable(&error))?;
+        config::set(&config_path, key, &value).map_err(|error| settings::unusable(&error))?;
     }
-    let now =
-        config::load(Some(&place), settings::named_store()).map_err(|error| settings::unusable(&error))?;
+    let now = config::load(Some(&config_path), settings::named_store())
+        .map_err(|error| settings::unusable(&error))?;
     show_default(now.preferences(), format);
     Ok(())
 }

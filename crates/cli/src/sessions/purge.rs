@@ -85,7 +85,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let found = searched.in_session(new.session, &purge);
     if !matches!(&found, Ok(holders) if holders.is_empty()) {
         discard(&engine, new.session)?;
-        let path = found?.into_iter().next().map(|holder| holder.place).unwrap_or_default();
+        let path = found?.into_iter().next().map(|holder| holder.location).unwrap_or_default();
         return Err(Failure::Environment(format!(
             "A copy would still contain the text, in `{path}`. It was removed again, and nothing else was changed."
         )));
@@ -232,7 +232,7 @@ fn print_result(
 ) {
     let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
     if format == Format::Json {
-        let left: Option<Vec<&str>> = left.map(|left| left.iter().map(|holder| &*holder.place).collect());
+        let left: Option<Vec<&str>> = left.map(|left| left.iter().map(|holder| &*holder.location).collect());
         let others: Vec<_> =
             others.iter().map(|(session, runs)| json!({ "sessionId": session, "runs": runs })).collect();
         output::json(&json!({
@@ -260,7 +260,7 @@ fn print_result(
         Some(left) => {
             let what = format!("These {} of {} still contain the text:", medium.pieces(), medium.home());
             output::toned(Tone::Warning, &what);
-            left.iter().for_each(|holder| output::line(&format!("  {}", holder.place)));
+            left.iter().for_each(|holder| output::line(&format!("  {}", holder.location)));
         }
     }
     for (session, runs) in others {

@@ -19,7 +19,7 @@ pub(super) const PIECE_BYTES: usize = 1 << 20;
 /// A file or row that contains the text.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
-    pub(super) place: String,
+    pub(super) location: String,
     /// The session that it belongs to.
     pub(super) session: Option<SessionId>,
 }
@@ -71,7 +71,7 @@ fn rows(store: &PgStore, session: Option<SessionId>, purge: &Purge) -> Result<Ve
     let found = store.rows_with(session, &|bytes| purge.is_in(bytes));
     let found =
         found.map_err(|error| Failure::Environment(format!("The rows cannot be searched: {error}")))?;
-    Ok(found.into_iter().map(|row| Holder { place: row.place, session: row.session }).collect())
+    Ok(found.into_iter().map(|row| Holder { location: row.location, session: row.session }).collect())
 }
 
 fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> Result<Vec<Holder>, Failure> {
@@ -81,7 +81,7 @@ fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> Result<Vec<Holder
         SessionId::parse(name.as_str()).ok()
     };
     let found = holding(folder, purge)?.into_iter();
-    Ok(found.map(|path| Holder { session: session_of(&path), place: path.into_string() }).collect())
+    Ok(found.map(|path| Holder { session: session_of(&path), location: path.into_string() }).collect())
 }
 
 /// Every file beneath a folder that contains the text.

@@ -25,7 +25,7 @@ const RESTORE: DirectoryOnly = DirectoryOnly {
 
 pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
     BACKUP.refuse_database()?;
-    let (data, backup) = places(&arguments.dest)?;
+    let (data, backup) = store_and_backup(&arguments.dest)?;
     if !folders::is_folder(&data) {
         return Err(Failure::Call(format!("There is nothing to back up: `{data}` does not exist.")));
     }
@@ -47,7 +47,7 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     RESTORE.refuse_database()?;
-    let (data, backup) = places(&arguments.src)?;
+    let (data, backup) = store_and_backup(&arguments.src)?;
     refuse_overlap(&data, &backup)?;
     if !folders::is_folder(&backup.join("sessions")) {
         let message = format!("`{backup}` is not a WorkRail backup: it has no folder `sessions`.");
@@ -77,7 +77,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 }
 
 /// The data directory and the folder named by the caller, both with links resolved.
-fn places(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Failure> {
+fn store_and_backup(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Failure> {
     let current = settings::current()?;
     let data = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
     let resolved = |path: &Utf8Path| {

@@ -14,12 +14,12 @@ use crate::wiring;
 
 /// A store named by the caller.
 #[derive(Debug)]
-enum Place {
+enum StoreLocation {
     Folder(Utf8PathBuf),
     Database(Box<Address>),
 }
 
-impl Place {
+impl StoreLocation {
     fn parse(text: &str) -> Result<Self, Failure> {
         if Address::is_address(text) {
             let address = Address::parse(text);
@@ -74,7 +74,7 @@ impl Place {
 }
 
 pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
-    let (from, to) = (Place::parse(&arguments.from)?, Place::parse(&arguments.to)?);
+    let (from, to) = (StoreLocation::parse(&arguments.from)?, StoreLocation::parse(&arguments.to)?);
     if from.name() == to.name() {
         return Err(Failure::Call("FROM and TO are the same store.".to_owned()));
     }
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
     if summary.problem_count == 0 { Ok(()) } else { Err(Failure::Problems) }
 }
 
-fn show(summary: &StoreCopySummary, to: &Place) {
+fn show(summary: &StoreCopySummary, to: &StoreLocation) {
     output::table(
         &["copy", "count"],
         [

@@ -110,7 +110,7 @@ impl WorkflowSource for Shelf {
             precedence: Precedence::Custom,
             folder: 0,
             reference: "one.json".to_owned(),
-            place: "one".to_owned(),
+            location: "one".to_owned(),
             package: None,
             stamp: Some(workrail_ports::workflow_source::Stamp([1, 0, 0, 0])),
         };

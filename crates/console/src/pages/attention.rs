@@ -110,14 +110,14 @@ fn artifacts(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
     }
     let tables = console.use_cases.submitted(waiting, run).unwrap_or_default();
     html! {
-        @for (place, artifact) in waiting.artifacts.iter().enumerate() {
+        @for (index, artifact) in waiting.artifacts.iter().enumerate() {
             @let json = format!("{artifact:#}");
             @let json = truncate_with_marker(&json, shown_bytes_max(waiting));
-            @match tables.get(place) {
+            @match tables.get(index) {
                 Some(own) if matches!(own.shown, Shown::Tables { .. }) => {
                     p.meta { "Artifact " code { (clean(&own.artifact_kind)) } }
                     (render_artifact(&own.shown, &Links::default()))
-                    details data-key={ "json-" (run) "-" (place) } {
+                    details data-key={ "json-" (run) "-" (index) } {
                         summary { "As it was submitted" }
                         pre { (clean(&json)) }
                     }

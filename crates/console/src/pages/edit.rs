@@ -317,7 +317,7 @@ fn builtins(all: &[Insertion]) -> Markup {
                     @for own in all.iter().filter(|own| own.kind == kind) {
                         li {
                             button type="button" hidden data-with-script data-insert=(own.text) aria-label={ "Insert " (own.id) } { "Insert" }
-                            " " code { (own.id) } " " (ticked(&own.purpose)) " " span.meta { "Belongs " (ticked(own.place)) "." }
+                            " " code { (own.id) } " " (ticked(&own.purpose)) " " span.meta { "Belongs " (ticked(own.location)) "." }
                             details { summary { "More" } pre { (clean(&own.detail)) } p { "Inserts " code { (own.text) } } }
                         }
                     }

@@ -92,8 +92,8 @@ fn time(at: &Timestamp) -> Markup {
 /// One of our own texts, with names in backticks.
 fn ticked(text: &str) -> Markup {
     html! {
-        @for (place, part) in clean(text).split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in clean(text).split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

@@ -208,8 +208,8 @@ fn tables(run: &RunReport, links: &Links) -> Markup {
             h2 { (clean(&section.title)) }
             (table(&section, links))
             @if section.title == BRANCHES {
-                p { @for (place, (text, address)) in branch_links(run).iter().enumerate() {
-                    @if place > 0 { " · " } a href=(address) { (text) }
+                p { @for (index, (text, address)) in branch_links(run).iter().enumerate() {
+                    @if index > 0 { " · " } a href=(address) { (text) }
                 } }
             }
         }

@@ -254,7 +254,7 @@ fn source(console: &Console, own: &SourceInfo) -> Markup {
                 span.meta { (own.usable) " of " (counted(own.files as u64, "file", "files")) " usable" }
             }
             p.meta {
-                code { (clean(&own.place)) }
+                code { (clean(&own.location)) }
                 @if let Some(git) = &own.git {
                     " " (clean(&git.reference))
                     @if let Some(commit) = &git.commit { " at " code { (clean(commit)) } }

@@ -84,8 +84,8 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
                         @if tick == 0 { "start" } @else { "+" (duration_text((tick * step).unsigned_abs())) }
                     }
                 }
-                @for (place, lane) in lanes.iter().enumerate() {
-                    @let y = i64::try_from(place).unwrap_or_default() * LANE;
+                @for (index, lane) in lanes.iter().enumerate() {
+                    @let y = i64::try_from(index).unwrap_or_default() * LANE;
                     @let indent = lane.depth * INDENT;
                     a href=(run_address(lane.run.run_id)) {
                         @if lane.depth > 0 {

@@ -289,7 +289,7 @@ fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<Workfl
     html! {
         p {
             "Pinned: "
-            @for (place, own) in versions.pinned.iter().enumerate() { @if place > 0 { " · " } (link(own)) }
+            @for (index, own) in versions.pinned.iter().enumerate() { @if index > 0 { " · " } (link(own)) }
         }
     }
 }

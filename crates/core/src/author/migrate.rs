@@ -222,10 +222,10 @@ impl Editor<'_> {
     /// Removes a member together with its comma.
     fn remove(&mut self, object: &Object<'_>, member: &ObjectProp<'_>) {
         let start = member.range().start;
-        let place = object.properties.iter().position(|own| own.range().start == start).unwrap_or_default();
+        let index = object.properties.iter().position(|own| own.range().start == start).unwrap_or_default();
         match (
-            place.checked_sub(1).and_then(|before| object.properties.get(before)),
-            object.properties.get(place + 1),
+            index.checked_sub(1).and_then(|before| object.properties.get(before)),
+            object.properties.get(index + 1),
         ) {
             (Some(before), _) => self.replace(before.range().end, member.range().end, String::new()),
             (None, Some(after)) => self.replace(start, after.range().start, String::new()),

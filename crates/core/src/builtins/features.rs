@@ -93,7 +93,7 @@ static ALL: [Feature; 6] = [
         purpose: "Says how to act when no person answers.",
         settings: &[],
         constraints: &[
-            "When a question needs the user: in a guided run, or where the call has a place for the user's answer, \
+            "When a question needs the user: in a guided run, or where the call has a location for the user's answer, \
              ask in the chat and wait; otherwise assume, and say that you assumed.",
         ],
         procedure: &["Write each assumption into the notes, with what would change if it were wrong."],

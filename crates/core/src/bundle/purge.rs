@@ -64,8 +64,8 @@ impl Purge {
 
     /// Removes the text from an event.
     pub fn event(&self, event: &mut Value) {
-        for place in ["/data", "/data/keyed", "/data/checkpoint"] {
-            if let Some(Value::Object(data)) = event.pointer_mut(place) {
+        for pointer in ["/data", "/data/keyed", "/data/checkpoint"] {
+            if let Some(Value::Object(data)) = event.pointer_mut(pointer) {
                 // The digest covers what was sent: a short text could be guessed from it.
                 data.remove("requestDigest");
             }

@@ -13,20 +13,20 @@ pub(super) enum Aligned {
 /// Pairs steps with the same key, in the order of A; a step that only B has comes before the next one that B shares
 /// with A. A key that occurs several times is paired in order. Steps without a key are not paired.
 pub(super) fn align<K: Ord>(a: &[Option<K>], b: &[Option<K>]) -> Vec<Aligned> {
-    let mut places: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
-    for (place, key) in b.iter().enumerate().rev() {
+    let mut indexes: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
+    for (index, key) in b.iter().enumerate().rev() {
         if let Some(key) = key {
-            places.entry(key).or_default().push(place);
+            indexes.entry(key).or_default().push(index);
         }
     }
     let partners: Vec<Option<usize>> =
-        a.iter().map(|key| places.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
+        a.iter().map(|key| indexes.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
     let mut is_paired = vec![false; b.len()];
-    partners.iter().flatten().for_each(|place| is_paired[*place] = true);
+    partners.iter().flatten().for_each(|index| is_paired[*index] = true);
     let mut aligned_all = Vec::new();
     let mut reached = 0;
     let until = |end: usize, reached: &mut usize, aligned_all: &mut Vec<Aligned>| {
-        aligned_all.extend((*reached..end).filter(|place| !is_paired[*place]).map(Aligned::B));
+        aligned_all.extend((*reached..end).filter(|index| !is_paired[*index]).map(Aligned::B));
         *reached = end.max(*reached);
     };
     for (own, partner) in partners.iter().enumerate() {
@@ -50,9 +50,9 @@ mod tests {
         let keys = |text: &str| text.chars().map(|c| (c != '?').then_some(c)).collect::<Vec<_>>();
         let (own, other) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
         let aligned_all = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
-            Aligned::Both(place, _) => format!("{}=", own[place]),
-            Aligned::A(place) => format!("{}<", own[place]),
-            Aligned::B(place) => format!("{}>", other[place]),
+            Aligned::Both(index, _) => format!("{}=", own[index]),
+            Aligned::A(index) => format!("{}<", own[index]),
+            Aligned::B(index) => format!("{}>", other[index]),
         });
         aligned_all.collect::<Vec<_>>().join(" ")
     }

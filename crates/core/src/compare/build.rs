@@ -39,8 +39,8 @@ pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPa
     let (side_a, side_b) = (side(a, (&report_a, run_a), &covered_a), side(b, (&report_b, run_b), &covered_b));
     let continues = continues(&side_a, &side_b);
     let latest = a.subject.facts.latest_touch(a.run).and_then(|index| {
-        let place = usize::try_from(index.get()).ok()?;
-        a.subject.events.get(place).map(|event| (index, event.at.clone()))
+        let end = usize::try_from(index.get()).ok()?;
+        a.subject.events.get(end).map(|event| (index, event.at.clone()))
     });
     let mut why = Vec::new();
     for (name, side, covered) in [("A", &side_a, &covered_a), ("B", &side_b, &covered_b)] {
@@ -83,7 +83,7 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
     let end = covered.end;
     let facts = compared.subject.facts;
     let reference = match &compared.part {
-        RunPart { extent: Extent::Path, place: PartEnd::Current } => run.label.clone(),
+        RunPart { extent: Extent::Path, end: PartEnd::Current } => run.label.clone(),
         part => format!("{}@{}", run.label, named_by_point(part, covered)),
     };
     let last_at = covered.steps.last().and_then(|step| step.attempt?.at.as_ref()).or(end.at.as_ref());
@@ -119,11 +119,11 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
 
 /// Names the point instead of the node, because people do not type node ids.
 fn named_by_point(part: &RunPart, covered: &Covered<'_>) -> RunPart {
-    let place = match &part.place {
+    let end = match &part.end {
         PartEnd::Node(_) => PartEnd::Point(covered.end.point.clone()),
-        place @ (PartEnd::Current | PartEnd::Branch(_) | PartEnd::Point(_)) => place.clone(),
+        end @ (PartEnd::Current | PartEnd::Branch(_) | PartEnd::Point(_)) => end.clone(),
     };
-    RunPart { place, ..part.clone() }
+    RunPart { end, ..part.clone() }
 }
 
 /// Where an agent continues this side, and what that means for the run.

@@ -88,8 +88,8 @@ impl Fields {
                 }
             }
             (Some(Value::Array(a)), Some(Value::Array(b))) => {
-                for place in 0..a.len().max(b.len()) {
-                    self.at(format!("{path}[{place}]"), a.get(place), b.get(place));
+                for index in 0..a.len().max(b.len()) {
+                    self.at(format!("{path}[{index}]"), a.get(index), b.get(index));
                 }
             }
             (None, None) => {}

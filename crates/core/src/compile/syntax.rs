@@ -13,7 +13,7 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
     let range = error.range();
     let at = Span { start: range.start + offset, end: range.end + offset };
     let end = Span { start: text.trim_end().len(), end: text.trim_end().len() };
-    let opened = || format!("opened at {}", place(text, at.start));
+    let opened = || format!("opened at {}", line_and_column(text, at.start));
     let (span, message, fix) = match error.kind() {
         ParseErrorKind::NestingDepthExceeded => return too_deep(at),
         ParseErrorKind::UnterminatedObject => (
@@ -210,7 +210,7 @@ fn unexpected(text: &str, at: Span) -> DraftDiagnostic {
     DraftDiagnostic::at(Code::Syntax, at).message(message).why(UNREADABLE).fix(fix)
 }
 
-fn place(text: &str, offset: usize) -> String {
+fn line_and_column(text: &str, offset: usize) -> String {
     let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

@@ -264,11 +264,11 @@ impl Case<'_> {
         unproven: &[UnprovenClaim],
     ) -> Option<Finding> {
         let demands = self.unmet_demands(unproven);
-        let (place, (mut message, mut fix)) = demands
+        let (index, (mut message, mut fix)) = demands
             .iter()
             .enumerate()
-            .find_map(|(place, own)| Some((place, self.missing_evidence(&own.subject(), own.min)?)))?;
-        let others = demands.iter().enumerate().filter(|(other, _)| *other != place);
+            .find_map(|(index, own)| Some((index, self.missing_evidence(&own.subject(), own.min)?)))?;
+        let others = demands.iter().enumerate().filter(|(other, _)| *other != index);
         let others: Vec<String> = others.map(|(_, own)| own.named()).collect();
         if !others.is_empty() {
             message.push_str(&format!(" Also without evidence: {}.", others.join("; ")));

@@ -73,7 +73,7 @@ impl Case<'_> {
 
     /// Names a contradiction, as it is recorded.
     fn contradicted(&self, own: &Contradiction) -> String {
-        let cause = format!("{}#claim:{}", place(self.pending), own.about);
+        let cause = format!("{}#claim:{}", step_text(self.pending), own.about);
         BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
     }
 
@@ -132,7 +132,7 @@ impl Case<'_> {
             return self.is_set_now(key);
         }
         let Some((owner, what)) = cause.split_once('#') else { return false };
-        if owner == place(self.pending) {
+        if owner == step_text(self.pending) {
             return true;
         }
         let workflow = self.command.workflow;
@@ -201,7 +201,7 @@ const STEPS_NAMED_MAX: usize = 6;
 
 /// Names what was missing, so that it is recognised when it is encountered again.
 fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
-    let at = place(pending);
+    let at = step_text(pending);
     let cause = match &blocker.pointer {
         BlockerPointer::ContextKey { key } => format!("context.{key}"),
         BlockerPointer::OutputContract { contract_ref } => format!("{at}#{contract_ref}"),
@@ -219,7 +219,7 @@ fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
 }
 
 /// The step with its pass in each surrounding loop: `work@0.2`.
-fn place(pending: &PendingStep) -> String {
+fn step_text(pending: &PendingStep) -> String {
     let passes: Vec<String> = pending.loop_path.iter().map(|frame| frame.iteration.to_string()).collect();
     match passes.is_empty() {
         true => pending.step_id.to_string(),

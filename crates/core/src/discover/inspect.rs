@@ -269,12 +269,12 @@ fn reference_line(reference: &InspectedReference) -> String {
         ResolveFrom::Package => "package",
     };
     let weight = if reference.authoritative { "authoritative" } else { "background" };
-    let place = match &reference.path {
+    let location = match &reference.path {
         Some(path) => one_line(path, 300),
         None => format!("[unresolved] {}", one_line(&reference.source, 300)),
     };
     let (title, purpose) = (one_line(&reference.title, 128), one_line(&reference.purpose, 160));
-    format!("- {title}: {place} ({from}, {weight}): {purpose}")
+    format!("- {title}: {location} ({from}, {weight}): {purpose}")
 }
 
 fn recommended(body: &WorkflowInspection) -> Option<String> {

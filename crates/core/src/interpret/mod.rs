@@ -146,8 +146,8 @@ pub fn start_in(
     workflow: &CompiledWorkflow,
     context: &Context,
 ) -> Result<Selection, InterpretError> {
-    let place = walk::WalkStart { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
-    walk::Walk::new(workflow, context, strictness, place).select()
+    let start = walk::WalkStart { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
+    walk::Walk::new(workflow, context, strictness, start).select()
 }
 
 /// The step after the pending one, which is marked complete. `artifacts` are those of this call.
@@ -177,12 +177,12 @@ pub fn advance_in(
             return Err(InterpretError::Drift { detail: "there is no pending step to complete".to_owned() });
         }
     };
-    let place = place_after(workflow, completed, stack, pending, (strictness, artifacts))?;
-    walk::Walk::new(workflow, context, strictness, place).select()
+    let start = start_after(workflow, completed, stack, pending, (strictness, artifacts))?;
+    walk::Walk::new(workflow, context, strictness, start).select()
 }
 
 /// Marks the pending step complete, keeps its loop decision and moves the cursor past it.
-fn place_after(
+fn start_after(
     workflow: &CompiledWorkflow,
     mut completed: CompletedSteps,
     mut stack: Vec<ActiveLoop>,

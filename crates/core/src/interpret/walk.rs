@@ -29,7 +29,7 @@ pub(super) struct Walk<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
     strictness: Strictness,
-    place: WalkStart,
+    start: WalkStart,
     looks: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
@@ -55,13 +55,13 @@ impl<'a> Walk<'a> {
         workflow: &'a CompiledWorkflow,
         context: &'a Context,
         strictness: Strictness,
-        place: WalkStart,
+        start: WalkStart,
     ) -> Self {
         Self {
             workflow,
             context,
             strictness,
-            place,
+            start,
             looks: 0,
             trace: TraceLog::default(),
             advisories: Vec::new(),
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
     }
 
     fn finish(mut self, pending: Option<&StepId>) -> Selection {
-        let WalkStart { stack, completed, .. } = self.place;
+        let WalkStart { stack, completed, .. } = self.start;
         let state = match pending {
             None => EngineState::Complete { completed },
             Some(step_id) => {
@@ -115,8 +115,8 @@ impl<'a> Walk<'a> {
 
     fn current_item(&mut self) -> Result<Current<'a>, InterpretError> {
         self.looks += 1;
-        let Some(active) = self.place.stack.last() else {
-            return Ok(self.workflow.plan.get(self.place.top).map_or(Current::PlanEnd, Current::Item));
+        let Some(active) = self.start.stack.last() else {
+            return Ok(self.workflow.plan.get(self.start.top).map_or(Current::PlanEnd, Current::Item));
         };
         if self.looks > LOOKS_MAX {
             return Err(InterpretError::TooMuchWork { loop_id: active.loop_id.clone() });
@@ -126,8 +126,8 @@ impl<'a> Walk<'a> {
     }
 
     fn move_on(&mut self) {
-        match self.place.stack.last_mut() {
-            None => self.place.top += 1,
+        match self.start.stack.last_mut() {
+            None => self.start.top += 1,
             Some(active) => active.body_index = active.body_index.saturating_add(1),
         }
     }
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
 
     fn scope(&self) -> Result<Scope<'a>, InterpretError> {
         let mut scope = Scope::new(self.context);
-        for active in &self.place.stack {
+        for active in &self.start.stack {
             overlay(&mut scope, self.owner(&active.loop_id)?, active.iteration, self.context);
         }
         Ok(scope)
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
             return Ok(false);
         }
         self.trace.entered(&owner.loop_id);
-        self.place.stack.push(ActiveLoop {
+        self.start.stack.push(ActiveLoop {
             loop_id: owner.loop_id.clone(),
             iteration: 0,
             body_index: 0,
@@ -192,13 +192,13 @@ impl<'a> Walk<'a> {
 
     /// The body is done: start another iteration, or leave the loop.
     fn end_iteration(&mut self, owner: &'a CompiledLoop) -> Result<(), InterpretError> {
-        let Some(active) = self.place.stack.pop() else { return Ok(()) };
+        let Some(active) = self.start.stack.pop() else { return Ok(()) };
         let next = active.iteration.saturating_add(1);
         let verdict = self.verdict(owner, next, active.decision)?;
         self.trace.loop_condition(&owner.loop_id, next, verdict.condition_id.as_ref(), &verdict.why);
         if verdict.goes_on && next < owner.max_iterations {
             let loop_id = active.loop_id;
-            self.place.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
+            self.start.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
             return Ok(());
         }
         if verdict.goes_on {
@@ -232,8 +232,8 @@ impl<'a> Walk<'a> {
             Strictness::Blocking => Err(error),
             Strictness::NeverStop => {
                 // A loop id is a valid step id: its alphabet is smaller.
-                if let Ok(place) = StepId::parse(owner.loop_id.as_str()) {
-                    self.passed_over.extend(error.finding(&place));
+                if let Ok(start) = StepId::parse(owner.loop_id.as_str()) {
+                    self.passed_over.extend(error.finding(&start));
                 }
                 Ok(())
             }

@@ -118,8 +118,8 @@ impl Passkeys {
     pub fn fold(log: &[u8]) -> Result<Self, LogDamage> {
         let mut keys = Self::default();
         let lines = log.split_inclusive(|byte| *byte == b'\n');
-        for (place, line) in lines.enumerate() {
-            let damage = |problem: String| LogDamage { line: place + 1, problem };
+        for (index, line) in lines.enumerate() {
+            let damage = |problem: String| LogDamage { line: index + 1, problem };
             let line = line.strip_suffix(b"\n").ok_or_else(|| damage("it has no end".to_owned()))?;
             keys.apply(line).map_err(damage)?;
         }

@@ -64,12 +64,12 @@ impl RunRecord<'_> {
             lines.push(format!("Started inside run {}.", RunLabel::of(parent.run_id)));
         }
         lines.push(format!("Mode: {}.", self.facts.preferences(self.tip.node_id).autonomy.as_str()));
-        let place = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
+        let location = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
             let progress = Progress::of(workflow, state, &context)?;
             let pending = state.pending_step()?;
             Some(format!("Now at step {progress}: {} [{}]", self.title(self.tip, pending), pending.step_id))
         });
-        lines.extend(place);
+        lines.extend(location);
         lines.join("\n")
     }
 
@@ -158,7 +158,7 @@ impl RunRecord<'_> {
 
     fn branch(&self, tip: &NodeState) -> String {
         let state = self.state(tip);
-        let place = match state.as_ref().and_then(|state| self.named(tip, state)) {
+        let location = match state.as_ref().and_then(|state| self.named(tip, state)) {
             Some((step_id, title)) => format!("at {title} [{step_id}]"),
             None if state.is_some_and(|state| state.is_complete()) => "complete".to_owned(),
             None => "at a step that cannot be read".to_owned(),
@@ -169,7 +169,7 @@ impl RunRecord<'_> {
             .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
         let from = shared.map_or(0, |node| node.step_number);
         let call = look_call(&state_marker_of(tip.created_index), self.label());
-        format!("- from step {from}, {}: {}", without_markers(&place), call.arguments_text())
+        format!("- from step {from}, {}: {}", without_markers(&location), call.arguments_text())
     }
 
     fn context_at_a_glance(&self) -> Option<String> {

@@ -26,7 +26,7 @@ pub(super) fn text(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Opt
     };
     // Every reference is named; the detail depends on the room.
     let forms: &[fn(&ReferenceInfo) -> String] =
-        if full { &[purpose_of, place_of, path_of, id_of] } else { &[place_of, path_of, id_of] };
+        if full { &[purpose_of, location_of, path_of, id_of] } else { &[location_of, path_of, id_of] };
     let fitting = forms.iter().map(|form| listed(*form)).find(|text| text.len() <= REFERENCES_BYTES_MAX);
     Some(fitting.unwrap_or_else(|| {
         let text = listed(id_of);
@@ -44,10 +44,10 @@ fn found(reference: &ReferenceInfo) -> &'static str {
 
 fn purpose_of(reference: &ReferenceInfo) -> String {
     let weight = if reference.authoritative { "authoritative" } else { "for orientation" };
-    format!("{}: {} ({weight})", place_of(reference), reference.purpose)
+    format!("{}: {} ({weight})", location_of(reference), reference.purpose)
 }
 
-fn place_of(reference: &ReferenceInfo) -> String {
+fn location_of(reference: &ReferenceInfo) -> String {
     format!("{} ({}){}", reference.title, reference.path, found(reference))
 }
 

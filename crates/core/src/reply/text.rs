@@ -106,7 +106,7 @@ fn check_outputs(failed: &[(String, String)]) -> Option<String> {
 
 /// Comes first: a caller with an old token usually wants the current step.
 fn moved_on(now: &RunIsAt, has_step: bool) -> String {
-    let place = match &now.title {
+    let location = match &now.title {
         _ if now.is_complete => "complete".to_owned(),
         Some(title) => format!("at step {}, \"{title}\"", now.step_number),
         None => format!("at step {}, which cannot be read", now.step_number),
@@ -120,7 +120,7 @@ fn moved_on(now: &RunIsAt, has_step: bool) -> String {
         }
     };
     let mut text = format!(
-        "NOTE: {what} {place}. To continue there, call {} with:\n{}",
+        "NOTE: {what} {location}. To continue there, call {} with:\n{}",
         now.next_call.tool,
         now.next_call.arguments_text()
     );
@@ -138,7 +138,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
             "Run {} · {name} · step {}{}: {}",
             body.run.label,
             body.run.step_number.unwrap_or_default(),
-            place(&body.run),
+            location(&body.run),
             pending.title
         ),
         None => format!("Run {} · {name}", body.run.label),
@@ -157,7 +157,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
 }
 
 /// Such as ` · about 4 left · slice 2 of 3`.
-fn place(run: &RunInfo) -> String {
+fn location(run: &RunInfo) -> String {
     without_markers(&rest_in_words(run.about_left, &run.loops))
 }
 

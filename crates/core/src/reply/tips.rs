@@ -66,7 +66,7 @@ pub fn text(tips: &[OpenTip]) -> Option<String> {
     }
     let mut text = String::from("Unfinished on other branches of this run:");
     for (position, tip) in tips.iter().enumerate() {
-        let place = match &tip.title {
+        let location = match &tip.title {
             Some(title) => format!("at step {}, \"{title}\"", tip.step_number),
             None => format!("at step {}, which cannot be read", tip.step_number),
         };
@@ -75,7 +75,7 @@ pub fn text(tips: &[OpenTip]) -> Option<String> {
             .as_ref()
             .map_or_else(String::new, |call| format!(" Look at it: {} {}", call.tool, call.arguments_text()));
         let line =
-            format!("\n- {place}, from step {} on. Last recorded: {}{look}", tip.from_step, tip.summary);
+            format!("\n- {location}, from step {} on. Last recorded: {}{look}", tip.from_step, tip.summary);
         if position > 0 && text.len() + line.len() > TEXT_BYTES_MAX {
             text.push_str(&format!("\n- and {} more; read_run lists them", tips.len() - position));
             break;

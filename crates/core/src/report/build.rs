@@ -114,15 +114,15 @@ fn workspace(facts: &SessionState) -> Vec<Observed> {
 impl Subject<'_> {
     /// The actor of an event, if it names one.
     pub(super) fn caused_by(&self, index: EventIndex) -> Option<String> {
-        let place = usize::try_from(index.get()).ok()?;
-        let event = self.events.get(place).filter(|event| event.event_index == index)?;
+        let position = usize::try_from(index.get()).ok()?;
+        let event = self.events.get(position).filter(|event| event.event_index == index)?;
         event.actor.as_ref().map(ToString::to_string)
     }
 
     /// The clock time of an event.
     pub(super) fn at(&self, index: EventIndex) -> Option<&Timestamp> {
-        let place = usize::try_from(index.get()).ok()?;
-        self.events.get(place).filter(|event| event.event_index == index)?.at.as_ref()
+        let position = usize::try_from(index.get()).ok()?;
+        self.events.get(position).filter(|event| event.event_index == index)?.at.as_ref()
     }
 }
 
@@ -283,7 +283,7 @@ impl<'a> RunBuilder<'a> {
         let mut reports: Vec<BranchReport> = Vec::new();
         let mut started: BTreeMap<u64, usize> = BTreeMap::new();
         for node in nodes.iter().filter(|node| node.kind == NodeKind::Step || node.parent.is_none()) {
-            let place = *started.entry(node.branch).or_insert_with(|| {
+            let position = *started.entry(node.branch).or_insert_with(|| {
                 let from = node.parent.map(|parent| self.name(parent));
                 let edge = facts.node(node.node_id).and_then(|state| state.edge);
                 reports.push(BranchReport {
@@ -299,7 +299,7 @@ impl<'a> RunBuilder<'a> {
                 });
                 reports.len() - 1
             });
-            let report = &mut reports[place];
+            let report = &mut reports[position];
             report.last = node.point.clone();
             report.current_step = node.step.clone();
             report.steps += u64::from(node.parent.is_some());

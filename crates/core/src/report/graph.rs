@@ -72,20 +72,20 @@ pub fn rows(nodes: &[NodeReport], extent: GraphDetail) -> Vec<Row> {
 
 /// Every point in drawing order.
 pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
-    let places: BTreeMap<NodeId, usize> =
-        nodes.iter().zip(0..).map(|(node, place)| (node.node_id, place)).collect();
+    let indexes: BTreeMap<NodeId, usize> =
+        nodes.iter().zip(0..).map(|(node, index)| (node.node_id, index)).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut roots = Vec::new();
-    for (place, node) in nodes.iter().enumerate() {
-        match node.parent.and_then(|parent| places.get(&parent)) {
-            Some(parent) => children[*parent].push(place),
-            None => roots.push(place),
+    for (index, node) in nodes.iter().enumerate() {
+        match node.parent.and_then(|parent| indexes.get(&parent)) {
+            Some(parent) => children[*parent].push(index),
+            None => roots.push(index),
         }
     }
     // Number of points below each, including itself: parents come before their children.
     let mut sizes = vec![1_usize; nodes.len()];
-    for place in (0..nodes.len()).rev() {
-        sizes[place] += children[place].iter().map(|child| sizes[*child]).sum::<usize>();
+    for index in (0..nodes.len()).rev() {
+        sizes[index] += children[index].iter().map(|child| sizes[*child]).sum::<usize>();
     }
     let mut rows = Vec::new();
     // An explicit stack, because a run may be deeper than the call stack.
@@ -93,11 +93,11 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
         roots.iter().rev().map(|root| (Point::Node(*root), 0, false)).collect();
     while let Some((point, lane, starts)) = ahead.pop() {
         rows.push(Row { lane, starts, point, below: Vec::new() });
-        let Point::Node(place) = point else { continue };
-        let straight = children[place].iter().copied().find(|child| goes_on(&nodes[place], &nodes[*child]));
+        let Point::Node(index) = point else { continue };
+        let straight = children[index].iter().copied().find(|child| goes_on(&nodes[index], &nodes[*child]));
         ahead.extend(straight.map(|child| (Point::Node(child), lane, false)));
         let mut ways: Vec<usize> =
-            children[place].iter().copied().filter(|child| Some(*child) != straight).collect();
+            children[index].iter().copied().filter(|child| Some(*child) != straight).collect();
         let kept = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
         let rest = ways.split_off(kept);
         let skipped: usize = rest.iter().map(|way| sizes[*way]).sum();
@@ -116,7 +116,7 @@ fn goes_on(parent: &NodeReport, child: &NodeReport) -> bool {
 
 fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
     let plain = |row: &Row| match row.point {
-        Point::Node(place) => !row.starts && is_plain(&nodes[place]),
+        Point::Node(index) => !row.starts && is_plain(&nodes[index]),
         Point::Skipped(_) => false,
     };
     let mut kept: Vec<Row> = Vec::new();
@@ -217,8 +217,8 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
         }
         let (symbol, beside) = match row.point {
             Point::Skipped(count) => (gap, format!("{count} more")),
-            Point::Node(place) => {
-                let node = &nodes[place];
+            Point::Node(index) => {
+                let node = &nodes[index];
                 let symbol = match point_symbol(node) {
                     PointSymbol::Tip => tip,
                     PointSymbol::Checkpoint => checkpoint,

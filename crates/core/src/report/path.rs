@@ -100,7 +100,7 @@ pub fn lines(nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
 
 fn line_of(row: &Row, nodes: &[NodeReport]) -> Line {
     let (item, brackets) = match row.point {
-        graph::Point::Node(place) => (Item::Point(place), brackets(&nodes[place].rounds)),
+        graph::Point::Node(index) => (Item::Point(index), brackets(&nodes[index].rounds)),
         graph::Point::Skipped(count) => (Item::More(count), Vec::new()),
     };
     Line { lane: row.lane, starts: row.starts, item, brackets, folds: None }
@@ -135,9 +135,9 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<L
             for own in &rows[at..at + length] {
                 match own.point {
                     graph::Point::Skipped(count) => points += count,
-                    graph::Point::Node(place) => {
+                    graph::Point::Node(index) => {
                         points += 1;
-                        let node = &nodes[place];
+                        let node = &nodes[index];
                         may_fold &= node.branch != 0 && is_hideable(node, opened);
                     }
                 }
@@ -190,9 +190,9 @@ fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &Opened, depth:
 
 /// The loop of this depth that a point is in.
 fn loop_at(line: &Line, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
-    let Item::Point(place) = line.item else { return None };
-    nodes[place].rounds.get(depth)?;
-    line.brackets.get(depth).map(|name| (name.clone(), place))
+    let Item::Point(index) = line.item else { return None };
+    nodes[index].rounds.get(depth)?;
+    line.brackets.get(depth).map(|name| (name.clone(), index))
 }
 
 fn fold_loop(
@@ -208,15 +208,15 @@ fn fold_loop(
     let mut rounds: Vec<LoopRound> = Vec::new();
     let lane = lines.first().map_or(0, |line| line.lane);
     for line in lines {
-        let place = match line.item {
-            Item::Point(place) => Some(place),
+        let index = match line.item {
+            Item::Point(index) => Some(index),
             Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
         };
-        let iteration = place
+        let iteration = index
             .filter(|_| line.lane == lane)
-            .and_then(|place| nodes[place].rounds.get(depth))
+            .and_then(|index| nodes[index].rounds.get(depth))
             .map(|round| round.iteration);
-        let may_fold = place.is_none_or(|place| is_hideable(&nodes[place], opened));
+        let may_fold = index.is_none_or(|index| is_hideable(&nodes[index], opened));
         match (rounds.last_mut(), iteration) {
             (Some(last), None) => {
                 last.may_fold &= may_fold;
@@ -255,7 +255,7 @@ fn fold_rounds(
     let mut lines: Vec<Line> = rounds.into_iter().flat_map(|own| own.lines).collect();
     let points: usize = lines.iter().map(|line| points_of(&line.item)).sum();
     let Some((first, from, to)) = lines.first().and_then(|line| match line.item {
-        Item::Point(place) => Some((place, from?, to?)),
+        Item::Point(index) => Some((index, from?, to?)),
         Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
     }) else {
         return lines;
@@ -286,7 +286,7 @@ fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
     let mut whole: Vec<Line> = Vec::new();
     for mut line in lines {
         let before = match line.item {
-            Item::Point(place) | Item::Rounds { first: place, .. } => Some(place),
+            Item::Point(index) | Item::Rounds { first: index, .. } => Some(index),
             Item::Skipped { .. } | Item::Branch { .. } | Item::More(_) => None,
         };
         if let Some(before) = before {

@@ -233,12 +233,12 @@ impl RunReport {
 
     /// The points from a point up to the root, including itself.
     fn above(&self, node: &NodeReport) -> Vec<&PointName> {
-        let places: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
+        let by_id: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
         let mut above = Vec::new();
-        let mut next = places.get(&node.node_id);
+        let mut next = by_id.get(&node.node_id);
         while let Some(own) = next {
             above.push(&own.point);
-            next = own.parent.and_then(|parent| places.get(&parent));
+            next = own.parent.and_then(|parent| by_id.get(&parent));
         }
         above
     }
@@ -373,8 +373,8 @@ impl Output {
 
 /// Context keys, one after the other.
 pub fn keys(keys: &[String]) -> Vec<Span> {
-    let separated = keys.iter().enumerate().flat_map(|(place, key)| {
-        let comma = (place > 0).then(|| text(", "));
+    let separated = keys.iter().enumerate().flat_map(|(index, key)| {
+        let comma = (index > 0).then(|| text(", "));
         comma.into_iter().chain([code(key)])
     });
     separated.collect()
@@ -437,7 +437,7 @@ pub fn ticked(own: &str) -> Vec<Span> {
         return plain(own);
     }
     let spans = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());
-    spans.map(|(place, part)| if place % 2 == 1 { code(part) } else { text(part) }).collect()
+    spans.map(|(index, part)| if index % 2 == 1 { code(part) } else { text(part) }).collect()
 }
 
 fn text(text: &str) -> Span {

@@ -141,13 +141,13 @@ fn cell(value: &Value) -> String {
         Value::Array(items) if items.iter().all(|item| item.is_string()) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
         }
-        Value::Object(members) => place(members).unwrap_or_else(|| value.to_string()),
+        Value::Object(members) => location(members).unwrap_or_else(|| value.to_string()),
         Value::Array(_) => value.to_string(),
     }
 }
 
 /// A position in a file, in the form that editors understand.
-fn place(members: &Map<String, Value>) -> Option<String> {
+fn location(members: &Map<String, Value>) -> Option<String> {
     let file = members.get("file")?.as_str()?;
     match members.get("line") {
         None if members.len() == 1 => Some(file.to_owned()),

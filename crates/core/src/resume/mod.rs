@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 
 use workrail_model::resume::MatchReason;
 
-pub use card::{RunCard, RunPlace, cards, snippet};
+pub use card::{RunCard, RunPosition, cards, snippet};
 pub use query::{Query, RecentRuns};
 pub use words::Words;
 

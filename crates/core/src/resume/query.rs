@@ -328,8 +328,8 @@ impl Query {
                 (true, _) => format!("all words ({})", words.join(", ")),
                 (false, _) => format!("{held} of {all} words ({})", words.join(", ")),
             };
-            let places: Vec<&str> = matched.fields.iter().map(|field| field.in_words()).collect();
-            parts.push(format!("{how_many} in {}", listed(&places)));
+            let fields: Vec<&str> = matched.fields.iter().map(|field| field.in_words()).collect();
+            parts.push(format!("{how_many} in {}", listed(&fields)));
         }
         parts.join(", ")
     }

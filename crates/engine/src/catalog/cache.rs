@@ -64,21 +64,24 @@ impl Cache {
     pub(super) fn head(&self, file: &Candidate) -> Option<Head> {
         let stamp = file.stamp?;
         let kept = self.kept();
-        kept.heads.get(&file.place).filter(|(known, _)| *known == Some(stamp)).map(|(_, head)| head.clone())
+        kept.heads
+            .get(&file.location)
+            .filter(|(known, _)| *known == Some(stamp))
+            .map(|(_, head)| head.clone())
     }
 
     /// What is cached for a file with this digest, whatever its stamp.
     pub(super) fn head_of(&self, file: &Candidate, digest: Sha256) -> Option<Head> {
         let kept = self.kept();
-        kept.heads.get(&file.place).filter(|(_, head)| head.digest == digest).map(|(_, head)| head.clone())
+        kept.heads.get(&file.location).filter(|(_, head)| head.digest == digest).map(|(_, head)| head.clone())
     }
 
     pub(super) fn keep_head(&self, file: &Candidate, head: &Head) {
         let mut kept = self.kept();
-        if kept.heads.len() >= FILES_MAX && !kept.heads.contains_key(&file.place) {
+        if kept.heads.len() >= FILES_MAX && !kept.heads.contains_key(&file.location) {
             kept.heads.clear();
         }
-        kept.heads.insert(file.place.clone(), (file.stamp, head.clone()));
+        kept.heads.insert(file.location.clone(), (file.stamp, head.clone()));
     }
 
     pub(super) fn usability(&self, key: &Sha256) -> Option<FileUsability> {

@@ -273,9 +273,9 @@ impl Catalog {
             })
             .collect();
         claimants.sort_by(|a, b| {
-            let place =
+            let location =
                 |own: &Claimant| (own.choice != Choice::Chosen, Reverse((own.precedence, own.folder)));
-            (place(a), &a.reference).cmp(&(place(b), &b.reference))
+            (location(a), &a.reference).cmp(&(location(b), &b.reference))
         });
         claimants
     }

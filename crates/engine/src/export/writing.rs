@@ -141,8 +141,8 @@ impl<S: Store> Export<'_, S> {
         if let Some(purge) = &self.purge {
             purge.event(&mut event);
         }
-        for place in REFERENCES {
-            if let Some(reference) = event.pointer_mut(place)
+        for pointer in REFERENCES {
+            if let Some(reference) = event.pointer_mut(pointer)
                 && let Ok(known) = serde_json::from_value::<BlobRef>(reference.clone())
                 && let Some(renamed) = self.renamed.get(&known)
             {

@@ -53,8 +53,8 @@ impl Reading<'_> {
             .find(|(_, named)| !matches!(named, Named::Nobody));
         match named {
             Some((label, Named::One(found))) => {
-                let (session, place) = *found;
-                let state = self.signer.state(session, tip_of(&place));
+                let (session, position) = *found;
+                let state = self.signer.state(session, tip_of(&position));
                 refused.next_call = Some(look_call(&state, label));
                 refused.suggestion = format!(
                     "Make the call below: it shows the pending step of run {label} with new tokens and changes nothing."

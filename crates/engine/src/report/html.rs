@@ -22,7 +22,7 @@ pub fn render(report: &Report) -> String {
     let links = Links { runs: addresses.collect(), ..Links::default() };
     let body = html! {
         @for own in report.banners() { (banner(&own)) }
-        @for (place, own) in report.runs.iter().enumerate() { (run(own, place == 0, &links)) }
+        @for (index, own) in report.runs.iter().enumerate() { (run(own, index == 0, &links)) }
         @if !report.notes.is_empty() {
             h2 { (sections::SESSION_NOTES) }
             @for own in &report.notes { (output(own, &links)) }

@@ -53,14 +53,14 @@ pub fn draw(nodes: &[NodeReport], opened: &Opened, addresses: PathAddresses<'_>)
     let left = MARGIN + depth * BRACKET_WIDTH;
     let text_x = left + MARGIN + (lanes - 1) * LANE_WIDTH;
     let (width, height) = (text_x + TEXT_WIDTH, MARGIN * 2 + lines.len().saturating_sub(1) * LINE_HEIGHT);
-    let place =
+    let point_at =
         |at: usize, lane: usize| At { x: left + lane * LANE_WIDTH, y: MARGIN + at * LINE_HEIGHT, text_x };
     html! {
         svg.graph viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="group"
             aria-label="The path of the run" data-pan {
             @for bracket in brackets(&lines) { (bracket) }
-            @for edge in edges(&lines, nodes, &place) { (edge) }
-            @for (at, line) in lines.iter().enumerate() { (shown(line, nodes, opened, addresses, place(at, line.lane))) }
+            @for edge in edges(&lines, nodes, &point_at) { (edge) }
+            @for (at, line) in lines.iter().enumerate() { (shown(line, nodes, opened, addresses, point_at(at, line.lane))) }
         }
     }
 }
@@ -95,12 +95,12 @@ fn brackets(lines: &[Line]) -> Vec<Markup> {
 }
 
 /// The lines between the points; the path on which the run continues is highlighted.
-fn edges(lines: &[Line], nodes: &[NodeReport], place: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
+fn edges(lines: &[Line], nodes: &[NodeReport], point_at: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
     let mut drawn = Vec::new();
     // Where each lane was last drawn.
     let mut last: Vec<usize> = Vec::new();
     for (number, line) in lines.iter().enumerate() {
-        let At { x, y, .. } = place(number, line.lane);
+        let At { x, y, .. } = point_at(number, line.lane);
         let is_preferred = match &line.item {
             Item::Point(at) => nodes[*at].branch == 0 && nodes[*at].kind == NodeKind::Step,
             Item::Skipped { before, .. } => nodes[*before].branch == 0,
@@ -126,8 +126,8 @@ fn shown(line: &Line, nodes: &[NodeReport], opened: &Opened, addresses: PathAddr
     let At { x, y, text_x } = at;
     html! {
         @match &line.item {
-            Item::Point(place) => {
-                @let node = &nodes[*place];
+            Item::Point(point_at) => {
+                @let node = &nodes[*point_at];
                 (point(node, &(addresses.point)(node.node_id), opened.shown == Some(node.node_id), at))
             }
             Item::Skipped { before, at: which } => (skipped(&nodes[*before].passed_over[*which], at)),

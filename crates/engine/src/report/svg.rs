@@ -27,8 +27,8 @@ pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Opt
     let (mut lines, mut points) = (Vec::new(), Vec::new());
     // Where each lane was last drawn.
     let mut last: Vec<usize> = Vec::new();
-    for (place, row) in rows.iter().enumerate() {
-        let (x, y) = (MARGIN + row.lane * LANE_WIDTH, MARGIN + place * ROW_HEIGHT);
+    for (index, row) in rows.iter().enumerate() {
+        let (x, y) = (MARGIN + row.lane * LANE_WIDTH, MARGIN + index * ROW_HEIGHT);
         if row.starts {
             let left = x - LANE_WIDTH;
             let from = last.get(row.lane - 1).copied().unwrap_or(y);

@@ -39,8 +39,8 @@ impl<S: Store> Engine<S> {
                 return Ok(None);
             }
             if facts.waits_for_person(tip.node_id) {
-                let place = RunRef { session, run, workflow: state.workflow_hash };
-                let found = self.waiting_in(facts, place, &label)?;
+                let run_ref = RunRef { session, run, workflow: state.workflow_hash };
+                let found = self.waiting_in(facts, run_ref, &label)?;
                 return Ok(Some(Attention::Person(Box::new(found))));
             }
             let Some(AdvanceOutcome::Blocked { blockers }) =

@@ -221,11 +221,11 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
         }
         (_, CopyDirection::Restore) => "Use an older backup if there is one.".to_owned(),
     };
-    let place = match direction {
+    let location = match direction {
         CopyDirection::Backup => "in the store",
         CopyDirection::Restore => "in the backup",
     };
-    let problem = format!("{place}: {}; only the intact part is copied", health_text(&copy.source));
+    let problem = format!("{location}: {}; only the intact part is copied", health_text(&copy.source));
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 

@@ -64,7 +64,7 @@ impl Shelf {
     }
 }
 
-fn place(precedence: Precedence, folder: usize, reference: &str) -> String {
+fn location(precedence: Precedence, folder: usize, reference: &str) -> String {
     format!("{precedence:?}/{folder}/{reference}")
 }
 
@@ -75,7 +75,7 @@ impl WorkflowSource for Shelf {
             precedence: *precedence,
             folder: *folder,
             reference: reference.clone(),
-            place: place(*precedence, *folder, reference),
+            location: location(*precedence, *folder, reference),
             package: None,
             stamp: Some(Stamp([*stamp, 0, 0, 0])),
         });

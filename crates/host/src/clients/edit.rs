@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use camino::Utf8Path;
 
-use super::table::{Content, HttpMembers, Place, ServerEntry};
+use super::table::{ConfigEntry, Content, HttpMembers, ServerEntry};
 use super::{
     Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own,
     remote_authorization, texts, toml,
@@ -36,14 +36,14 @@ fn tools() -> Vec<String> {
 /// The text with WorkRail added; `text` is `None` if there is no file yet.
 pub(super) fn install(
     client: Client,
-    place: &Place,
+    config_entry: &ConfigEntry,
     setup: &Setup,
     text: Option<&str>,
 ) -> Result<String, Refusal> {
-    let program = setup.program(place.scope);
+    let program = setup.program(config_entry.scope);
     let now = text.unwrap_or_default();
-    Ok(match &place.content {
-        Content::Server(entry) => install_server(client, place, entry, setup, now)?,
+    Ok(match &config_entry.content {
+        Content::Server(entry) => install_server(client, config_entry, entry, setup, now)?,
         Content::Hooks(file) => hooks::install(now, file, &program)?,
         Content::Instructions => block::install(now)?,
         Content::Own(file) => match text {
@@ -63,7 +63,7 @@ pub(super) fn install(
 
 fn install_server(
     client: Client,
-    place: &Place,
+    config_entry: &ConfigEntry,
     entry: &ServerEntry,
     setup: &Setup,
     text: &str,
@@ -78,24 +78,26 @@ fn install_server(
             Ok(toml::install_remote(text, url, TOKEN.name)?)
         }
         (ServerEntry::Json { servers, shape, .. }, Connection::Program) => {
-            Ok(entry::install(text, servers, *shape, &setup.program(place.scope))?)
+            Ok(entry::install(text, servers, *shape, &setup.program(config_entry.scope))?)
         }
-        (ServerEntry::Toml, Connection::Program) => Ok(toml::install(text, &setup.program(place.scope))?),
+        (ServerEntry::Toml, Connection::Program) => {
+            Ok(toml::install(text, &setup.program(config_entry.scope))?)
+        }
         (ServerEntry::Json { servers, http, .. }, Connection::Http { url, secret }) => {
             let members: HttpMembers = (*http).ok_or(Refusal::NoHttp)?;
-            let sent = authorization(client, place.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
+            let sent = authorization(client, config_entry.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
         (ServerEntry::Toml, Connection::Http { url, secret }) => {
-            let sent = authorization(client, place.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
+            let sent = authorization(client, config_entry.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
             Ok(toml::install_http(text, url, &sent)?)
         }
     }
 }
 
 /// The text without WorkRail; `None` if the file held nothing else.
-pub(super) fn remove(place: &Place, text: &str) -> Result<Option<String>, Refusal> {
-    Ok(match &place.content {
+pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<String>, Refusal> {
+    Ok(match &config_entry.content {
         Content::Server(ServerEntry::Json { servers, .. }) => Some(entry::remove(text, servers)?),
         Content::Server(ServerEntry::Toml) => Some(toml::remove(text)?),
         Content::Hooks(file) => hooks::remove(text, file)?,
@@ -116,16 +118,17 @@ pub(super) fn remove(place: &Place, text: &str) -> Result<Option<String>, Refusa
 pub(super) fn command_in(file: &ClientFile) -> Result<Option<String>, ClientError> {
     let Some(text) = read(&file.path)? else { return Ok(None) };
     let text = text.trim_start_matches('\u{feff}');
-    let entries = file.client.row().places.iter().filter_map(|place| match &place.content {
-        Content::Server(entry) if place.scope == file.scope => Some(entry),
-        Content::Server(_)
-        | Content::Hooks(_)
-        | Content::Instructions
-        | Content::Own(_)
-        | Content::ToolList { .. }
-        | Content::EntryToolList { .. }
-        | Content::CodexTools => None,
-    });
+    let entries =
+        file.client.row().config_entries.iter().filter_map(|config_entry| match &config_entry.content {
+            Content::Server(entry) if config_entry.scope == file.scope => Some(entry),
+            Content::Server(_)
+            | Content::Hooks(_)
+            | Content::Instructions
+            | Content::Own(_)
+            | Content::ToolList { .. }
+            | Content::EntryToolList { .. }
+            | Content::CodexTools => None,
+        });
     let found = match entries.into_iter().next() {
         Some(ServerEntry::Json { servers, .. }) => entry::command(text, servers),
         Some(ServerEntry::Toml) => toml::command(text),

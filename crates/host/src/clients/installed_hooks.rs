@@ -22,9 +22,9 @@ pub struct InstalledHook {
 pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for client in Client::ALL.iter().copied() {
-        for place in client.row().places {
-            let Content::Hooks(file) = &place.content else { continue };
-            let Some(path) = bases.place(place) else { continue };
+        for config_entry in client.row().config_entries {
+            let Content::Hooks(file) = &config_entry.content else { continue };
+            let Some(path) = bases.path_of(config_entry) else { continue };
             let text = match edit::read(&path) {
                 Ok(Some(text)) => text,
                 Ok(None) => continue,
@@ -36,7 +36,7 @@ pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) 
             match hooks::installed(text.trim_start_matches('\u{feff}'), file) {
                 Ok(own) => found.extend(own.into_iter().map(|(event, command)| InstalledHook {
                     client,
-                    scope: place.scope,
+                    scope: config_entry.scope,
                     path: path.clone(),
                     host: file.host,
                     event,

@@ -25,7 +25,7 @@ use strum::{IntoStaticStr, VariantArray};
 use workrail_model::keyring::HttpSecret;
 
 use crate::env_vars::{HTTP_TOKEN, TOKEN};
-use table::{Base, Content, Location, Place, When};
+use table::{Base, ConfigEntry, Content, Location, When};
 
 pub use installed_hooks::{InstalledHook, installed_hooks};
 pub use ledger::Ledger;
@@ -146,9 +146,9 @@ impl Bases {
     }
 
     /// The path of a place on this machine; `None` if the client keeps no such file here.
-    fn place(&self, place: &Place) -> Option<Utf8PathBuf> {
-        let path = self.locate(&place.at);
-        let is_used = match place.when {
+    fn path_of(&self, config_entry: &ConfigEntry) -> Option<Utf8PathBuf> {
+        let path = self.locate(&config_entry.at);
+        let is_used = match config_entry.when {
             When::Always => true,
             When::FolderExists => path.parent().is_some_and(|folder| folder.is_dir()),
         };
@@ -193,30 +193,36 @@ impl Client {
 
     /// The scopes in which anything can be set up.
     pub fn scopes(self) -> impl Iterator<Item = Scope> {
-        let has = move |scope: &Scope| self.row().places.iter().any(|place| place.scope == *scope);
+        let has = move |scope: &Scope| {
+            self.row().config_entries.iter().any(|config_entry| config_entry.scope == *scope)
+        };
         Scope::ALL.iter().copied().filter(has)
     }
 
     /// The parts for which the client has a file in this scope.
     pub fn parts(self, scope: Scope) -> impl Iterator<Item = Part> {
         let has = move |part: &Part| {
-            self.row().places.iter().any(|place| place.scope == scope && place.part == *part)
+            self.row()
+                .config_entries
+                .iter()
+                .any(|config_entry| config_entry.scope == scope && config_entry.part == *part)
         };
         Part::ALL.iter().copied().filter(has)
     }
 
     /// The files that start the server, for all scopes.
     pub fn server_files(self, bases: &Bases) -> Vec<ClientFile> {
-        let places = self.row().places.iter().filter(|place| place.part == Part::Server);
-        let files = places.filter_map(|place| {
-            Some(ClientFile { client: self, scope: place.scope, path: bases.place(place)? })
+        let config_entries =
+            self.row().config_entries.iter().filter(|config_entry| config_entry.part == Part::Server);
+        let files = config_entries.filter_map(|config_entry| {
+            Some(ClientFile { client: self, scope: config_entry.scope, path: bases.path_of(config_entry)? })
         });
         files.collect()
     }
 
     /// Whether the client can be set up for HTTP.
     pub fn speaks_http(self) -> bool {
-        self.row().places.iter().any(|place| match &place.content {
+        self.row().config_entries.iter().any(|config_entry| match &config_entry.content {
             Content::Server(entry) => entry.speaks_http(),
             Content::Hooks(_)
             | Content::Instructions

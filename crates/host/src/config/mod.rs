@@ -126,8 +126,8 @@ pub fn nearest_variable(name: &str) -> Option<&'static str> {
 }
 
 /// The settings in effect for this process; `store` is the address given on its command line.
-pub fn load(place: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings, ConfigError> {
-    let mut given = place.map(read::file).transpose()?.unwrap_or_default();
+pub fn load(config_path: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings, ConfigError> {
+    let mut given = config_path.map(read::file).transpose()?.unwrap_or_default();
     given.extend(from_environment(EnvVar::get)?);
     if let Some(text) = store {
         let value = Key::Store.kind().read(text);
@@ -139,8 +139,8 @@ pub fn load(place: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings,
 }
 
 /// What the file alone says, over the defaults: what the user wants, before anything overrides it here.
-pub fn load_file(place: &ConfigPath) -> Result<Settings, ConfigError> {
-    read::file(place).map(Settings::layered)
+pub fn load_file(config_path: &ConfigPath) -> Result<Settings, ConfigError> {
+    read::file(config_path).map(Settings::layered)
 }
 
 type GivenSettings = Vec<(Key, Value, Origin)>;

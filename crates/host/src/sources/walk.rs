@@ -305,7 +305,7 @@ impl<'s> Walk<'s> {
             precedence: root.precedence,
             folder: root.folder,
             reference,
-            place: path.to_string(),
+            location: path.to_string(),
             package: Some(root.package.to_string()),
             stamp: self.stamp(metadata),
         });

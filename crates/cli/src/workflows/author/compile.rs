@@ -62,8 +62,8 @@ pub(super) fn missing_documents(
 /// The source that a named file belongs to, as a run sees it.
 fn source_of(file: &Utf8Path, candidates: &[Candidate]) -> SourceFile {
     let real = |path: &Utf8Path| path.canonicalize_utf8().ok();
-    let place = real(file);
-    let own = candidates.iter().find(|own| place.is_some() && real(Utf8Path::new(&own.place)) == place);
+    let path = real(file);
+    let own = candidates.iter().find(|own| path.is_some() && real(Utf8Path::new(&own.location)) == path);
     SourceFile {
         kind: own.map_or(Precedence::Project, |own| own.precedence),
         reference: file.to_string(),

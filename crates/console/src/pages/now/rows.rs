@@ -105,7 +105,7 @@ pub(super) fn table<'a>(
     nesting: &Nesting<'_>,
 ) -> Markup {
     let rows: Vec<&RunRow> = rows.collect();
-    let has_places = rows.iter().any(|row| has_place(row));
+    let has_steps = rows.iter().any(|row| has_step(row));
     html! {
         div.scroll {
             table.runs {
@@ -113,22 +113,22 @@ pub(super) fn table<'a>(
                     tr {
                         th { "Run" } th { "Goal" } th { "Status" }
                         // A finished run is at no step.
-                        @if has_places { th { "Step" } }
+                        @if has_steps { th { "Step" } }
                         th { "Last" }
                         th { span.hidden { "Actions" } }
                     }
                 }
-                tbody { @for own in rows { (row(console, own, has_places, nesting)) } }
+                tbody { @for own in rows { (row(console, own, has_steps, nesting)) } }
             }
         }
     }
 }
 
-fn has_place(row: &RunRow) -> bool {
+fn has_step(row: &RunRow) -> bool {
     row.step.is_some() || row.stage == Stage::NotesOnly
 }
 
-fn row(console: &Console, row: &RunRow, has_places: bool, nesting: &Nesting<'_>) -> Markup {
+fn row(console: &Console, row: &RunRow, has_steps: bool, nesting: &Nesting<'_>) -> Markup {
     html! {
         tr data-item {
             td {
@@ -137,7 +137,7 @@ fn row(console: &Console, row: &RunRow, has_places: bool, nesting: &Nesting<'_>)
             }
             td { (clean(row.goal.as_deref().unwrap_or_default())) }
             td { (chip_of(row.stage)) }
-            @if has_places {
+            @if has_steps {
                 td {
                     @if let Some(step) = &row.step { (clean(&step.title)) div.meta { "step " (step.progress) } }
                     @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }

@@ -155,7 +155,7 @@ impl Changes {
         let find = |list: &[T], wanted: &str| list.iter().position(|own| name(own) == wanted);
         for own in a {
             let known = name(own);
-            match find(b, &known).map(|place| &b[place]) {
+            match find(b, &known).map(|index| &b[index]) {
                 None => self.push(field, &Some(own), &None, words(Presence::OnlyA, &known)),
                 Some(other) if own != other => {
                     self.push(field, &Some(own), &Some(other), words(Presence::Both, &known));

@@ -331,11 +331,11 @@ fn list_limits(schema: &Value, inside: &str) -> Vec<String> {
         let field = &schema["properties"][name];
         let path = format!("{inside}{name}");
         let own = field["maxItems"].as_u64().map(|most| format!("`{path}` {most}"));
-        let (inner, place) = match field["type"] == "array" {
+        let (inner, location) = match field["type"] == "array" {
             true => (&field["items"], format!("{path}[].")),
             false => (field, format!("{path}.")),
         };
-        own.into_iter().chain(list_limits(inner, &place)).collect::<Vec<_>>()
+        own.into_iter().chain(list_limits(inner, &location)).collect::<Vec<_>>()
     };
     required.flat_map(of_field).collect()
 }

@@ -27,7 +27,7 @@ pub(super) const VS_CODE: Row = Row {
     programs: &["code"],
     variable: Some("${env:NAME}"),
     // Tools that declare themselves read-only run without asking. The user's hooks are those of Copilot CLI.
-    places: &[
+    config_entries: &[
         user(
             Server,
             desktop(&["Code/User/mcp.json"]),
@@ -108,7 +108,7 @@ pub(super) const COPILOT: Row = Row {
     programs: &["copilot"],
     variable: Some("${NAME}"),
     // VS Code also reads the repository's hooks, in its own format, so those are set up for VS Code.
-    places: &[
+    config_entries: &[
         user(
             Server,
             home(&[".copilot/mcp-config.json"]),

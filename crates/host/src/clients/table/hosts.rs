@@ -33,7 +33,7 @@ pub(super) const CLAUDE_CODE: Row = Row {
     signs: &[home(&[".claude.json", ".claude"])],
     programs: &["claude"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(Server, home(&[".claude.json"]), server("mcpServers", Shape::Plain, http(Some("http"), "url"))),
         user(Hooks, home(&[".claude/settings.json"]), hooks("claude-code", CLAUDE_EVENTS, GROUPED)),
         user(Permissions, home(&[".claude/settings.json"]), CLAUDE_ALLOW),
@@ -117,7 +117,7 @@ pub(super) const CURSOR: Row = Row {
     programs: &["cursor", "cursor-agent"],
     variable: Some("${env:NAME}"),
     // Its allowlist file would replace the list that users keep in the program, so permissions are left to them.
-    places: &[
+    config_entries: &[
         user(Server, home(&[".cursor/mcp.json"]), server("mcpServers", Shape::Plain, http(None, "url"))),
         user(Hooks, home(&[".cursor/hooks.json"]), hooks("cursor", CURSOR_EVENTS, CURSOR_HOOKS)),
         user(Commands, home(&[".cursor/commands/workrail.md"]), command(Command::Start, CommandFormat::Bare)),
@@ -180,7 +180,7 @@ pub(super) const CODEX: Row = Row {
     signs: &[home(&[".codex"])],
     programs: &["codex"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(Server, home(&[".codex/config.toml"]), Content::Server(ServerEntry::Toml)),
         user(Permissions, home(&[".codex/config.toml"]), Content::CodexTools),
         user(Hooks, home(&[".codex/hooks.json"]), hooks("codex", CODEX_EVENTS, GROUPED)),
@@ -247,7 +247,7 @@ pub(super) const GEMINI: Row = Row {
     signs: &[home(&[".gemini"])],
     programs: &["gemini"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(
             Server,
             home(&[".gemini/settings.json"]),
@@ -321,7 +321,7 @@ pub(super) const OPENCODE: Row = Row {
     programs: &["opencode"],
     variable: Some("{env:NAME}"),
     // It asks about no tool unless its settings say so.
-    places: &[
+    config_entries: &[
         user(Server, config(&["opencode/opencode.json", "opencode/opencode.jsonc"]), OPENCODE_SERVER),
         user(Hooks, config(&["opencode/plugins/workrail.js"]), Content::Own(OwnFile::OpencodePlugin)),
         user(Instructions, config(&["opencode/AGENTS.md"]), Content::Instructions),

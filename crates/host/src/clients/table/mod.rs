@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub(super) programs: &'static [&'static str],
     /// How its files refer to an environment variable, with NAME as placeholder; `None` if that is not documented.
     pub(super) variable: Option<&'static str>,
-    pub(super) places: &'static [Place],
+    pub(super) config_entries: &'static [ConfigEntry],
     /// What to paste where, for a client whose files are not edited; `PROGRAM` is a placeholder for the program.
     pub(super) by_hand: Option<&'static str>,
     /// What the user must do before the host runs the hooks.
@@ -105,7 +105,7 @@ pub(super) enum When {
 
 /// What goes into one file.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConfigEntry {
     pub(super) part: Part,
     pub(super) scope: Scope,
     pub(super) at: Location,
@@ -113,12 +113,12 @@ pub(super) struct Place {
     pub(super) content: Content,
 }
 
-const fn user(part: Part, at: Location, content: Content) -> Place {
-    Place { part, scope: Scope::User, at, when: When::Always, content }
+const fn user(part: Part, at: Location, content: Content) -> ConfigEntry {
+    ConfigEntry { part, scope: Scope::User, at, when: When::Always, content }
 }
 
-const fn shared(part: Part, at: Location, content: Content) -> Place {
-    Place { part, scope: Scope::Project, at, when: When::Always, content }
+const fn shared(part: Part, at: Location, content: Content) -> ConfigEntry {
+    ConfigEntry { part, scope: Scope::Project, at, when: When::Always, content }
 }
 
 #[derive(Debug)]

@@ -37,7 +37,7 @@ use tree::Tree;
 /// Beneath the data directory.
 pub(super) const FOLDER: &str = "sources/git";
 /// The prefix of places in git sources; no path starts with it.
-const PLACE: &str = "git:";
+const LOCATION_PREFIX: &str = "git:";
 const CONTENTS: &str = "contents";
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 const READ_TIME_MAX: Duration = Duration::from_secs(60);
@@ -154,7 +154,7 @@ impl Mirror {
                 precedence: Precedence::Git,
                 folder: self.folder,
                 reference: format!("{}/{}", self.name, file.path),
-                place: format!("{PLACE}{}:{part}:{}", self.root, file.path),
+                location: format!("{LOCATION_PREFIX}{}:{part}:{}", self.root, file.path),
                 // There is no working tree that could contain a document.
                 package: None,
                 stamp: Some(stamp(&file.blob)?),
@@ -165,7 +165,11 @@ impl Mirror {
 
     /// The content of one of its files; `None` if the candidate belongs to another source.
     pub(super) fn read(&self, file: &Candidate) -> Option<Result<Vec<u8>, SourceError>> {
-        let below = file.place.strip_prefix(PLACE)?.strip_prefix(self.root.as_str())?.strip_prefix(':')?;
+        let below = file
+            .location
+            .strip_prefix(LOCATION_PREFIX)?
+            .strip_prefix(self.root.as_str())?
+            .strip_prefix(':')?;
         let mut parts = below.splitn(4, ':');
         let content = parts.next().filter(|content| tree::is_blob_id(content))?;
         let (offset, bytes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -137,10 +137,10 @@ impl Git {
         let given = self.credentials.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let settings: Vec<(&str, &str)> = own.into_iter().chain(given).collect();
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
-        for (place, (name, value)) in settings.into_iter().enumerate() {
+        for (index, (name, value)) in settings.into_iter().enumerate() {
             command
-                .env(format!("GIT_CONFIG_KEY_{place}"), name)
-                .env(format!("GIT_CONFIG_VALUE_{place}"), value);
+                .env(format!("GIT_CONFIG_KEY_{index}"), name)
+                .env(format!("GIT_CONFIG_VALUE_{index}"), value);
         }
         for setting in SETTINGS {
             command.args(["-c", setting]);
