@@ -114,7 +114,7 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
         return Cow::Borrowed(text);
     }
-    let mut kept = String::new();
+    let mut shown = String::new();
     let mut room = width.saturating_sub(1);
     for c in text.chars() {
         let own = c.width().unwrap_or(0);
@@ -122,9 +122,9 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
             break;
         }
         room -= own;
-        kept.push(c);
+        shown.push(c);
     }
-    Cow::Owned(format!("{}…", kept.trim_end()))
+    Cow::Owned(format!("{}…", shown.trim_end()))
 }
 
 /// The text in lines of at most this width, broken between words; a longer word is not broken.

@@ -7,8 +7,8 @@ use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checks::passes_in_chain;
 use workrail_core::decide::evidence::{EvidenceAtHand, EvidenceDemand};
-use workrail_core::decide::kept;
 use workrail_core::decide::observe::{ObservedFact, is_same_repository};
+use workrail_core::decide::retry;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
@@ -185,7 +185,7 @@ impl<S: Store> Engine<S> {
             attempt: open,
             snapshot: &snapshot,
             workflow: &workflow,
-            kept: self.kept(facts, at.node, attempt),
+            earlier_output: self.earlier_output(facts, at.node, attempt),
             pending_preferences: pending_preferences.as_ref(),
             approvals: approvals.rule(),
             observed,
@@ -221,8 +221,13 @@ impl<S: Store> Engine<S> {
     }
 
     /// What the refused attempt before this one submitted. If it cannot be read, the agent is asked for it again.
-    pub(crate) fn kept(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
-        match kept::retried(facts, node, attempt) {
+    pub(crate) fn earlier_output(
+        &self,
+        facts: &SessionState,
+        node: NodeId,
+        attempt: AttemptId,
+    ) -> StepOutput {
+        match retry::retried(facts, node, attempt) {
             None => StepOutput::default(),
             Some(refused) => self.delivered_by(facts, node, refused),
         }
@@ -230,21 +235,22 @@ impl<S: Store> Engine<S> {
 
     /// The notes and artifacts that an attempt submitted.
     pub(crate) fn delivered_by(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
-        let mut kept = StepOutput::default();
+        let mut earlier = StepOutput::default();
         for output in facts.outputs(node).iter().filter(|output| output.attempt == Some(attempt)) {
             match &output.payload {
                 OutputPayload::Notes { notes_markdown, full_text_ref } => {
                     let whole = full_text_ref.and_then(|text| self.store.blob(text).ok());
                     let whole = whole.and_then(|bytes| String::from_utf8(bytes).ok());
-                    kept.notes_markdown = Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
+                    earlier.notes_markdown =
+                        Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
                 }
                 OutputPayload::ArtifactRef { sha256, .. } => {
                     let bytes = self.store.blob(*sha256).ok();
-                    kept.artifacts.extend(bytes.and_then(|bytes| strict_json::parse(&bytes).ok()));
+                    earlier.artifacts.extend(bytes.and_then(|bytes| strict_json::parse(&bytes).ok()));
                 }
             }
         }
-        kept
+        earlier
     }
 
     /// The node and attempt of the ack, if everything the caller said agrees with them (G34, G35).

@@ -59,7 +59,7 @@ pub(crate) enum Answered {
     /// It belongs to no batch.
     Alone(Vec<u8>),
     /// Other answers of its batch are missing.
-    Kept,
+    Incomplete,
     /// It completes its batch.
     Together(Vec<u8>),
 }
@@ -112,7 +112,7 @@ impl Batches {
             return Answered::Alone(answer);
         };
         self.open[position].answers.push(answer);
-        self.settle(position, id).map_or(Answered::Kept, Answered::Together)
+        self.settle(position, id).map_or(Answered::Incomplete, Answered::Together)
     }
 
     /// A cancelled request is not answered: its batch is complete without it.
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(open(&mut batches, &both), (2, None));
         let (one, two, other) = (RequestId::Number(1), RequestId::Number(2), RequestId::Number(3));
         assert_eq!(batches.answered(&other, b"{}".to_vec()), Answered::Alone(b"{}".to_vec()));
-        assert_eq!(batches.answered(&two, b"2".to_vec()), Answered::Kept);
+        assert_eq!(batches.answered(&two, b"2".to_vec()), Answered::Incomplete);
         assert_eq!(batches.answered(&one, b"1".to_vec()), Answered::Together(b"[2,1]".to_vec()));
         assert_eq!(batches.answered(&one, b"1".to_vec()), Answered::Alone(b"1".to_vec()));
     }
@@ -178,7 +178,7 @@ mod tests {
         let mut batches = Batches::default();
         let both = format!("[{},{}]", ping(1), ping(2));
         assert_eq!(open(&mut batches, &both), (2, None));
-        assert_eq!(batches.answered(&RequestId::Number(1), b"1".to_vec()), Answered::Kept);
+        assert_eq!(batches.answered(&RequestId::Number(1), b"1".to_vec()), Answered::Incomplete);
         assert_eq!(batches.cancelled(&RequestId::Number(2)), Some(b"[1]".to_vec()));
         assert_eq!(batches.cancelled(&RequestId::Number(2)), None);
     }

@@ -284,7 +284,7 @@ enum BodyError {
 
 /// The body; an oversized one is not kept, except for the id to answer.
 async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
-    let mut kept = Vec::new();
+    let mut received = Vec::new();
     let mut too_long: Option<Scan> = None;
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
@@ -295,15 +295,15 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
         }
         match &mut too_long {
             Some(scan) => scan.feed(&piece),
-            None => kept.extend_from_slice(&piece),
+            None => received.extend_from_slice(&piece),
         }
-        if kept.len() > MESSAGE_BYTES_MAX {
-            too_long.get_or_insert_default().feed(&std::mem::take(&mut kept));
+        if received.len() > MESSAGE_BYTES_MAX {
+            too_long.get_or_insert_default().feed(&std::mem::take(&mut received));
         }
     }
     match too_long {
         Some(scan) => Err(BodyError::TooLong(scan.finish())),
-        None => Ok(kept),
+        None => Ok(received),
     }
 }
 

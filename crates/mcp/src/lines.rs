@@ -167,7 +167,7 @@ impl Transport<RoleServer> for Lines {
         let line = serde_json::to_vec(&message).map(|bytes| match answered_id(&message) {
             Some(id) => match self.batches().unanswered.answered(id, bytes) {
                 Answered::Alone(answer) | Answered::Together(answer) => Some(answer),
-                Answered::Kept => None,
+                Answered::Incomplete => None,
             },
             None => Some(bytes),
         });

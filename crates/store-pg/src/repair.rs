@@ -51,7 +51,7 @@ const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = 
 
 /// A damaged session and the result of its repair.
 struct Plan {
-    kept: Vec<RawSegment>,
+    rebuilt_segments: Vec<RawSegment>,
     diagnosis: Diagnosis,
     number: i64,
 }
@@ -83,7 +83,7 @@ impl PgStore {
         let is_kept = put_aside(&mut transaction, session, plan.number)
             .map_err(|failed| failed.of_session(FsOp::Write, session))?;
         let mut head = Position::start();
-        for segment in &plan.kept {
+        for segment in &plan.rebuilt_segments {
             let raw = Segment { events: segment.events(), bytes: segment.bytes() };
             head = append::write_checked(&mut transaction, &head, session, &raw)?;
         }
@@ -132,12 +132,12 @@ fn planned(
     let rows: Vec<Stored> = rows.iter().filter_map(log::stored_of).collect();
     let number = transaction.query_opt(NEXT_NUMBER, &[(&id, Type::TEXT)]).map_err(failed)?;
     let number = number.map_or(1, |row| row.get(0));
-    let (kept, end, lost) = match rebuilt(session, rows, trusted_until) {
+    let (rebuilt_segments, end, lost) = match rebuilt(session, rows, trusted_until) {
         Ok(rebuilt) => rebuilt,
         // Cutting it off would give up what the newer build recorded.
         Err((record, version)) => return not_repairable(SessionHealth::UnknownVersion { record, version }),
     };
-    if kept.is_empty() {
+    if rebuilt_segments.is_empty() {
         return not_repairable(loaded.health);
     }
     let validated = loaded.position.cursor.next_event_index.get().min(end.get());
@@ -149,7 +149,7 @@ fn planned(
         gives_up: lost.iter().map(described).collect(),
         backup: aside_path(session, number),
     };
-    Ok(Plan { kept, diagnosis, number })
+    Ok(Plan { rebuilt_segments, diagnosis, number })
 }
 
 type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<Stored>);
@@ -160,7 +160,7 @@ fn rebuilt(
     rows: Vec<Stored>,
     until: Option<EventIndex>,
 ) -> Result<Rebuilt, (String, u64)> {
-    let mut kept = Vec::new();
+    let mut rebuilt_segments = Vec::new();
     let mut lost = Vec::new();
     let mut position = Position::start();
     for row in rows {
@@ -182,12 +182,12 @@ fn rebuilt(
         match next.filter(is_within) {
             Some(next) => {
                 position = next;
-                kept.push(segment);
+                rebuilt_segments.push(segment);
             }
             None => lost.push(row),
         }
     }
-    Ok((kept, position.cursor.next_event_index, lost))
+    Ok((rebuilt_segments, position.cursor.next_event_index, lost))
 }
 
 /// The events of a row, if nothing shows that they were changed.

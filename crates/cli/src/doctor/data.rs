@@ -90,11 +90,11 @@ fn keys(findings: &mut Findings, opened: &Opened) {
                 findings.good(DATA, "the signing keys are usable, and private to this user");
             }
             AnyStore::Database { shared, .. } => {
-                let kept = match shared.has_wrapped_keys() {
+                let protection = match shared.has_wrapped_keys() {
                     Ok(Some(true)) => "encrypted with the key that this machine has",
                     Ok(Some(false) | None) | Err(_) => "every role that reads these rows can read them",
                 };
-                findings.good(STORE, format!("the signing keys are usable; {kept}"));
+                findings.good(STORE, format!("the signing keys are usable; {protection}"));
             }
         },
         Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
@@ -218,7 +218,7 @@ fn fix_of(cause: &ErrorEnvelope, session: &str) -> String {
         return "give this user read permission: chmod u+r on a file, chmod u+rwx on a folder".to_owned();
     }
     format!(
-        "workrail store repair {session} --dry-run shows what can be kept; without --dry-run it repairs. A backup may have \
+        "workrail store repair {session} --dry-run shows what can be protection; without --dry-run it repairs. A backup may have \
          more: workrail store restore FOLDER, or pg_restore for a database"
     )
 }

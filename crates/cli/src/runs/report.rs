@@ -125,7 +125,7 @@ fn opened(command: &ReportCommand) -> Result<(), Failure> {
             write(path, html.as_bytes())?;
             path.clone()
         }
-        None => kept(&html)?,
+        None => temporary_file(&html)?,
     };
     if browser::open(path.as_std_path()).is_err() {
         return Err(Failure::Environment(format!(
@@ -146,7 +146,7 @@ fn exists(path: &Utf8Path) -> Failure {
 }
 
 /// A temporary file that only this user can read, kept for the browser.
-fn kept(html: &str) -> Result<Utf8PathBuf, Failure> {
+fn temporary_file(html: &str) -> Result<Utf8PathBuf, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Environment(format!("the report cannot be written: {error}"))
     };

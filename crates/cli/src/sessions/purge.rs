@@ -171,8 +171,8 @@ impl<W: Write> Write for Searching<'_, W> {
         if !self.is_found {
             self.tail.extend_from_slice(&bytes[..written]);
             self.is_found = self.purge.is_in(&self.tail);
-            let kept = self.tail.len().saturating_sub(self.purge.longest());
-            self.tail.drain(..kept);
+            let searched = self.tail.len().saturating_sub(self.purge.longest());
+            self.tail.drain(..searched);
         }
         Ok(written)
     }

@@ -126,8 +126,8 @@ fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
             return Ok(false);
         }
         // A match that spans two pieces is found with the next one.
-        let kept = piece.len().saturating_sub(purge.longest());
-        piece.drain(..kept);
+        let searched = piece.len().saturating_sub(purge.longest());
+        piece.drain(..searched);
     }
 }
 

@@ -26,8 +26,8 @@ pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
     let before = same(&mut all_a.iter().zip(&all_b));
     let after = same(&mut all_a[before..].iter().rev().zip(all_b[before..].iter().rev()));
     let start = before.saturating_sub(LINES_AROUND);
-    let kept = after.min(LINES_AROUND);
-    let between = |all: &[&'_ str]| all.len() - after + kept - start;
+    let context_after = after.min(LINES_AROUND);
+    let between = |all: &[&'_ str]| all.len() - after + context_after - start;
     let compared = |all: &[&str]| start..start + between(all).min(LINES_MAX);
     let (a, b) = (&all_a[compared(&all_a)], &all_b[compared(&all_b)]);
     let mut found = Vec::new();

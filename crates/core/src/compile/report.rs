@@ -146,8 +146,8 @@ impl Report {
         let lines = line_starts(&self.text);
         let mut placed = Vec::with_capacity(self.problems.len());
         let has_errors = self.errors > 0;
-        let kept = self.problems.into_iter();
-        for problem in kept.filter(|own| !(has_errors && own.code.may_follow_from_an_error())) {
+        let problems = self.problems.into_iter();
+        for problem in problems.filter(|own| !(has_errors && own.code.may_follow_from_an_error())) {
             let (span, path) = match problem.location {
                 Location::Span(span) => (span, String::new()),
                 Location::Path(path) => {

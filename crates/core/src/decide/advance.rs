@@ -24,10 +24,10 @@ use super::attempt::OpenAttempt;
 use super::draft::Draft;
 use super::evidence::{About, EvidenceAtHand};
 use super::judge::AttemptResult;
-use super::kept::{self, EarlierNotes};
 use super::observe::{self, ObservedFact};
 use super::outputs::{self, Outputs};
 use super::proof::ApprovalRule;
+use super::retry::{self, EarlierNotes};
 use super::{DecideError, Minting, close, disclose, facts, fit};
 use crate::interpret::{self, Finding, OutputCheck, Selection};
 use crate::label::RunLabel;
@@ -47,7 +47,7 @@ pub struct Advance<'a> {
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
     /// What the preceding refused attempt sent, if this is its retry.
-    pub kept: StepOutput,
+    pub earlier_output: StepOutput,
     /// What a person has asked for since; applied at this node before anything is checked.
     pub pending_preferences: Option<&'a PendingPreferences>,
     /// What makes a decision count.
@@ -86,7 +86,7 @@ pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
 
 /// Identifies what the attempt would submit, so that a decision can be recorded about exactly that.
 pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
-    kept::submitted(&Case::open(command)?.delivered)
+    retry::submitted(&Case::open(command)?.delivered)
 }
 
 /// Whether the run has already applied this proof elsewhere than where it is in effect: then it is a replayed copy.
@@ -292,7 +292,7 @@ impl<'a> Case<'a> {
         self.push_outputs(&mut draft)?;
         let (node, attempt) = (self.node.node_id, self.attempt);
         let asks = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
-        let submitted = if asks { Some(kept::submitted(&self.delivered)?) } else { None };
+        let submitted = if asks { Some(retry::submitted(&self.delivered)?) } else { None };
         let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref(), submitted);
         draft.push(self.on_node(), record);
         draft.attach(stored);
@@ -418,7 +418,7 @@ impl<'a> Case<'a> {
         let node = self.node.node_id;
         let decided = &facts.approval(node, &self.pending.step_id)?.data;
         let asked = approvals.asked(workflow, self.pending);
-        let is_for_this = decided.submitted == kept::submitted(&self.delivered).ok();
+        let is_for_this = decided.submitted == retry::submitted(&self.delivered).ok();
         let is_approved = decided.decision == ApprovalDecision::Approved;
         let counts = is_approved && is_for_this && approvals.counts(facts, node, decided, asked);
         counts.then(|| Warning { code: WarningCode::ApprovedHow, message: disclose::approved_how(decided) })
@@ -470,7 +470,7 @@ fn delivered(
     pending: &PendingStep,
     retried: &[AttemptId],
 ) -> Result<Submission, DecideError> {
-    let Advance { facts, workflow, kept, .. } = command;
+    let Advance { facts, workflow, earlier_output, .. } = command;
     let mut context = facts.context_sent(node.node_id, retried);
     context.extend(sent.context.as_map().clone());
     let at_fault = |artifact: &Value| {
@@ -478,8 +478,8 @@ fn delivered(
             || disclose::names_no_open_gap(facts, node.run_id, artifact)
     };
     let refused = retried.first().and_then(|attempt| facts.advance(node.node_id, *attempt));
-    let earlier =
-        refused.map_or(EarlierNotes::Kept, |refused| EarlierNotes::of(refused, command.attempt.digest));
-    let output = kept::delivered(&sent.output, kept, earlier, at_fault)?;
+    let earlier_notes =
+        refused.map_or(EarlierNotes::Extended, |refused| EarlierNotes::of(refused, command.attempt.digest));
+    let output = retry::delivered(&sent.output, earlier_output, earlier_notes, at_fault)?;
     Ok(Submission { output, context: Context::new(context)? })
 }

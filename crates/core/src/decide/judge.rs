@@ -13,7 +13,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
 use super::advance::{Advance, Case};
-use super::{DecideError, disclose, kept};
+use super::{DecideError, disclose, retry};
 use crate::edits::AllowedEdits;
 use crate::evidence;
 use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
@@ -214,7 +214,7 @@ impl Case<'_> {
                 ApprovalState::Unproven
             }
             // A decision is about what was submitted and shown, and nothing else (G63).
-            Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
+            Some(decided) if decided.submitted != Some(retry::submitted(&self.delivered)?) => {
                 ApprovalState::ForOther
             }
             Some(decided) => match decided.decision {

@@ -15,10 +15,10 @@ mod facts;
 pub mod fit;
 mod gaps;
 mod judge;
-pub mod kept;
 pub mod observe;
 mod outputs;
 pub mod proof;
+pub mod retry;
 pub mod start;
 
 use workrail_model::canonical::CanonicalError;

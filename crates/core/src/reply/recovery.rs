@@ -106,7 +106,7 @@ impl Recovering<'_> {
             .current_outputs(root.node_id, attempt)
             .rev()
             .find_map(|output| notes(&output.payload))?;
-        Some(self.entry(root, root, &kept(words)))
+        Some(self.entry(root, root, &fitted(words)))
     }
 
     /// The newest notes of a planning step among those too old to be shown; `seen` are already shown.
@@ -123,7 +123,7 @@ impl Recovering<'_> {
                 .iter()
                 .rev()
                 .find_map(|entry| Some((entry.node, notes(&entry.output.payload)?)))?;
-            Some(self.entry(step.node, at, &kept(words)))
+            Some(self.entry(step.node, at, &fitted(words)))
         })
     }
 
@@ -271,7 +271,7 @@ impl Recovering<'_> {
 }
 
 /// As much of a note as its quotation has room for.
-fn kept(words: &str) -> Cow<'_, str> {
+fn fitted(words: &str) -> Cow<'_, str> {
     let shown = truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX);
     let quotes = shown.lines().count() * QUOTE_BYTES;
     truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX.saturating_sub(quotes))

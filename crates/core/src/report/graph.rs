@@ -98,8 +98,8 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
         ahead.extend(straight.map(|child| (Point::Node(child), lane, false)));
         let mut ways: Vec<usize> =
             children[index].iter().copied().filter(|child| Some(*child) != straight).collect();
-        let kept = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
-        let rest = ways.split_off(kept);
+        let drawn = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
+        let rest = ways.split_off(drawn);
         let skipped: usize = rest.iter().map(|way| sizes[*way]).sum();
         ahead.extend((skipped > 0).then_some((Point::Skipped(skipped), lane + 1, true)));
         ahead.extend(ways.iter().rev().map(|way| (Point::Node(*way), lane + 1, true)));
@@ -119,34 +119,34 @@ fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
         Point::Node(index) => !row.starts && is_plain(&nodes[index]),
         Point::Skipped(_) => false,
     };
-    let mut kept: Vec<Row> = Vec::new();
+    let mut condensed: Vec<Row> = Vec::new();
     let mut stretch: Vec<Row> = Vec::new();
-    let flush = |stretch: &mut Vec<Row>, kept: &mut Vec<Row>| {
+    let flush = |stretch: &mut Vec<Row>, condensed: &mut Vec<Row>| {
         let skipped = stretch.len().saturating_sub(2 * STRETCH_ENDS);
         if stretch.len() <= STRETCH_MAX {
-            kept.append(stretch);
+            condensed.append(stretch);
             return;
         }
         let tail = stretch.split_off(stretch.len() - STRETCH_ENDS);
         let lane = tail[0].lane;
         stretch.truncate(STRETCH_ENDS);
-        kept.append(stretch);
-        kept.push(Row { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
-        kept.extend(tail);
+        condensed.append(stretch);
+        condensed.push(Row { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
+        condensed.extend(tail);
     };
     for row in rows {
         let follows = stretch.last().is_none_or(|last| last.lane == row.lane) && plain(&row);
         if !follows {
-            flush(&mut stretch, &mut kept);
+            flush(&mut stretch, &mut condensed);
         }
         if plain(&row) {
             stretch.push(row);
         } else {
-            kept.push(row);
+            condensed.push(row);
         }
     }
-    flush(&mut stretch, &mut kept);
-    kept
+    flush(&mut stretch, &mut condensed);
+    condensed
 }
 
 /// A point with nothing but the step itself.

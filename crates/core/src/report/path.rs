@@ -231,18 +231,18 @@ fn fold_loop(
             }
         }
     }
-    let mut kept = Vec::new();
+    let mut folded = Vec::new();
     let mut stretch: Vec<LoopRound> = Vec::new();
     for round in rounds {
         if round.may_fold {
             stretch.push(round);
             continue;
         }
-        kept.extend(fold_rounds(std::mem::take(&mut stretch), nodes, opened, (depth, title)));
-        kept.extend(round.lines);
+        folded.extend(fold_rounds(std::mem::take(&mut stretch), nodes, opened, (depth, title)));
+        folded.extend(round.lines);
     }
-    kept.extend(fold_rounds(stretch, nodes, opened, (depth, title)));
-    kept
+    folded.extend(fold_rounds(stretch, nodes, opened, (depth, title)));
+    folded
 }
 
 fn fold_rounds(

@@ -204,13 +204,13 @@ impl RunReport {
             .iter()
             .map(|own| vec![vec![code(&own.key)], plain(words::context_value(&own.value))]);
         sections.push(Section::new("Context, as sent", &["key", "value"], rows));
-        let kept = sections.into_iter().filter(|section| !section.rows.is_empty());
+        let filled = sections.into_iter().filter(|section| !section.rows.is_empty());
         // They are derived from artifacts.
         let claimed = |table: &Table| Section {
             title: format!("{} ({})", table.title, EvidenceGrade::Claimed.as_str()),
             ..Section::from(table)
         };
-        self.tables.iter().map(claimed).chain(kept).collect()
+        self.tables.iter().map(claimed).chain(filled).collect()
     }
 
     /// The tables about one point: what was recorded there, and the preferences in effect there.

@@ -68,7 +68,7 @@ pub(super) struct Session<'a> {
     attempt: AttemptId,
     plans: u64,
     /// What the preceding refused attempt sent.
-    kept: StepOutput,
+    earlier_output: StepOutput,
 }
 
 impl<'a> Session<'a> {
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             node: started.begun.root,
             attempt: started.begun.attempt,
             plans: 0,
-            kept: StepOutput::default(),
+            earlier_output: StepOutput::default(),
         };
         this.record(&started.plan)?;
         Ok(this)
@@ -148,11 +148,12 @@ impl<'a> Session<'a> {
         let decided = advance(self.command(&sent)?).map_err(|error| error_chain(&error))?;
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
-        let kept = std::mem::take(&mut self.kept);
+        let earlier_output = std::mem::take(&mut self.earlier_output);
         if !answer.blocked.is_empty() {
             let notes = sent.output.notes_markdown.filter(|notes| !notes.trim().is_empty());
-            let artifacts = kept.artifacts.into_iter().chain(sent.output.artifacts).collect();
-            self.kept = StepOutput { notes_markdown: notes.or(kept.notes_markdown), artifacts };
+            let artifacts = earlier_output.artifacts.into_iter().chain(sent.output.artifacts).collect();
+            self.earlier_output =
+                StepOutput { notes_markdown: notes.or(earlier_output.notes_markdown), artifacts };
         }
         self.move_on()?;
         Ok(Answer { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
@@ -197,7 +198,7 @@ impl<'a> Session<'a> {
             attempt,
             snapshot: self.snapshot().ok_or("the pending snapshot is lost")?,
             workflow: self.workflow,
-            kept: self.kept.clone(),
+            earlier_output: self.earlier_output.clone(),
             pending_preferences: None,
             // A script decides in place of a person, so its gates require no proof.
             approvals: ApprovalRule::of_scripts(),

@@ -41,7 +41,7 @@ pub(super) struct Listings(Mutex<BTreeMap<String, Arc<WorkspaceListing>>>);
 
 impl Listings {
     /// A poisoned lock is fine: a panic elsewhere leaves entries whole or absent.
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorkspaceListing>>> {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorkspaceListing>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,8 +51,8 @@ impl Listings {
         id: ListingId,
         bindings: &Bindings,
     ) -> Option<Arc<WorkspaceListing>> {
-        let kept = self.kept();
-        let known = kept.get(key(workspace))?;
+        let entries = self.entries();
+        let known = entries.get(key(workspace))?;
         (known.id == Some(id) && known.bindings == *bindings).then(|| Arc::clone(known))
     }
 
@@ -67,20 +67,20 @@ impl Listings {
         let known =
             WorkspaceListing { id, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
         let known = Arc::new(known);
-        let mut kept = self.kept();
+        let mut entries = self.entries();
         if id.is_none() {
-            kept.remove(key(workspace));
+            entries.remove(key(workspace));
         } else {
-            if kept.len() >= WORKSPACES_MAX && !kept.contains_key(key(workspace)) {
-                kept.clear();
+            if entries.len() >= WORKSPACES_MAX && !entries.contains_key(key(workspace)) {
+                entries.clear();
             }
-            kept.insert(key(workspace).to_owned(), Arc::clone(&known));
+            entries.insert(key(workspace).to_owned(), Arc::clone(&known));
         }
         known
     }
 
     pub(super) fn forget(&self, gone: &WorkspaceListing) {
-        self.kept().retain(|_, known| known.id != gone.id);
+        self.entries().retain(|_, known| known.id != gone.id);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use workrail_model::evidence::{Confinement, EndedProcess, KeptOutput, ProcessEnding};
+use workrail_model::evidence::{ClippedOutput, Confinement, EndedProcess, ProcessEnding};
 use workrail_ports::checks::{CheckRunError, ReadyCheck};
 
 use super::supervisor::{ARGUMENT, Job, SupervisorReport};
@@ -142,20 +142,20 @@ fn own_program() -> std::io::Result<std::path::PathBuf> {
 }
 
 /// Keeps the beginning and the end of the output, and signals when it ends.
-fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<KeptOutput>>, Receiver<()>) {
-    let kept = Arc::new(Mutex::new(KeptOutput::default()));
+fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<ClippedOutput>>, Receiver<()>) {
+    let output = Arc::new(Mutex::new(ClippedOutput::default()));
     let (said, ended) = channel();
     if let Some(mut pipe) = pipe {
-        let kept = Arc::clone(&kept);
+        let output = Arc::clone(&output);
         std::thread::spawn(move || {
             let mut chunk = vec![0; 64 * 1024];
             while let Ok(count @ 1..) = pipe.read(&mut chunk) {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
+                output.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
             }
             let _ = said.send(());
         });
     }
-    (kept, ended)
+    (output, ended)
 }
 
 /// The supervisor's report when it ends.

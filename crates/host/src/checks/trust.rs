@@ -121,9 +121,9 @@ impl TrustFile {
     /// Removes the records for which `is_meant` holds, and returns them.
     pub fn remove(&self, is_meant: impl Fn(&TrustRecord) -> bool) -> Result<Vec<TrustRecord>, TrustError> {
         let _changing = self.lock()?;
-        let (removed, kept): (Vec<_>, Vec<_>) = self.read()?.into_iter().partition(is_meant);
+        let (removed, remaining): (Vec<_>, Vec<_>) = self.read()?.into_iter().partition(is_meant);
         if !removed.is_empty() {
-            self.write(kept)?;
+            self.write(remaining)?;
         }
         Ok(removed)
     }

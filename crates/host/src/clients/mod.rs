@@ -342,5 +342,5 @@ pub enum ClientError {
         "`{path}` was left as it is: what is in it now cannot be kept in `{folder}` ({detail}). Move `{folder}` away, or \
          make it a folder that you can write to, and try again"
     )]
-    NotKept { path: Utf8PathBuf, folder: Utf8PathBuf, detail: String },
+    BackupFailed { path: Utf8PathBuf, folder: Utf8PathBuf, detail: String },
 }

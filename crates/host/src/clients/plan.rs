@@ -220,21 +220,21 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
         return Err(unwritable("it was changed by another program in the meantime; try again".to_owned()));
     }
     let written = |error: std::io::Error| unwritable(error.to_string());
-    let kept = |error: std::io::Error| ClientError::NotKept {
+    let backup_failed = |error: std::io::Error| ClientError::BackupFailed {
         path: change.path.clone(),
         folder: ledger.folder().to_owned(),
         detail: error.to_string(),
     };
     let backup = match &change.before {
-        Some(text) => Some(ledger.back_up(&change.path, text).map_err(kept)?),
+        Some(text) => Some(ledger.back_up(&change.path, text).map_err(backup_failed)?),
         None => None,
     };
     match &change.after {
         Some(text) => {
-            ledger.note_folders(&change.path).map_err(kept)?;
+            ledger.note_folders(&change.path).map_err(backup_failed)?;
             // Before the file: a receipt for bytes that the file never gets does not fit, and is ignored.
             if let ReceiptChange::Record { original } = &change.receipt {
-                ledger.record(&change.path, original.as_deref(), text).map_err(kept)?;
+                ledger.record(&change.path, original.as_deref(), text).map_err(backup_failed)?;
             }
             match change.is_private {
                 true => whole_file::write_private(&change.path, text).map_err(written)?,

@@ -122,12 +122,12 @@ fn git_sources(config_path: &ConfigPath, table: &Table) -> Result<GitSources, Co
         }
         sources.insert(name.clone(), source);
     }
-    let kept = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
+    let checked = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
         let problem =
             ValueProblem { wanted: "shorter texts and fewer sources".to_owned(), found: "…".to_owned() };
         ConfigError::WrongValue { path: config_path.path.clone(), key: Key::SourceGit, problem }
     })?;
-    match kept {
+    match checked {
         Value::Git(sources) => Ok(sources),
         Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_) => Ok(GitSources::new()),
     }

@@ -67,7 +67,7 @@ struct NextAttempts {
     advance: AttemptId,
     checkpoint: AttemptId,
     /// What a refused attempt sent.
-    kept: StepOutput,
+    earlier_output: StepOutput,
     /// How many children were created by acknowledged steps.
     children: u32,
 }
@@ -208,7 +208,7 @@ impl History {
         let next = self.nodes.get_mut(&from).expect("looked at above");
         // An agent that returns to this node has rehydrated it, and holds a fresh attempt.
         next.advance = derive::fork_attempt(next.advance, Sha256::of(child.body().as_bytes()));
-        next.kept = StepOutput::default();
+        next.earlier_output = StepOutput::default();
         next.children += 1;
         self.arrive(child, derive::next_attempt(attempt, child));
         (parts, child)
@@ -225,7 +225,7 @@ impl History {
         let parts = self.record(parts);
         let next = self.nodes.get_mut(&node).expect("looked at above");
         next.advance = derive::retry_attempt(attempt);
-        next.kept.artifacts.extend(sent.output.artifacts);
+        next.earlier_output.artifacts.extend(sent.output.artifacts);
         parts
     }
 
@@ -259,7 +259,7 @@ impl History {
             attempt,
             snapshot: self.snapshot(node),
             workflow: &self.contents.workflow,
-            kept: self.next_attempts(node).kept.clone(),
+            earlier_output: self.next_attempts(node).earlier_output.clone(),
             pending_preferences: None,
             approvals: ApprovalRule::new(RequiredProof::Terminal, None),
             observed: &[],
@@ -286,8 +286,12 @@ impl History {
     }
 
     fn arrive(&mut self, node: NodeId, attempt: AttemptId) {
-        let next =
-            NextAttempts { advance: attempt, checkpoint: attempt, kept: StepOutput::default(), children: 0 };
+        let next = NextAttempts {
+            advance: attempt,
+            checkpoint: attempt,
+            earlier_output: StepOutput::default(),
+            children: 0,
+        };
         self.nodes.insert(node, next);
     }
 

@@ -132,8 +132,8 @@ impl ProjectionCache for MemoryStore {
 impl SessionIndex for MemoryStore {
     fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
         let data = self.data();
-        let kept = data.index.iter().filter(|((of, session), _)| *of == version && is_present(*session));
-        kept.map(|(_, record)| record.clone()).collect()
+        let present = data.index.iter().filter(|((of, session), _)| *of == version && is_present(*session));
+        present.map(|(_, record)| record.clone()).collect()
     }
 
     fn add_to_index(&self, version: u32, records: &[IndexRecord], _: IfAbsent) {

@@ -183,17 +183,17 @@ pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
     let full = absolute(Utf8Path::new(source))?;
     for key in [Key::SourcePaths, Key::SourcePlugins] {
         let folders = desired.list(key);
-        let kept: Vec<String> = folders
+        let remaining: Vec<String> = folders
             .iter()
             .filter(|folder| *folder != source && folder.as_str() != full.as_str())
             .cloned()
             .collect();
-        if kept.len() == folders.len() {
+        if remaining.len() == folders.len() {
             continue;
         }
-        let done = match kept.is_empty() {
+        let done = match remaining.is_empty() {
             true => config::unset(&config_path, key),
-            false => config::set(&config_path, key, &Value::List(kept)),
+            false => config::set(&config_path, key, &Value::List(remaining)),
         };
         done.map_err(|error| unusable(&error))?;
         return Ok((Registered { config_path, source: source.to_owned(), done: "Removed source" }, key));

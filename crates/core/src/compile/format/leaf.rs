@@ -85,8 +85,8 @@ fn name(
 /// The nearest allowed spelling.
 fn repaired(text: &str, max: usize, allows: fn(&str) -> bool) -> Option<String> {
     let with = |between: char| -> String {
-        let kept = text.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { between });
-        kept.collect()
+        let chars = text.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { between });
+        chars.collect()
     };
     let version = text.trim_start_matches(['v', 'V']);
     let candidates = [

@@ -264,11 +264,11 @@ impl Mirror {
             }
             Err(failure) => record.failure = Some(failure.clone()),
         }
-        let kept = self.record();
+        let previous = self.record();
         let saved = record.save(&self.record_path()).map_err(|error| SyncError::Failed(error.to_string()));
         let synced = done.map_err(SyncError::Failed)?;
         saved?;
-        self.sweep(&[&kept, &record]);
+        self.sweep(&[&previous, &record]);
         Ok(synced)
     }
 
@@ -296,7 +296,7 @@ impl Mirror {
 
     fn fetch(&self, checked: &CheckedSource, record: &mut Record) -> Result<Synced, String> {
         let commit = self.commit(checked).map_err(|failure| failure.to_string())?;
-        if record.commit.as_deref() == Some(&commit) && self.is_kept(record) {
+        if record.commit.as_deref() == Some(&commit) && self.has_content(record) {
             return Ok(Synced::Unchanged { commit, files: record.files.len() });
         }
         let git = self.git(checked);
@@ -384,10 +384,11 @@ impl Mirror {
     }
 
     /// Whether the contents that a record names exist completely.
-    fn is_kept(&self, record: &Record) -> bool {
+    fn has_content(&self, record: &Record) -> bool {
         let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
-        let kept = record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
-        kept.is_some_and(|kept| kept.len() >= end)
+        let metadata =
+            record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
+        metadata.is_some_and(|metadata| metadata.len() >= end)
     }
 
     /// Removes contents that belong neither to the served commit nor to the one before it, which a call that began
