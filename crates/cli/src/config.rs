@@ -105,7 +105,7 @@ pub(crate) struct OutdatedServer {
 /// Running servers whose settings differ from the current ones.
 pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
     let running =
-        wiring::look_at_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
+        wiring::read_only_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         OutdatedServer { server, differences }
@@ -271,7 +271,7 @@ fn allow(config_path: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(
     // An unreadable file has nothing to compare with, and the next step refuses it.
     let Ok(before) = config::load_file(config_path) else { return Ok(()) };
     let asked = |what: &str, way: &str| {
-        presence::requester(&wiring::look_default()?, what, OriginRecord::Nothing)?;
+        presence::requester(&wiring::read_only_default()?, what, OriginRecord::Nothing)?;
         presence::typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
     };
     match raises(&before, key, wanted) {

@@ -49,8 +49,8 @@ pub(crate) fn open_with(
 
 /// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
 /// needed there (G16).
-pub(crate) fn look(current: &Current) -> Result<Opened<AnyStore>, Failure> {
-    let store = any(current, look_at_directory(current)?)?;
+pub(crate) fn read_only(current: &Current) -> Result<Opened<AnyStore>, Failure> {
+    let store = any(current, read_only_directory(current)?)?;
     Ok(named(opened(current, sources_of(current), store)))
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
 
 /// The store at an address, with this machine's directory.
 pub(crate) fn database_at(address: &Address) -> Result<AnyStore, Failure> {
-    let machine = Arc::new(look_at_directory(settings::current()?)?);
+    let machine = Arc::new(read_only_directory(settings::current()?)?);
     Ok(AnyStore::Database { shared: Box::new(connect(address)?), machine })
 }
 
@@ -136,9 +136,9 @@ pub(crate) fn open_directory(current: &Current) -> Result<LocalStore<Disk>, Fail
 }
 
 /// Like `open_directory`, without creating anything.
-pub(crate) fn look_at_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
-    let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
-    Ok(LocalStore::look(disk, Box::new(OsEntropy), boot_id()))
+pub(crate) fn read_only_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
+    let disk = Disk::open_read_only(&root(current)?).map_err(|error| unusable(&error))?;
+    Ok(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id()))
 }
 
 fn sources_of(current: &Current) -> Arc<dyn WorkflowSource> {
@@ -180,8 +180,8 @@ fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: 
 }
 
 /// The engine over the user's store, for commands that read.
-pub(crate) fn look_default() -> Result<AnyEngine, Failure> {
-    look(settings::current()?).map(|opened| opened.engine)
+pub(crate) fn read_only_default() -> Result<AnyEngine, Failure> {
+    read_only(settings::current()?).map(|opened| opened.engine)
 }
 
 /// The same for commands that change existing data. Without a data directory they find nothing and create nothing.
@@ -193,7 +193,7 @@ pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
 pub(crate) fn change() -> Result<Opened<AnyStore>, Failure> {
     let current = settings::current()?;
     if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
-        return look(current);
+        return read_only(current);
     }
     open_with(current, sources_of(current))
 }
@@ -211,15 +211,15 @@ pub(crate) fn store_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure
 }
 
 /// The same without creating anything; the folder may be missing.
-pub(crate) fn look_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
-    let disk = Disk::look(root).map_err(|error| unusable(&error))?;
-    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
+pub(crate) fn read_only_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::open_read_only(root).map_err(|error| unusable(&error))?;
+    Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// A store in a folder, without keys and without an engine; none of its folders is created.
 pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
-    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
+    Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// This machine's directory for a hook, if there is one: hooks create none, and need no keys and no engine to see

@@ -138,7 +138,7 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attem
 /// The console of the member who owns one of these cookies.
 pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
     let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
-    let looked = spawn_blocking(move || {
+    let checked = spawn_blocking(move || {
         let logins = logins.ok_or(NotLoggedIn::Stranger)?;
         let mut why = NotLoggedIn::Stranger;
         for cookie in cookies {
@@ -152,7 +152,7 @@ pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console
         }
         Err(why)
     });
-    looked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
+    checked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
 }
 
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.

@@ -29,9 +29,9 @@ use crate::target::{Query, Target};
 use crate::use_cases::{Answer, UseCases, refusal};
 
 /// How often the store is polled while a page is open.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_EVERY: Duration = Duration::from_millis(200);
 /// After a change, pages are rendered again at these polls.
-const LOOKS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
+const RENDERS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
 /// How many pages are kept up to date at once; each holds a connection.
 const STREAMS_MAX: usize = 64;
 
@@ -41,7 +41,7 @@ pub(crate) type Ending = watch::Receiver<()>;
 /// Tells open pages that the store may have changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
-    looks: watch::Sender<u64>,
+    renders: watch::Sender<u64>,
     /// Wakes the watcher when the first page is opened.
     opened: Arc<Notify>,
     streams: Arc<AtomicUsize>,
@@ -54,7 +54,7 @@ impl Changes {
     /// Starts watching; must be called inside the runtime.
     pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: Ending) -> Self {
         let changes = Self {
-            looks: watch::channel(0).0,
+            renders: watch::channel(0).0,
             opened: Arc::default(),
             streams: Arc::default(),
             of_members: MemberQuota::of_pages(),
@@ -67,34 +67,34 @@ impl Changes {
     async fn run(mut self, watched: Arc<dyn UseCases>) {
         let mut ending = self.ending.clone();
         tokio::select! {
-            () = self.look(watched) => {}
+            () = self.poll(watched) => {}
             _ = ending.changed() => {}
         }
     }
 
-    async fn look(&mut self, watched: Arc<dyn UseCases>) {
+    async fn poll(&mut self, watched: Arc<dyn UseCases>) {
         let mut last = None;
         let mut quiet: u32 = 0;
         loop {
-            if self.looks.receiver_count() == 0 {
+            if self.renders.receiver_count() == 0 {
                 self.opened.notified().await;
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_EVERY).await;
             let use_cases = Arc::clone(&watched);
             let now = spawn_blocking(move || use_cases.change_stamp()).await.unwrap_or_default();
             quiet = quiet.saturating_add(1);
             if now.is_none() || now != last {
                 (last, quiet) = (now, 0);
             }
-            if quiet == 0 || LOOKS_AFTER_CHANGE.contains(&quiet) {
-                self.look_again();
+            if quiet == 0 || RENDERS_AFTER_CHANGE.contains(&quiet) {
+                self.render_again();
             }
         }
     }
 
     /// Renders open pages again, after a change outside the store.
-    pub(crate) fn look_again(&self) {
-        self.looks.send_modify(|looks| *looks = looks.wrapping_add(1));
+    pub(crate) fn render_again(&self) {
+        self.renders.send_modify(|renders| *renders = renders.wrapping_add(1));
     }
 
     /// The changes of an open page for its script, if the page has any and the visitor may have another stream.
@@ -121,14 +121,14 @@ impl Changes {
         let mut has: Vec<String> = has.split(',').map(str::to_owned).collect();
         let (mut order, mut title): (Vec<&'static str>, String) = Default::default();
         let between =
-            target.looks_between().map(|looks| LOOK_EVERY * u32::try_from(looks).unwrap_or(u32::MAX));
-        let mut looks = self.looks.subscribe();
+            target.polls_between().map(|renders| POLL_EVERY * u32::try_from(renders).unwrap_or(u32::MAX));
+        let mut renders = self.renders.subscribe();
         let mut ending = self.ending.clone();
         self.opened.notify_one();
         tokio::spawn(async move {
             let _slot = slot;
             loop {
-                looks.mark_unchanged();
+                renders.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
                 let shown = target.clone();
                 // A page may stay open after its visitor's login has ended.
@@ -149,7 +149,7 @@ impl Changes {
                 };
                 let Some(page) = rendered.ok().and_then(still_there) else {
                     // It cannot be rendered now: the next poll may succeed.
-                    if !wait(&mut looks, &sender, &mut ending, between).await {
+                    if !wait(&mut renders, &sender, &mut ending, between).await {
                         return;
                     }
                     continue;
@@ -180,7 +180,7 @@ impl Changes {
                         return;
                     }
                 }
-                if !wait(&mut looks, &sender, &mut ending, between).await {
+                if !wait(&mut renders, &sender, &mut ending, between).await {
                     return;
                 }
             }
@@ -202,7 +202,7 @@ fn still_there(rendered: Answer<Page>) -> Option<Page> {
 
 /// Waits until there may be something new; returns whether the page is still open.
 async fn wait(
-    looks: &mut watch::Receiver<u64>,
+    renders: &mut watch::Receiver<u64>,
     sender: &mpsc::Sender<Result<Event, Infallible>>,
     ending: &mut Ending,
     between: Option<Duration>,
@@ -214,7 +214,7 @@ async fn wait(
         }
     };
     tokio::select! {
-        changed = looks.changed() => changed.is_ok(),
+        changed = renders.changed() => changed.is_ok(),
         () = pause => true,
         () = sender.closed() => false,
         _ = ending.changed() => false,

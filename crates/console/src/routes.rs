@@ -380,9 +380,9 @@ impl Served {
         tokio::spawn(async move {
             sleep(HELD_FOR).await;
             let _ = spawn_blocking(move || forms::delete_held(&console, session, ticket)).await;
-            changes.look_again();
+            changes.render_again();
         });
-        self.changes.look_again();
+        self.changes.render_again();
     }
 
     /// Accepts a bundle sent by the script; answers with the address of its page.

@@ -12,13 +12,13 @@ use workrail_core::decide::retry;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context, OutputPayload};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::snapshot::ExecutionSnapshot;
@@ -56,7 +56,7 @@ enum Turn {
     /// Nothing was decided: the step has checks, which run without the lock.
     ChecksFirst(Box<CheckDemand>),
     /// Nothing was decided: the attempt seemed to be recorded, so the repository was not looked at.
-    LookFirst,
+    InspectTreeFirst,
 }
 
 impl<S: Store> Engine<S> {
@@ -81,10 +81,13 @@ impl<S: Store> Engine<S> {
         // Before taking the lock: other calls should not wait while files are read.
         let folder = self.folder_of(session, workspace.as_ref());
         let observed = folder.as_ref().map_or_else(Vec::new, |path| self.seen_in(path));
-        let look =
-            || folder.as_ref().map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
+        let inspect = || {
+            folder
+                .as_ref()
+                .map_or(TreeInspection::NoRepository, |path| self.environment.observer.inspect_tree(path))
+        };
         // A repeated call gets the recorded answer; the repository is not looked at a second time (G104).
-        let mut tree = if folder.is_some() && self.is_recorded(&ack) { None } else { Some(look()) };
+        let mut tree = if folder.is_some() && self.is_recorded(&ack) { None } else { Some(inspect()) };
         let sources = self.catalog.sources(folder.as_ref());
         let call = AckCall { ack, bookmark, echo, sent, folder: folder.clone(), observed, sources };
         let mut checked = None;
@@ -92,7 +95,7 @@ impl<S: Store> Engine<S> {
         loop {
             match self.hold(session, |held| self.attempt(held, &call, tree.as_ref(), checked.as_deref()))? {
                 Turn::Answered(reply) => return Ok(*reply),
-                Turn::LookFirst => tree = Some(look()),
+                Turn::InspectTreeFirst => tree = Some(inspect()),
                 // Without the lock, so that others can work on the session meanwhile; the attempt is examined again
                 // afterwards.
                 Turn::ChecksFirst(demand) => {
@@ -100,7 +103,8 @@ impl<S: Store> Engine<S> {
                         // Not recorded after all: another state of the session has been restored since.
                         self.attempt_checks.forget(demand.key);
                     }
-                    checked = self.checked_step(&demand, tree.as_ref().unwrap_or(&TreeLook::NoRepository))?;
+                    checked =
+                        self.checked_step(&demand, tree.as_ref().unwrap_or(&TreeInspection::NoRepository))?;
                     was_recorded = checked.is_none();
                 }
             }
@@ -122,7 +126,7 @@ impl<S: Store> Engine<S> {
         &self,
         held: &mut Held<'_, S::Locked<'_>>,
         call: &AckCall<'_>,
-        tree: Option<&TreeLook>,
+        tree: Option<&TreeInspection>,
         checked: Option<&CheckedStep>,
     ) -> Result<Turn, Box<ErrorEnvelope>> {
         let reading = self.reading();
@@ -138,7 +142,7 @@ impl<S: Store> Engine<S> {
             }
             Err(cause) => return Err(error::decide(&cause.into())),
         };
-        let Some(tree) = tree else { return Ok(Turn::LookFirst) };
+        let Some(tree) = tree else { return Ok(Turn::InspectTreeFirst) };
         let facts = held.state();
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
         let content = self.content();
@@ -171,7 +175,7 @@ impl<S: Store> Engine<S> {
         };
         if says_what_changed(&workflow, &snapshot) {
             evidence.workspace.changed_in_run =
-                self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.look);
+                self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.tree);
         }
         let observed_here = evidence.recorded();
         let drift = facts.run(at.run).and_then(|run| drift_from(run, sources));
@@ -302,7 +306,7 @@ impl<S: Store> Engine<S> {
         reference: BlobRef,
         tokens: &Tokens,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
-        let lost = |cause| error::lost_reply(cause, look_call(&tokens.state, RunLabel::of(run)));
+        let lost = |cause| error::lost_reply(cause, rehydrate_call(&tokens.state, RunLabel::of(run)));
         let bytes = self.store.blob(reference).map_err(lost)?;
         let value = strict_json::parse(&bytes).map_err(|cause| error::internal(&cause.to_string()))?;
         sign_stored(value, tokens, self.signer.bookmarks(facts))

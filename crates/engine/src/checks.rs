@@ -12,7 +12,7 @@ use workrail_core::decide::checks::{CheckAtHand, still_holds};
 use workrail_model::compiled::{CheckRequest, CompiledWorkflow};
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::evidence::{CheckRun, NotRunReason, TreeLook};
+use workrail_model::evidence::{CheckRun, NotRunReason, TreeInspection};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::limits::CHECK_TIMEOUT_DEFAULT_MS;
 use workrail_model::name::{CheckName, WorkflowId};
@@ -79,7 +79,7 @@ pub(crate) struct CheckedStep {
     /// The repository before the first of them.
     before: Option<Sha256>,
     /// The repository after the last of them.
-    pub(crate) tree: TreeLook,
+    pub(crate) tree: TreeInspection,
 }
 
 impl CheckedStep {
@@ -200,11 +200,11 @@ impl AttemptChecks {
     }
 }
 
-fn fingerprint(look: &TreeLook) -> Option<Sha256> {
-    match look {
+fn fingerprint(tree: &TreeInspection) -> Option<Sha256> {
+    match tree {
         // Without the commit, two clean trees cannot be told apart.
-        TreeLook::Seen(tree) => tree.head.is_some().then(|| tree.fingerprint()),
-        TreeLook::NoRepository | TreeLook::NotSeen(_) => None,
+        TreeInspection::Seen(tree) => tree.head.is_some().then(|| tree.fingerprint()),
+        TreeInspection::NoRepository | TreeInspection::NotSeen(_) => None,
     }
 }
 
@@ -214,7 +214,7 @@ impl<S: Store> Engine<S> {
     pub(crate) fn checked_step(
         &self,
         demand: &CheckDemand,
-        tree: &TreeLook,
+        tree: &TreeInspection,
     ) -> Result<Option<Arc<CheckedStep>>, Box<ErrorEnvelope>> {
         loop {
             match self.attempt_checks.claim(demand.key, fingerprint(tree)) {
@@ -253,7 +253,11 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn run_checks(&self, demand: &CheckDemand, before: TreeLook) -> Result<CheckedStep, Box<ErrorEnvelope>> {
+    fn run_checks(
+        &self,
+        demand: &CheckDemand,
+        before: TreeInspection,
+    ) -> Result<CheckedStep, Box<ErrorEnvelope>> {
         let first = fingerprint(&before);
         let mut tree = before;
         let mut checks = Vec::new();
@@ -267,7 +271,7 @@ impl<S: Store> Engine<S> {
         &self,
         demand: &CheckDemand,
         request: &CheckRequest,
-        tree: &mut TreeLook,
+        tree: &mut TreeInspection,
     ) -> Result<CheckAtHand, Box<ErrorEnvelope>> {
         let name = &request.command;
         let not_run = |argv: &[String], reason| CheckAtHand::not_run(name.clone(), argv, reason);
@@ -297,7 +301,7 @@ impl<S: Store> Engine<S> {
         });
         match ran {
             Ok(process) => {
-                *tree = self.environment.observer.look(folder);
+                *tree = self.environment.observer.inspect_tree(folder);
                 Ok(CheckAtHand::ended(request, &argv, &process, (before, fingerprint(tree))))
             }
             Err(CheckRunError::NotStarted(_)) => Ok(not_run(&argv, NotRunReason::NotStarted)),
@@ -348,11 +352,11 @@ mod tests {
         (SessionId::from_bits([1; 10]), NodeId::from_bits([2; 10]), AttemptId::from_bits(3))
     }
 
-    fn tree(head: &str) -> TreeLook {
-        TreeLook::Seen(WorkingTree { head: Some(head.to_owned()), ..WorkingTree::default() })
+    fn tree(head: &str) -> TreeInspection {
+        TreeInspection::Seen(WorkingTree { head: Some(head.to_owned()), ..WorkingTree::default() })
     }
 
-    fn step(before: &TreeLook, after: TreeLook) -> Arc<CheckedStep> {
+    fn step(before: &TreeInspection, after: TreeInspection) -> Arc<CheckedStep> {
         Arc::new(CheckedStep { checks: Vec::new(), before: fingerprint(before), tree: after })
     }
 

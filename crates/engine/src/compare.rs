@@ -73,7 +73,7 @@ impl Reading<'_> {
         context_values: ContextValues,
     ) -> Result<Comparison, Box<ErrorEnvelope>> {
         // Without keys there is no call to continue; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::Look);
+        let _ = self.signer.refresh(FirstKeys::ReadOnly);
         let read_a = self.salvage(a.session)?.or_refuse()?;
         // One read for both, so that a record arriving in between is in neither.
         let other = (a.session != b.session).then(|| self.salvage(b.session)?.or_refuse()).transpose()?;

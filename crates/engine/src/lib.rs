@@ -301,8 +301,8 @@ impl<S: Store> Engine<S> {
 
     /// Completes the pending step with an ack, or returns it again without one.
     pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> Answer {
-        let looks = request.ack_token.is_none() && request.continue_token.is_none();
-        self.signer.refresh(if looks { FirstKeys::Look } else { FirstKeys::DoNotMake })?;
+        let is_read_only = request.ack_token.is_none() && request.continue_token.is_none();
+        self.signer.refresh(if is_read_only { FirstKeys::ReadOnly } else { FirstKeys::DoNotMake })?;
         let too_many = request.ack_token.is_some() || request.state_token.is_some();
         if request.continue_token.is_some() && too_many {
             return Err(self.reading().leading_back(error::too_many_tokens(), request.echo(), None));
@@ -336,7 +336,7 @@ impl<S: Store> Engine<S> {
 
     /// Finds runs again without any token.
     pub fn resume_session(&self, request: ResumeSession) -> Answer {
-        self.signer.refresh(FirstKeys::Look)?;
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         let reading = self.reading();
         let (found, clarity) = reading.resume(&request, workspace.as_ref())?;
@@ -350,14 +350,14 @@ impl<S: Store> Engine<S> {
     /// and `keys_problem` says why.
     pub fn find_runs(&self, request: ResumeSession) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         // `keys_problem` reports what is wrong with the keys.
-        let _ = self.signer.refresh(FirstKeys::Look);
+        let _ = self.signer.refresh(FirstKeys::ReadOnly);
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         self.reading().resume(&request, workspace.as_ref()).map(|(found, _)| found)
     }
 
     /// Why no token can be signed or checked now; `None` if the keys are usable or the store is new.
     pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Look).err()
+        self.signer.refresh(FirstKeys::ReadOnly).err()
     }
 
     /// Everything a read-only use case gets; this includes no way to append (G36).

@@ -112,7 +112,7 @@ impl<S: Store> Engine<S> {
 
     /// Whether a server of this store drew the nonce recently. The log ensures that it is not used twice.
     pub fn drew_nonce(&self, nonce: &Nonce) -> Result<bool, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Look)?;
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         let keyring = self.signer.keyring();
         Ok(keyring.is_some_and(|keys| access::nonce_holds(&keys, nonce.bytes(), self.now_epoch_s())))
     }

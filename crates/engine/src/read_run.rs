@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::read_run::{self, RunRecord};
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::read_run::ReadRunBody;
@@ -39,7 +39,7 @@ struct NamedRun {
 impl<S: Store> Engine<S> {
     /// Reads the record of a run: an overview, one step, the context, or what contains some words.
     pub fn read_run(&self, request: &ReadRun) -> Answer {
-        self.signer.refresh(FirstKeys::Look)?;
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         Reply::plain(&self.reading().read_run(request)?)
     }
 }
@@ -121,7 +121,7 @@ impl Reading<'_> {
         }
         if let Some(tip) = facts.preferred_tip(run).filter(|_| self.continues()) {
             let at = token::node_facts(facts, tip)?;
-            let back = look_call(&self.signer.state(facts.session_id(), at), label);
+            let back = rehydrate_call(&self.signer.state(facts.session_id(), at), label);
             body.text.push_str(&format!(
                 "\n\nTo see where the run is now, call {} with:\n{}",
                 back.tool,

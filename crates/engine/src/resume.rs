@@ -8,7 +8,7 @@ use workrail_core::progress::{Progress, rest_in_words};
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::recovery::{Reader, Recovering};
-use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call, tips};
+use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, rehydrate_call, tips};
 use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPosition, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
@@ -292,7 +292,7 @@ impl Reading<'_> {
                 [("run", Value::from(RunLabel::of(position.run).to_string()))],
             ));
         }
-        self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(position.run)))
+        self.signer.has_keys().then(|| rehydrate_call(&token(), RunLabel::of(position.run)))
     }
 
     /// Whether this server's agents can continue a run; otherwise they can only read it.

@@ -13,7 +13,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{Context, ParentLink};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
@@ -44,7 +44,7 @@ struct Prepared {
     /// Notices about the id that the caller used.
     notices: Vec<Warning>,
     observed: Vec<ObservedFact>,
-    tree: TreeLook,
+    tree: TreeInspection,
 }
 
 /// The session that the run goes into.
@@ -165,7 +165,8 @@ impl<S: Store> Engine<S> {
             context: initial_context(request)?,
             mode: request.mode,
             observed: workspace.map_or_else(Vec::new, |path| self.seen_in(path)),
-            tree: workspace.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path)),
+            tree: workspace
+                .map_or(TreeInspection::NoRepository, |path| self.environment.observer.inspect_tree(path)),
         })
     }
 
@@ -353,9 +354,9 @@ impl<S: Store> Engine<S> {
 
 /// A start without a key cannot be repeated safely once it may have been recorded.
 fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnvelope> {
-    let look = NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]);
+    let check_call = NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]);
     let repeat = "start the workflow again, with an `idempotencyKey`: such a start can be repeated safely.";
-    error::look_before_repeating(failed, &format!("run {label}"), repeat, look)
+    error::check_before_repeating(failed, &format!("run {label}"), repeat, check_call)
 }
 
 impl Home {

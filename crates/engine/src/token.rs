@@ -106,7 +106,7 @@ pub(crate) enum FirstKeys {
     DoNotMake,
     /// The call only reads, so it takes no lock and leaves a new store as it is (G16). Its tokens may be signed with
     /// keys that are not durable yet; if those are lost, the agent asks again.
-    Look,
+    ReadOnly,
 }
 
 #[derive(Clone)]
@@ -197,7 +197,7 @@ impl Signer {
         // mount, they are used anyway, and the next call tries again.
         let durable = match first {
             FirstKeys::Make | FirstKeys::DoNotMake => self.source.load_or_create().ok(),
-            FirstKeys::Look => None,
+            FirstKeys::ReadOnly => None,
         };
         match durable {
             Some(keyring) => self.adopt(keyring),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use camino::Utf8Path;
 use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::digest::Sha256;
-use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason, TreeLook, WorkingTree};
+use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason, TreeInspection, WorkingTree};
 use workrail_model::text::BoundedText;
 
 use crate::bounded;
@@ -40,17 +40,17 @@ const SETTINGS: [&str; 6] = [
 ];
 
 /// Looks at the repository with this root.
-pub(crate) fn look(root: &Utf8Path, branch: Option<String>, head: Option<String>) -> TreeLook {
+pub(crate) fn inspect(root: &Utf8Path, branch: Option<String>, head: Option<String>) -> TreeInspection {
     let filters = match filters(root) {
         Ok(filters) => filters,
-        Err(reason) => return TreeLook::NotSeen(reason),
+        Err(reason) => return TreeInspection::NotSeen(reason),
     };
     let arguments = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
     match run(root, &filters, &arguments) {
-        Err(reason) => TreeLook::NotSeen(reason),
+        Err(reason) => TreeInspection::NotSeen(reason),
         Ok(printed) => match dirty(root, &printed) {
-            None => TreeLook::NotSeen(NotSeenReason::TooLarge),
-            Some(dirty) => TreeLook::Seen(WorkingTree { branch, head, dirty }),
+            None => TreeInspection::NotSeen(NotSeenReason::TooLarge),
+            Some(dirty) => TreeInspection::Seen(WorkingTree { branch, head, dirty }),
         },
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{ObservationKey, ObservationValue};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::text::BoundedText;
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 
@@ -100,12 +100,12 @@ impl WorkspaceObserver for GitObserver {
         is_folder(workspace.as_str())
     }
 
-    fn look(&self, workspace: &WorkspacePath) -> TreeLook {
+    fn inspect_tree(&self, workspace: &WorkspacePath) -> TreeInspection {
         let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
-            return TreeLook::NoRepository;
+            return TreeInspection::NoRepository;
         };
         let (branch, head) = repository.head();
-        tree::look(&repository.root, branch, head)
+        tree::inspect(&repository.root, branch, head)
     }
 
     fn changed_between(&self, workspace: &WorkspacePath, from: &str, to: &str) -> Option<Vec<String>> {

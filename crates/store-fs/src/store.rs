@@ -58,12 +58,12 @@ impl<F: FileSystem> LocalStore<F> {
                 made => made?,
             }
         }
-        Ok(Self::look(fs, entropy, boot_id))
+        Ok(Self::read_only(fs, entropy, boot_id))
     }
 
     /// The store as it is: no folder is created, and a missing one reads as empty if `fs` says so. For commands that
     /// only read; writers use `open`.
-    pub fn look(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
+    pub fn read_only(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
         let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { fs, entropy, boot_id, memos, doubted, read_before }
     }

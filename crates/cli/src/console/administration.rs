@@ -75,10 +75,10 @@ impl Administration for ConsoleEnvironment {
 
     fn sources(&self) -> Result<Vec<SourceInfo>, String> {
         let settings = settings::fresh().map_err(failure_text)?.settings;
-        let looked_at = sources::looked_at_in(Sources::from_settings(&settings));
+        let reports = sources::source_reports_of(Sources::from_settings(&settings));
         // A value set by this process's environment is not in the file, and not removed from it.
         let wanted = self.wanted()?;
-        let shown = looked_at.into_iter().map(|(report, count)| {
+        let shown = reports.into_iter().map(|(report, count)| {
             let registered_as = match report.precedence {
                 Precedence::Git => {
                     wanted.git_sources().contains_key(&report.name).then(|| report.name.clone())
@@ -168,7 +168,7 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn health(&self) -> Vec<Finding> {
-        let found = doctor::looked();
+        let found = doctor::findings();
         let shown = found.into_iter().map(|own| Finding {
             area: own.area,
             level: match own.level {

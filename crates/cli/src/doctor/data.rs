@@ -24,7 +24,7 @@ const FREE_BYTES_LOW: u64 = 1 << 30;
 /// With less than this, the next call may fail.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
-pub(super) fn look(findings: &mut Findings) {
+pub(super) fn check(findings: &mut Findings) {
     let Ok(current) = settings::current() else { return };
     let root = match data_dir(&current.settings) {
         Ok(root) => root,
@@ -42,7 +42,7 @@ pub(super) fn look(findings: &mut Findings) {
     } else {
         folder(findings, &root);
     }
-    match wiring::look(current) {
+    match wiring::read_only(current) {
         Ok(opened) => {
             if let (AnyStore::Database { shared, .. }, Some(address)) = (&*opened.store, &address) {
                 let server = shared.server();

@@ -23,7 +23,7 @@ const ENVIRONMENT: &str = "environment";
 const CLIENTS: &str = "clients";
 const WORKFLOWS: &str = "workflows";
 
-pub(super) fn look(findings: &mut Findings) {
+pub(super) fn check(findings: &mut Findings) {
     this_program(findings);
     settings(findings);
     variables(findings);

@@ -9,7 +9,7 @@ use crate::install;
 
 const HOOKS: &str = "hooks";
 
-pub(super) fn look(findings: &mut Findings) {
+pub(super) fn check(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     let (hooks, unreadable) = installed_hooks(&bases);
     for error in unreadable {

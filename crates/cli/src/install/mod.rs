@@ -253,7 +253,7 @@ fn secret_for(
     match dry_run {
         // If there is none yet, any text can stand for it: it is not shown.
         true => {
-            let known = wiring::look_at_directory(settings::current()?)?.http_secret().map_err(unusable)?;
+            let known = wiring::read_only_directory(settings::current()?)?.http_secret().map_err(unusable)?;
             Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))
         }
         false => {

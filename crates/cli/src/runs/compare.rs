@@ -24,7 +24,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 const LINES_OF_ONE_SIDE: usize = 6;
 
 pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let a = name::part(&engine, a, None)?;
     let b = name::part(&engine, b, Some(&a))?;
     let values = if context { ContextValues::Short } else { ContextValues::NotShown };

@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::{name, wiring};
 
 pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let found = name::session_or_run(&engine, about)?;
     let log = engine.session_log(found, limit)?;
     if json {

@@ -80,7 +80,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
         return Err(exists(path));
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
@@ -115,7 +115,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
 
 /// Writes the report as HTML and opens it in the browser.
 fn opened(command: &ReportCommand) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let html = render_html(&report);

@@ -10,7 +10,7 @@ use crate::output::{self, Progress, Tone};
 use crate::wiring;
 
 pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let mut progress: Option<Progress> = None;
     let found = engine.search_notes(&words.join(" "), limit, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("searching", total)).at(done);

@@ -20,7 +20,7 @@ use crate::{name, times};
 const POINTS_SHOWN: usize = 12;
 
 pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     if NodeLink::is_meant(about) {
         let link = NodeLink::parse(about).map_err(|error| Failure::Call(format!("`{about}`: {error}")))?;
         return point(&engine, link, json);

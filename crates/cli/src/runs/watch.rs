@@ -21,9 +21,9 @@ use crate::output::{self, Line, Tone};
 use crate::wiring;
 
 /// How soon a change is shown.
-const LOOK_EVERY: Duration = Duration::from_millis(400);
+const POLL_EVERY: Duration = Duration::from_millis(400);
 /// The store's stamp changes before the write is readable, so it is read this many times after a change.
-const LOOKS_AFTER_CHANGE: u32 = 4;
+const READS_AFTER_CHANGE: u32 = 4;
 /// How often relative times are redrawn, and how often a store without a stamp is read.
 const REDRAW_EVERY: Duration = Duration::from_secs(30);
 
@@ -43,14 +43,14 @@ impl Notify {
 
 /// Runs until it is interrupted, or until its output is closed.
 pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let draws = format == Format::Text && stdout().is_terminal();
     let mut seen: Option<WatchedRuns> = None;
     let mut bell = Bell { announced: false };
-    let mut looks = Looks::default();
+    let mut schedule = ReadSchedule::default();
     let mut last_read = Instant::now();
     loop {
-        if looks.is_due(engine.change_stamp()) || last_read.elapsed() >= REDRAW_EVERY {
+        if schedule.is_due(engine.change_stamp()) || last_read.elapsed() >= REDRAW_EVERY {
             last_read = Instant::now();
             let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {})?;
             let status = engine.status_in(&list);
@@ -67,24 +67,24 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
             }
             seen = Some(now);
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }
 
 /// Decides when the store is read again.
 #[derive(Debug, Default)]
-struct Looks {
+struct ReadSchedule {
     /// The stamp at the last look; the outer `None` before the first.
     stamp: Option<Option<u64>>,
     /// How many more times it is read without a further change.
     left: u32,
 }
 
-impl Looks {
+impl ReadSchedule {
     fn is_due(&mut self, stamp: Option<u64>) -> bool {
         if self.stamp != Some(stamp) {
             self.stamp = Some(stamp);
-            self.left = LOOKS_AFTER_CHANGE;
+            self.left = READS_AFTER_CHANGE;
         }
         let is_due = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn after_a_change_the_store_is_read_a_few_times_and_no_more() {
-        let mut looks = Looks::default();
+        let mut schedule = ReadSchedule::default();
         let mut reads = |stamp: u64, times: usize| -> Vec<bool> {
-            (0..times).map(|_| looks.is_due(Some(stamp))).collect()
+            (0..times).map(|_| schedule.is_due(Some(stamp))).collect()
         };
         assert_eq!(reads(1, 6), [true, true, true, true, false, false], "the first look is one of them");
         assert_eq!(reads(2, 2), [true, true], "the stamp moved");
@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn a_store_without_a_change_stamp_is_read_only_at_the_start() {
-        let mut looks = Looks::default();
-        let reads: Vec<bool> = (0..6).map(|_| looks.is_due(None)).collect();
+        let mut schedule = ReadSchedule::default();
+        let reads: Vec<bool> = (0..6).map(|_| schedule.is_due(None)).collect();
         assert_eq!(reads, [true, true, true, true, false, false]);
     }
 }

@@ -99,7 +99,7 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
         let message = "`--json` and `-o -` both need standard output. Write the bundle to a file.";
         return Err(Failure::Call(message.to_owned()));
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let session = name::session_or_run(&engine, &arguments.session)?.session;
     let target = match &arguments.output {
         _ if to_stdout => Target::Stdout,
@@ -189,7 +189,7 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
     };
     let mut source = Source::open(&arguments.file, mode)?;
     let engine = match mode {
-        ImportMode::CheckOnly => wiring::look_default()?,
+        ImportMode::CheckOnly => wiring::read_only_default()?,
         ImportMode::KeepIdIfFree | ImportMode::AsNew => wiring::open_default()?,
     };
     let imported = engine.import(&mut source, mode)?;

@@ -88,7 +88,7 @@ impl StatusFilter {
 }
 
 pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
     let mut wanted = Wanted { extent: ListLength::Short, filter, limit: arguments.limit };

@@ -67,7 +67,7 @@ fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
         show_default(settings::current()?.settings.preferences(), format);
         return Ok(());
     };
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let found = name::session_or_run(&engine, text)?;
     show_runs(&engine.preferences_of(found)?, format);
     Ok(())
@@ -126,7 +126,7 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
     if after <= before {
         return Ok(());
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     if engine.raising_new_runs_needs_passkey() {
         let why = format!(
             "`{}` or `{}` asks for one",

@@ -87,7 +87,7 @@ fn all(names: Names) -> Vec<String> {
 
 /// The labels of all runs, waiting ones first.
 fn runs() -> Option<Vec<String>> {
-    let engine = wiring::look_default().ok()?;
+    let engine = wiring::read_only_default().ok()?;
     let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {}).ok()?;
     Some(list.runs.into_iter().filter_map(|row| row.label).collect())
 }

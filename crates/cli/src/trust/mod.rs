@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: TrustArguments) -> ExitCode {
 }
 
 fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let asked = match run {
         Some(run) => Asked::Run(run),
         None => {

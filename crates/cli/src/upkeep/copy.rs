@@ -68,7 +68,7 @@ impl StoreLocation {
         }
         match mode {
             Mode::Real => wiring::store_in(path).map(AnyStore::Directory),
-            Mode::DryRun => wiring::look_in(path).map(AnyStore::Directory),
+            Mode::DryRun => wiring::read_only_in(path).map(AnyStore::Directory),
         }
     }
 }

@@ -17,10 +17,10 @@ const SHOWN_MAX: usize = 20;
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
-    let looking = wiring::look_default()?;
+    let read_only = wiring::read_only_default()?;
     // A dry run creates nothing, and an empty folder in place of lost sessions would hide their loss.
-    let engine = match mode == Mode::DryRun || looking.has_lost_sessions() {
-        true => looking,
+    let engine = match mode == Mode::DryRun || read_only.has_lost_sessions() {
+        true => read_only,
         false => wiring::change_default()?,
     };
     let cleaned = {

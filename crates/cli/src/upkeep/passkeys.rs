@@ -13,7 +13,7 @@ use crate::wiring;
 const TYPED: &str = "reset passkeys";
 
 pub(super) fn show(format: Format) -> Result<(), Failure> {
-    let keys = wiring::look_default()?.passkeys()?.map_err(|damage| damaged(&damage))?;
+    let keys = wiring::read_only_default()?.passkeys()?.map_err(|damage| damaged(&damage))?;
     match format {
         Format::Json => output::json(&json!({
             "passkeys": keys.all().iter().map(described).collect::<Vec<_>>(),

@@ -17,7 +17,7 @@ use crate::store::{AnyStore, Medium};
 use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
+    let engine = if arguments.dry_run { wiring::read_only_default()? } else { wiring::change_default()? };
     let (format, medium) = (Format::json_if(arguments.json), wiring::medium()?);
     let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
     let (scope, log) = match &arguments.session {

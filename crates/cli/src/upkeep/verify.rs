@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::{name, wiring};
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let scope = match &arguments.session {
         Some(text) => Scope::One(name::session_or_run(&engine, text)?.session),
         None => Scope::All,

@@ -152,7 +152,7 @@ impl Target {
 
     /// After how many polls the page is rendered again although the store's stamp is unchanged: the stamp does not
     /// cover settings, workflow files, logs and keep marks.
-    pub(crate) fn looks_between(&self) -> Option<u64> {
+    pub(crate) fn polls_between(&self) -> Option<u64> {
         match self {
             Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),
             Self::Session(_) => Some(15),

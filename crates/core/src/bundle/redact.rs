@@ -169,11 +169,11 @@ impl Needle {
     /// The next match of the needle at or after `from`.
     fn find(&self, haystack: &str, from: usize, extent: NeedlePart) -> Option<(usize, usize)> {
         let mut from = from;
-        let looked_for = match extent {
+        let text = match extent {
             NeedlePart::Whole => &self.text,
             NeedlePart::Beginning => &self.beginning,
         };
-        while let Some(at) = haystack[from..].find(looked_for).map(|at| from + at) {
+        while let Some(at) = haystack[from..].find(text).map(|at| from + at) {
             let same = haystack[at..].chars().zip(self.text.chars()).take_while(|(a, b)| a == b);
             let end = at + same.map(|(c, _)| c.len_utf8()).sum::<usize>();
             let part_of_word = haystack[..at].ends_with(char::is_alphanumeric)

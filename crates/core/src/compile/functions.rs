@@ -80,10 +80,10 @@ impl<'a> Visible<'a> {
         }
         let mut sought = SoughtNames::new(source.functions.iter().map(|function| function.name.as_str()));
         for step in steps {
-            sought.look_in(&step.prompt, &mut used);
-            step.guidance.iter().for_each(|line| sought.look_in(line, &mut used));
+            sought.find_in(&step.prompt, &mut used);
+            step.guidance.iter().for_each(|line| sought.find_in(line, &mut used));
         }
-        source.meta_guidance.iter().for_each(|line| sought.look_in(line, &mut used));
+        source.meta_guidance.iter().for_each(|line| sought.find_in(line, &mut used));
         for (index, function) in source.functions.iter().enumerate() {
             if !used.contains(function.name.as_str()) {
                 report.push(
@@ -119,7 +119,7 @@ impl<'n> SoughtNames<'n> {
     }
 
     /// Adds the names that occur in the text; a name already found is not searched for again.
-    fn look_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
+    fn find_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
         for (at, byte) in text.bytes().enumerate() {
             if !self.first_bytes[usize::from(byte)] {
                 continue;

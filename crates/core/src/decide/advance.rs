@@ -272,7 +272,7 @@ impl<'a> Case<'a> {
         let moment = ReplyMoment::Blocked { blockers: &blockers, in_a_row: self.retried.len() + 1 };
         let facts = self.command.facts;
         let way_out = recovery::last_good(facts, self.node.node_id)
-            .map(|event| reply::look_call(&state_marker_of(event), RunLabel::of(self.node.run_id)));
+            .map(|event| reply::rehydrate_call(&state_marker_of(event), RunLabel::of(self.node.run_id)));
         // A value that is already recorded must not prevent a retry; one that is sent now can be
         // sent again, smaller.
         let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };

@@ -4,7 +4,7 @@ use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::{CheckRequest, CompiledStep, RequiredGrade};
 use workrail_model::digest::Sha256;
 use workrail_model::evidence::{
-    CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeLook,
+    CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeInspection,
 };
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::EVIDENCE_TAIL_BYTES_MAX;
@@ -326,9 +326,9 @@ impl Case<'_> {
     /// Whether every check of the step passed; in a step without checks, whether WorkRail could look at the repository.
     fn is_checked(&self) -> bool {
         if self.step().is_none_or(|step| step.checks.is_empty()) {
-            return match self.command.evidence.workspace.look {
-                TreeLook::Seen(_) => true,
-                TreeLook::NoRepository | TreeLook::NotSeen(_) => false,
+            return match self.command.evidence.workspace.tree {
+                TreeInspection::Seen(_) => true,
+                TreeInspection::NoRepository | TreeInspection::NotSeen(_) => false,
             };
         }
         self.not_run().next().is_none() && self.failed_checks().next().is_none()

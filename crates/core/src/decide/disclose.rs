@@ -27,7 +27,7 @@ use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, capability_name
 use crate::label::RunLabel;
 use crate::project::{GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
-use crate::reply::{OpenGap, look_call};
+use crate::reply::{OpenGap, rehydrate_call};
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
 pub(super) fn degraded(
@@ -336,6 +336,6 @@ pub fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Optio
     Some(ReturnTo {
         label: label.to_string(),
         workflow_id: parent.workflow_id.clone(),
-        next_call: look_call(&state_marker_of(tip.created_index), label),
+        next_call: rehydrate_call(&state_marker_of(tip.created_index), label),
     })
 }

@@ -6,7 +6,8 @@ use workrail_model::canonical::to_canonical;
 use workrail_model::compiled::EditRule;
 use workrail_model::event::{EventData, EvidenceRecorded, Scope};
 use workrail_model::evidence::{
-    DirtyFiles, Evidence, HookObservation, PathList, RecordedFiles, TreeLook, WorkingTree, WorkspaceState,
+    DirtyFiles, Evidence, HookObservation, PathList, RecordedFiles, TreeInspection, WorkingTree,
+    WorkspaceState,
 };
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::{EVIDENCE_PATHS_MAX, OBSERVATIONS_PER_ADVANCE_MAX};
@@ -43,7 +44,7 @@ pub enum EvidenceDemand {
 /// The repository at this moment.
 #[derive(Clone, Debug, Default)]
 pub struct WorkspaceAtHand {
-    pub look: TreeLook,
+    pub tree: TreeInspection,
     /// Every file that changed since the step began; `None` if unknown.
     pub changed: Option<Vec<String>>,
     /// Every file that changed since the run began; determined only for steps that make claims about it.
@@ -117,13 +118,13 @@ struct Found {
 impl Found {
     /// The repository; if it could not be seen, that matters only if the step restricts edits.
     fn workspace(at_hand: &WorkspaceAtHand, restricts_edits: bool) -> Option<Self> {
-        let (evidence, content) = match &at_hand.look {
-            TreeLook::NoRepository => return None,
-            TreeLook::NotSeen(reason) if restricts_edits => {
+        let (evidence, content) = match &at_hand.tree {
+            TreeInspection::NoRepository => return None,
+            TreeInspection::NotSeen(reason) if restricts_edits => {
                 (Evidence::WorkspaceNotSeen { reason: *reason }, None)
             }
-            TreeLook::NotSeen(_) => return None,
-            TreeLook::Seen(tree) => {
+            TreeInspection::NotSeen(_) => return None,
+            TreeInspection::Seen(tree) => {
                 let (state, content) = state_of(tree, at_hand.changed.as_deref());
                 (Evidence::WorkspaceState(state), content)
             }

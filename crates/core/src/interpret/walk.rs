@@ -16,7 +16,7 @@ use crate::condition::{Scope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
 /// a billion iterations; a body that does real work returns after one item.
-const LOOKS_MAX: u32 = 100_000;
+const VISITS_MAX: u32 = 100_000;
 
 /// Where the walk begins.
 pub(super) struct WalkStart {
@@ -30,7 +30,7 @@ pub(super) struct Walk<'a> {
     context: &'a Context,
     strictness: Strictness,
     start: WalkStart,
-    looks: u32,
+    visits: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
     passed_over: Vec<Finding>,
@@ -62,7 +62,7 @@ impl<'a> Walk<'a> {
             context,
             strictness,
             start,
-            looks: 0,
+            visits: 0,
             trace: TraceLog::default(),
             advisories: Vec::new(),
             passed_over: Vec::new(),
@@ -114,11 +114,11 @@ impl<'a> Walk<'a> {
     }
 
     fn current_item(&mut self) -> Result<Current<'a>, InterpretError> {
-        self.looks += 1;
+        self.visits += 1;
         let Some(active) = self.start.stack.last() else {
             return Ok(self.workflow.plan.get(self.start.top).map_or(Current::PlanEnd, Current::Item));
         };
-        if self.looks > LOOKS_MAX {
+        if self.visits > VISITS_MAX {
             return Err(InterpretError::TooMuchWork { loop_id: active.loop_id.clone() });
         }
         let owner = self.owner(&active.loop_id)?;

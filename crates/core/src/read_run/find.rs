@@ -25,7 +25,7 @@ impl RunRecord<'_> {
             return None;
         }
         let mut found = Vec::new();
-        let mut look = |location: String, text: &str| {
+        let mut search = |location: String, text: &str| {
             let words = matching(text, &wanted);
             if words > 0 {
                 found.push(RankedLine { words, line: format!("- {location}: {}", excerpt(text, &wanted)) });
@@ -37,19 +37,19 @@ impl RunRecord<'_> {
             let location = format!("step {} ({})", position + 1, title.unwrap_or_default());
             for entry in step.outputs.iter().rev() {
                 if let Some(notes) = self.whole_notes(&entry.output.payload) {
-                    look(location.clone(), &notes);
+                    search(location.clone(), &notes);
                 } else if let Some(artifact) = self.artifact(&entry.output.payload) {
-                    look(format!("{location}, artifact {}", kind_of(&artifact)), &artifact.to_string());
+                    search(format!("{location}, artifact {}", kind_of(&artifact)), &artifact.to_string());
                 }
             }
         }
         for (key, value) in self.context().as_map() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            look(format!("context {key}"), &format!("{key} {value}"));
+            search(format!("context {key}"), &format!("{key} {value}"));
         }
         for output in self.facts.session_outputs().iter().rev() {
             if let Some(notes) = self.whole_notes(&output.payload) {
-                look("notes of the session".to_owned(), &notes);
+                search("notes of the session".to_owned(), &notes);
             }
         }
         found.sort_by_key(|hit| std::cmp::Reverse(hit.words));

@@ -12,7 +12,7 @@ use crate::label::RunLabel;
 use crate::progress::Progress;
 use crate::project::{NodeState, PathStep, RunState};
 use crate::reply::children::last_notes;
-use crate::reply::look_call;
+use crate::reply::rehydrate_call;
 
 const GIST_BYTES_MAX: usize = 220;
 const VALUE_BYTES_MAX: usize = 160;
@@ -168,7 +168,7 @@ impl RunRecord<'_> {
             .ancestors(tip.node_id)
             .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
         let from = shared.map_or(0, |node| node.step_number);
-        let call = look_call(&state_marker_of(tip.created_index), self.label());
+        let call = rehydrate_call(&state_marker_of(tip.created_index), self.label());
         format!("- from step {from}, {}: {}", without_markers(&location), call.arguments_text())
     }
 

@@ -170,7 +170,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
 }
 
 /// The call that shows a point again and changes nothing.
-pub fn look_call(state_token: &str, label: RunLabel) -> NextCall {
+pub fn rehydrate_call(state_token: &str, label: RunLabel) -> NextCall {
     let arguments = [("stateToken", Value::from(state_token)), ("run", Value::from(label.to_string()))];
     NextCall::new(ToolName::ContinueWorkflow, arguments)
 }

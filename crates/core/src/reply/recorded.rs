@@ -69,9 +69,9 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         let newest = if branch.preferred { ", worked on last" } else { "" };
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
         // The top of the reply already has the call for the current step.
-        let look = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_call_above));
-        let look = look.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
-        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{look}", branch.summary);
+        let call = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_call_above));
+        let call = call.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
+        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{call}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));
             break;

@@ -15,7 +15,7 @@ use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_marker_of,
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::{truncate_in_the_middle, truncate_with_marker};
 
-use super::look_call;
+use super::rehydrate_call;
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::render::prompt::{functions, render_title, title_without_secrets};
@@ -187,7 +187,7 @@ impl Recovering<'_> {
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
             current_step: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
-            next_call: Some(look_call(&state_marker_of(tip.created_index), RunLabel::of(tip.run_id))),
+            next_call: Some(rehydrate_call(&state_marker_of(tip.created_index), RunLabel::of(tip.run_id))),
         }
     }
 
@@ -201,7 +201,7 @@ impl Recovering<'_> {
             is_complete: state.as_ref().is_some_and(EngineState::is_complete),
             step_number: tip.step_number,
             title: state.as_ref().and_then(|state| self.title(tip, state)),
-            next_call: look_call(&state_marker_of(tip.created_index), RunLabel::of(run)),
+            next_call: rehydrate_call(&state_marker_of(tip.created_index), RunLabel::of(run)),
         })
     }
 

@@ -8,7 +8,7 @@ use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin
 use workrail_model::compiled::{CompiledWorkflow, StepKind};
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, WorkflowSourceKind};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
 use workrail_model::preferences::PreferenceSource;
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
             parent: None,
             references: &[],
             observed: &[],
-            tree: TreeLook::NoRepository,
+            tree: TreeInspection::NoRepository,
             other_runs: Vec::new(),
             notices: Vec::new(),
             tools: ToolSet::ALL,

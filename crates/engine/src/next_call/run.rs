@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_core::token::{NodeFacts, TokenError, VerifiedToken, readable_label};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::name::StepId;
@@ -55,7 +55,7 @@ impl Reading<'_> {
             Some((label, Named::One(found))) => {
                 let (session, position) = *found;
                 let state = self.signer.state(session, tip_of(&position));
-                refused.next_call = Some(look_call(&state, label));
+                refused.next_call = Some(rehydrate_call(&state, label));
                 refused.suggestion = format!(
                     "Make the call below: it shows the pending step of run {label} with new tokens and changes nothing."
                 );
@@ -87,11 +87,11 @@ impl Reading<'_> {
         match node {
             Ok(Some(at)) if echo.run.is_none() || names(echo, at) => {
                 let state = self.signer.state(found.session(), at);
-                refused.next_call = Some(look_call(&state, RunLabel::of(at.run)));
+                refused.next_call = Some(rehydrate_call(&state, RunLabel::of(at.run)));
                 refused
             }
             Ok(Some(at)) => {
-                let own = look_call(&self.signer.state(found.session(), at), RunLabel::of(at.run));
+                let own = rehydrate_call(&self.signer.state(found.session(), at), RunLabel::of(at.run));
                 self.back_to_echoed(refused, echo, own)
             }
             Ok(None) | Err(_) => self.leading_back(refused, echo, None),
@@ -126,10 +126,10 @@ impl Reading<'_> {
             let tip =
                 facts.preferred_tip(at.run).and_then(|tip| token::node_facts(facts, tip).ok()).unwrap_or(at);
             let state = self.signer.state(facts.session_id(), tip);
-            refused.next_call = Some(look_call(&state, label));
+            refused.next_call = Some(rehydrate_call(&state, label));
             return refused;
         }
-        let own = look_call(&self.signer.state(facts.session_id(), at), label);
+        let own = rehydrate_call(&self.signer.state(facts.session_id(), at), label);
         self.back_to_echoed(refused, echo, own)
     }
 }

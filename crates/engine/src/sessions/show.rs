@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
-use workrail_core::reply::look_call;
 use workrail_core::reply::recovery::{Reader, Recovering};
+use workrail_core::reply::rehydrate_call;
 use workrail_core::report::{ContextValues, Covers, Detail, Report, Subject, build};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
@@ -74,7 +74,7 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     fn show(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
         // Without keys the session is still shown, with no call to continue; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::Look);
+        let _ = self.signer.refresh(FirstKeys::ReadOnly);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
             Some(run_id) => Covers::Run { run_id },
@@ -148,6 +148,6 @@ impl Reading<'_> {
             created_by: found.created_by,
             workflow: facts.run(run)?.workflow_hash,
         };
-        Some(look_call(&self.signer.state(facts.session_id(), at), RunLabel::of(run)))
+        Some(rehydrate_call(&self.signer.state(facts.session_id(), at), RunLabel::of(run)))
     }
 }

@@ -89,13 +89,13 @@ impl From<&LostSegment> for SegmentLoss {
 }
 
 /// How often a session is examined again because its damage was gone when it was about to be repaired.
-const LOOKS_MAX: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
 
 impl<S: Store + Upkeep> Engine<S> {
     /// Truncates a damaged session to what can be trusted, or says what that would do.
     pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             if let Some(outcome) = self.try_repair(session, mode)? {
                 return Ok(outcome);
             }

@@ -15,7 +15,7 @@ use super::supervisor::{ARGUMENT, Job, SupervisorReport};
 /// The environment variables passed to a check.
 const VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
 /// How often to check whether the time limit has passed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 const TICK_EVERY: Duration = Duration::from_secs(1);
 /// A supervisor that has not ended this long after it was asked to is killed.
 const ENDING_MAX: Duration = Duration::from_secs(5);
@@ -117,7 +117,7 @@ impl TrustedCheck {
             let Some(left) = time_limit.checked_sub(elapsed).filter(|left| !left.is_zero()) else {
                 return (WaitEnd::TimedOut, None);
             };
-            match report.recv_timeout(left.min(LOOK_EVERY)) {
+            match report.recv_timeout(left.min(POLL_EVERY)) {
                 Ok(said) => return (WaitEnd::Ended, Some(said)),
                 Err(RecvTimeoutError::Disconnected) => return (WaitEnd::Ended, None),
                 Err(RecvTimeoutError::Timeout) => {}

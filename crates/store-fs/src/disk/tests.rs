@@ -258,32 +258,32 @@ fn writing_to_a_full_device_is_no_space() {
 fn a_disk_opened_for_reading_changes_nothing() {
     let (_dir, root, disk) = stage();
     let none = root.with_file_name("none");
-    let missing = Disk::look(&none).expect("nothing to open is no error");
+    let missing = Disk::open_read_only(&none).expect("nothing to open is no error");
     assert_eq!(missing.list(&path("sessions")).expect("reads as empty"), []);
     assert_eq!(missing.stat(&path("a")).unwrap_err().kind, FsErrorKind::NotFound);
     assert!(!none.exists());
 
     disk.create_file(&path("a")).expect("a file").append(b"x").expect("written");
-    let looking = Disk::look(&root).expect("an existing root is opened");
-    assert_eq!(looking.read(&path("a"), 0, 10).expect("readable"), b"x");
-    assert_eq!(looking.list(&path("folder")).expect("reads as empty"), []);
+    let read_only = Disk::open_read_only(&root).expect("an existing root is opened");
+    assert_eq!(read_only.read(&path("a"), 0, 10).expect("readable"), b"x");
+    assert_eq!(read_only.list(&path("folder")).expect("reads as empty"), []);
     let refused = [
-        looking.create_dir(&path("d")).map(drop),
-        looking.create_file(&path("b")).map(drop),
-        looking.open_append(&path("a")).map(drop),
-        looking.rename(&path("a"), &path("b")),
-        looking.remove_file(&path("a")),
-        looking.remove_dir(&path("a")),
-        looking.sync_dir(&RelPath::root()),
+        read_only.create_dir(&path("d")).map(drop),
+        read_only.create_file(&path("b")).map(drop),
+        read_only.open_append(&path("a")).map(drop),
+        read_only.rename(&path("a"), &path("b")),
+        read_only.remove_file(&path("a")),
+        read_only.remove_dir(&path("a")),
+        read_only.sync_dir(&RelPath::root()),
     ];
     for outcome in refused {
         assert_eq!(outcome.unwrap_err().kind, FsErrorKind::ReadOnly);
     }
     let lock = |disk: &Disk, name| disk.lock(&path(name), LockMode::Exclusive, Duration::ZERO);
-    assert_eq!(lock(&looking, "lock").unwrap_err().kind, FsErrorKind::NotFound, "no lock file is made");
+    assert_eq!(lock(&read_only, "lock").unwrap_err().kind, FsErrorKind::NotFound, "no lock file is made");
     let held = lock(&disk, "lock").expect("usable");
-    assert!(lock(&looking, "lock").expect("usable").is_none(), "who holds a lock can be asked");
+    assert!(lock(&read_only, "lock").expect("usable").is_none(), "who holds a lock can be asked");
     drop(held);
-    assert!(lock(&looking, "lock").expect("usable").is_some());
-    assert_eq!(looking.list(&RelPath::root()).expect("listed").len(), 2);
+    assert!(lock(&read_only, "lock").expect("usable").is_some());
+    assert_eq!(read_only.list(&RelPath::root()).expect("listed").len(), 2);
 }

@@ -30,7 +30,7 @@ use workrail_model::event::{
     Context, DecisionTraceAppended, DedupeKey, Event, EventData, EventIndex, Scope, TraceEntry, TraceKind,
     WorkflowSourceKind,
 };
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId, TraceId};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::{PreferenceSource, Preferences};
@@ -162,7 +162,7 @@ impl History {
             parent: None,
             references: &[],
             observed: &[],
-            tree: TreeLook::NoRepository,
+            tree: TreeInspection::NoRepository,
             other_runs: Vec::new(),
             notices: Vec::new(),
             repeatable: None,

@@ -49,13 +49,12 @@ pub(super) fn missing_documents(
     let Some(workflow) = workflow.filter(|own| !own.references.is_empty()) else { return Ok(Vec::new()) };
     let (sources, workspace) = (settings::sources()?, default_workspace());
     let source = source_of(file, &sources.survey(workspace.as_ref()).files);
-    let looked_for = workflow.references.iter().filter(|own| match own.resolve_from {
+    let searched = workflow.references.iter().filter(|own| match own.resolve_from {
         ResolveFrom::Workspace => workspace.is_some(),
         // A file outside every source has no package yet.
         ResolveFrom::Package => source.package.is_some(),
     });
-    let missing =
-        looked_for.filter(|own| sources.locate(own, &source, workspace.as_ref()) == Located::Missing);
+    let missing = searched.filter(|own| sources.locate(own, &source, workspace.as_ref()) == Located::Missing);
     Ok(missing.map(|own| (own.resolve_from, own.source.clone())).collect())
 }
 
@@ -140,7 +139,7 @@ fn source(text: &str, format: Format) -> Result<(), Failure> {
     let (file, source) = if path.is_file() {
         (text.to_owned(), String::from_utf8_lossy(&files::read(path)?).into_owned())
     } else {
-        let engine = wiring::look_default()?;
+        let engine = wiring::read_only_default()?;
         let now = match WorkflowId::parse(text).ok().and_then(|id| engine.current_form(&id).ok()) {
             Some(now) => Some(now),
             None => engine.pinned_run(text)?.now,

@@ -48,7 +48,7 @@ pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure
         let hash = workflow.hash().map_err(|error| internal(&error))?;
         return Ok(NamedWorkflow { workflow: Arc::new(workflow), hash, from: format!("the file {path}") });
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     if text.starts_with("sha256:") {
         let (hash, workflow) = engine.pinned_by_hash(text)?;
         return Ok(NamedWorkflow { workflow, hash, from: "a pinned workflow".to_owned() });

@@ -10,11 +10,11 @@ use crate::output::{self, Tone};
 use crate::settings::{self};
 
 /// Every source, with the number of its usable files.
-pub(crate) fn looked_at() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
-    settings::sources().map(looked_at_in)
+pub(crate) fn source_reports() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
+    settings::sources().map(source_reports_of)
 }
 
-pub(crate) fn looked_at_in(sources: Sources) -> Vec<(SourceReport, SourceCount)> {
+pub(crate) fn source_reports_of(sources: Sources) -> Vec<(SourceReport, SourceCount)> {
     let workspace = default_workspace();
     let reports = sources.reports(workspace.as_ref());
     let counts = Catalog::new(std::sync::Arc::new(sources)).by_source(workspace.as_ref());
@@ -61,7 +61,7 @@ fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
 const HEADING: [&str; 5] = ["source", "name", "where", "state", "usable"];
 
 pub(super) fn list(format: Format) -> Result<(), Failure> {
-    let sources = looked_at()?;
+    let sources = source_reports()?;
     match format {
         Format::Json => {
             let sources: Vec<Json> = sources.iter().map(shown).collect();
@@ -82,7 +82,7 @@ pub(super) fn list(format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn health(format: Format) -> Result<(), Failure> {
-    let sources = looked_at()?;
+    let sources = source_reports()?;
     let is_well =
         |(report, _): &(SourceReport, SourceCount)| report.state.is_well() && report.problems.is_empty();
     let well = sources.iter().all(is_well);
