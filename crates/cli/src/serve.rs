@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use workrail_engine::checks::Progress;
 use workrail_engine::request::{Request, act_of};
-use workrail_engine::{Answer, AskedUser, UserReply, Waiting};
+use workrail_engine::{AskedUser, ReplyResult, UserReply, Waiting};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
@@ -144,7 +144,7 @@ impl Execution for Served {
     }
 
     /// Answers a call and logs the outcome.
-    fn answer(&self, mut request: Request) -> Answer {
+    fn answer(&self, mut request: Request) -> ReplyResult {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
         if let Reach::Remote(_) = self.reach {
             request.forget_folder();

@@ -13,7 +13,7 @@ use crate::administration::NewSource;
 use crate::passkeys;
 use crate::state::Console;
 use crate::target::{Done, Query, SettingsPage, Target, WorkflowPage};
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// What a form asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(crate) const PLANNED: &str = "planned";
 pub(crate) const SHOWN_CHECKS: &str = "checks";
 
 /// Carries out a form whose token was checked.
-pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
+pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> EngineResult<Changed> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let administration = || console.administration();
     let done = match change {
@@ -168,7 +168,7 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
 }
 
 /// Trusting lets commands run without asking again, so a passkey must sign exactly what was shown (G121).
-fn trust_checks(console: &Console, form: &Query) -> Answer<()> {
+fn trust_checks(console: &Console, form: &Query) -> EngineResult<()> {
     let administration = console.administration()?;
     let seen = shown_checks(form)?;
     let signed = passkeys::signed(console, form)?.ok_or_else(|| {
@@ -182,12 +182,12 @@ fn trust_checks(console: &Console, form: &Query) -> Answer<()> {
 }
 
 /// The commands that the page showed.
-pub(crate) fn shown_checks(form: &Query) -> Answer<Sha256> {
+pub(crate) fn shown_checks(form: &Query) -> EngineResult<Sha256> {
     Sha256::parse(form.get(SHOWN_CHECKS).unwrap_or_default())
         .map_err(|_| refused("The form does not say what the page showed. Nothing was trusted."))
 }
 
-fn new_source(form: &Query) -> Answer<NewSource> {
+fn new_source(form: &Query) -> EngineResult<NewSource> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim().to_owned();
     let given = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
     match text("kind").as_str() {
@@ -204,7 +204,7 @@ fn new_source(form: &Query) -> Answer<NewSource> {
 }
 
 /// An id that the user may choose: our own namespace is reserved.
-fn own_id(text: &str) -> Answer<WorkflowId> {
+fn own_id(text: &str) -> EngineResult<WorkflowId> {
     let id = WorkflowId::parse(text).map_err(|error| refused(&format!("{error}. Nothing was written.")))?;
     match id.namespace() {
         Some(space) if space != "wr" => Ok(id),
@@ -215,14 +215,14 @@ fn own_id(text: &str) -> Answer<WorkflowId> {
 }
 
 /// The setting that a form changes; without a value it is reset.
-pub(crate) fn chosen_setting(form: &Query) -> Answer<(Key, Option<&str>)> {
+pub(crate) fn chosen_setting(form: &Query) -> EngineResult<(Key, Option<&str>)> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let key = Key::parse(text("key")).ok_or_else(|| refused("Unknown setting. Nothing was changed."))?;
     Ok((key, form.get("reset").is_none().then(|| text("value"))))
 }
 
 /// The mode that a form asks for.
-pub(crate) fn chosen_mode(form: &Query) -> Answer<[PreferenceChange; 2]> {
+pub(crate) fn chosen_mode(form: &Query) -> EngineResult<[PreferenceChange; 2]> {
     let mode = form.get("mode").unwrap_or_default().trim();
     let chosen = PreferenceMode::parse(mode).ok_or_else(|| refused("Unknown mode. Nothing was changed."))?;
     let preferences = chosen.preferences();
@@ -233,7 +233,7 @@ pub(crate) fn chosen_mode(form: &Query) -> Answer<[PreferenceChange; 2]> {
 }
 
 /// Giving a run more autonomy needs a passkey, or a user at a terminal, just as approving does (G63).
-fn prefer(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
+fn prefer(console: &Console, session: SessionId, form: &Query) -> EngineResult<()> {
     let changes = chosen_mode(form)?;
     if let Some(signed) = passkeys::signed(console, form)? {
         return console.use_cases.prefer_signed(session, &changes, &signed);
@@ -251,14 +251,14 @@ fn prefer(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
     }
 }
 
-fn typed(text: &str, wanted: &str) -> Answer<()> {
+fn typed(text: &str, wanted: &str) -> EngineResult<()> {
     match text == wanted {
         true => Ok(()),
         false => Err(refused(&format!("Type `{wanted}` to confirm. Nothing was changed."))),
     }
 }
 
-fn said<T>(done: Result<T, String>) -> Answer<T> {
+fn said<T>(done: Result<T, String>) -> EngineResult<T> {
     done.map_err(|reason| refused(&reason))
 }
 

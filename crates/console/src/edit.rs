@@ -12,7 +12,7 @@ use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use crate::administration::Administration;
 use crate::state::Console;
 use crate::target::Query;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// What a button of the editor asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Hindrance {
 }
 
 /// The editor of a file in its current state.
-pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
+pub(crate) fn opened(console: &Console, key: Sha256) -> EngineResult<Editor> {
     let file = console.use_cases.workflow_file(key)?;
     let checked = console.use_cases.check_workflow(&file.about, &file.text, None)?;
     Ok(Editor {
@@ -106,7 +106,7 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
 }
 
 /// The editor with the contents of the form.
-pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
+pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> EngineResult<Editor> {
     // Visitors of a team's console have no access to files of the machine (G125).
     console.administration()?;
     let file = console.use_cases.workflow_file(key)?;
@@ -133,7 +133,7 @@ fn own_line_ends(sent: &str, file: &str) -> String {
 }
 
 /// Carries out the action of the pressed button.
-pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
+pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> EngineResult<Editor> {
     let administration = console.administration()?;
     let mut editor = typed(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {

@@ -7,7 +7,7 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::state::Console;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,11 @@ pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
 }
 
 /// The file and its name.
-pub(crate) fn made(console: &Console, about: SessionOrRun, kind: FileKind) -> Answer<(Vec<u8>, String)> {
+pub(crate) fn made(
+    console: &Console,
+    about: SessionOrRun,
+    kind: FileKind,
+) -> EngineResult<(Vec<u8>, String)> {
     let bytes = match kind {
         FileKind::Bundle => {
             let mut bytes = Vec::new();

@@ -11,7 +11,7 @@ use crate::pages::is_shown_whole;
 use crate::passkeys;
 use crate::state::Console;
 use crate::target::{Done, Query};
-use crate::use_cases::{Answer, Decision, refusal};
+use crate::use_cases::{Decision, EngineResult, refusal};
 
 /// Precedes the name of a context key in the field that answers it.
 pub(crate) const ANSWER_PREFIX: &str = "answer.";
@@ -75,7 +75,7 @@ pub(crate) fn manage(
     session: SessionId,
     action: SessionAction,
     form: &Query,
-) -> Answer<Managed> {
+) -> EngineResult<Managed> {
     let done = |done: Done| Managed { done, held: None };
     match action {
         SessionAction::Keep => console.use_cases.keep(session).map(|()| done(Done::Kept)),
@@ -98,7 +98,7 @@ pub(crate) fn manage(
 }
 
 /// Records the current state of the session to be deleted; any later write keeps the session.
-fn hold(console: &Console, session: SessionId) -> Answer<u64> {
+fn hold(console: &Console, session: SessionId) -> EngineResult<u64> {
     if console.is_of_team() {
         return Err(refused(
             "A team's console deletes at once, with a typed confirmation.",
@@ -123,7 +123,7 @@ pub(crate) fn delete_held(console: &Console, session: SessionId, ticket: u64) {
 }
 
 /// As at the terminal: the user types the session's id or a run's label, and nothing was written since it was shown.
-fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
+fn delete(console: &Console, session: SessionId, form: &Query) -> EngineResult<()> {
     let seen = console.use_cases.overview(session)?;
     let typed = form.get("typed").unwrap_or_default().trim();
     let is_named = typed == session.to_string() || seen.runs.iter().any(|run| run.label == typed);
@@ -143,7 +143,7 @@ fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
 }
 
 /// Carries out a form whose token was verified.
-pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> Answer<Done> {
+pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> EngineResult<Done> {
     match action {
         Action::Approve => decide(console, run, ApprovalDecision::Approved, form).map(|()| Done::Approved),
         Action::Reject => decide(console, run, ApprovalDecision::Rejected, form).map(|()| Done::Rejected),
@@ -154,7 +154,7 @@ pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -
     }
 }
 
-fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Query) -> Answer<()> {
+fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Query) -> EngineResult<()> {
     let waiting = shown(console, run, form)?;
     if !is_shown_whole(&waiting) {
         return Err(refused(
@@ -181,7 +181,7 @@ pub(crate) fn reason(form: &Query) -> Option<&str> {
 }
 
 /// What is waiting, if it is still what the form showed: the page may be outdated.
-pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
+pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> EngineResult<Waiting> {
     let waiting = console.use_cases.waiting(run)?;
     if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
         return Ok(waiting);
@@ -192,7 +192,7 @@ pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiti
     ))
 }
 
-fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
+fn answer(console: &Console, run: RunId, form: &Query) -> EngineResult<()> {
     let waiting = shown(console, run, form)?;
     let values = answers(form)?;
     if values.is_empty() {
@@ -203,7 +203,7 @@ fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
 }
 
 /// The answers in the fields of a form.
-pub(crate) fn answers(form: &Query) -> Answer<Context> {
+pub(crate) fn answers(form: &Query) -> EngineResult<Context> {
     let given = form.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ANSWER_PREFIX)?;
         let value = value.trim();

@@ -26,7 +26,7 @@ use crate::pages::{self, Page, section, seen};
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::state::Console;
 use crate::target::{Query, Target};
-use crate::use_cases::{Answer, UseCases, refusal};
+use crate::use_cases::{EngineResult, UseCases, refusal};
 
 /// How often the store is polled while a page is open.
 const POLL_EVERY: Duration = Duration::from_millis(200);
@@ -190,7 +190,7 @@ impl Changes {
 }
 
 /// A rendered page, or a message if its subject is gone; `None` for a possibly temporary failure.
-fn still_there(rendered: Answer<Page>) -> Option<Page> {
+fn still_there(rendered: EngineResult<Page>) -> Option<Page> {
     match rendered {
         Ok(page) => Some(page),
         Err(error) if matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound) => {

@@ -18,7 +18,7 @@ use crate::changes::{chosen_mode, chosen_setting, shown_checks};
 use crate::forms::{Action, answers, reason, shown};
 use crate::state::Console;
 use crate::target::Query;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// What a passkey is asked to sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Signing {
 }
 
 /// The challenge for a form, as the script reads it.
-pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> Answer<Value> {
+pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> EngineResult<Value> {
     let nonce = console.use_cases.draw_nonce()?;
     let asking = Asking { origin: console.origin(), nonce: &nonce };
     let use_cases = &console.use_cases;
@@ -97,7 +97,7 @@ fn challenge_json(challenge: &Challenge) -> Value {
     json!({ "challenge": bytes, "credentials": challenge.credentials })
 }
 
-fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> Answer<SignedAct<'a>> {
+fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> EngineResult<SignedAct<'a>> {
     match action {
         Action::Approve => {
             Ok(SignedAct::Decide { decision: ApprovalDecision::Approved, reason: reason(form) })
@@ -111,7 +111,7 @@ fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> Answer<Signe
 }
 
 /// What an authenticator signed for this form; `None` if no passkey signed it.
-pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedChallenge>> {
+pub(crate) fn signed(console: &Console, form: &Query) -> EngineResult<Option<SignedChallenge>> {
     let Some(signature) = form.get("passkey.signature") else { return Ok(None) };
     let nonce = drawn(console, form, "passkey.nonce")?;
     let unreadable = |_| refused("What the passkey returned cannot be read. Nothing was recorded.");
@@ -130,7 +130,7 @@ pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedCha
 }
 
 /// A nonce in a form, drawn by a server of this store. A signature with it is accepted only once.
-fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
+fn drawn(console: &Console, form: &Query, name: &str) -> EngineResult<Nonce> {
     let nonce = form.get(name).and_then(|text| Nonce::parse(text).ok());
     let other = || refused("This was signed too long ago, or for another console. Nothing was recorded.");
     let nonce = nonce.ok_or_else(other)?;
@@ -141,21 +141,21 @@ fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
 }
 
 /// Enrols the browser's new key, confirmed by an enrolled key if there is one.
-pub(crate) fn enrol(console: &Console, form: &Query) -> Answer<()> {
+pub(crate) fn enrol(console: &Console, form: &Query) -> EngineResult<()> {
     let wanted = to_enrol(console, form)?;
     drawn(console, form, "new.nonce")?;
     let agreed = signed(console, form)?;
     console.use_cases.enrol(&wanted, agreed.as_ref())
 }
 
-pub(crate) fn remove(console: &Console, form: &Query) -> Answer<()> {
+pub(crate) fn remove(console: &Console, form: &Query) -> EngineResult<()> {
     let agreed = signed(console, form)?.ok_or_else(|| {
         refused("Removing a passkey needs a passkey, and with it JavaScript. Nothing was recorded.")
     })?;
     console.use_cases.remove_passkey(&credential(form)?, &agreed)
 }
 
-fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
+fn to_enrol(console: &Console, form: &Query) -> EngineResult<KeyToEnrol> {
     let text = |name: &str| form.get(name).unwrap_or_default();
     let unreadable = "What the browser returned cannot be read. Nothing was recorded.";
     let nonce = Nonce::parse(text("new.nonce")).map_err(|_| refused(unreadable))?;
@@ -178,7 +178,7 @@ fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
     Ok(KeyToEnrol { name, key, replaces })
 }
 
-fn credential(form: &Query) -> Answer<CredentialId> {
+fn credential(form: &Query) -> EngineResult<CredentialId> {
     CredentialId::parse(form.get("credential").unwrap_or_default())
         .map_err(|_| refused("There is no such passkey. Nothing was recorded."))
 }

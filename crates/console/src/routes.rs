@@ -27,14 +27,16 @@ use crate::edit;
 use crate::entry::{self, Attempt, Logins};
 use crate::files::{self, FileKind};
 use crate::forms::{self, Action, Managed, SessionAction};
-use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Refusal, Secrets, TeamSite, Theme, origin_of};
+use crate::guard::{
+    Admission, Guard, HEADERS, OPEN_PATH, RequestRefusal, Secrets, TeamSite, Theme, origin_of,
+};
 use crate::held::HELD_FOR;
 use crate::live::{Changes, Ending};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
 use crate::state::{Console, Shared, Visitor};
 use crate::target::{Done, Query, RunPage, Target, file_key};
-use crate::use_cases::{Answer, Environment, UseCases, refusal};
+use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
 const FORM_BYTES_MAX: usize = 512 * 1024;
@@ -131,7 +133,7 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
         Ok(Admission::Everybody) => Err(entry::open_to_all(&door, request).await),
         Ok(Admission::User) => match door.user.clone() {
             Some(user) => Ok((Console::new(Arc::clone(&door.shared), user), request)),
-            None => Err(refused(Refusal::NoCookie)),
+            None => Err(refused(RequestRefusal::NoCookie)),
         },
         Ok(Admission::Cookies(cookies)) => match entry::visited(&door, cookies).await {
             Ok(console) => match console.for_request() {
@@ -163,17 +165,20 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
     response
 }
 
-pub(crate) fn refused(refusal: Refusal) -> Response {
+pub(crate) fn refused(refusal: RequestRefusal) -> Response {
     refused_at(refusal, None)
 }
 
 /// A refusal; a link from another site can be followed from here, as the user's own click.
-fn refused_at(refusal: Refusal, target: Option<Target>) -> Response {
+fn refused_at(refusal: RequestRefusal, target: Option<Target>) -> Response {
     let status = match refusal {
-        Refusal::NoCookie | Refusal::Code => StatusCode::UNAUTHORIZED,
-        Refusal::Host | Refusal::Origin | Refusal::CrossSite | Refusal::FormToken => StatusCode::FORBIDDEN,
+        RequestRefusal::NoCookie | RequestRefusal::Code => StatusCode::UNAUTHORIZED,
+        RequestRefusal::Host
+        | RequestRefusal::Origin
+        | RequestRefusal::CrossSite
+        | RequestRefusal::FormToken => StatusCode::FORBIDDEN,
     };
-    let address = target.filter(|_| refusal == Refusal::CrossSite).map(|own| own.address());
+    let address = target.filter(|_| refusal == RequestRefusal::CrossSite).map(|own| own.address());
     page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason(), address.as_deref()))
 }
 
@@ -258,7 +263,7 @@ impl Served {
             return (StatusCode::BAD_REQUEST, "The form is not UTF-8 text.\n").into_response();
         };
         if !form.get("token").is_some_and(|token| self.console.is_form_token(token)) {
-            return refused(Refusal::FormToken);
+            return refused(RequestRefusal::FormToken);
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         if let Some(change) = Change::parse(&parts) {
@@ -389,7 +394,7 @@ impl Served {
     async fn import(self, headers: HeaderMap, body: Body) -> Response {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         if !token.is_some_and(|token| self.console.is_form_token(token)) {
-            return (StatusCode::FORBIDDEN, Refusal::FormToken.reason()).into_response();
+            return (StatusCode::FORBIDDEN, RequestRefusal::FormToken.reason()).into_response();
         }
         // Checked before reading: only admins may make the server hold a bundle.
         if !self.console.may(Act::Administer) {
@@ -482,7 +487,9 @@ fn status(error: &ErrorEnvelope) -> StatusCode {
 }
 
 /// Runs work on a thread that may block on files. A panic there fails only this request, and the wait is bounded.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> EngineResult<T> + Send + 'static,
+) -> EngineResult<T> {
     let failed = |message: &str, next: &str| Err(refusal(ErrorCode::InternalInvariant, message, next));
     match timeout(ANSWER_WAIT, spawn_blocking(work)).await {
         Ok(Ok(answer)) => answer,

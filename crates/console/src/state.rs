@@ -14,7 +14,7 @@ use crate::administration::Administration;
 use crate::entry::{Logins, NotLoggedIn};
 use crate::held::HeldDeletions;
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
-use crate::use_cases::{Answer, Environment, UseCases, refusal};
+use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
 /// A write changes the stamp before it is committed, so a list is kept only if the stamp was quiet for this long before.
 const QUIET: Duration = Duration::from_secs(5);
@@ -155,7 +155,7 @@ impl Console {
     }
 
     /// Access to the console's machine; refused to the visitors of a team's console.
-    pub(crate) fn administration(&self) -> Answer<&dyn Administration> {
+    pub(crate) fn administration(&self) -> EngineResult<&dyn Administration> {
         self.shared.administration.as_deref().ok_or_else(|| {
             refusal(
                 ErrorCode::ValidationError,
@@ -175,7 +175,7 @@ impl Console {
     }
 
     /// All runs as of now; ten thousand sessions are not read again while nothing has changed.
-    pub(crate) fn sessions(&self) -> Answer<Arc<SessionsList>> {
+    pub(crate) fn sessions(&self) -> EngineResult<Arc<SessionsList>> {
         let mut known = self.shared.list.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, stamp) = (Instant::now(), self.use_cases.change_stamp());
         let quiet_since = match (known.stamp, stamp) {

@@ -37,7 +37,7 @@ use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
-use crate::{Answer, Engine, Store, error, token};
+use crate::{Engine, ReplyResult, Store, error, token};
 
 /// What one call with an ack contains.
 struct AckCall<'a> {
@@ -60,7 +60,7 @@ enum Turn {
 }
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn advance(&self, ack: &str, request: &ContinueWorkflow) -> Answer {
+    pub(crate) fn advance(&self, ack: &str, request: &ContinueWorkflow) -> ReplyResult {
         let reading = self.reading();
         let echo = request.echo();
         let refused = |cause| reading.refused(cause, echo);

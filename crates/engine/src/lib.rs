@@ -177,7 +177,7 @@ impl std::fmt::Debug for Environment {
 }
 
 /// An edge's result; boxed because errors carry everything a caller needs to fix the call.
-pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
+pub type ReplyResult = Result<Reply, Box<ErrorEnvelope>>;
 
 /// Progress of a long use case: done, and total.
 type ProgressSink<'a> = &'a mut dyn FnMut(u64, u64);
@@ -285,7 +285,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Answers one call of a tool.
-    pub fn answer(&self, request: Request) -> Answer {
+    pub fn answer(&self, request: Request) -> ReplyResult {
         self.permit(request.act())?;
         match request {
             Request::ListWorkflows(request) => Reply::plain(&self.list_workflows(request)?),
@@ -300,7 +300,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Completes the pending step with an ack, or returns it again without one.
-    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> Answer {
+    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> ReplyResult {
         let is_read_only = request.ack_token.is_none() && request.continue_token.is_none();
         self.signer.refresh(if is_read_only { FirstKeys::ReadOnly } else { FirstKeys::DoNotMake })?;
         let too_many = request.ack_token.is_some() || request.state_token.is_some();
@@ -328,14 +328,14 @@ impl<S: Store> Engine<S> {
     }
 
     /// Saves work on the pending step without completing it.
-    pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+    pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> ReplyResult {
         self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::DoNotMake)?;
         self.checkpoint(request)
     }
 
     /// Finds runs again without any token.
-    pub fn resume_session(&self, request: ResumeSession) -> Answer {
+    pub fn resume_session(&self, request: ResumeSession) -> ReplyResult {
         self.signer.refresh(FirstKeys::ReadOnly)?;
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         let reading = self.reading();

@@ -18,7 +18,7 @@ use crate::reply::Reply;
 use crate::request::{Echo, ReadRun};
 use crate::session::body as session_body;
 use crate::token::FirstKeys;
-use crate::{Answer, Engine, Store, error, token};
+use crate::{Engine, ReplyResult, Store, error, token};
 
 const QUERY_BYTES_MAX: usize = 1_000;
 
@@ -38,7 +38,7 @@ struct NamedRun {
 
 impl<S: Store> Engine<S> {
     /// Reads the record of a run: an overview, one step, the context, or what contains some words.
-    pub fn read_run(&self, request: &ReadRun) -> Answer {
+    pub fn read_run(&self, request: &ReadRun) -> ReplyResult {
         self.signer.refresh(FirstKeys::ReadOnly)?;
         Reply::plain(&self.reading().read_run(request)?)
     }

@@ -23,7 +23,7 @@ use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
-use crate::{Answer, error, next_call, reply, token};
+use crate::{ReplyResult, error, next_call, reply, token};
 
 /// How many other runs a reply shows; for more it says "and more".
 const OTHER_RUNS_MAX: usize = 12;
@@ -34,7 +34,7 @@ impl Reading<'_> {
         state_token: &str,
         request: &ContinueWorkflow,
         workspace: Option<&WorkspacePath>,
-    ) -> Answer {
+    ) -> ReplyResult {
         let refused = |cause| self.refused(cause, request.echo());
         let verified = self.signer.verify(state_token, TokenKind::State).map_err(refused)?;
         let session = verified.session();

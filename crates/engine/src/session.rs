@@ -12,11 +12,11 @@ use workrail_model::tool::{ToolName, ToolSet};
 use crate::reply::Reply;
 use crate::request::StartSession;
 use crate::token::FirstKeys;
-use crate::{Answer, Engine, Store, error};
+use crate::{Engine, ReplyResult, Store, error};
 
 impl<S: Store> Engine<S> {
     /// Opens a session that can hold notes without a run.
-    pub fn start_session(&self, request: StartSession) -> Answer {
+    pub fn start_session(&self, request: StartSession) -> ReplyResult {
         self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;

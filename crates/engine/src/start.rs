@@ -29,8 +29,8 @@ use crate::cards::Named;
 use crate::catalog::CatalogEntry;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
-use crate::token::{Attempts, FirstKeys, Refused};
-use crate::{Answer, Engine, Reply, Store, error, reply, token};
+use crate::token::{Attempts, FirstKeys, TokenRefusal};
+use crate::{Engine, Reply, ReplyResult, Store, error, reply, token};
 
 /// Everything settled before the session is touched.
 struct Prepared {
@@ -62,7 +62,7 @@ struct Keyed {
 
 impl<S: Store> Engine<S> {
     /// Starts a run and returns its first step.
-    pub fn start_workflow(&self, request: StartWorkflow) -> Answer {
+    pub fn start_workflow(&self, request: StartWorkflow) -> ReplyResult {
         self.permit(Act::Work)?;
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         self.signer.refresh(FirstKeys::Make)?;
@@ -203,7 +203,7 @@ impl<S: Store> Engine<S> {
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
     }
 
-    fn start_again(&self, home: &Home, keyed: Option<&Keyed>) -> Answer {
+    fn start_again(&self, home: &Home, keyed: Option<&Keyed>) -> ReplyResult {
         let recorded = keyed.map(|keyed| self.recorded_start(home, keyed)).transpose()?.flatten();
         recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))
     }
@@ -236,7 +236,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {
-        let refused = |cause: Refused| self.reading().refused(cause, Echo::default());
+        let refused = |cause: TokenRefusal| self.reading().refused(cause, Echo::default());
         match (&request.parent, &request.session_token) {
             (None, None) => Ok(Home::New),
             (Some(_), Some(_)) => Err(error::two_homes()),
@@ -253,7 +253,7 @@ impl<S: Store> Engine<S> {
                 match token.kind() {
                     TokenKind::State | TokenKind::Ack => Ok(Home::Inside(token)),
                     TokenKind::Checkpoint | TokenKind::Session => {
-                        Err(refused(Refused::Kind { found: Box::new(token), wanted: TokenKind::State }))
+                        Err(refused(TokenRefusal::Kind { found: Box::new(token), wanted: TokenKind::State }))
                     }
                 }
             }
@@ -344,7 +344,7 @@ impl<S: Store> Engine<S> {
         .map_err(|cause| error::decide(&cause))
     }
 
-    fn signed(&self, facts: &SessionState, begun: &StartedRun) -> Answer {
+    fn signed(&self, facts: &SessionState, begun: &StartedRun) -> ReplyResult {
         let at = token::node_facts(facts, begun.root)?;
         let attempts = Attempts::both(begun.attempt, begun.reply.body.pending.is_some());
         let tokens = self.signer.tokens(facts.session_id(), at, attempts);

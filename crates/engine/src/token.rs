@@ -62,7 +62,7 @@ pub(crate) fn target(resolved: &ResolvedToken) -> Result<(NodeFacts, AttemptId),
 
 /// Why a token is refused for an argument.
 #[derive(Clone, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum TokenRefusal {
     Token(TokenError),
     /// Genuine, but of a different kind than the argument takes.
     Kind {
@@ -71,7 +71,7 @@ pub(crate) enum Refused {
     },
 }
 
-impl From<TokenError> for Refused {
+impl From<TokenError> for TokenRefusal {
     fn from(cause: TokenError) -> Self {
         Self::Token(cause)
     }
@@ -216,9 +216,13 @@ impl Signer {
     }
 
     /// The same, for an argument that takes one kind only.
-    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, Refused> {
+    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, TokenRefusal> {
         let found = self.verify_any(text)?;
-        if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found: Box::new(found), wanted }) }
+        if found.kind() == wanted {
+            Ok(found)
+        } else {
+            Err(TokenRefusal::Kind { found: Box::new(found), wanted })
+        }
     }
 
     /// Whether tokens can be signed: not before `refresh` has found keys.

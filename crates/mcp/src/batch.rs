@@ -8,7 +8,7 @@ use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::message::{self, Refused};
+use crate::message::{self, RejectedMessage};
 
 /// The maximum number of messages in a batch. As many calls run at once.
 pub(crate) const MESSAGES_MAX: usize = 64;
@@ -22,7 +22,10 @@ pub(crate) fn elements(bytes: &[u8]) -> Option<Vec<Box<RawValue>>> {
 }
 
 /// One message of a batch, or the reason why it is refused.
-pub(crate) fn element(index: usize, bytes: &[u8]) -> Result<(Value, Option<message::Ambiguity>), Refused> {
+pub(crate) fn element(
+    index: usize,
+    bytes: &[u8],
+) -> Result<(Value, Option<message::Ambiguity>), RejectedMessage> {
     let (message, ambiguity) = message::check(bytes)?;
     if index >= MESSAGES_MAX {
         return Err(message::refusal(bytes, &format!("a batch has at most {MESSAGES_MAX} messages")));
@@ -86,7 +89,7 @@ impl Batches {
                     }
                     messages.push(message);
                 }
-                Err(Refused { answer, reason }) => {
+                Err(RejectedMessage { answer, reason }) => {
                     tracing::warn!(reason, "a message of a batch was refused");
                     if let Some(answer) = answer {
                         batch.refuse(&answer);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use workrail_engine::checks::Progress;
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
-use workrail_engine::{Answer, AskedUser, Reply, UserReply, Waiting};
+use workrail_engine::{AskedUser, Reply, ReplyResult, UserReply, Waiting};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
 use workrail_model::team::Caller;
@@ -24,7 +24,7 @@ pub trait Execution: Send + Sync + 'static {
     fn offers(&self, tool: ToolName) -> bool;
     /// Whether this caller sees it: tools that a role cannot use are hidden, and a call of one returns the reason.
     fn lists(&self, tool: ToolName) -> bool;
-    fn answer(&self, request: Request) -> Answer;
+    fn answer(&self, request: Request) -> ReplyResult;
     /// The execution on behalf of a team member, and through a program of this name; `None` if neither makes a
     /// difference.
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
@@ -142,7 +142,7 @@ fn with_next_call(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> B
     error
 }
 
-fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
+fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> ReplyResult {
     let again = arguments.clone();
     let answered = request(tool, arguments).and_then(|request| execution.answer(request));
     answered.map_err(|mut error| {

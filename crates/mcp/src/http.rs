@@ -33,7 +33,7 @@ use crate::batch;
 use crate::call::Execution;
 use crate::connections;
 use crate::loopback::{AdmissionError, AllowList, Authentication};
-use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, Refused};
+use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, RejectedMessage};
 use crate::runtime;
 use crate::server::Server;
 
@@ -326,7 +326,7 @@ async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Respons
                 let answer = to_bytes(answer.into_body(), usize::MAX).await.unwrap_or_default();
                 answers.extend(Some(answer.to_vec()).filter(|answer| answer.starts_with(b"{")));
             }
-            Err(Refused { answer, reason }) => {
+            Err(RejectedMessage { answer, reason }) => {
                 tracing::warn!(reason, "a message of a batch was refused");
                 answers.extend(answer.and_then(|answer| serde_json::to_vec(&answer).ok()));
             }
@@ -358,7 +358,7 @@ fn unify_media_types(headers: &mut HeaderMap) {
 }
 
 /// The reason in the body, as JSON-RPC if an answer is allowed.
-fn refusal(status: StatusCode, refused: Refused) -> Response {
+fn refusal(status: StatusCode, refused: RejectedMessage) -> Response {
     tracing::warn!(reason = refused.reason, "a message was refused");
     let body = refused.answer.and_then(|answer: JsonRpcError| serde_json::to_vec(&answer).ok());
     match body {

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::addressee::{Addressee, Scan};
 use crate::batch::{self, Answered, Batches};
-use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
+use crate::message::{self, MESSAGE_BYTES_MAX, RejectedMessage};
 
 /// How many lines may wait on either side; with this many unread answers, reading stops.
 const QUEUE_LINES_MAX: usize = 64;
@@ -118,7 +118,7 @@ impl Lines {
             },
             Line::TooLong(addressee) => message::too_long(addressee),
         };
-        let Refused { answer, reason } = refused;
+        let RejectedMessage { answer, reason } = refused;
         tracing::warn!(reason, "a message was refused");
         LineAction::Answer(answer.and_then(|answer| serde_json::to_vec(&answer).ok()))
     }

@@ -14,19 +14,19 @@ use workrail_model::text::clean;
 use super::{Page, Part, copyable, counted};
 use crate::state::Console;
 use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
 /// How many runs are offered; others can be compared at a terminal.
 const RUNS_OFFERED: usize = 100;
 
-pub(super) fn page(console: &Console, asked: &ComparePage) -> Answer<Page> {
+pub(super) fn page(console: &Console, asked: &ComparePage) -> EngineResult<Page> {
     match &asked.b {
         Some(b) => compared(console, &asked.a, b),
         None => choices(console, &asked.a),
     }
 }
 
-fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> Answer<Page> {
+fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.compare((a.run, &a.part), (b.run, &b.part))?;
     let parts = vec![
         Part::new("sides", sides(&found, a, b)),
@@ -189,7 +189,7 @@ fn rest(found: &ComparedRuns) -> Markup {
 }
 
 /// What a run can be compared with: its other branches, then other runs, those of the same workflow first.
-fn choices(console: &Console, a: &ComparedRef) -> Answer<Page> {
+fn choices(console: &Console, a: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.find(&a.run.to_string())?;
     let view = console.use_cases.show(found, None)?;
     let own = view.report.runs.iter().find(|own| own.run_id == a.run);

@@ -8,11 +8,11 @@ use workrail_model::text::clean;
 use super::{Page, Part, table, time};
 use crate::state::Console;
 use crate::target::Filters;
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
 const CALLS_MAX: usize = 200;
 
-pub(super) fn page(console: &Console) -> Answer<Page> {
+pub(super) fn page(console: &Console) -> EngineResult<Page> {
     let servers = console.use_cases.servers()?;
     let calls = console.use_cases.calls(CALLS_MAX)?;
     let parts = vec![Part::new("servers", running(&servers)), Part::new("calls", answered(&calls))];

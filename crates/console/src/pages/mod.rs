@@ -33,7 +33,7 @@ pub(crate) use login::login;
 
 use crate::state::Console;
 use crate::target::Target;
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
 /// What a page shows.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
 }
 
 /// Renders a page from the current state of the store.
-pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
+pub(crate) fn render(console: &Console, target: &Target) -> EngineResult<Page> {
     match target {
         Target::Now(filters) => now::page(console, filters),
         Target::Session(session) => session::page(console, *session),

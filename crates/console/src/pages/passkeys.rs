@@ -8,9 +8,9 @@ use workrail_model::text::clean;
 use super::layout::token;
 use super::{counted, table, ticked, time};
 use crate::state::Console;
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
-pub(super) fn body(console: &Console) -> Answer<Markup> {
+pub(super) fn body(console: &Console) -> EngineResult<Markup> {
     Ok(match console.use_cases.passkeys()? {
         Ok(keys) => shown(console, &keys),
         Err(damage) => html! {

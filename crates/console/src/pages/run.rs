@@ -22,9 +22,9 @@ use super::{Page, Part, call_text, copyable};
 use crate::files::downloads;
 use crate::state::Console;
 use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
-pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
+pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     let found = console.use_cases.find(&asked.run.to_string())?;
     let view = console.use_cases.show(found, asked.node)?;
     let session = found.session;
@@ -100,7 +100,7 @@ fn head(
     console: &Console,
     report: &Report,
     (run, asked): (&RunReport, &RunPage),
-    attention: &Answer<Option<Attention>>,
+    attention: &EngineResult<Option<Attention>>,
     links: &Links,
 ) -> Markup {
     let own = run.facts(Times::UTC);

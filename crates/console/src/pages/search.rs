@@ -8,11 +8,11 @@ use workrail_model::text::clean;
 use super::{Page, Part, counted, ticked, time};
 use crate::state::Console;
 use crate::target::{RunPage, Target};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
 const HITS_MAX: usize = 50;
 
-pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
+pub(super) fn page(console: &Console, words: &str) -> EngineResult<Page> {
     let form = html! {
         form.filters method="get" action="/search" role="search" {
             label { span.hidden { "Words" }

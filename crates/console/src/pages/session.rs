@@ -20,9 +20,9 @@ use crate::files::downloads;
 use crate::held::HELD_FOR;
 use crate::state::Console;
 use crate::target::{RunPage, run_address};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
-pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
+pub(super) fn page(console: &Console, session: SessionId) -> EngineResult<Page> {
     let view = match console.use_cases.show(SessionOrRun { session, run: None }, None) {
         Ok(view) => view,
         Err(error) => return unreadable(console, session, error),
@@ -142,7 +142,7 @@ pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
 }
 
 /// A session that cannot be trusted at all is shown with its damage; any other failure stays an error.
-fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> Answer<Page> {
+fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> EngineResult<Page> {
     let list = console.sessions()?;
     let Some(row) = list.damaged.iter().find(|row| row.session_id == session) else {
         // A missing session is reported as on the command line.

@@ -16,9 +16,9 @@ use crate::administration::{Administration, ClientInfo, ClientState, Finding, Le
 use crate::changes::PLANNED;
 use crate::state::Console;
 use crate::target::SettingsPage;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
-pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
+pub(super) fn page(console: &Console, which: SettingsPage) -> EngineResult<Page> {
     // The first of the pages that a team has.
     let is_first = which == SettingsPage::Values && console.is_of_team();
     let which = if is_first { SettingsPage::Passkeys } else { which };
@@ -87,7 +87,7 @@ fn shown_or_reason<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup)
     }
 }
 
-fn values(console: &Console) -> Answer<Markup> {
+fn values(console: &Console) -> EngineResult<Markup> {
     let servers = console.use_cases.servers()?;
     let current = console.environment.settings();
     let wanted = console.administration()?.wanted();
@@ -319,7 +319,7 @@ fn add_git(console: &Console) -> Markup {
     }
 }
 
-fn clean_up(console: &Console) -> Answer<Markup> {
+fn clean_up(console: &Console) -> EngineResult<Markup> {
     let settings = match console.environment.settings() {
         Ok(settings) => settings,
         Err(reason) => return Ok(shown_or_reason::<()>(Err(reason), |()| html! {})),
@@ -390,7 +390,7 @@ fn bytes_shown(bytes: u64) -> String {
     }
 }
 
-fn keys(console: &Console) -> Answer<Markup> {
+fn keys(console: &Console) -> EngineResult<Markup> {
     let keys = console.use_cases.keys()?;
     let changed = console.administration().ok().and_then(Administration::keys_changed_at);
     Ok(html! {

@@ -20,9 +20,9 @@ use super::plan_graph::draw;
 use super::{Page, Part, copyable, counted, ticked};
 use crate::state::Console;
 use crate::target::{CatalogPage, Target, WorkflowPage};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
-pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
+pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page> {
     let query = Some(asked.words.clone()).filter(|words| !words.is_empty());
     let (all, unusable) = console.use_cases.workflows(&Filter { tags: Vec::new(), query });
     let tags: BTreeSet<&String> = all.iter().flat_map(|own| &own.tags).collect();
@@ -135,7 +135,7 @@ fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
     }
 }
 
-pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> Answer<Page> {
+pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> EngineResult<Page> {
     let found = console.use_cases.workflow(asked.id.as_str())?;
     let versions = console.use_cases.versions(&asked.id)?;
     let parts = vec![
@@ -247,7 +247,7 @@ fn prompts(entry: &PlanEntry, preview: &StepPreview) -> Markup {
 }
 
 /// The file, the compiled workflow, and the version that runs are pinned to, side by side.
-fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> Answer<Markup> {
+fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> EngineResult<Markup> {
     let chosen = asked.pinned.or(versions.pinned.first().map(|own| own.hash));
     let pinned = chosen.map(|hash| console.use_cases.pinned(hash)).transpose()?;
     Ok(html! {

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::compiled::CompiledWorkflow;
 
-use session::{Answer, Session};
+use session::{Session, StepResult};
 
 /// What a script showed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -93,7 +93,7 @@ fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Cover
     report
 }
 
-fn compare(at: &str, step: &StepScript, answer: &Answer, failures: &mut Vec<String>) {
+fn compare(at: &str, step: &StepScript, answer: &StepResult, failures: &mut Vec<String>) {
     let mut differs = |what: &str, wanted: &[String], found: &[String]| {
         let (mut wanted, mut found) = (wanted.to_vec(), found.to_vec());
         wanted.sort();

@@ -33,7 +33,7 @@ use crate::report::ContentReader;
 
 /// The result of sending one step.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct StepResult {
     pub blocked: Vec<String>,
     pub gaps: Vec<String>,
     pub next: Option<String>,
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    pub(super) fn send(&mut self, step: &StepScript) -> Result<Answer, String> {
+    pub(super) fn send(&mut self, step: &StepScript) -> Result<StepResult, String> {
         let output = StepOutput { notes_markdown: Some(step.notes.clone()), artifacts: self.artifacts(step) };
         let context = Context::new(step.context.clone()).map_err(|error| error.to_string())?;
         let sent = Submission { output, context };
@@ -156,11 +156,11 @@ impl<'a> Session<'a> {
                 StepOutput { notes_markdown: notes.or(earlier_output.notes_markdown), artifacts };
         }
         self.move_on()?;
-        Ok(Answer { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
+        Ok(StepResult { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
     }
 
-    fn answer(&self, plan: &AppendPlan) -> Answer {
-        let mut answer = Answer::default();
+    fn answer(&self, plan: &AppendPlan) -> StepResult {
+        let mut answer = StepResult::default();
         for event in plan.events() {
             if let EventData::AdvanceRecorded(advance) = &event.data
                 && let AdvanceOutcome::Blocked { blockers } = &advance.outcome

@@ -18,16 +18,16 @@ use crate::cards::{Named, tip_of};
 use crate::error;
 use crate::gate::Reading;
 use crate::request::Echo;
-use crate::token::{self, Refused};
+use crate::token::{self, TokenRefusal};
 
 type Boxed = Box<ErrorEnvelope>;
 
 impl Reading<'_> {
     /// The error for a refused token, with the call that leads back to its run.
-    pub(crate) fn refused(&self, cause: Refused, echo: Echo<'_>) -> Boxed {
+    pub(crate) fn refused(&self, cause: TokenRefusal, echo: Echo<'_>) -> Boxed {
         match cause {
-            Refused::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
-            Refused::Token(cause) => {
+            TokenRefusal::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
+            TokenRefusal::Token(cause) => {
                 let label = match &cause {
                     // A typo in the version digit is like any other: the label still says which run.
                     TokenError::InvalidFormat { label, .. }

@@ -96,9 +96,9 @@ struct Copier<'a, S: Store> {
     summary: StoreCopySummary,
 }
 
-type Refused = Box<ErrorEnvelope>;
+type CopyFailure = Box<ErrorEnvelope>;
 
-fn failed(cause: impl Into<UpkeepError>) -> Refused {
+fn failed(cause: impl Into<UpkeepError>) -> CopyFailure {
     error::upkeep(cause.into())
 }
 
@@ -108,7 +108,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     target: &S,
     options: StoreCopyOptions,
     watch: ProgressSink<'_>,
-) -> Result<StoreCopySummary, Refused> {
+) -> Result<StoreCopySummary, CopyFailure> {
     let sessions = source.sessions().map_err(failed)?;
     let mut copier =
         Copier { source, target, sent: BTreeSet::new(), ends: BTreeMap::new(), summary: empty(options.mode) };
@@ -167,11 +167,11 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, Relation)>, Refused> {
+    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, Relation)>, CopyFailure> {
         sessions.iter().map(|session| Ok((*session, self.relation(*session)?))).collect()
     }
 
-    fn relation(&self, session: SessionId) -> Result<Relation, Refused> {
+    fn relation(&self, session: SessionId) -> Result<Relation, CopyFailure> {
         let there = match self.target.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(Relation::Missing),
             read => read.map_err(failed)?,
@@ -193,7 +193,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Refuses to write to a target that holds another store.
-    fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), Refused> {
+    fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), CopyFailure> {
         let known: BTreeMap<SessionId, &Relation> =
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
         let is_foreign = |session: &SessionId| match known.get(session) {
@@ -208,7 +208,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), Refused> {
+    fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), CopyFailure> {
         let skipped = match relation {
             // Content that could not be read when the session was copied is added now.
             Relation::Same(end) if mode == Mode::Real && self.lacks_content(session, end) => {
@@ -260,7 +260,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies a session as a whole; false if it cannot be read from the source.
-    fn take_in(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<bool, Refused> {
+    fn take_in(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<bool, CopyFailure> {
         if mode == Mode::DryRun {
             return Ok(self.source.read(session, None).is_ok_and(|slice| slice.health.is_healthy()));
         }
@@ -324,7 +324,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// What belongs to a session but is not in its log: the mark of `session keep`, and pending preferences.
-    fn beside(&mut self, session: SessionId, mode: Mode) -> Result<(), Refused> {
+    fn beside(&mut self, session: SessionId, mode: Mode) -> Result<(), CopyFailure> {
         if mode == Mode::DryRun {
             return Ok(());
         }
@@ -344,7 +344,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok(())
     }
 
-    fn keys(&mut self, options: StoreCopyOptions) -> Result<&'static str, Refused> {
+    fn keys(&mut self, options: StoreCopyOptions) -> Result<&'static str, CopyFailure> {
         if !options.with_keys {
             return Ok("left_out");
         }
@@ -379,7 +379,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies the source's passkey log, if the target has none or only the beginning of it.
-    fn passkeys(&mut self, mode: Mode) -> Result<&'static str, Refused> {
+    fn passkeys(&mut self, mode: Mode) -> Result<&'static str, CopyFailure> {
         let read = (self.source.passkey_log(), self.target.passkey_log());
         let (Ok(source), Ok(target)) = read else {
             let fix = "`workrail doctor` says what is wrong with it.";

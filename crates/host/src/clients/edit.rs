@@ -16,14 +16,14 @@ use crate::env_vars::TOKEN;
 const CLIENT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Why a text was not edited.
-pub(super) enum Refusal {
+pub(super) enum EditRefusal {
     Malformed(String),
     NotOurs,
     NoHttp,
     NoVariable,
 }
 
-impl From<String> for Refusal {
+impl From<String> for EditRefusal {
     fn from(detail: String) -> Self {
         Self::Malformed(detail)
     }
@@ -39,7 +39,7 @@ pub(super) fn install(
     config_entry: &ConfigEntry,
     setup: &Setup,
     text: Option<&str>,
-) -> Result<String, Refusal> {
+) -> Result<String, EditRefusal> {
     let program = setup.program(config_entry.scope);
     let now = text.unwrap_or_default();
     Ok(match &config_entry.content {
@@ -48,7 +48,7 @@ pub(super) fn install(
         Content::Instructions => block::install(now)?,
         Content::Own(file) => match text {
             Some(other) if !other.trim().is_empty() && !other.contains(texts::MARK) => {
-                return Err(Refusal::NotOurs);
+                return Err(EditRefusal::NotOurs);
             }
             Some(_) | None => own::text(*file, setup, &program),
         },
@@ -67,11 +67,11 @@ fn install_server(
     entry: &ServerEntry,
     setup: &Setup,
     text: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, EditRefusal> {
     match (entry, &setup.connection) {
         (ServerEntry::Json { servers, http, .. }, Connection::Remote { url, without_variable }) => {
-            let members: HttpMembers = (*http).ok_or(Refusal::NoHttp)?;
-            let sent = remote_authorization(client, *without_variable).ok_or(Refusal::NoVariable)?;
+            let members: HttpMembers = (*http).ok_or(EditRefusal::NoHttp)?;
+            let sent = remote_authorization(client, *without_variable).ok_or(EditRefusal::NoVariable)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
         (ServerEntry::Toml, Connection::Remote { url, .. }) => {
@@ -84,19 +84,21 @@ fn install_server(
             Ok(toml::install(text, &setup.program(config_entry.scope))?)
         }
         (ServerEntry::Json { servers, http, .. }, Connection::Http { url, secret }) => {
-            let members: HttpMembers = (*http).ok_or(Refusal::NoHttp)?;
-            let sent = authorization(client, config_entry.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
+            let members: HttpMembers = (*http).ok_or(EditRefusal::NoHttp)?;
+            let sent =
+                authorization(client, config_entry.scope, secret.as_ref()).ok_or(EditRefusal::NoHttp)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
         (ServerEntry::Toml, Connection::Http { url, secret }) => {
-            let sent = authorization(client, config_entry.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
+            let sent =
+                authorization(client, config_entry.scope, secret.as_ref()).ok_or(EditRefusal::NoHttp)?;
             Ok(toml::install_http(text, url, &sent)?)
         }
     }
 }
 
 /// The text without WorkRail; `None` if the file held nothing else.
-pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<String>, Refusal> {
+pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<String>, EditRefusal> {
     Ok(match &config_entry.content {
         Content::Server(ServerEntry::Json { servers, .. }) => Some(entry::remove(text, servers)?),
         Content::Server(ServerEntry::Toml) => Some(toml::remove(text)?),

@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::edit::{self, Refusal};
+use super::edit::{self, EditRefusal};
 use super::ledger::{Ledger, ReceiptChange};
 use super::table::{ConfigEntry, Content};
 use super::{Bases, Client, ClientError, ClientFile, Connection, Part, Scope, Setup};
@@ -88,13 +88,13 @@ fn edited_files(targets: &[Target], parts: &[Part], bases: &Bases) -> Vec<FileEd
     files
 }
 
-fn refused(client: Client, config_entry: &ConfigEntry, path: &Utf8Path, refusal: Refusal) -> ClientError {
+fn refused(client: Client, config_entry: &ConfigEntry, path: &Utf8Path, refusal: EditRefusal) -> ClientError {
     let path = path.to_owned();
     match refusal {
-        Refusal::Malformed(detail) => ClientError::Malformed { path, detail },
-        Refusal::NotOurs => ClientError::NotOurs { path, part: config_entry.part.as_str() },
-        Refusal::NoHttp => ClientError::NoHttp { client: client.as_str() },
-        Refusal::NoVariable => ClientError::NoVariable { client: client.as_str() },
+        EditRefusal::Malformed(detail) => ClientError::Malformed { path, detail },
+        EditRefusal::NotOurs => ClientError::NotOurs { path, part: config_entry.part.as_str() },
+        EditRefusal::NoHttp => ClientError::NoHttp { client: client.as_str() },
+        EditRefusal::NoVariable => ClientError::NoVariable { client: client.as_str() },
     }
 }
 

@@ -13,7 +13,7 @@ use super::{Page, Part, ticked};
 use crate::held::HeldState;
 use crate::state::Console;
 use crate::target::{Filters, StatusFilter};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 use filters::{Choices, form, is_meant};
 use rows::{Nesting, card, count, damaged, session_form, table};
 
@@ -27,7 +27,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Rows of a table shown together with others.
 const ROWS_BESIDE_MAX: usize = 15;
 
-pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
+pub(super) fn page(console: &Console, filters: &Filters) -> EngineResult<Page> {
     let list = console.sessions()?;
     let choices = Choices::of(console, &list, filters);
     let is_listed = |row: &&RunRow| !console.held().is_held(row.session_id);
