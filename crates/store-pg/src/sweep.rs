@@ -10,7 +10,7 @@ use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::plan::AttachmentKind;
+use workrail_model::plan::{AttachmentKind, ContentKey};
 use workrail_ports::file_system::FsOp;
 use workrail_ports::upkeep::{SafeModeReason, Swept, Tally, UpkeepError};
 
@@ -36,12 +36,10 @@ const SESSION_TABLES: [&str; 4] = ["event_key", "wish", "projection", "session_s
 const DELETE: &str = "DELETE FROM workrail.content c USING unnest($2::bytea[]) AS gone (sha256) \
                       WHERE c.kind = $1 AND c.sha256 = gone.sha256 RETURNING octet_length(c.bytes)";
 
-type Piece = (AttachmentKind, Sha256);
-
 /// What sessions refer to, as far as they were read.
 #[derive(Default)]
 struct ReachableContent {
-    referenced: BTreeSet<Piece>,
+    referenced: BTreeSet<ContentKey>,
     /// Digests of any kind in logs that repairs moved aside.
     in_asides: BTreeSet<Sha256>,
     ends: BTreeMap<SessionId, Position>,
@@ -78,7 +76,7 @@ fn of_store(failed: &Failed) -> UpkeepError {
 }
 
 impl ReachableContent {
-    fn contains(&self, (kind, digest): Piece) -> bool {
+    fn contains(&self, (kind, digest): ContentKey) -> bool {
         self.referenced.contains(&(kind, digest)) || self.in_asides.contains(&digest)
     }
 
@@ -164,7 +162,7 @@ impl PgStore {
     fn unreachable(
         &self,
         without: &BTreeSet<SessionId>,
-    ) -> Result<(ReachableContent, Vec<(Piece, u64)>), UpkeepError> {
+    ) -> Result<(ReachableContent, Vec<(ContentKey, u64)>), UpkeepError> {
         let mut transaction = self.begin(Purpose::Reading).map_err(|failed| of_store(&failed))?;
         let mut reachable = ReachableContent::default();
         reachable.extend(&mut transaction, without)?;

@@ -10,7 +10,7 @@ use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Event, EventData, OutputPayload};
 use workrail_model::id::SessionId;
-use workrail_model::plan::{Attachment, AttachmentKind};
+use workrail_model::plan::{Attachment, AttachmentKind, ContentKey};
 use workrail_model::strict_json;
 use workrail_model::team::Act;
 use workrail_ports::content::ContentError;
@@ -53,14 +53,12 @@ pub struct UnrestoredContent {
     pub effect: &'static str,
 }
 
-type Piece = (AttachmentKind, Sha256);
-
 /// Goes through the store and remembers what it has handled.
 struct ContentRestorer<'a, S: Store> {
     engine: &'a Engine<S>,
     backup: Option<&'a S>,
     mode: Mode,
-    done: BTreeSet<Piece>,
+    done: BTreeSet<ContentKey>,
     report: ContentRepair,
 }
 
@@ -130,7 +128,12 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         Ok(())
     }
 
-    fn piece(&mut self, facts: &SessionState, event: &Event, piece: Piece) -> Result<(), Box<ErrorEnvelope>> {
+    fn piece(
+        &mut self,
+        facts: &SessionState,
+        event: &Event,
+        piece: ContentKey,
+    ) -> Result<(), Box<ErrorEnvelope>> {
         let (kind, digest) = piece;
         if !self.done.insert(piece) {
             return Ok(());
@@ -160,7 +163,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         Ok(())
     }
 
-    fn in_backup(&self, (kind, digest): Piece) -> Option<(&'static str, Attachment)> {
+    fn in_backup(&self, (kind, digest): ContentKey) -> Option<(&'static str, Attachment)> {
         let bytes = self.backup?.content(kind, digest).ok()?;
         Some(("taken from the backup", attachment(kind, bytes)))
     }
@@ -170,7 +173,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         &self,
         facts: &SessionState,
         event: &Event,
-        (kind, digest): Piece,
+        (kind, digest): ContentKey,
     ) -> Option<(&'static str, Attachment)> {
         let (how, candidates) = match (&event.data, kind) {
             (EventData::RunStarted(run), AttachmentKind::Workflow) => {

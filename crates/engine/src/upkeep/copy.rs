@@ -13,7 +13,7 @@ use workrail_model::event::{Event, EventData};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
-use workrail_model::plan::{AttachmentKind, RawSegment};
+use workrail_model::plan::{ContentKey, RawSegment};
 use workrail_ports::archive::{Archived, StagedSession};
 use workrail_ports::backup::KeysCopy;
 use workrail_ports::content::ContentError;
@@ -83,14 +83,12 @@ enum Relation {
     Damaged(SessionHealth),
 }
 
-type Piece = (AttachmentKind, Sha256);
-
 /// Goes through the sessions and remembers what the target has.
 struct Copier<'a, S: Store> {
     source: &'a S,
     target: &'a S,
     /// Content that this copy has put into the target.
-    sent: BTreeSet<Piece>,
+    sent: BTreeSet<ContentKey>,
     /// How far each session was copied.
     ends: BTreeMap<SessionId, Cursor>,
     summary: StoreCopySummary,
@@ -253,7 +251,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             pieces.extend(segment.events().iter().flat_map(|event| event.data.content_refs()));
             ControlFlow::Continue(())
         });
-        let is_lost = |(kind, digest): Piece| {
+        let is_lost = |(kind, digest): ContentKey| {
             self.target.content(kind, digest).is_err() && self.source.content(kind, digest).is_ok()
         };
         read.is_ok() && pieces.into_iter().filter(|piece| !self.sent.contains(piece)).any(is_lost)
@@ -403,9 +401,9 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Compares a copied session in both stores; `sound` is content that was already read.
-    fn compare(&mut self, session: SessionId, sound: &mut BTreeSet<Piece>) {
+    fn compare(&mut self, session: SessionId, sound: &mut BTreeSet<ContentKey>) {
         let Some(end) = self.ends.get(&session).copied() else { return };
-        let digests = |store: &S, pieces: &mut Vec<Piece>| {
+        let digests = |store: &S, pieces: &mut Vec<ContentKey>| {
             let mut digests = Vec::new();
             let read = store.segments(session, Some(&end), &mut |segment: RawSegment| {
                 digests.push(Sha256::of(segment.bytes()));
