@@ -15,16 +15,16 @@ use crate::outcome::Failure;
 
 static NAMED: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
 static STORE: OnceLock<Option<String>> = OnceLock::new();
-static CURRENT: OnceLock<Result<Current, ConfigError>> = OnceLock::new();
+static CURRENT: OnceLock<Result<CurrentSettings, ConfigError>> = OnceLock::new();
 
 #[derive(Clone, Debug)]
-pub(crate) struct Current {
+pub(crate) struct CurrentSettings {
     /// `None` for a user without a home directory, whose settings come only from the environment.
     pub(crate) config_path: Option<ConfigPath>,
     pub(crate) settings: Settings,
 }
 
-impl Current {
+impl CurrentSettings {
     /// The preferences of runs without a choice of their own, as the file has them at that moment.
     pub(crate) fn default_preferences(&self) -> Arc<dyn DefaultPreferences> {
         match &self.config_path {
@@ -51,22 +51,22 @@ pub(crate) fn config_path() -> Result<ConfigPath, ConfigError> {
 }
 
 /// The settings in effect.
-pub(crate) fn current() -> Result<&'static Current, Failure> {
+pub(crate) fn current() -> Result<&'static CurrentSettings, Failure> {
     CURRENT.get_or_init(read).as_ref().map_err(unusable)
 }
 
 /// Reads them again, for a caller that has just written them.
-pub(crate) fn fresh() -> Result<Current, Failure> {
+pub(crate) fn fresh() -> Result<CurrentSettings, Failure> {
     read().map_err(|error| unusable(&error))
 }
 
-fn read() -> Result<Current, ConfigError> {
+fn read() -> Result<CurrentSettings, ConfigError> {
     let config_path = match config_path() {
         Err(ConfigError::NoHome) => None,
         found => Some(found?),
     };
     let settings = config::load(config_path.as_ref(), named_store())?;
-    Ok(Current { config_path, settings })
+    Ok(CurrentSettings { config_path, settings })
 }
 
 /// Whether a protection is on in the current settings, or in the user's own file: another file named by `--config` or

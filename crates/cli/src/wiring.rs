@@ -23,7 +23,7 @@ use workrail_store_fs::disk::Disk;
 use workrail_store_pg::{Address, Password, PgStore, WrappingKey};
 
 use crate::outcome::Failure;
-use crate::settings::{self, Current};
+use crate::settings::{self, CurrentSettings};
 use crate::store::{AnyStore, Medium};
 use crate::{flags, version};
 
@@ -40,7 +40,7 @@ pub(crate) struct Opened<S: Store> {
 /// Opens the store in the settings for writing, with the caller's sources. The data directory is created if it does
 /// not exist.
 pub(crate) fn open_with(
-    current: &Current,
+    current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
 ) -> Result<Opened<AnyStore>, Failure> {
     let store = any(current, open_directory(current)?)?;
@@ -49,7 +49,7 @@ pub(crate) fn open_with(
 
 /// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
 /// needed there (G16).
-pub(crate) fn read_only(current: &Current) -> Result<Opened<AnyStore>, Failure> {
+pub(crate) fn read_only(current: &CurrentSettings) -> Result<Opened<AnyStore>, Failure> {
     let store = any(current, read_only_directory(current)?)?;
     Ok(named(opened(current, sources_of(current), store)))
 }
@@ -65,7 +65,7 @@ fn named(opened: Opened<AnyStore>) -> Opened<AnyStore> {
 }
 
 /// The store in the settings, with this machine's directory.
-fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
+fn any(current: &CurrentSettings, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
     let machine = Arc::new(machine);
     Ok(match database(current)? {
         None => AnyStore::Directory(machine),
@@ -74,7 +74,7 @@ fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure
 }
 
 /// The address of the database, if the settings name one as the store.
-pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
+pub(crate) fn database(current: &CurrentSettings) -> Result<Option<Address>, Failure> {
     let Some(text) = current.settings.text(Key::Store) else { return Ok(None) };
     let address = Address::parse(text);
     address
@@ -113,7 +113,7 @@ pub(crate) struct DirectoryOnly {
 
 impl DirectoryOnly {
     /// Refuses the command if the store is a database.
-    fn check(self, current: &Current) -> Result<(), Failure> {
+    fn check(self, current: &CurrentSettings) -> Result<(), Failure> {
         match database(current)? {
             None => Ok(()),
             Some(address) => Err(Failure::Call(format!(
@@ -130,22 +130,22 @@ impl DirectoryOnly {
 }
 
 /// This machine's directory, whatever the store is; created if it does not exist.
-pub(crate) fn open_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
+pub(crate) fn open_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
     let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
     LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))
 }
 
 /// Like `open_directory`, without creating anything.
-pub(crate) fn read_only_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
+pub(crate) fn read_only_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
     let disk = Disk::open_read_only(&root(current)?).map_err(|error| unusable(&error))?;
     Ok(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id()))
 }
 
-fn sources_of(current: &Current) -> Arc<dyn WorkflowSource> {
+fn sources_of(current: &CurrentSettings) -> Arc<dyn WorkflowSource> {
     Arc::new(Sources::from_settings(&current.settings))
 }
 
-fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
+fn root(current: &CurrentSettings) -> Result<Utf8PathBuf, Failure> {
     data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))
 }
 
@@ -157,7 +157,7 @@ fn unusable(error: &FsError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: S) -> Opened<S> {
+fn opened<S: Store>(current: &CurrentSettings, sources: Arc<dyn WorkflowSource>, store: S) -> Opened<S> {
     let store = Arc::new(store);
     let environment = Environment {
         clock: Box::new(SystemClock),
@@ -224,14 +224,14 @@ pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Fail
 
 /// This machine's directory for a hook, if there is one: hooks create none, and need no keys and no engine to see
 /// that a chat has no run.
-pub(crate) fn machine_of_hooks(current: &Current) -> Option<Arc<LocalStore<Disk>>> {
+pub(crate) fn machine_of_hooks(current: &CurrentSettings) -> Option<Arc<LocalStore<Disk>>> {
     let root = root(current).ok().filter(|root| root.is_dir())?;
     store_as_is(&root).ok()
 }
 
 /// The engine of a hook, over that directory or the database in the settings.
 pub(crate) fn engine_of_hooks(
-    current: &Current,
+    current: &CurrentSettings,
     machine: &Arc<LocalStore<Disk>>,
 ) -> Result<AnyEngine, Failure> {
     let machine = Arc::clone(machine);

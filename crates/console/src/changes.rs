@@ -12,7 +12,7 @@ use workrail_model::preferences::{Mode as PreferenceMode, PreferenceChange};
 use crate::administration::NewSource;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{Done, Query, SettingsPage, Target, WorkflowPage};
+use crate::target::{FormOutcome, Query, SettingsPage, Target, WorkflowPage};
 use crate::use_cases::{EngineResult, refusal};
 
 /// What a form asks for.
@@ -35,7 +35,7 @@ pub(crate) enum Change {
 /// What was done, and the page that shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
-    pub(crate) done: Done,
+    pub(crate) done: FormOutcome,
     pub(crate) address: String,
 }
 
@@ -97,19 +97,19 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Eng
             } else {
                 said(administration()?.change(key, value))?;
             }
-            Done::Changed
+            FormOutcome::Changed
         }
         Change::AddSource => {
             said(administration()?.add_source(&new_source(form)?))?;
-            Done::SourceAdded
+            FormOutcome::SourceAdded
         }
         Change::RemoveSource => {
             said(administration()?.remove_source(text("source")))?;
-            Done::SourceRemoved
+            FormOutcome::SourceRemoved
         }
         Change::SyncSource => {
             said(administration()?.sync_source(text("source")))?;
-            Done::Fetched
+            FormOutcome::Fetched
         }
         Change::CleanUp => {
             typed(text("typed"), "delete")?;
@@ -127,28 +127,28 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Eng
                 }
                 return Err(Box::new(stopped));
             }
-            Done::CleanedUp
+            FormOutcome::CleanedUp
         }
         Change::RotateKeys => {
             typed(text("typed"), "rotate")?;
             console.use_cases.rotate_keys()?;
-            Done::Rotated
+            FormOutcome::Rotated
         }
         Change::Enrol => {
             passkeys::enrol(console, form)?;
-            Done::Enrolled
+            FormOutcome::Enrolled
         }
         Change::RemovePasskey => {
             passkeys::remove(console, form)?;
-            Done::KeyRemoved
+            FormOutcome::KeyRemoved
         }
         Change::TrustChecks => {
             trust_checks(console, form)?;
-            Done::Trusted
+            FormOutcome::Trusted
         }
         Change::RevokeCheck => {
             said(administration()?.revoke_check(text("check")))?;
-            Done::Revoked
+            FormOutcome::Revoked
         }
         Change::Copy(id) => {
             let copy = own_id(text("id"))?;
@@ -157,11 +157,11 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Eng
             // The copy is made to be edited.
             let editor = console.use_cases.file_of_workflow(&copy).map(|file| Target::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
-            return Ok(Changed { done: Done::Copied, address });
+            return Ok(Changed { done: FormOutcome::Copied, address });
         }
         Change::Prefer(session) => {
             prefer(console, *session, form)?;
-            Done::Preferred
+            FormOutcome::Preferred
         }
     };
     Ok(Changed { done, address: change.page() })

@@ -10,7 +10,7 @@ use workrail_model::id::{RunId, SessionId};
 use crate::pages::is_shown_whole;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{Done, Query};
+use crate::target::{FormOutcome, Query};
 use crate::use_cases::{Decision, EngineResult, refusal};
 
 /// Precedes the name of a context key in the field that answers it.
@@ -65,7 +65,7 @@ impl SessionAction {
 /// The result of a session form, and the deletion that is still pending.
 #[derive(Debug)]
 pub(crate) struct Managed {
-    pub(crate) done: Done,
+    pub(crate) done: FormOutcome,
     pub(crate) held: Option<u64>,
 }
 
@@ -76,14 +76,14 @@ pub(crate) fn manage(
     action: SessionAction,
     form: &Query,
 ) -> EngineResult<Managed> {
-    let done = |done: Done| Managed { done, held: None };
+    let done = |done: FormOutcome| Managed { done, held: None };
     match action {
-        SessionAction::Keep => console.use_cases.keep(session).map(|()| done(Done::Kept)),
-        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| done(Done::Unkept)),
+        SessionAction::Keep => console.use_cases.keep(session).map(|()| done(FormOutcome::Kept)),
+        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| done(FormOutcome::Unkept)),
         SessionAction::Delete => {
-            hold(console, session).map(|ticket| Managed { done: Done::Held, held: Some(ticket) })
+            hold(console, session).map(|ticket| Managed { done: FormOutcome::Held, held: Some(ticket) })
         }
-        SessionAction::Undo if console.held().undo(session) => Ok(done(Done::Undone)),
+        SessionAction::Undo if console.held().undo(session) => Ok(done(FormOutcome::Undone)),
         SessionAction::Undo => Err(refused(
             "Too late: this session has no pending deletion to undo.",
             "If it is still listed, it was not deleted.",
@@ -92,7 +92,7 @@ pub(crate) fn manage(
             delete(console, session, form)?;
             // A timer that is still running will find nothing to do.
             console.held().undo(session);
-            Ok(done(Done::Deleted))
+            Ok(done(FormOutcome::Deleted))
         }
     }
 }
@@ -143,13 +143,17 @@ fn delete(console: &Console, session: SessionId, form: &Query) -> EngineResult<(
 }
 
 /// Carries out a form whose token was verified.
-pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> EngineResult<Done> {
+pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> EngineResult<FormOutcome> {
     match action {
-        Action::Approve => decide(console, run, ApprovalDecision::Approved, form).map(|()| Done::Approved),
-        Action::Reject => decide(console, run, ApprovalDecision::Rejected, form).map(|()| Done::Rejected),
-        Action::Answer => answer(console, run, form).map(|()| Done::Answered),
+        Action::Approve => {
+            decide(console, run, ApprovalDecision::Approved, form).map(|()| FormOutcome::Approved)
+        }
+        Action::Reject => {
+            decide(console, run, ApprovalDecision::Rejected, form).map(|()| FormOutcome::Rejected)
+        }
+        Action::Answer => answer(console, run, form).map(|()| FormOutcome::Answered),
         Action::Close => {
-            console.use_cases.close(run, form.get("reason").unwrap_or_default()).map(|()| Done::Closed)
+            console.use_cases.close(run, form.get("reason").unwrap_or_default()).map(|()| FormOutcome::Closed)
         }
     }
 }

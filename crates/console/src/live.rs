@@ -36,7 +36,7 @@ const RENDERS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
 const STREAMS_MAX: usize = 64;
 
 /// Resolves when the server ends.
-pub(crate) type Ending = watch::Receiver<()>;
+pub(crate) type ShutdownSignal = watch::Receiver<()>;
 
 /// Tells open pages that the store may have changed.
 #[derive(Clone, Debug)]
@@ -47,12 +47,12 @@ pub(crate) struct Changes {
     streams: Arc<AtomicUsize>,
     /// The streams of each member.
     of_members: MemberQuota,
-    ending: Ending,
+    ending: ShutdownSignal,
 }
 
 impl Changes {
     /// Starts watching; must be called inside the runtime.
-    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: Ending) -> Self {
+    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: ShutdownSignal) -> Self {
         let changes = Self {
             renders: watch::channel(0).0,
             opened: Arc::default(),
@@ -204,7 +204,7 @@ fn still_there(rendered: EngineResult<Page>) -> Option<Page> {
 async fn wait(
     renders: &mut watch::Receiver<u64>,
     sender: &mpsc::Sender<Result<Event, Infallible>>,
-    ending: &mut Ending,
+    ending: &mut ShutdownSignal,
     between: Option<Duration>,
 ) -> bool {
     let pause = async {

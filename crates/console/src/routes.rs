@@ -31,11 +31,11 @@ use crate::guard::{
     Admission, Guard, HEADERS, OPEN_PATH, RequestRefusal, Secrets, TeamSite, Theme, origin_of,
 };
 use crate::held::HELD_FOR;
-use crate::live::{Changes, Ending};
+use crate::live::{Changes, ShutdownSignal};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
 use crate::state::{Console, Shared, Visitor};
-use crate::target::{Done, Query, RunPage, Target, file_key};
+use crate::target::{FormOutcome, Query, RunPage, Target, file_key};
 use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
@@ -86,7 +86,7 @@ pub fn router(
     use_cases: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
     administration: Arc<dyn Administration>,
-    ending: Ending,
+    ending: ShutdownSignal,
 ) -> Router {
     let Secrets { code, cookie, form_token } = secrets;
     let guard = Guard::new(bound, code, cookie);
@@ -110,7 +110,7 @@ pub fn team_router(
     logins: Arc<dyn Logins>,
     watched: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
-    ending: Ending,
+    ending: ShutdownSignal,
 ) -> Router {
     let shared = Arc::new(Shared::new(site.origin.clone(), environment, None));
     let changes = Changes::watch(watched, ending);
@@ -305,7 +305,7 @@ impl Served {
             Ok((matches!(editor.shown, edit::EditResult::Saved), pages::edit_page(&console, &editor)))
         });
         match answered.await {
-            Ok((true, _)) => see_other(&target.address_after(Done::Saved)),
+            Ok((true, _)) => see_other(&target.address_after(FormOutcome::Saved)),
             Ok((false, rendered)) => {
                 let viewer = self.viewer(headers, &Query::default());
                 page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
@@ -371,7 +371,8 @@ impl Served {
                     self.delete_later(session, ticket);
                 }
                 // The first page shows held deletions; the deleted session has no page.
-                let leads_home = matches!(done, Done::Held | Done::Undone | Done::Deleted);
+                let leads_home =
+                    matches!(done, FormOutcome::Held | FormOutcome::Undone | FormOutcome::Deleted);
                 let back = if leads_home { "/" } else { &back };
                 see_other(&format!("{back}?done={}", done.as_str()))
             }
@@ -408,7 +409,7 @@ impl Served {
         match blocking(move || console.use_cases.import(&bytes)).await {
             Ok(session) => {
                 let address = Target::Session(session).address();
-                (StatusCode::OK, format!("{address}?done={}", Done::Imported.as_str())).into_response()
+                (StatusCode::OK, format!("{address}?done={}", FormOutcome::Imported.as_str())).into_response()
             }
             Err(error) => {
                 (StatusCode::CONFLICT, format!("{} {}\n", error.message, error.suggestion)).into_response()

@@ -11,7 +11,7 @@ use workrail_engine::passkeys::{
 };
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
-use workrail_engine::sessions::{Attention, ListLength, NoteSearch, SessionView, SessionsList, Wanted};
+use workrail_engine::sessions::{Attention, ListLength, ListQuery, NoteSearch, SessionView, SessionsList};
 use workrail_engine::upkeep::{CleanupPlan, CleanupReport, Keys, Mode, Overview};
 use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
@@ -181,7 +181,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     }
 
     fn sessions(&self) -> EngineResult<SessionsList> {
-        Self::sessions(self, &Wanted::all_of(ListLength::Whole), &mut |_, _| {})
+        Self::sessions(self, &ListQuery::all_of(ListLength::Whole), &mut |_, _| {})
     }
 
     fn attention(&self, session: SessionId, run: RunId) -> EngineResult<Option<Attention>> {

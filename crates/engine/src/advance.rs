@@ -51,7 +51,7 @@ struct AckCall<'a> {
 }
 
 /// The result of one turn at the session under its lock.
-enum Turn {
+enum HoldOutcome {
     Answered(Box<Reply>),
     /// Nothing was decided: the step has checks, which run without the lock.
     ChecksFirst(Box<CheckDemand>),
@@ -94,11 +94,11 @@ impl<S: Store> Engine<S> {
         let mut was_recorded = false;
         loop {
             match self.hold(session, |held| self.attempt(held, &call, tree.as_ref(), checked.as_deref()))? {
-                Turn::Answered(reply) => return Ok(*reply),
-                Turn::InspectTreeFirst => tree = Some(inspect()),
+                HoldOutcome::Answered(reply) => return Ok(*reply),
+                HoldOutcome::InspectTreeFirst => tree = Some(inspect()),
                 // Without the lock, so that others can work on the session meanwhile; the attempt is examined again
                 // afterwards.
-                Turn::ChecksFirst(demand) => {
+                HoldOutcome::ChecksFirst(demand) => {
                     if was_recorded {
                         // Not recorded after all: another state of the session has been restored since.
                         self.attempt_checks.forget(demand.key);
@@ -128,7 +128,7 @@ impl<S: Store> Engine<S> {
         call: &AckCall<'_>,
         tree: Option<&TreeInspection>,
         checked: Option<&CheckedStep>,
-    ) -> Result<Turn, Box<ErrorEnvelope>> {
+    ) -> Result<HoldOutcome, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let AckCall { ack, bookmark, echo, sent, folder, observed, sources } = call;
         let session = ack.session();
@@ -138,11 +138,11 @@ impl<S: Store> Engine<S> {
             Ok(AttemptState::Open(open)) => open,
             Ok(AttemptState::Recorded { record, input_differs }) => {
                 let replayed = self.replay(held.state(), at, &record, input_differs.then_some(sent))?;
-                return Ok(Turn::Answered(Box::new(replayed)));
+                return Ok(HoldOutcome::Answered(Box::new(replayed)));
             }
             Err(cause) => return Err(error::decide(&cause.into())),
         };
-        let Some(tree) = tree else { return Ok(Turn::InspectTreeFirst) };
+        let Some(tree) = tree else { return Ok(HoldOutcome::InspectTreeFirst) };
         let facts = held.state();
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
         let content = self.content();
@@ -156,7 +156,7 @@ impl<S: Store> Engine<S> {
             .map(|step| step.checks.as_slice())
             .unwrap_or_default();
         if checked.is_none() && !requests.is_empty() {
-            return Ok(Turn::ChecksFirst(Box::new(CheckDemand {
+            return Ok(HoldOutcome::ChecksFirst(Box::new(CheckDemand {
                 key,
                 workflow: at.workflow,
                 checks: requests.to_vec(),
@@ -221,7 +221,7 @@ impl<S: Store> Engine<S> {
         let tokens = self.outcome_tokens(facts, at, record)?;
         let asked = AskedUser::of(session, at, record);
         let reply = sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked);
-        Ok(Turn::Answered(Box::new(reply)))
+        Ok(HoldOutcome::Answered(Box::new(reply)))
     }
 
     /// What the refused attempt before this one submitted. If it cannot be read, the agent is asked for it again.

@@ -22,7 +22,7 @@ use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::strict_json;
 use workrail_model::team::Act;
 
-use crate::cards::Named;
+use crate::cards::LabelMatch;
 use crate::{Engine, Store, error};
 
 /// A step that waits for a person, and what they decide on.
@@ -397,9 +397,9 @@ impl<S: Store> Engine<S> {
         let parsed =
             RunLabel::parse(&label.trim().to_ascii_lowercase()).map_err(|_| error::unknown_label(label))?;
         match self.reading().named(parsed)? {
-            Named::One(one) => Ok(found(*one)),
-            Named::Nobody => Err(error::unknown_label(label)),
-            Named::Several(count) => Err(error::ambiguous_label(label, count)),
+            LabelMatch::One(one) => Ok(found(*one)),
+            LabelMatch::Nobody => Err(error::unknown_label(label)),
+            LabelMatch::Several(count) => Err(error::ambiguous_label(label, count)),
         }
     }
 }

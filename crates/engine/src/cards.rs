@@ -68,7 +68,7 @@ impl SessionSummaries {
 
 /// Which runs have a label.
 #[derive(Clone, Debug)]
-pub(crate) enum Named {
+pub(crate) enum LabelMatch {
     Nobody,
     One(Box<(SessionId, RunPosition)>),
     /// There are only 65,536 labels of two words, so several runs can share one.
@@ -189,14 +189,14 @@ impl<'a> Reading<'a> {
     }
 
     /// The runs in this store with a label.
-    pub(crate) fn named(&self, label: RunLabel) -> Result<Named, Box<ErrorEnvelope>> {
+    pub(crate) fn named(&self, label: RunLabel) -> Result<LabelMatch, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_label(label), &mut |_, _| {})?;
         let mut fitting = known.runs().filter(|card| card.label() == Some(label));
-        let Some(first) = fitting.next() else { return Ok(Named::Nobody) };
+        let Some(first) = fitting.next() else { return Ok(LabelMatch::Nobody) };
         let others = fitting.count();
         Ok(match &first.at {
-            Some(position) if others == 0 => Named::One(Box::new((first.session, position.clone()))),
-            Some(_) | None => Named::Several(others + 1),
+            Some(position) if others == 0 => LabelMatch::One(Box::new((first.session, position.clone()))),
+            Some(_) | None => LabelMatch::Several(others + 1),
         })
     }
 }

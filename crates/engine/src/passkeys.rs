@@ -30,7 +30,7 @@ use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::interpret::AskedProof;
-pub use workrail_core::passkey::{Ended, Enrolment, LogDamage, NewKey, Passkeys, Trust, fingerprint};
+pub use workrail_core::passkey::{Enrolment, KeyEnd, LogDamage, NewKey, Passkeys, Trust, fingerprint};
 
 /// How often a change is retried after another process made one first.
 const APPEND_TRIES: usize = 3;

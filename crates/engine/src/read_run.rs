@@ -11,7 +11,7 @@ use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::{NextCall, replace_state_markers};
 use workrail_model::tool::ToolName;
 
-use crate::cards::Named;
+use crate::cards::LabelMatch;
 use crate::find::spelled_label;
 use crate::gate::Reading;
 use crate::reply::Reply;
@@ -138,10 +138,10 @@ impl Reading<'_> {
         let lower = spelled_label(text);
         if let Ok(label) = RunLabel::parse(&lower) {
             return match self.named(label)? {
-                Named::One(found) => {
+                LabelMatch::One(found) => {
                     Ok(Subject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
                 }
-                Named::Several(_) | Named::Nobody => {
+                LabelMatch::Several(_) | LabelMatch::Nobody => {
                     let echo = Echo { run: Some(&lower), ..Echo::default() };
                     Err(self.leading_back(error::unknown_label(&lower), echo, None))
                 }

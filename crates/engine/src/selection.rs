@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{Stage, Wanted};
+use workrail_core::overview::{ListQuery, Stage};
 use workrail_core::resume::{Query, RecentRuns, terms};
 use workrail_core::summary::{self, stage_number};
 use workrail_model::error::ErrorEnvelope;
@@ -85,7 +85,7 @@ pub(crate) fn about_query(query: &Query) -> IndexQuery {
 }
 
 /// What a list needs; `None` if any run may be in it.
-pub(crate) fn about_list(wanted: &Wanted) -> Option<IndexQuery> {
+pub(crate) fn about_list(wanted: &ListQuery) -> Option<IndexQuery> {
     let newest = wanted.newest_of_stages()?;
     let newest =
         newest.into_iter().map(|(stage, count)| (stage_number(stage), count.saturating_add(NEWEST_SPARE)));

@@ -25,7 +25,7 @@ use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::cards::Named;
+use crate::cards::LabelMatch;
 use crate::catalog::CatalogEntry;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
@@ -262,9 +262,9 @@ impl<S: Store> Engine<S> {
 
     fn session_of(&self, label: RunLabel) -> Result<Home, Box<ErrorEnvelope>> {
         match self.reading().named(label)? {
-            Named::One(found) => Ok(Home::Session(found.0)),
-            Named::Nobody => Err(error::unknown_label(&label.to_string())),
-            Named::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
+            LabelMatch::One(found) => Ok(Home::Session(found.0)),
+            LabelMatch::Nobody => Err(error::unknown_label(&label.to_string())),
+            LabelMatch::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
         }
     }
 

@@ -119,8 +119,8 @@ impl Browser {
         let mut child = self.command(root, &page, &pdf).spawn()?;
         let ended = wait(&mut child)?;
         match ended {
-            Ended::OutOfTime => Err(failed(format!("it took longer than {} s", TIME_MAX.as_secs()))),
-            Ended::By(status) => match std::fs::read(&pdf) {
+            BrowserExit::OutOfTime => Err(failed(format!("it took longer than {} s", TIME_MAX.as_secs()))),
+            BrowserExit::By(status) => match std::fs::read(&pdf) {
                 Ok(bytes) if bytes.starts_with(b"%PDF-") => Ok(bytes),
                 Ok(_) | Err(_) => Err(failed(status)),
             },
@@ -165,16 +165,16 @@ impl Browser {
     }
 }
 
-enum Ended {
+enum BrowserExit {
     By(String),
     OutOfTime,
 }
 
-fn wait(child: &mut Child) -> io::Result<Ended> {
+fn wait(child: &mut Child) -> io::Result<BrowserExit> {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Ended::By(status.to_string()));
+            return Ok(BrowserExit::By(status.to_string()));
         }
         if since.elapsed() > TIME_MAX {
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -182,7 +182,7 @@ fn wait(child: &mut Child) -> io::Result<Ended> {
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;
-            return Ok(Ended::OutOfTime);
+            return Ok(BrowserExit::OutOfTime);
         }
         thread::sleep(POLL);
     }

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::clients::{
-    Bases, Change, Client, ClientError, ClientFile, Connection, Intent, Ledger, Part, Scope, Setup, Target,
-    WithoutVariable, apply, plan,
+    Bases, Change, Client, ClientError, ClientFile, Connection, Intent, Ledger, Scope, Setup, SetupPart,
+    Target, WithoutVariable, apply, plan,
 };
 use workrail_model::keyring::HttpSecret;
 
@@ -61,7 +61,7 @@ impl Machine {
 
     fn planned(&self, file: &ClientFile, intent: Intent<'_>) -> Result<Change, ClientError> {
         let target = Target { client: file.client, scope: file.scope };
-        let mut changes = plan(&[target], &[Part::Server], intent, &self.bases, &self.ledger())?;
+        let mut changes = plan(&[target], &[SetupPart::Server], intent, &self.bases, &self.ledger())?;
         assert_eq!(changes.len(), 1);
         Ok(changes.remove(0))
     }

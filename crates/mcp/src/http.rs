@@ -109,7 +109,7 @@ fn serve_until(
 }
 
 /// Resolves, with an error, when the server ends: endless streams must watch it.
-pub type Ending = watch::Receiver<()>;
+pub type ShutdownSignal = watch::Receiver<()>;
 
 /// Serves the routes of another interface under `localhost`, with the limits of this one, until the process receives
 /// a termination signal. `listening` gets the address once requests are accepted.
@@ -118,7 +118,7 @@ pub type Ending = watch::Receiver<()>;
 /// other family would receive this user's secrets.
 pub fn serve_localhost(
     address: LoopbackAddress,
-    routes: impl FnOnce(SocketAddr, Ending) -> Router,
+    routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
@@ -130,7 +130,7 @@ pub fn serve_localhost(
         let routes = routes(bound, ending.clone());
         listening(bound);
 
-        let ended = |mut ending: Ending| async move {
+        let ended = |mut ending: ShutdownSignal| async move {
             let _ = ending.changed().await;
         };
         let serving = connections::serve(listener, None, routes.clone(), ended(ending.clone()));

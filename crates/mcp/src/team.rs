@@ -23,7 +23,7 @@ use workrail_model::team::Caller;
 
 use crate::call::Execution;
 use crate::connections::{self, Encryption};
-use crate::http::{ENDING_WAIT, Ending, mcp_route, shutdown_signal, unauthorized};
+use crate::http::{ENDING_WAIT, ShutdownSignal, mcp_route, shutdown_signal, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
 use crate::metrics::{Metrics, RefusalReason, StoreNumbers};
 use crate::quota::Quotas;
@@ -179,7 +179,7 @@ pub fn serve(
     address: SocketAddr,
     tls: Option<Tls>,
     metrics: Arc<Metrics>,
-    routes: impl FnOnce(SocketAddr, Ending) -> Router,
+    routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;

@@ -24,7 +24,7 @@ pub struct BindingsFile {
 
 /// Differs when the file may have changed; for one file, equal stamps mean equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp(pub [u64; 4]);
+pub struct WorkflowFileStamp(pub [u64; 4]);
 
 /// A file that may hold a workflow; found but not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Candidate {
     pub location: String,
     pub package: Option<String>,
     /// Absent if the file is so fresh that it could change again without changing its stamp.
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<WorkflowFileStamp>,
 }
 
 /// Something that was found but cannot be a candidate, or a folder that should exist and does not.

@@ -11,7 +11,7 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
-use crate::content::{self, Unusable};
+use crate::content::{self, UnusableContent};
 use crate::layout;
 use crate::segment::{self, Bytes};
 
@@ -66,8 +66,8 @@ pub(crate) fn pending<F: FileSystem>(
             Ok(orphan) if !orphan.explains(tail) => continue,
             Ok(orphan) => match content::unusable(fs, &orphan.events)? {
                 None => return Ok(Pending::Write(orphan)),
-                Some(Unusable::Denied(denied)) => access_denied(&denied),
-                Some(Unusable::Lost(content)) => CorruptionReason::PendingContent {
+                Some(UnusableContent::Denied(denied)) => access_denied(&denied),
+                Some(UnusableContent::Lost(content)) => CorruptionReason::PendingContent {
                     segment: format!("events/{}", orphan.name),
                     content: content.to_string(),
                 },

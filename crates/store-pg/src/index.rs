@@ -28,7 +28,7 @@ const COUNT_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The counts, and when they were taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CachedCounts {
     sessions: u64,
     runs: u64,
     at: Instant,
@@ -158,13 +158,13 @@ impl SessionIndex for PgStore {
 
     fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
         match self.ask_once(version, question)? {
-            Asked::Answer(answer) => Some(answer),
-            Asked::Newer => None,
-            Asked::Older => {
+            IndexReading::Answer(answer) => Some(answer),
+            IndexReading::Newer => None,
+            IndexReading::Older => {
                 self.within(Purpose::WritingLoosely, |transaction| raise(transaction, version)).ok()?;
                 match self.ask_once(version, question)? {
-                    Asked::Answer(answer) => Some(answer),
-                    Asked::Newer | Asked::Older => None,
+                    IndexReading::Answer(answer) => Some(answer),
+                    IndexReading::Newer | IndexReading::Older => None,
                 }
             }
         }
@@ -172,8 +172,9 @@ impl SessionIndex for PgStore {
 }
 
 impl PgStore {
-    fn ask_once(&self, version: u32, question: &IndexQuery) -> Option<Asked> {
-        let mut known = self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(Counted::is_fresh);
+    fn ask_once(&self, version: u32, question: &IndexQuery) -> Option<IndexReading> {
+        let mut known =
+            self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(CachedCounts::is_fresh);
         let asked = self
             .within(Purpose::Reading, |transaction| ask(transaction, version, question, &mut known))
             .ok()?;
@@ -182,7 +183,7 @@ impl PgStore {
     }
 }
 
-impl Counted {
+impl CachedCounts {
     fn is_fresh(&self) -> bool {
         self.runs > RUNS_COUNTED_ALWAYS && self.at.elapsed() < COUNT_AGE_MAX
     }
@@ -248,7 +249,7 @@ fn recency(activity: Option<Activity>) -> i64 {
     activity.map_or(-1, |activity| i64::try_from(activity.get()).unwrap_or(i64::MAX))
 }
 
-enum Asked {
+enum IndexReading {
     Answer(IndexAnswer),
     /// The index has an older version, or does not exist.
     Older,
@@ -259,20 +260,20 @@ fn ask(
     transaction: &mut Transaction<'_>,
     version: u32,
     question: &IndexQuery,
-    known: &mut Option<Counted>,
-) -> Result<Asked, Failed> {
+    known: &mut Option<CachedCounts>,
+) -> Result<IndexReading, Failed> {
     // Must come first: a session without a mark now is in the index that is read next. Every statement sees what was
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
     let (own, is_counted) = (i64::from(version), question.count == Count::All && known.is_none());
     let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
-    let Some(head) = head.first() else { return Ok(Asked::Older) };
+    let Some(head) = head.first() else { return Ok(IndexReading::Older) };
     match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {
-        None | Some(std::cmp::Ordering::Less) => return Ok(Asked::Older),
-        Some(std::cmp::Ordering::Greater) => return Ok(Asked::Newer),
+        None | Some(std::cmp::Ordering::Less) => return Ok(IndexReading::Older),
+        Some(std::cmp::Ordering::Greater) => return Ok(IndexReading::Newer),
         Some(std::cmp::Ordering::Equal) => {}
     }
-    let counted = Counted {
+    let counted = CachedCounts {
         sessions: head.get::<_, i64>(1).unsigned_abs(),
         runs: head.get::<_, i64>(2).unsigned_abs(),
         at: Instant::now(),
@@ -297,7 +298,7 @@ fn ask(
     }
     let wanted: Vec<String> = wanted.into_iter().collect();
     let records = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;
-    Ok(Asked::Answer(IndexAnswer {
+    Ok(IndexReading::Answer(IndexAnswer {
         records: records.iter().filter_map(record_of).collect(),
         unindexed: unindexed.iter().filter_map(|row| SessionId::parse(row.get(0)).ok()).collect(),
         sessions,

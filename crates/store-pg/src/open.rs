@@ -11,7 +11,7 @@ use workrail_ports::environment::Entropy;
 use crate::address::{Address, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
 use crate::error::Failed;
-use crate::index::Counted;
+use crate::index::CachedCounts;
 use crate::log::Position;
 use crate::pool::{Pool, PoolUse};
 use crate::schema;
@@ -90,7 +90,7 @@ pub struct PgStore {
     /// How far this process has validated each log.
     pub(crate) validated: Mutex<BTreeMap<SessionId, Position>>,
     /// The last counts of sessions and runs.
-    pub(crate) counted: Mutex<Option<Counted>>,
+    pub(crate) counted: Mutex<Option<CachedCounts>>,
 }
 
 impl fmt::Debug for PgStore {

@@ -57,7 +57,7 @@ struct Plan {
 }
 
 /// Why a row's events cannot be used.
-enum Unusable {
+enum UnusableRow {
     Invalid,
     Newer { record: String, version: u64 },
 }
@@ -167,11 +167,11 @@ fn rebuilt(
         let expected = position.cursor.next_event_index;
         let segment = match whole(session, &row) {
             Ok(segment) => segment,
-            Err(Unusable::Invalid) => {
+            Err(UnusableRow::Invalid) => {
                 lost.push(row);
                 continue;
             }
-            Err(Unusable::Newer { record, version }) => return Err((record, version)),
+            Err(UnusableRow::Newer { record, version }) => return Err((record, version)),
         };
         let events = segment.events();
         let records = commit_group(position.cursor.next_manifest_index, events, segment.bytes());
@@ -191,31 +191,31 @@ fn rebuilt(
 }
 
 /// The events of a row, if nothing shows that they were changed.
-fn whole(session: SessionId, row: &Stored) -> Result<RawSegment, Unusable> {
+fn whole(session: SessionId, row: &Stored) -> Result<RawSegment, UnusableRow> {
     let digest = Sha256::of(&row.events);
     // Checked before the events are read: a changed byte may look like a newer build's kind or version.
     if attested(session, &row.manifest)
         .is_some_and(|said| differing_digits(said, digest) > DAMAGED_DIGITS_MAX)
     {
-        return Err(Unusable::Invalid);
+        return Err(UnusableRow::Invalid);
     }
     if !row.events.ends_with(b"\n") {
-        return Err(Unusable::Invalid);
+        return Err(UnusableRow::Invalid);
     }
     let segment = RawSegment::parse(row.events.clone()).map_err(|error| newer(&error))?;
     match segment.events().first() {
         Some(first) if first.session_id == session => Ok(segment),
-        Some(_) | None => Err(Unusable::Invalid),
+        Some(_) | None => Err(UnusableRow::Invalid),
     }
 }
 
-fn newer(error: &PlanError) -> Unusable {
-    let PlanError::Event { position, source } = error else { return Unusable::Invalid };
+fn newer(error: &PlanError) -> UnusableRow {
+    let PlanError::Event { position, source } = error else { return UnusableRow::Invalid };
     let record = format!("event {position} of a segment");
     match source {
-        EventError::UnknownVersion { version } => Unusable::Newer { record, version: *version },
-        EventError::UnknownKind { .. } => Unusable::Newer { record, version: 1 },
-        EventError::Json(_) | EventError::Field { .. } => Unusable::Invalid,
+        EventError::UnknownVersion { version } => UnusableRow::Newer { record, version: *version },
+        EventError::UnknownKind { .. } => UnusableRow::Newer { record, version: 1 },
+        EventError::Json(_) | EventError::Field { .. } => UnusableRow::Invalid,
     }
 }
 

@@ -33,7 +33,7 @@ impl PgStore {
     }
 
     /// This thread's turn to lock the session, among the threads of the process.
-    fn take_turn(&self, session: SessionId) -> Result<Turn<'_>, StoreError> {
+    fn take_turn(&self, session: SessionId) -> Result<ProcessLock<'_>, StoreError> {
         let deadline = Instant::now() + Duration::from_millis(LOCK_WAIT_MS_MAX);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while held.contains(&session) {
@@ -44,7 +44,7 @@ impl PgStore {
             held = self.released.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         held.insert(session);
-        Ok(Turn { store: self, session })
+        Ok(ProcessLock { store: self, session })
     }
 
     /// A transaction that holds the session's lock in the database, and the store's lock, shared.
@@ -110,12 +110,12 @@ fn lock_key(purpose: &[u8], names: &[&str]) -> i64 {
 }
 
 /// Held while a thread of this process has the session.
-struct Turn<'a> {
+struct ProcessLock<'a> {
     store: &'a PgStore,
     session: SessionId,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ProcessLock<'_> {
     fn drop(&mut self) {
         self.store.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
         self.store.released.notify_all();
@@ -129,7 +129,7 @@ pub struct Locked<'a> {
     /// `None` after an append, until the next one. Declared before `turn`, so that it is dropped first.
     transaction: RefCell<Option<Transaction<'a>>>,
     #[expect(dead_code, reason = "held for its drop, which lets the next thread in")]
-    turn: Turn<'a>,
+    turn: ProcessLock<'a>,
     head: Position,
     /// Where `tail` starts.
     base: Cursor,

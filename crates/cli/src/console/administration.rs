@@ -29,7 +29,7 @@ use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::install as clients;
 use crate::settings;
-use crate::trust::{Asked, Offers, in_shell, revoked};
+use crate::trust::{CheckSubject, Offers, in_shell, revoked};
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
@@ -276,7 +276,7 @@ fn file_with(key: Sha256) -> Result<Candidate, String> {
 
 impl ConsoleEnvironment {
     fn offers(&self) -> Result<Offers, String> {
-        Offers::here(&self.engine, &Asked::Workflows(Vec::new())).map_err(failure_text)
+        Offers::here(&self.engine, &CheckSubject::Workflows(Vec::new())).map_err(failure_text)
     }
 
     /// What was just registered or removed holds in this console from now on.

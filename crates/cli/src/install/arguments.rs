@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use workrail_host::clients::{Client, Part, Scope};
+use workrail_host::clients::{Client, Scope, SetupPart};
 use workrail_model::loopback::LoopbackAddress;
 use workrail_model::public_url::PublicUrl;
 
@@ -59,10 +59,10 @@ pub(crate) struct Selection {
     scope: Option<ScopeArgument>,
     /// Only this part. May be repeated.
     #[arg(long, value_name = "PART", value_parser = part(), conflicts_with = "without")]
-    only: Vec<Part>,
+    only: Vec<SetupPart>,
     /// Everything but this part. May be repeated.
     #[arg(long, value_name = "PART", value_parser = part())]
-    without: Vec<Part>,
+    without: Vec<SetupPart>,
     /// Show the change without making it.
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -85,12 +85,12 @@ impl Selection {
         })
     }
 
-    pub(super) fn parts(&self) -> Vec<Part> {
-        let is_meant = |part: &Part| match self.only.is_empty() {
+    pub(super) fn parts(&self) -> Vec<SetupPart> {
+        let is_meant = |part: &SetupPart| match self.only.is_empty() {
             true => !self.without.contains(part),
             false => self.only.contains(part),
         };
-        Part::ALL.iter().copied().filter(is_meant).collect()
+        SetupPart::ALL.iter().copied().filter(is_meant).collect()
     }
 }
 
@@ -107,8 +107,9 @@ fn client() -> impl TypedValueParser<Value = Client> {
     })
 }
 
-fn part() -> impl TypedValueParser<Value = Part> {
-    let names = Part::ALL.iter().map(|part| part.as_str());
-    PossibleValuesParser::new(names)
-        .try_map(|name| Part::ALL.iter().copied().find(|part| part.as_str() == name).ok_or("unknown part"))
+fn part() -> impl TypedValueParser<Value = SetupPart> {
+    let names = SetupPart::ALL.iter().map(|part| part.as_str());
+    PossibleValuesParser::new(names).try_map(|name| {
+        SetupPart::ALL.iter().copied().find(|part| part.as_str() == name).ok_or("unknown part")
+    })
 }

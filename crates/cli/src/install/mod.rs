@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use workrail_host::clients::{
-    self, Bases, Change, Client, ClientError, Connection, Intent, Ledger, Part, Scope, Setup, Target,
+    self, Bases, Change, Client, ClientError, Connection, Intent, Ledger, Scope, Setup, SetupPart, Target,
     WithoutVariable,
 };
 use workrail_host::data_dir::data_dir;
@@ -156,8 +156,8 @@ fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<Connecti
 }
 
 /// The requested parts. Hooks need the store, which is not local with a team's server.
-fn parts(arguments: &InstallArguments) -> Vec<Part> {
-    let is_meant = |part: &Part| arguments.remote.is_none() || *part != Part::Hooks;
+fn parts(arguments: &InstallArguments) -> Vec<SetupPart> {
+    let is_meant = |part: &SetupPart| arguments.remote.is_none() || *part != SetupPart::Hooks;
     arguments.selection.parts().into_iter().filter(is_meant).collect()
 }
 
@@ -171,7 +171,7 @@ fn take_out(selection: &Selection, format: Format) -> Result<(), Failure> {
     let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
     let done = carry_out(selection, &changes, &ledger, format, None, show::Direction::Uninstall)?;
-    if format == Format::Text && done == Done::Written {
+    if format == Format::Text && done == InstallOutcome::Written {
         output::line("Restart the clients; they load tools only at startup.");
     }
     Ok(())
@@ -186,7 +186,7 @@ fn everywhere(selection: &Selection) -> Vec<Target> {
 
 /// The result of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
+enum InstallOutcome {
     Nothing,
     DryRun,
     Written,
@@ -200,17 +200,17 @@ fn carry_out(
     format: Format,
     secret: Option<&HttpSecret>,
     direction: show::Direction,
-) -> Result<Done, Failure> {
+) -> Result<InstallOutcome, Failure> {
     if format == Format::Text {
         show::changes(changes, secret, direction);
     }
     let needed: Vec<&Change> = changes.iter().filter(|change| change.is_needed()).collect();
     let done = match (needed.is_empty(), selection.dry_run) {
-        (true, _) => Done::Nothing,
-        (false, true) => Done::DryRun,
-        (false, false) => Done::Written,
+        (true, _) => InstallOutcome::Nothing,
+        (false, true) => InstallOutcome::DryRun,
+        (false, false) => InstallOutcome::Written,
     };
-    if done == Done::Written && selection.client.is_empty() {
+    if done == InstallOutcome::Written && selection.client.is_empty() {
         let files = if needed.len() == 1 { "this file" } else { "these files" };
         let question = format!("Write {files} ({})? Type yes:", needed.len());
         confirm::typed(AskFirst::unless(selection.yes), &question, &["yes".to_owned(), "y".to_owned()])?;
@@ -218,17 +218,17 @@ fn carry_out(
     let mut backups = Vec::new();
     for change in changes {
         backups.push(match done {
-            Done::Written => {
+            InstallOutcome::Written => {
                 clients::apply(change, ledger).map_err(|error| Failure::Environment(error.to_string()))?
             }
-            Done::Nothing | Done::DryRun => None,
+            InstallOutcome::Nothing | InstallOutcome::DryRun => None,
         });
     }
     match format {
         Format::Json => output::json(&json!({
             "dryRun": selection.dry_run,
             "files": changes.iter().zip(&backups)
-                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == Done::Written, secret))
+                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == InstallOutcome::Written, secret))
                 .collect::<Vec<Value>>(),
         })),
         Format::Text => show::written(done, needed.len(), &backups),
@@ -309,7 +309,7 @@ fn remote_by_hand(url: &PublicUrl) -> String {
 }
 
 /// The names of parts, for users.
-fn listed(parts: &[Part]) -> String {
+fn listed(parts: &[SetupPart]) -> String {
     parts.iter().map(|part| part.as_str()).collect::<Vec<_>>().join(", ")
 }
 

@@ -3,10 +3,10 @@
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
-use workrail_host::clients::{Change, Client, Part, Scope, Target};
+use workrail_host::clients::{Change, Client, Scope, SetupPart, Target};
 use workrail_model::keyring::HttpSecret;
 
-use super::{Done, listed, tone_of};
+use super::{InstallOutcome, listed, tone_of};
 use crate::output::{self, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +63,11 @@ pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction
     }
 }
 
-pub(super) fn written(done: Done, files: usize, backups: &[Option<Utf8PathBuf>]) {
+pub(super) fn written(done: InstallOutcome, files: usize, backups: &[Option<Utf8PathBuf>]) {
     match done {
-        Done::Nothing => {}
-        Done::DryRun => output::line("Nothing was written."),
-        Done::Written => {
+        InstallOutcome::Nothing => {}
+        InstallOutcome::DryRun => output::line("Nothing was written."),
+        InstallOutcome::Written => {
             for backup in backups.iter().flatten() {
                 output::line(&format!("Previous file saved as {backup}"));
             }
@@ -78,9 +78,9 @@ pub(super) fn written(done: Done, files: usize, backups: &[Option<Utf8PathBuf>])
 }
 
 /// What the user still has to do.
-pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Done) {
+pub(super) fn advice(targets: &[Target], parts: &[SetupPart], is_http: bool, done: InstallOutcome) {
     for Target { client, scope } in targets {
-        let missing: Vec<Part> =
+        let missing: Vec<SetupPart> =
             parts.iter().copied().filter(|part| !client.parts(*scope).any(|own| own == *part)).collect();
         if !missing.is_empty() {
             let (client, scope) = (client.title(), scope.as_str());
@@ -90,12 +90,12 @@ pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Do
             );
         }
         if let Some(note) = client.hooks_note()
-            && parts.contains(&Part::Hooks)
+            && parts.contains(&SetupPart::Hooks)
         {
             output::line(note);
         }
     }
-    if done == Done::Written {
+    if done == InstallOutcome::Written {
         output::line("Restart the client; it loads tools only at startup. Then ask it to list workflows.");
     }
     if is_http && targets.iter().any(|target| target.scope == Scope::Project) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{ListLength, NeedsYou, RunRow, SessionsList, Stage, Status, Wanted};
+use workrail_engine::sessions::{ListLength, ListQuery, NeedsYou, RunRow, SessionsList, Stage, Status};
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
 use workrail_host::notification::{self, Delivery};
@@ -52,7 +52,7 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
     loop {
         if schedule.is_due(engine.change_stamp()) || last_read.elapsed() >= REDRAW_EVERY {
             last_read = Instant::now();
-            let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {})?;
+            let list = engine.sessions(&ListQuery::all_of(ListLength::Whole), &mut |_, _| {})?;
             let status = engine.status_in(&list);
             let now = WatchedRuns::of(list, &status);
             if draws {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{ListLength, RowFilter, RunRow, SessionsList, Stage, Wanted};
+use workrail_core::overview::{ListLength, ListQuery, RowFilter, RunRow, SessionsList, Stage};
 use workrail_core::report::words::one_line;
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::start_of_day_ms;
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
-    let mut wanted = Wanted { extent: ListLength::Short, filter, limit: arguments.limit };
+    let mut wanted = ListQuery { extent: ListLength::Short, filter, limit: arguments.limit };
     // A user who narrows the list is looking for something, so nothing that matches is left out.
     if arguments.all || wanted.is_narrowed() {
         wanted.extent = ListLength::Whole;
@@ -153,7 +153,7 @@ fn with_kept(mut document: Value, kept: &BTreeSet<SessionId>, list: &SessionsLis
     document
 }
 
-fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &Wanted, now: &Timestamp) {
+fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &ListQuery, now: &Timestamp) {
     if list.sessions == 0 {
         output::line("No sessions yet. An agent starts one with start_workflow.");
         return;

@@ -18,7 +18,7 @@ use crate::outcome::Failure;
 use crate::wiring::AnyEngine;
 
 /// Whose checks are asked about.
-pub(crate) enum Asked<'a> {
+pub(crate) enum CheckSubject<'a> {
     /// Without any: every workflow that can be started here.
     Workflows(Vec<WorkflowId>),
     /// The workflow that a run is pinned to.
@@ -45,12 +45,12 @@ pub(crate) struct Offers {
 
 impl Offers {
     /// The checks of the workspace that this process was started in.
-    pub(crate) fn here(engine: &AnyEngine, asked: &Asked<'_>) -> Result<Self, Failure> {
+    pub(crate) fn here(engine: &AnyEngine, asked: &CheckSubject<'_>) -> Result<Self, Failure> {
         let root = root()?;
         let defined = checks(&root)?;
         let wanted = match asked {
-            Asked::Run(run) => vec![engine.checks_of_run(run)?],
-            Asked::Workflows(ids) => engine.workflows_with_checks(ids)?,
+            CheckSubject::Run(run) => vec![engine.checks_of_run(run)?],
+            CheckSubject::Workflows(ids) => engine.workflows_with_checks(ids)?,
         };
         let file = TrustFile::of_user().map_err(|error| unusable(&error))?;
         if file.path().starts_with(&root) {

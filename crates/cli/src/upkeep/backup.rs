@@ -7,7 +7,7 @@ use workrail_host::data_dir::data_dir;
 use workrail_host::folders;
 use workrail_ports::backup::{BackupOptions, RestoreOptions};
 
-use super::{BackupArguments, RestoreArguments, Watched, bytes_shown, row, show_problems};
+use super::{BackupArguments, PhaseProgress, RestoreArguments, bytes_shown, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
@@ -35,7 +35,7 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
     let target = wiring::store_as_is(&backup)?;
     let options = BackupOptions { with_keys: !arguments.without_keys, check_all: arguments.verify };
     let summary = {
-        let mut watched = Watched::new("Backing up");
+        let mut watched = PhaseProgress::new("Backing up");
         upkeep::back_up(&*store, &*target, options, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {
@@ -66,7 +66,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     };
     let options = RestoreOptions { only, dry_run: arguments.dry_run };
     let summary = {
-        let mut watched = Watched::new("Restoring");
+        let mut watched = PhaseProgress::new("Restoring");
         upkeep::restore(&*store, &*source, options, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {

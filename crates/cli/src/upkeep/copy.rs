@@ -6,7 +6,7 @@ use workrail_engine::upkeep::{self, Mode, StoreCopyOptions, StoreCopySummary, Ta
 use workrail_host::folders;
 use workrail_store_pg::Address;
 
-use super::{CopyArguments, Watched, row, show_problems};
+use super::{CopyArguments, PhaseProgress, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::store::AnyStore;
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
         mode,
     };
     let summary = {
-        let mut watched = Watched::new("Copying and comparing");
+        let mut watched = PhaseProgress::new("Copying and comparing");
         upkeep::copy_store(&source, &target, options, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {

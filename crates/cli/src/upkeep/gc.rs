@@ -5,7 +5,7 @@ use workrail_engine::upkeep::{CleanupReport, FileTotals, Mode};
 use workrail_host::local_time::local;
 use workrail_model::retention::Ttl;
 
-use super::{GcArguments, Watched, bytes_shown};
+use super::{GcArguments, PhaseProgress, bytes_shown};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
 use crate::store::Medium;
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         false => wiring::change_default()?,
     };
     let cleaned = {
-        let mut watched = Watched::new("Looking at sessions");
+        let mut watched = PhaseProgress::new("Looking at sessions");
         let ttl = arguments.ttl.unwrap_or(default_ttl);
         engine.clean_up(ttl, mode, &mut |done, total| watched.at(done, total))?
     };

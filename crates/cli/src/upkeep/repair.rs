@@ -8,7 +8,7 @@ use workrail_engine::upkeep::{
 use workrail_host::folders;
 use workrail_model::id::SessionId;
 
-use super::{RepairArguments, Watched};
+use super::{PhaseProgress, RepairArguments};
 use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{Failure, Format};
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     };
     let backup = arguments.from.as_deref().map(backup_at).transpose()?;
     let content = {
-        let mut watched = Watched::new("Checking content");
+        let mut watched = PhaseProgress::new("Checking content");
         let mut watch = |done, total| watched.at(done, total);
         engine.mend_content(scope, backup.as_ref(), mode, &mut watch)?
     };

@@ -3,7 +3,7 @@
 use serde_json::json;
 use workrail_engine::upkeep::{Scope, Verified};
 
-use super::{VerifyArguments, Watched, row, show_problems};
+use super::{PhaseProgress, VerifyArguments, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{name, wiring};
@@ -15,7 +15,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
         None => Scope::All,
     };
     let verified = {
-        let mut watched = Watched::new("Checking");
+        let mut watched = PhaseProgress::new("Checking");
         engine.verify(scope, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {

@@ -112,7 +112,7 @@ impl WorkflowSource for Shelf {
             reference: "one.json".to_owned(),
             location: "one".to_owned(),
             package: None,
-            stamp: Some(workrail_ports::workflow_source::Stamp([1, 0, 0, 0])),
+            stamp: Some(workrail_ports::workflow_source::WorkflowFileStamp([1, 0, 0, 0])),
         };
         SourceListing { files: vec![file], problems: Vec::new(), id: None }
     }

@@ -11,7 +11,7 @@ use workrail_engine::sessions::RunRow;
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
 
-use super::{Page, Part, copyable, counted};
+use super::{Page, PagePart, copyable, counted};
 use crate::state::Console;
 use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
 use crate::use_cases::EngineResult;
@@ -29,10 +29,10 @@ pub(super) fn page(console: &Console, asked: &ComparePage) -> EngineResult<Page>
 fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.compare((a.run, &a.part), (b.run, &b.part))?;
     let parts = vec![
-        Part::new("sides", sides(&found, a, b)),
-        Part::new("continues", continues(&found)),
-        Part::new("steps", steps(&found)),
-        Part::new("rest", rest(&found)),
+        PagePart::new("sides", sides(&found, a, b)),
+        PagePart::new("continues", continues(&found)),
+        PagePart::new("steps", steps(&found)),
+        PagePart::new("rest", rest(&found)),
     ];
     let title = format!("{} and {}", words::side(&found.a), words::side(&found.b));
     Ok(Page { title, parts })
@@ -211,7 +211,7 @@ fn choices(console: &Console, a: &ComparedRef) -> EngineResult<Page> {
             p.quiet { (counted(left_out as u64, "older run is", "older runs are")) " not listed: " code { "workrail compare " (clean(&label)) " RUN" } }
         }
     };
-    Ok(Page { title: format!("Compare {label}"), parts: vec![Part::new("choices", body)] })
+    Ok(Page { title: format!("Compare {label}"), parts: vec![PagePart::new("choices", body)] })
 }
 
 fn choice(a: &ComparedRef, row: &RunRow) -> Markup {

@@ -13,7 +13,7 @@ use super::compare::lines;
 use super::layout::token;
 use super::plan_graph::draw;
 use super::workflows::source;
-use super::{Page, Part, counted, ticked};
+use super::{Page, PagePart, counted, ticked};
 use crate::edit::{EditAction, EditResult, Editor, Hindrance, Review};
 use crate::state::Console;
 use crate::target::{Target, WorkflowPage};
@@ -27,11 +27,11 @@ const NUMBERED_LINES_MAX: usize = 20_000;
 
 pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
     let parts = vec![
-        Part::new("editor", form(console, editor)),
-        Part::new("outcome", outcome(editor)),
-        Part::new("checked", checked(editor)),
-        Part::new("plan", plan(editor)),
-        Part::new("builtins", builtins(&insertions())),
+        PagePart::new("editor", form(console, editor)),
+        PagePart::new("outcome", outcome(editor)),
+        PagePart::new("checked", checked(editor)),
+        PagePart::new("plan", plan(editor)),
+        PagePart::new("builtins", builtins(&insertions())),
     ];
     Page { title: format!("Edit {}", editor.file.about.reference), parts }
 }

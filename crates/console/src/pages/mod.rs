@@ -39,17 +39,17 @@ use crate::use_cases::EngineResult;
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) title: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<PagePart>,
 }
 
 /// A named piece of a page.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PagePart {
     pub(crate) id: &'static str,
     pub(crate) body: Markup,
 }
 
-impl Part {
+impl PagePart {
     fn new(id: &'static str, body: Markup) -> Self {
         Self { id, body }
     }
@@ -61,7 +61,7 @@ pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
         div.banner { strong { "Not found." } " " (ticked(&error.message)) }
         p { a href="/" { "Open the first page" } }
     };
-    Page { title: "Not found".to_owned(), parts: vec![Part::new("gone", body)] }
+    Page { title: "Not found".to_owned(), parts: vec![PagePart::new("gone", body)] }
 }
 
 /// Renders a page from the current state of the store.

@@ -18,7 +18,7 @@ use super::attention::needs;
 use super::compare::{attempt_links, branch_links};
 use super::layout::token;
 use super::session::manage;
-use super::{Page, Part, call_text, copyable};
+use super::{Page, PagePart, call_text, copyable};
 use crate::files::downloads;
 use crate::state::Console;
 use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
@@ -29,7 +29,7 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     let view = console.use_cases.show(found, asked.node)?;
     let session = found.session;
     let Some(own) = view.report.runs.iter().find(|own| own.run_id == asked.run) else {
-        return Ok(Page { title: "Run".to_owned(), parts: vec![Part::new("run", nothing(session))] });
+        return Ok(Page { title: "Run".to_owned(), parts: vec![PagePart::new("run", nothing(session))] });
     };
     let links = links(&view.report, own, asked);
     let chosen = asked.node.or(own.tip);
@@ -41,9 +41,9 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     };
     let continuation = view.continuations.iter().find(|continuation| continuation.run_id == asked.run);
     let mut parts = vec![
-        Part::new("run", head(console, &view.report, (own, asked), &attention, &links)),
-        Part::new("latest", latest(own, continuation)),
-        Part::new("graph", path(own, asked, chosen)),
+        PagePart::new("run", head(console, &view.report, (own, asked), &attention, &links)),
+        PagePart::new("latest", latest(own, continuation)),
+        PagePart::new("graph", path(own, asked, chosen)),
     ];
     let node = match shown {
         Some(shown) => {
@@ -52,16 +52,16 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
         }
         None => html! { h2 { "Point" } p.warn { "This run has no such point." } },
     };
-    parts.push(Part::new("node", node));
-    parts.push(Part::new("tables", tables(own, &links)));
+    parts.push(PagePart::new("node", node));
+    parts.push(PagePart::new("tables", tables(own, &links)));
     if let Some(continuation) = continuation.filter(|_| !is_complete(own) && !own.is_damaged) {
-        parts.push(Part::new("continue", continuation_part(continuation)));
+        parts.push(PagePart::new("continue", continuation_part(continuation)));
         if own.status != Some(RunStatus::Closed) {
-            parts.push(Part::new("close", close(console, asked)));
+            parts.push(PagePart::new("close", close(console, asked)));
         }
     }
     if let Ok(seen) = console.use_cases.overview(session) {
-        parts.push(Part::new("manage", manage(console, &seen)));
+        parts.push(PagePart::new("manage", manage(console, &seen)));
     }
     let goal = own.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
     Ok(Page { title: format!("{}{goal}", own.label), parts })

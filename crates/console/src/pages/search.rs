@@ -5,7 +5,7 @@ use workrail_engine::sessions::{Hit, NoteSearch};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::text::clean;
 
-use super::{Page, Part, counted, ticked, time};
+use super::{Page, PagePart, counted, ticked, time};
 use crate::state::Console;
 use crate::target::{RunPage, Target};
 use crate::use_cases::EngineResult;
@@ -21,7 +21,7 @@ pub(super) fn page(console: &Console, words: &str) -> EngineResult<Page> {
             button type="submit" { "Search" }
         }
     };
-    let mut parts = vec![Part::new("words", form)];
+    let mut parts = vec![PagePart::new("words", form)];
     if !words.is_empty() {
         let found = match console.use_cases.search(words, HITS_MAX) {
             Ok(found) => hits(&found),
@@ -29,7 +29,7 @@ pub(super) fn page(console: &Console, words: &str) -> EngineResult<Page> {
             Err(error) if error.code == ErrorCode::ValidationError => refused(&error),
             Err(error) => return Err(error),
         };
-        parts.push(Part::new("hits", found));
+        parts.push(PagePart::new("hits", found));
     }
     Ok(Page { title: "Search".to_owned(), parts })
 }

@@ -10,7 +10,7 @@ use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::layout::token;
-use super::{Page, Part, counted, table, ticked, time};
+use super::{Page, PagePart, counted, table, ticked, time};
 use super::{checks, passkeys};
 use crate::administration::{Administration, ClientInfo, ClientState, Finding, Level, SourceInfo};
 use crate::changes::PLANNED;
@@ -42,7 +42,7 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> EngineResult<Page>
         }
         SettingsPage::Health => health(console, &console.administration()?.health()),
     };
-    let parts = vec![Part::new("sections", sections(console, which)), Part::new("settings", body)];
+    let parts = vec![PagePart::new("sections", sections(console, which)), PagePart::new("settings", body)];
     Ok(Page { title: "Settings".to_owned(), parts })
 }
 

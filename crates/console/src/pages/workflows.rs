@@ -17,7 +17,7 @@ use workrail_model::text::clean;
 
 use super::layout::token;
 use super::plan_graph::draw;
-use super::{Page, Part, copyable, counted, ticked};
+use super::{Page, PagePart, copyable, counted, ticked};
 use crate::state::Console;
 use crate::target::{CatalogPage, Target, WorkflowPage};
 use crate::use_cases::EngineResult;
@@ -60,14 +60,14 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page>
             }
         }
     };
-    let mut parts = vec![Part::new("search", search)];
+    let mut parts = vec![PagePart::new("search", search)];
     // Broken files come first: their author is looking for them.
     if !unusable.is_empty() && asked.words.is_empty() && asked.tag.is_empty() {
         let is_editable = !console.is_of_team();
         let files = if is_editable { console.use_cases.workflow_files() } else { Vec::new() };
-        parts.push(Part::new("unusable", problems(&unusable, &files)));
+        parts.push(PagePart::new("unusable", problems(&unusable, &files)));
     }
-    parts.push(Part::new("workflows", body));
+    parts.push(PagePart::new("workflows", body));
     Ok(Page { title: "Workflows".to_owned(), parts })
 }
 
@@ -139,8 +139,8 @@ pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> EngineResult<Pa
     let found = console.use_cases.workflow(asked.id.as_str())?;
     let versions = console.use_cases.versions(&asked.id)?;
     let parts = vec![
-        Part::new("workflow", about(console, &found, asked)),
-        Part::new(
+        PagePart::new("workflow", about(console, &found, asked)),
+        PagePart::new(
             "plan",
             html! {
                 h2 { "Plan " span.count { (counted(found.step_count as u64, "step", "steps")) } }
@@ -148,8 +148,8 @@ pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> EngineResult<Pa
                 ol.plan { @for entry in &found.plan { (step(entry, &versions.steps)) } }
             },
         ),
-        Part::new("versions", three(console, &versions, asked)?),
-        Part::new("hash", hash_inputs(&versions)),
+        PagePart::new("versions", three(console, &versions, asked)?),
+        PagePart::new("hash", hash_inputs(&versions)),
     ];
     Ok(Page { title: found.name, parts })
 }

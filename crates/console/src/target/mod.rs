@@ -12,7 +12,7 @@ use workrail_model::name::WorkflowId;
 
 use query::searched;
 
-pub(crate) use done::Done;
+pub(crate) use done::FormOutcome;
 pub(crate) use list::{Filters, StatusFilter, WorkspaceFilter};
 pub(crate) use query::Query;
 pub(crate) use run::{ComparePage, ComparedRef, RunPage};
@@ -133,7 +133,7 @@ impl Target {
     }
 
     /// The page after a form, with a message about what was done.
-    pub(crate) fn address_after(&self, done: Done) -> String {
+    pub(crate) fn address_after(&self, done: FormOutcome) -> String {
         let address = self.address();
         let sign = if address.contains('?') { '&' } else { '?' };
         format!("{address}{sign}done={}", done.as_str())

@@ -72,20 +72,20 @@ impl<'a> Walk<'a> {
     pub(super) fn select(mut self) -> Result<Selection, InterpretError> {
         let pending = loop {
             match self.current_item()? {
-                Current::Item(PlanItem::Step { step_id }) => {
+                CursorItem::Item(PlanItem::Step { step_id }) => {
                     if self.step_runs(step_id)? {
                         break Some(step_id);
                     }
                     self.move_on();
                 }
-                Current::Item(PlanItem::Loop { loop_id }) => {
+                CursorItem::Item(PlanItem::Loop { loop_id }) => {
                     let owner = self.owner(loop_id)?;
                     if !self.enter(owner)? {
                         self.move_on();
                     }
                 }
-                Current::BodyEnd(owner) => self.end_iteration(owner)?,
-                Current::PlanEnd => break None,
+                CursorItem::BodyEnd(owner) => self.end_iteration(owner)?,
+                CursorItem::PlanEnd => break None,
             }
         };
         Ok(self.finish(pending))
@@ -113,16 +113,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn current_item(&mut self) -> Result<Current<'a>, InterpretError> {
+    fn current_item(&mut self) -> Result<CursorItem<'a>, InterpretError> {
         self.visits += 1;
         let Some(active) = self.start.stack.last() else {
-            return Ok(self.workflow.plan.get(self.start.top).map_or(Current::PlanEnd, Current::Item));
+            return Ok(self.workflow.plan.get(self.start.top).map_or(CursorItem::PlanEnd, CursorItem::Item));
         };
         if self.visits > VISITS_MAX {
             return Err(InterpretError::TooMuchWork { loop_id: active.loop_id.clone() });
         }
         let owner = self.owner(&active.loop_id)?;
-        Ok(owner.body.get(active.body_index as usize).map_or(Current::BodyEnd(owner), Current::Item))
+        Ok(owner.body.get(active.body_index as usize).map_or(CursorItem::BodyEnd(owner), CursorItem::Item))
     }
 
     fn move_on(&mut self) {
@@ -369,7 +369,7 @@ impl<'a> Walk<'a> {
 }
 
 /// What is at the cursor.
-enum Current<'a> {
+enum CursorItem<'a> {
     Item(&'a PlanItem),
     BodyEnd(&'a CompiledLoop),
     PlanEnd,

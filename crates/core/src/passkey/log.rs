@@ -49,7 +49,7 @@ pub enum Trust {
 
 /// Why a key is no longer accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum KeyEnd {
     Removed,
     Replaced,
     Reset,
@@ -66,7 +66,7 @@ pub struct Enrolment {
     pub entry: Sha256,
     pub at: Timestamp,
     pub trust: Trust,
-    pub ended: Option<Ended>,
+    pub ended: Option<KeyEnd>,
     /// The last counter that the authenticator sent; 0 for those that do not count.
     counter: u32,
 }
@@ -208,7 +208,7 @@ impl Passkeys {
                 };
                 let trust = self.agreed(&statement, authorized_by.as_ref(), owner.as_ref())?;
                 if let Some(replaced) = &replaces {
-                    self.end(replaced, Ended::Replaced, owner.as_ref())?;
+                    self.end(replaced, KeyEnd::Replaced, owner.as_ref())?;
                 }
                 self.enrolments.push(Enrolment {
                     name,
@@ -226,14 +226,14 @@ impl Passkeys {
                 let owner = self.active(&credential_id).and_then(|own| own.owner.clone());
                 let statement = Statement::Remove { credential: &credential_id };
                 self.agreed(&statement, Some(&authorized_by), owner.as_ref())?;
-                self.end(&credential_id, Ended::Removed, owner.as_ref())?;
+                self.end(&credential_id, KeyEnd::Removed, owner.as_ref())?;
             }
             PasskeyChange::Used { credential_id, challenge, counter } => {
                 self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
             }
             PasskeyChange::Reset { .. } => {
                 for own in self.enrolments.iter_mut().filter(|own| own.ended.is_none()) {
-                    own.ended = Some(Ended::Reset);
+                    own.ended = Some(KeyEnd::Reset);
                 }
                 self.resets.push(entry.at);
             }
@@ -267,7 +267,7 @@ impl Passkeys {
     fn end(
         &mut self,
         credential: &CredentialId,
-        ended: Ended,
+        ended: KeyEnd,
         owner: Option<&PrincipalName>,
     ) -> Result<(), String> {
         let is_meant = |own: &&mut Enrolment| {

@@ -25,7 +25,7 @@ const LOOP_DEPTH_MAX: usize = 4;
 
 /// What the reader has opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenParts {
     /// Everything, regardless of the other fields.
     pub all: bool,
     /// The first points of the opened parts.
@@ -34,7 +34,7 @@ pub struct Opened {
     pub shown: Option<NodeId>,
 }
 
-impl Opened {
+impl OpenParts {
     fn has(&self, part: NodeId) -> bool {
         self.all || self.parts.contains(&part)
     }
@@ -81,7 +81,7 @@ pub struct Line {
 }
 
 /// The lines of a run.
-pub fn lines(nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
+pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<Line> {
     let rows = walk(nodes, WAYS_MAX, LANES_MAX);
     let mut lines = branches_folded(&rows, nodes, opened);
     for depth in 0..LOOP_DEPTH_MAX {
@@ -118,11 +118,11 @@ fn brackets(rounds: &[Round]) -> Vec<String> {
 }
 
 /// Whether a fold may hide the point: not if the run continues there, and not if it is shown.
-fn is_hideable(node: &NodeReport, opened: &Opened) -> bool {
+fn is_hideable(node: &NodeReport, opened: &OpenParts) -> bool {
     node.standing != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
 
-fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
+fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut at = 0;
     while let Some(row) = rows.get(at) {
@@ -163,7 +163,7 @@ struct LoopRound {
 }
 
 /// Folds the finished rounds of long loops of one depth.
-fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &Opened, depth: usize) -> Vec<Line> {
+fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &OpenParts, depth: usize) -> Vec<Line> {
     let mut folded = Vec::new();
     let mut rest = lines.into_iter().peekable();
     while let Some(line) = rest.next() {
@@ -198,7 +198,7 @@ fn loop_at(line: &Line, nodes: &[NodeReport], depth: usize) -> Option<(String, u
 fn fold_loop(
     lines: Vec<Line>,
     nodes: &[NodeReport],
-    opened: &Opened,
+    opened: &OpenParts,
     (depth, title): (usize, &str),
 ) -> Vec<Line> {
     let points = lines.iter().filter(|line| matches!(line.item, Item::Point(_))).count();
@@ -248,7 +248,7 @@ fn fold_loop(
 fn fold_rounds(
     rounds: Vec<LoopRound>,
     nodes: &[NodeReport],
-    opened: &Opened,
+    opened: &OpenParts,
     (depth, title): (usize, &str),
 ) -> Vec<Line> {
     let (from, to) = (rounds.first().map(|own| own.iteration), rounds.last().map(|own| own.iteration));

@@ -8,7 +8,7 @@ mod script;
 mod session;
 
 pub use coverage::{Coverage, Reached};
-pub use script::{Ending, RunScript, Script, StepScript};
+pub use script::{ExpectedEnd, RunScript, Script, StepScript};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,14 +79,14 @@ fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Cover
     let ended = session.pending();
     if report.failures.is_empty() {
         match (script.ends, &ended) {
-            (Ending::Complete, Some(pending)) => report.failures.push(format!(
+            (ExpectedEnd::Complete, Some(pending)) => report.failures.push(format!(
                 "the script ends while `{}` is pending; add steps, or say ends = \"open\"",
                 pending.step_id
             )),
-            (Ending::Open, None) => {
+            (ExpectedEnd::Open, None) => {
                 report.failures.push("the run is complete, the script says open".to_owned())
             }
-            (Ending::Complete, None) | (Ending::Open, Some(_)) => {}
+            (ExpectedEnd::Complete, None) | (ExpectedEnd::Open, Some(_)) => {}
         }
     }
     coverage.end_run(ended.is_none());

@@ -11,7 +11,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::UnusableFile;
 use workrail_model::name::WorkflowId;
-use workrail_ports::workflow_source::{Candidate, Stamp};
+use workrail_ports::workflow_source::{Candidate, WorkflowFileStamp};
 
 /// Two full sets of files, so that two large workspaces do not evict each other.
 const FILES_MAX: usize = 20_000;
@@ -43,7 +43,7 @@ pub(super) struct Cache(Mutex<CacheEntries>);
 
 #[derive(Debug)]
 struct CacheEntries {
-    heads: BTreeMap<String, (Option<Stamp>, Head)>,
+    heads: BTreeMap<String, (Option<WorkflowFileStamp>, Head)>,
     usabilities: BTreeMap<Sha256, FileUsability>,
     compiled: LruCache<Sha256, Compiled>,
 }

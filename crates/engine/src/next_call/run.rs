@@ -14,7 +14,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use crate::cards::{Named, tip_of};
+use crate::cards::{LabelMatch, tip_of};
 use crate::error;
 use crate::gate::Reading;
 use crate::request::Echo;
@@ -49,10 +49,10 @@ impl Reading<'_> {
         // What the caller says besides the token counts first: it was typed, not truncated.
         let labels = [echoed_label(echo), label, label_in_tokens(echo)].into_iter().flatten();
         let named = labels
-            .map(|label| (label, self.named(label).unwrap_or(Named::Nobody)))
-            .find(|(_, named)| !matches!(named, Named::Nobody));
+            .map(|label| (label, self.named(label).unwrap_or(LabelMatch::Nobody)))
+            .find(|(_, named)| !matches!(named, LabelMatch::Nobody));
         match named {
-            Some((label, Named::One(found))) => {
+            Some((label, LabelMatch::One(found))) => {
                 let (session, position) = *found;
                 let state = self.signer.state(session, tip_of(&position));
                 refused.next_call = Some(rehydrate_call(&state, label));
@@ -60,7 +60,7 @@ impl Reading<'_> {
                     "Make the call below: it shows the pending step of run {label} with new tokens and changes nothing."
                 );
             }
-            Some((label, Named::Several(count))) => {
+            Some((label, LabelMatch::Several(count))) => {
                 refused.next_call = Some(search_call(&label.to_string()));
                 if refused.code == ErrorCode::SessionNotFound {
                     // A name that was not found because several runs have it.
@@ -70,7 +70,7 @@ impl Reading<'_> {
                     "{count} runs are called {label}. Make the call below and pick yours by its goal and notes."
                 );
             }
-            Some((_, Named::Nobody)) | None => {
+            Some((_, LabelMatch::Nobody)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
                 refused.suggestion.push_str(" If that fails, find the run with the call below.");
             }

@@ -28,7 +28,7 @@ pub use html::{
 pub use path::{PathAddresses, draw as draw_path};
 pub use svg::draw as draw_graph;
 pub use workrail_core::report::markdown::render as render_markdown;
-pub use workrail_core::report::path::Opened as OpenedParts;
+pub use workrail_core::report::path::OpenParts as OpenedParts;
 pub use workrail_core::report::sections::{BRANCHES, PREFERENCES, Section, Tone};
 pub use workrail_core::report::{
     ContextValues, NodeReport, Report, RunReport, Shown, StepReport, SubmittedArtifact, Times, branch_letter,

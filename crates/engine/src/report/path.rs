@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use workrail_core::report::graph::{PointSymbol, point_symbol, remarks};
-use workrail_core::report::path::{Item, Line, Opened, lines};
+use workrail_core::report::path::{Item, Line, OpenParts, lines};
 use workrail_core::report::{NodeReport, PassedOver, branch_letter, words};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::id::NodeId;
@@ -46,7 +46,7 @@ struct At {
 }
 
 /// The drawing. Shapes have end tags: in HTML an SVG element without one would contain everything after it.
-pub fn draw(nodes: &[NodeReport], opened: &Opened, addresses: PathAddresses<'_>) -> Markup {
+pub fn draw(nodes: &[NodeReport], opened: &OpenParts, addresses: PathAddresses<'_>) -> Markup {
     let lines = lines(nodes, opened);
     let depth = lines.iter().map(|line| line.brackets.len()).max().unwrap_or(0);
     let lanes = lines.iter().map(|line| line.lane + 1).max().unwrap_or(1);
@@ -122,7 +122,13 @@ fn edges(lines: &[Line], nodes: &[NodeReport], point_at: &dyn Fn(usize, usize) -
     drawn
 }
 
-fn shown(line: &Line, nodes: &[NodeReport], opened: &Opened, addresses: PathAddresses<'_>, at: At) -> Markup {
+fn shown(
+    line: &Line,
+    nodes: &[NodeReport],
+    opened: &OpenParts,
+    addresses: PathAddresses<'_>,
+    at: At,
+) -> Markup {
     let At { x, y, text_x } = at;
     html! {
         @match &line.item {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use workrail_core::overview::{DamagedRow, SessionsList, Wanted, arrange, damaged};
+use workrail_core::overview::{DamagedRow, ListQuery, SessionsList, arrange, damaged};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
@@ -21,7 +21,7 @@ impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
     pub fn sessions(
         &self,
-        wanted: &Wanted,
+        wanted: &ListQuery,
         progress: ProgressSink<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         self.reading().list_sessions(wanted, progress)
@@ -36,7 +36,7 @@ fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
 impl Reading<'_> {
     fn list_sessions(
         &self,
-        wanted: &Wanted,
+        wanted: &ListQuery,
         progress: ProgressSink<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         let question = about_list(wanted);
@@ -53,7 +53,7 @@ impl Reading<'_> {
                 let limit = Some(INSPECTED_MAX);
                 first.extend(first_of(&arrange(
                     known.rows(),
-                    &Wanted { limit, ..Wanted::all_of(wanted.extent) },
+                    &ListQuery { limit, ..ListQuery::all_of(wanted.extent) },
                 )));
             }
             first.retain(|session| inspected.insert(*session));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{ListLength, Wanted};
+use workrail_core::overview::{ListLength, ListQuery};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
@@ -76,7 +76,7 @@ pub struct OpenQuestion {
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
     pub fn status(&self, progress: ProgressSink<'_>) -> Result<Status, Box<ErrorEnvelope>> {
-        Ok(self.status_in(&self.sessions(&Wanted::all_of(ListLength::Unfinished), progress)?))
+        Ok(self.status_in(&self.sessions(&ListQuery::all_of(ListLength::Unfinished), progress)?))
     }
 
     /// The same from a list that has already been read.

@@ -15,8 +15,8 @@ use workrail_model::id::SessionId;
 use workrail_model::token::TokenEncoding;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
-    WorkflowSource,
+    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, SourceProblem,
+    WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
@@ -77,7 +77,7 @@ impl WorkflowSource for Shelf {
             reference: reference.clone(),
             location: location(*precedence, *folder, reference),
             package: None,
-            stamp: Some(Stamp([*stamp, 0, 0, 0])),
+            stamp: Some(WorkflowFileStamp([*stamp, 0, 0, 0])),
         });
         SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), id: None }
     }

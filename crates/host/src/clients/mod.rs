@@ -83,7 +83,7 @@ impl Scope {
 /// One thing that is set up for an agent; each can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
-pub enum Part {
+pub enum SetupPart {
     /// The entry that starts the MCP server.
     Server,
     /// Commands that the host runs between two calls.
@@ -98,7 +98,7 @@ pub enum Part {
     Permissions,
 }
 
-impl Part {
+impl SetupPart {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
@@ -200,20 +200,20 @@ impl Client {
     }
 
     /// The parts for which the client has a file in this scope.
-    pub fn parts(self, scope: Scope) -> impl Iterator<Item = Part> {
-        let has = move |part: &Part| {
+    pub fn parts(self, scope: Scope) -> impl Iterator<Item = SetupPart> {
+        let has = move |part: &SetupPart| {
             self.row()
                 .config_entries
                 .iter()
                 .any(|config_entry| config_entry.scope == scope && config_entry.part == *part)
         };
-        Part::ALL.iter().copied().filter(has)
+        SetupPart::ALL.iter().copied().filter(has)
     }
 
     /// The files that start the server, for all scopes.
     pub fn server_files(self, bases: &Bases) -> Vec<ClientFile> {
         let config_entries =
-            self.row().config_entries.iter().filter(|config_entry| config_entry.part == Part::Server);
+            self.row().config_entries.iter().filter(|config_entry| config_entry.part == SetupPart::Server);
         let files = config_entries.filter_map(|config_entry| {
             Some(ClientFile { client: self, scope: config_entry.scope, path: bases.path_of(config_entry)? })
         });

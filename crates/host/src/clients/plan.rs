@@ -5,7 +5,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::edit::{self, EditRefusal};
 use super::ledger::{Ledger, ReceiptChange};
 use super::table::{ConfigEntry, Content};
-use super::{Bases, Client, ClientError, ClientFile, Connection, Part, Scope, Setup};
+use super::{Bases, Client, ClientError, ClientFile, Connection, Scope, Setup, SetupPart};
 use crate::whole_file;
 
 /// A client to set up, and its scope.
@@ -30,7 +30,7 @@ pub struct Change {
     /// Absent when the file is to be removed.
     pub after: Option<String>,
     pub clients: Vec<Client>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<SetupPart>,
     pub scope: Scope,
     /// Whether `after` contains a secret: then only the user may read the file.
     pub is_private: bool,
@@ -55,7 +55,7 @@ struct FileEdits {
 /// Writes nothing. If one file cannot be read or edited, the whole plan is refused.
 pub fn plan(
     targets: &[Target],
-    parts: &[Part],
+    parts: &[SetupPart],
     intent: Intent<'_>,
     bases: &Bases,
     ledger: &Ledger,
@@ -68,7 +68,7 @@ pub fn plan(
     planned.filter_map(Result::transpose).collect()
 }
 
-fn edited_files(targets: &[Target], parts: &[Part], bases: &Bases) -> Vec<FileEdits> {
+fn edited_files(targets: &[Target], parts: &[SetupPart], bases: &Bases) -> Vec<FileEdits> {
     let mut files: Vec<FileEdits> = Vec::new();
     for Target { client, scope } in targets {
         let wanted =
@@ -123,7 +123,8 @@ fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) ->
         (Some(now), _) if holds_own(&file.path, now, bases) => ReceiptChange::Forget,
         (_, _) => ReceiptChange::first(before.as_deref()),
     };
-    let has_server = file.config_entries.iter().any(|(_, config_entry)| config_entry.part == Part::Server);
+    let has_server =
+        file.config_entries.iter().any(|(_, config_entry)| config_entry.part == SetupPart::Server);
     let has_secret = matches!(setup.connection, Connection::Http { secret: Some(_), .. });
     let is_private = has_server && has_secret && file.scope == Scope::User;
     Ok(change(file, before, after, is_private, receipt))
@@ -138,7 +139,7 @@ fn change(
 ) -> Change {
     let mut clients: Vec<Client> = file.config_entries.iter().map(|(client, _)| *client).collect();
     clients.dedup();
-    let mut parts: Vec<Part> =
+    let mut parts: Vec<SetupPart> =
         file.config_entries.iter().map(|(_, config_entry)| config_entry.part).collect();
     parts.dedup();
     Change { path: file.path.clone(), before, after, clients, parts, scope: file.scope, is_private, receipt }
@@ -254,7 +255,12 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
 }
 
 /// What each file would contain if it did not exist yet, to be copied by hand.
-pub fn printed(target: Target, parts: &[Part], setup: &Setup, bases: &Bases) -> Vec<(Utf8PathBuf, String)> {
+pub fn printed(
+    target: Target,
+    parts: &[SetupPart],
+    setup: &Setup,
+    bases: &Bases,
+) -> Vec<(Utf8PathBuf, String)> {
     let files = edited_files(&[target], parts, bases);
     let shown = files.into_iter().filter_map(|file| {
         let text = file.config_entries.iter().try_fold(None::<String>, |text, (client, config_entry)| {

@@ -13,10 +13,10 @@ use super::{ConfigPath, load};
 #[derive(Debug)]
 pub struct LiveConfig {
     config_path: ConfigPath,
-    seen: Mutex<(Option<Stamp>, Settings)>,
+    seen: Mutex<(Option<ConfigStamp>, Settings)>,
 }
 
-type Stamp = (u64, Option<SystemTime>);
+type ConfigStamp = (u64, Option<SystemTime>);
 
 impl LiveConfig {
     pub fn new(config_path: ConfigPath, settings: Settings) -> Self {
@@ -44,7 +44,7 @@ impl DefaultPreferences for LiveConfig {
     }
 }
 
-fn stamp(config_path: &ConfigPath) -> Option<Stamp> {
+fn stamp(config_path: &ConfigPath) -> Option<ConfigStamp> {
     let metadata = std::fs::metadata(&config_path.path).ok()?;
     Some((metadata.len(), metadata.modified().ok()))
 }

@@ -31,7 +31,7 @@ use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
     BindingsFile, Candidate, ListingId, Located, SourceError, SourceFile, SourceListing, SourceProblem,
-    Stamp, WorkflowSource,
+    WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -148,7 +148,7 @@ impl Sources {
                 location: format!("{}{name}", bundled::LOCATION_PREFIX),
                 package: None,
                 // Content inside the binary never changes.
-                stamp: Some(Stamp([content.len() as u64, 0, 0, 0])),
+                stamp: Some(WorkflowFileStamp([content.len() as u64, 0, 0, 0])),
             });
         }
         if let Some(path) = workspace.filter(|path| !Utf8Path::new(path.as_str()).is_dir()) {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, SourceListing, Stamp};
+use workrail_ports::workflow_source::{Candidate, SourceListing, WorkflowFileStamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -312,13 +312,13 @@ impl<'s> Walk<'s> {
         Step::On
     }
 
-    fn stamp(&self, metadata: &Metadata) -> Option<Stamp> {
+    fn stamp(&self, metadata: &Metadata) -> Option<WorkflowFileStamp> {
         let modified = metadata.modified().ok()?;
         // In the future, or just now: the next change could leave the same stamp.
         let age = self.now.duration_since(modified).ok()?;
         (age > FRESH).then(|| {
             let nanos = |seconds: i64, nanos: i64| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos);
-            Stamp([
+            WorkflowFileStamp([
                 metadata.len(),
                 nanos(metadata.mtime(), metadata.mtime_nsec()).cast_unsigned(),
                 nanos(metadata.ctime(), metadata.ctime_nsec()).cast_unsigned(),

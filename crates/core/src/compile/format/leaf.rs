@@ -189,9 +189,9 @@ impl Authored for workrail_model::name::CheckName {
 }
 
 /// A word of a closed set: an enum whose variants serde reads.
-pub(crate) struct Word<T>(PhantomData<T>);
+pub(crate) struct EnumWord<T>(PhantomData<T>);
 
-impl<T: DeserializeOwned> Authored for Word<T> {
+impl<T: DeserializeOwned> Authored for EnumWord<T> {
     type Value = T;
 
     fn shape() -> Shape {

@@ -5,7 +5,7 @@ use super::{
     Shape, Switch, Version, agent, command, desktop, home, hooks, http, on, project, rules, server, shared,
     user,
 };
-use crate::clients::Part::{Agents, Commands, Hooks, Instructions, Server};
+use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Server};
 use crate::clients::texts::{Agent, Command};
 
 const VS_CODE_EVENTS: &[HookEvent] = &[

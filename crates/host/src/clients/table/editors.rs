@@ -4,8 +4,8 @@ use super::{
     CommandFormat, ConfigEntry, Content, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
     project, rules, server, shared, user,
 };
-use crate::clients::Part::{Commands, Instructions, Permissions, Server};
 use crate::clients::Scope;
+use crate::clients::SetupPart::{Commands, Instructions, Permissions, Server};
 use crate::clients::texts::Command;
 
 const PLAIN: Content = server("mcpServers", Shape::Plain, http(None, "url"));

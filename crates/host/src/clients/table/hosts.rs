@@ -5,7 +5,7 @@ use super::{
     SECONDS, ServerEntry, Shape, Switch, Version, agent, command, config, home, hooks, http, on, on_tools,
     project, rules, server, shared, user,
 };
-use crate::clients::Part::{Agents, Commands, Hooks, Instructions, Permissions, Server};
+use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Permissions, Server};
 use crate::clients::texts::{Agent, Command};
 
 /// Claude Code, and what it calls the tools that edit, run commands and start subagents.

@@ -4,7 +4,7 @@ mod copilot;
 mod editors;
 pub(super) mod hosts;
 
-use super::{Client, Part, Scope};
+use super::{Client, Scope, SetupPart};
 use crate::clients::texts::{Agent, Command};
 
 /// A client and everything known about its files.
@@ -106,18 +106,18 @@ pub(super) enum When {
 /// What goes into one file.
 #[derive(Debug)]
 pub(super) struct ConfigEntry {
-    pub(super) part: Part,
+    pub(super) part: SetupPart,
     pub(super) scope: Scope,
     pub(super) at: Location,
     pub(super) when: When,
     pub(super) content: Content,
 }
 
-const fn user(part: Part, at: Location, content: Content) -> ConfigEntry {
+const fn user(part: SetupPart, at: Location, content: Content) -> ConfigEntry {
     ConfigEntry { part, scope: Scope::User, at, when: When::Always, content }
 }
 
-const fn shared(part: Part, at: Location, content: Content) -> ConfigEntry {
+const fn shared(part: SetupPart, at: Location, content: Content) -> ConfigEntry {
     ConfigEntry { part, scope: Scope::Project, at, when: When::Always, content }
 }
 

@@ -25,7 +25,7 @@ use workrail_model::config::{CheckedSource, GitProblem, GitSource, Transport};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, SourceError, SourceListing, Stamp};
+use workrail_ports::workflow_source::{Candidate, SourceError, SourceListing, WorkflowFileStamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -413,13 +413,13 @@ fn private_folder(path: &Utf8Path) -> std::io::Result<()> {
 }
 
 /// Git's blob id is an ideal stamp.
-fn stamp(blob: &str) -> Option<Stamp> {
+fn stamp(blob: &str) -> Option<WorkflowFileStamp> {
     let digest = Sha256::of(blob.as_bytes());
     let mut parts = [0; 4];
     for (part, bytes) in parts.iter_mut().zip(digest.as_bytes().chunks_exact(8)) {
         *part = u64::from_be_bytes(bytes.try_into().ok()?);
     }
-    Some(Stamp(parts))
+    Some(WorkflowFileStamp(parts))
 }
 
 fn now_ms() -> u64 {
