@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use workrail_engine::disk_error;
 use workrail_host::config::{self, ConfigPath, variable};
 use workrail_model::approval::RequiredProof;
-use workrail_model::config::{Applies, Difference, Key, Settings, Value, differences};
+use workrail_model::config::{Applies, Key, SettingDifference, Settings, Value, differences};
 use workrail_model::preferences::Autonomy;
 use workrail_model::server::ServerRecord;
 use workrail_ports::servers::ServerDirectory as _;
@@ -99,7 +99,7 @@ fn shown(key: Key, settings: &Settings) -> Json {
 /// A running server that uses outdated settings.
 pub(crate) struct OutdatedServer {
     pub(crate) server: ServerRecord,
-    pub(crate) differences: Vec<Difference>,
+    pub(crate) differences: Vec<SettingDifference>,
 }
 
 /// Running servers whose settings differ from the current ones.

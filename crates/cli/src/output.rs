@@ -14,7 +14,7 @@ use workrail_host::pager::Pager;
 use workrail_host::terminal;
 use workrail_model::text::clean;
 
-use crate::layout::{self, Column, Fit};
+use crate::layout::{self, Column, ColumnFit};
 
 /// The purpose of a piece of text.
 #[derive(Clone, Copy, Debug)]
@@ -293,9 +293,9 @@ pub(crate) fn table(heading: &[&'static str], rows: impl IntoIterator<Item = Vec
     let last = heading.len().saturating_sub(1);
     // The first column identifies the row and may be copied, so it is never cut.
     let fit = |index: usize| match index {
-        0 => Fit::Whole,
-        index if index == last => Fit::Cut { min: 12, good: 32 },
-        _ => Fit::Cut { min: 8, good: 16 },
+        0 => ColumnFit::Whole,
+        index if index == last => ColumnFit::Cut { min: 12, good: 32 },
+        _ => ColumnFit::Cut { min: 8, good: 16 },
     };
     let columns: Vec<Column> =
         heading.iter().enumerate().map(|(index, title)| Column { title, fit: fit(index) }).collect();

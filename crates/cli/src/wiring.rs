@@ -32,7 +32,7 @@ pub(crate) type AnyEngine = Engine<AnyStore>;
 
 /// An engine and the store beneath it.
 #[derive(Debug)]
-pub(crate) struct Opened<S: Store> {
+pub(crate) struct EngineWithStore<S: Store> {
     pub(crate) engine: Engine<S>,
     pub(crate) store: Arc<S>,
 }
@@ -42,26 +42,26 @@ pub(crate) struct Opened<S: Store> {
 pub(crate) fn open_with(
     current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
-) -> Result<Opened<AnyStore>, Failure> {
+) -> Result<EngineWithStore<AnyStore>, Failure> {
     let store = any(current, open_directory(current)?)?;
     Ok(named(opened(current, sources, store)))
 }
 
 /// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
 /// needed there (G16).
-pub(crate) fn read_only(current: &CurrentSettings) -> Result<Opened<AnyStore>, Failure> {
+pub(crate) fn read_only(current: &CurrentSettings) -> Result<EngineWithStore<AnyStore>, Failure> {
     let store = any(current, read_only_directory(current)?)?;
     Ok(named(opened(current, sources_of(current), store)))
 }
 
 /// In a store that several users share, records name who caused them; a directory has one user.
-fn named(opened: Opened<AnyStore>) -> Opened<AnyStore> {
-    let Opened { engine, store } = opened;
+fn named(opened: EngineWithStore<AnyStore>) -> EngineWithStore<AnyStore> {
+    let EngineWithStore { engine, store } = opened;
     let actor = match &*store {
         AnyStore::Directory(_) => None,
         AnyStore::Database { .. } => local_user(),
     };
-    Opened { engine: engine.acting_as(Caller::Owner(actor)), store }
+    EngineWithStore { engine: engine.acting_as(Caller::Owner(actor)), store }
 }
 
 /// The store in the settings, with this machine's directory.
@@ -157,7 +157,11 @@ fn unusable(error: &FsError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn opened<S: Store>(current: &CurrentSettings, sources: Arc<dyn WorkflowSource>, store: S) -> Opened<S> {
+fn opened<S: Store>(
+    current: &CurrentSettings,
+    sources: Arc<dyn WorkflowSource>,
+    store: S,
+) -> EngineWithStore<S> {
     let store = Arc::new(store);
     let environment = Environment {
         clock: Box::new(SystemClock),
@@ -176,7 +180,7 @@ fn opened<S: Store>(current: &CurrentSettings, sources: Arc<dyn WorkflowSource>,
         },
     };
     let engine = Engine::new(Arc::clone(&store), environment);
-    Opened { engine, store }
+    EngineWithStore { engine, store }
 }
 
 /// The engine over the user's store, for commands that read.
@@ -190,7 +194,7 @@ pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
 }
 
 /// The same, with the store.
-pub(crate) fn change() -> Result<Opened<AnyStore>, Failure> {
+pub(crate) fn change() -> Result<EngineWithStore<AnyStore>, Failure> {
     let current = settings::current()?;
     if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
         return read_only(current);

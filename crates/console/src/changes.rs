@@ -12,12 +12,12 @@ use workrail_model::preferences::{Mode as PreferenceMode, PreferenceChange};
 use crate::administration::NewSource;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{FormOutcome, Query, SettingsPage, Target, WorkflowPage};
+use crate::target::{FormOutcome, PageAddress, Query, SettingsPage, WorkflowPage};
 use crate::use_cases::{EngineResult, refusal};
 
 /// What a form asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum AdministrationForm {
     Set,
     AddSource,
     RemoveSource,
@@ -39,7 +39,7 @@ pub(crate) struct Changed {
     pub(crate) address: String,
 }
 
-impl Change {
+impl AdministrationForm {
     pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
         Some(match parts {
             ["settings", "set"] => Self::Set,
@@ -69,8 +69,8 @@ impl Change {
             Self::RotateKeys => SettingsPage::Keys.address().to_owned(),
             Self::Enrol | Self::RemovePasskey => SettingsPage::Passkeys.address().to_owned(),
             Self::TrustChecks | Self::RevokeCheck => SettingsPage::Checks.address().to_owned(),
-            Self::Copy(id) => Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
-            Self::Prefer(session) => Target::Session(*session).address(),
+            Self::Copy(id) => PageAddress::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
+            Self::Prefer(session) => PageAddress::Session(*session).address(),
         }
     }
 }
@@ -82,11 +82,15 @@ pub(crate) const PLANNED: &str = "planned";
 pub(crate) const SHOWN_CHECKS: &str = "checks";
 
 /// Carries out a form whose token was checked.
-pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> EngineResult<Changed> {
+pub(crate) fn carry_out(
+    console: &Console,
+    change: &AdministrationForm,
+    form: &Query,
+) -> EngineResult<Changed> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let administration = || console.administration();
     let done = match change {
-        Change::Set => {
+        AdministrationForm::Set => {
             let (key, value) = chosen_setting(form)?;
             if said(administration()?.needs_passkey(key, value))? {
                 let signed = passkeys::signed(console, form)?.ok_or_else(|| {
@@ -99,19 +103,19 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Eng
             }
             FormOutcome::Changed
         }
-        Change::AddSource => {
+        AdministrationForm::AddSource => {
             said(administration()?.add_source(&new_source(form)?))?;
             FormOutcome::SourceAdded
         }
-        Change::RemoveSource => {
+        AdministrationForm::RemoveSource => {
             said(administration()?.remove_source(text("source")))?;
             FormOutcome::SourceRemoved
         }
-        Change::SyncSource => {
+        AdministrationForm::SyncSource => {
             said(administration()?.sync_source(text("source")))?;
             FormOutcome::Fetched
         }
-        Change::CleanUp => {
+        AdministrationForm::CleanUp => {
             typed(text("typed"), "delete")?;
             let days = said(console.environment.settings())?.retention_days();
             let agreed = CleanupPlan::parse(text(PLANNED))
@@ -129,37 +133,37 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Eng
             }
             FormOutcome::CleanedUp
         }
-        Change::RotateKeys => {
+        AdministrationForm::RotateKeys => {
             typed(text("typed"), "rotate")?;
             console.use_cases.rotate_keys()?;
             FormOutcome::Rotated
         }
-        Change::Enrol => {
+        AdministrationForm::Enrol => {
             passkeys::enrol(console, form)?;
             FormOutcome::Enrolled
         }
-        Change::RemovePasskey => {
+        AdministrationForm::RemovePasskey => {
             passkeys::remove(console, form)?;
             FormOutcome::KeyRemoved
         }
-        Change::TrustChecks => {
+        AdministrationForm::TrustChecks => {
             trust_checks(console, form)?;
             FormOutcome::Trusted
         }
-        Change::RevokeCheck => {
+        AdministrationForm::RevokeCheck => {
             said(administration()?.revoke_check(text("check")))?;
             FormOutcome::Revoked
         }
-        Change::Copy(id) => {
+        AdministrationForm::Copy(id) => {
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
             said(administration()?.write_workflow(&copy, &bytes))?;
             // The copy is made to be edited.
-            let editor = console.use_cases.file_of_workflow(&copy).map(|file| Target::Edit(file.key));
+            let editor = console.use_cases.file_of_workflow(&copy).map(|file| PageAddress::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
             return Ok(Changed { done: FormOutcome::Copied, address });
         }
-        Change::Prefer(session) => {
+        AdministrationForm::Prefer(session) => {
             prefer(console, *session, form)?;
             FormOutcome::Preferred
         }

@@ -108,25 +108,25 @@ async fn log_in(door: &Door, body: Body) -> Response {
             response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
-        Err(why) => not_logged_in(Some(&back), why, Attempt::Failed),
+        Err(why) => not_logged_in(Some(&back), why, LoginAttempt::Failed),
     }
 }
 
 /// Whether a token was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum LoginAttempt {
     None,
     Failed,
 }
 
 /// The page that asks for a token, instead of a page that needs one.
-pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attempt) -> Response {
+pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: LoginAttempt) -> Response {
     let said = match (why, attempt) {
         (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
-        (NotLoggedIn::Stranger, Attempt::Failed) => {
+        (NotLoggedIn::Stranger, LoginAttempt::Failed) => {
             Some("This token is not accepted. It may have expired or been revoked.")
         }
-        (NotLoggedIn::Stranger, Attempt::None) => None,
+        (NotLoggedIn::Stranger, LoginAttempt::None) => None,
     };
     let status = match why {
         NotLoggedIn::Stranger => StatusCode::UNAUTHORIZED,
@@ -158,5 +158,5 @@ pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
 pub(crate) fn refused_by(door: &Door, refusal: RequestRefusal, address: Option<&str>) -> Option<Response> {
     let asks = refusal == RequestRefusal::NoCookie && door.guard.asks_for_login();
-    asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, Attempt::None))
+    asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, LoginAttempt::None))
 }

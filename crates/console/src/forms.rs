@@ -1,7 +1,7 @@
 //! Carries out forms: decisions and answers, through the same use cases as the command line (G63, G95).
 
 use serde_json::{Map, Value};
-use workrail_engine::{Waiting, typed_answer};
+use workrail_engine::{WaitingStep, typed_answer};
 use workrail_model::approval::{ApprovalDecision, Descent};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
@@ -185,7 +185,7 @@ pub(crate) fn reason(form: &Query) -> Option<&str> {
 }
 
 /// What is waiting, if it is still what the form showed: the page may be outdated.
-pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> EngineResult<Waiting> {
+pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> EngineResult<WaitingStep> {
     let waiting = console.use_cases.waiting(run)?;
     if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
         return Ok(waiting);

@@ -25,7 +25,7 @@ use crate::entry::NotLoggedIn;
 use crate::pages::{self, Page, section, seen};
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::state::Console;
-use crate::target::{Query, Target};
+use crate::target::{PageAddress, Query};
 use crate::use_cases::{EngineResult, UseCases, refusal};
 
 /// How often the store is polled while a page is open.
@@ -99,7 +99,7 @@ impl Changes {
 
     /// The changes of an open page for its script, if the page has any and the visitor may have another stream.
     pub(crate) fn answer(&self, console: &Console, path: &str, query: &Query) -> Response {
-        let Some(target) = Target::parse(path, query).filter(Target::is_live) else {
+        let Some(target) = PageAddress::parse(path, query).filter(PageAddress::is_live) else {
             return StatusCode::NOT_FOUND.into_response();
         };
         match self.take_slot(console) {
@@ -114,7 +114,7 @@ impl Changes {
     }
 
     /// A stream of a page's parts; `has` names the renderings that the page already has.
-    fn stream(&self, console: &Console, target: Target, has: &str, slot: StreamSlot) -> Response {
+    fn stream(&self, console: &Console, target: PageAddress, has: &str, slot: StreamSlot) -> Response {
         let console = Arc::new(console.beyond_request());
         let (sender, receiver) = mpsc::channel(8);
         let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();

@@ -22,9 +22,9 @@ use workrail_model::team::Act;
 
 use crate::administration::Administration;
 use crate::asset::asset;
-use crate::changes::{self, Change, Changed};
+use crate::changes::{self, AdministrationForm, Changed};
 use crate::edit;
-use crate::entry::{self, Attempt, Logins};
+use crate::entry::{self, LoginAttempt, Logins};
 use crate::files::{self, FileKind};
 use crate::forms::{self, Action, Managed, SessionAction};
 use crate::guard::{
@@ -35,7 +35,7 @@ use crate::live::{Changes, ShutdownSignal};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
 use crate::state::{Console, Shared, Visitor};
-use crate::target::{FormOutcome, Query, RunPage, Target, file_key};
+use crate::target::{FormOutcome, PageAddress, Query, RunPage, file_key};
 use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
@@ -68,7 +68,7 @@ pub(crate) struct Door {
 }
 
 /// One request of an admitted visitor.
-struct Served {
+struct AdmittedRequest {
     guard: Arc<Guard>,
     console: Arc<Console>,
     changes: Changes,
@@ -142,12 +142,12 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
             },
             Err(why) => {
                 let back = address.map(|own| own.address());
-                Err(entry::not_logged_in(back.as_deref(), why, Attempt::None))
+                Err(entry::not_logged_in(back.as_deref(), why, LoginAttempt::None))
             }
         },
         Err(refusal) => {
             tracing::warn!(?refusal, "a request was refused");
-            let back = address.as_ref().map(Target::address);
+            let back = address.as_ref().map(PageAddress::address);
             let asked = entry::refused_by(&door, refusal, back.as_deref());
             Err(asked.unwrap_or_else(|| refused_at(refusal, address)))
         }
@@ -170,7 +170,7 @@ pub(crate) fn refused(refusal: RequestRefusal) -> Response {
 }
 
 /// A refusal; a link from another site can be followed from here, as the user's own click.
-fn refused_at(refusal: RequestRefusal, target: Option<Target>) -> Response {
+fn refused_at(refusal: RequestRefusal, target: Option<PageAddress>) -> Response {
     let status = match refusal {
         RequestRefusal::NoCookie | RequestRefusal::Code => StatusCode::UNAUTHORIZED,
         RequestRefusal::Host
@@ -195,7 +195,7 @@ async fn answer(
     body: Body,
 ) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
-    let served = Served { guard: door.guard, console, changes: door.changes };
+    let served = AdmittedRequest { guard: door.guard, console, changes: door.changes };
     match method {
         Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
         Method::POST => served.post(uri.path(), headers, body).await,
@@ -203,7 +203,7 @@ async fn answer(
     }
 }
 
-impl Served {
+impl AdmittedRequest {
     async fn get(self, path: &str, query: Query, headers: HeaderMap) -> Response {
         if let Some(asset) = asset(path) {
             return asset;
@@ -214,13 +214,13 @@ impl Served {
         if let Some((about, kind)) = file(path, &query) {
             return self.download(about, kind, &headers).await;
         }
-        match Target::parse(path, &query) {
+        match PageAddress::parse(path, &query) {
             Some(target) => self.show(target, &query, headers).await,
             None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
         }
     }
 
-    async fn show(self, target: Target, query: &Query, headers: HeaderMap) -> Response {
+    async fn show(self, target: PageAddress, query: &Query, headers: HeaderMap) -> Response {
         let (console, asked) = (Arc::clone(&self.console), target.clone());
         match blocking(move || pages::render(&console, &asked)).await {
             Ok(rendered) => {
@@ -266,7 +266,7 @@ impl Served {
             return refused(RequestRefusal::FormToken);
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
-        if let Some(change) = Change::parse(&parts) {
+        if let Some(change) = AdministrationForm::parse(&parts) {
             return self.change(change, form, &headers).await;
         }
         match parts.as_slice() {
@@ -298,7 +298,7 @@ impl Served {
 
     /// Answers a button of the editor; the text stays on the page unless it was saved.
     async fn edit(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
-        let target = Target::Edit(key);
+        let target = PageAddress::Edit(key);
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         let answered = blocking(move || {
             let editor = edit::carry_out(&console, key, &asked)?;
@@ -322,11 +322,11 @@ impl Served {
             .await
         {
             Ok(fragments) => page(StatusCode::OK, &fragments),
-            Err(error) => self.failed(&error, status(&error), &Target::Edit(key).address(), headers),
+            Err(error) => self.failed(&error, status(&error), &PageAddress::Edit(key).address(), headers),
         }
     }
 
-    async fn change(self, change: Change, form: Query, headers: &HeaderMap) -> Response {
+    async fn change(self, change: AdministrationForm, form: Query, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         let (back, asked) = (change.page(), change.clone());
         match blocking(move || changes::carry_out(&console, &asked, &form)).await {
@@ -337,7 +337,7 @@ impl Served {
 
     async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
         // Keeps the list's filters, or the selected point.
-        let back = form.get("back").and_then(own_page).unwrap_or_else(|| Target::Run(RunPage::of(run)));
+        let back = form.get("back").and_then(own_page).unwrap_or_else(|| PageAddress::Run(RunPage::of(run)));
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         match blocking(move || forms::act(&console, run, action, &asked)).await {
             Ok(done) => see_other(&back.address_after(done)),
@@ -363,7 +363,7 @@ impl Served {
         form: Query,
         headers: &HeaderMap,
     ) -> Response {
-        let back = Target::Session(session).address();
+        let back = PageAddress::Session(session).address();
         let console = Arc::clone(&self.console);
         match blocking(move || forms::manage(&console, session, action, &form)).await {
             Ok(Managed { done, held }) => {
@@ -408,7 +408,7 @@ impl Served {
         let console = Arc::clone(&self.console);
         match blocking(move || console.use_cases.import(&bytes)).await {
             Ok(session) => {
-                let address = Target::Session(session).address();
+                let address = PageAddress::Session(session).address();
                 (StatusCode::OK, format!("{address}?done={}", FormOutcome::Imported.as_str())).into_response()
             }
             Err(error) => {
@@ -454,9 +454,9 @@ impl Served {
 }
 
 /// The page of ours that a form names; redirects lead nowhere else.
-pub(crate) fn own_page(address: &str) -> Option<Target> {
+pub(crate) fn own_page(address: &str) -> Option<PageAddress> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    Target::parse(path, &Query::parse(query))
+    PageAddress::parse(path, &Query::parse(query))
 }
 
 pub(crate) fn see_other(address: &str) -> Response {

@@ -12,10 +12,10 @@ use workrail_engine::passkeys::{
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
 use workrail_engine::sessions::{Attention, ListLength, ListQuery, NoteSearch, SessionView, SessionsList};
-use workrail_engine::upkeep::{CleanupPlan, CleanupReport, Keys, Mode, Overview};
+use workrail_engine::upkeep::{ApplyMode, CleanupPlan, CleanupReport, Keys, Overview};
 use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
-    Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, Waiting,
+    Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, WaitingStep,
 };
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::CompiledWorkflow;
@@ -79,13 +79,13 @@ pub trait UseCases: Send + Sync {
     fn delete(&self, seen: &Overview) -> EngineResult<()>;
     /// Returns the session's id in this store.
     fn import(&self, bundle: &[u8]) -> EngineResult<SessionId>;
-    fn waiting(&self, run: RunId) -> EngineResult<Waiting>;
-    fn submitted(&self, waiting: &Waiting, run: RunId) -> EngineResult<Vec<SubmittedArtifact>>;
-    fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> EngineResult<()>;
+    fn waiting(&self, run: RunId) -> EngineResult<WaitingStep>;
+    fn submitted(&self, waiting: &WaitingStep, run: RunId) -> EngineResult<Vec<SubmittedArtifact>>;
+    fn decide(&self, run: RunId, seen: &WaitingStep, decision: Decision<'_>) -> EngineResult<()>;
     fn decide_signed(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         decided: (ApprovalDecision, Option<&str>),
         signed: &SignedChallenge,
         descends_from_server: Descent,
@@ -93,7 +93,7 @@ pub trait UseCases: Send + Sync {
     fn answer(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         values: Context,
         signed: Option<&SignedChallenge>,
     ) -> EngineResult<()>;
@@ -101,7 +101,7 @@ pub trait UseCases: Send + Sync {
     fn challenge_for_run(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         act: SignedAct<'_>,
         asking: Asking<'_>,
     ) -> EngineResult<Challenge>;
@@ -245,15 +245,15 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Ok(imported.session)
     }
 
-    fn waiting(&self, run: RunId) -> EngineResult<Waiting> {
+    fn waiting(&self, run: RunId) -> EngineResult<WaitingStep> {
         Self::waiting(self, &run.to_string())
     }
 
-    fn submitted(&self, waiting: &Waiting, run: RunId) -> EngineResult<Vec<SubmittedArtifact>> {
+    fn submitted(&self, waiting: &WaitingStep, run: RunId) -> EngineResult<Vec<SubmittedArtifact>> {
         self.submitted_artifacts(waiting.session, run, &waiting.artifacts)
     }
 
-    fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> EngineResult<()> {
+    fn decide(&self, run: RunId, seen: &WaitingStep, decision: Decision<'_>) -> EngineResult<()> {
         let Decision { decision, reason, origin } = decision;
         self.approve(&run.to_string(), seen, (decision, reason), origin)
     }
@@ -261,7 +261,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     fn decide_signed(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         decided: (ApprovalDecision, Option<&str>),
         signed: &SignedChallenge,
         descends_from_server: Descent,
@@ -272,7 +272,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     fn answer(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         values: Context,
         signed: Option<&SignedChallenge>,
     ) -> EngineResult<()> {
@@ -286,7 +286,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     fn challenge_for_run(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         act: SignedAct<'_>,
         asking: Asking<'_>,
     ) -> EngineResult<Challenge> {
@@ -408,7 +408,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     }
 
     fn planned_clean_up(&self, retention_days: u32) -> EngineResult<CleanupReport> {
-        self.clean_up(Ttl::of_days(retention_days), Mode::DryRun, &mut |_, _| {})
+        self.clean_up(Ttl::of_days(retention_days), ApplyMode::DryRun, &mut |_, _| {})
     }
 
     fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> EngineResult<CleanupReport> {

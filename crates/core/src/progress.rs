@@ -14,7 +14,7 @@ use workrail_model::name::{ConditionId, StepId};
 use workrail_model::reply::LoopPosition;
 use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
 
 /// A loop whose end is unknown counts as this many iterations of what is left.
@@ -100,7 +100,7 @@ fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
 struct Remaining<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
-    scope: Scope<'a>,
+    scope: ValueScope<'a>,
 }
 
 impl Remaining<'_> {

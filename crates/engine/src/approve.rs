@@ -8,7 +8,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::passkey::Statement;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
-use workrail_core::resume::RunPosition;
+use workrail_core::resume::CardPosition;
 use workrail_core::secrets::is_secret;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::AcceptedValues;
@@ -27,7 +27,7 @@ use crate::{Engine, Store, error};
 
 /// A step that waits for a person, and what they decide on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct WaitingStep {
     pub session: SessionId,
     pub node: NodeId,
     pub label: String,
@@ -109,7 +109,7 @@ pub(crate) enum Given<'a> {
     },
 }
 
-impl Waiting {
+impl WaitingStep {
     /// The statement that a passkey signs; with the reason as it is recorded.
     pub(crate) fn statement<'a>(
         &'a self,
@@ -156,9 +156,9 @@ pub(crate) enum AnswerTo<'a> {
     /// The questions that are open now, which is what a person means who types their keys.
     WhateverWaits,
     /// Only the questions that a form showed.
-    Shown { seen: &'a Waiting, through: AnswerChannel },
+    Shown { seen: &'a WaitingStep, through: AnswerChannel },
     /// The same, in the console, signed by a passkey.
-    Signed { seen: &'a Waiting, signed: &'a SignedChallenge },
+    Signed { seen: &'a WaitingStep, signed: &'a SignedChallenge },
 }
 
 /// Which run a decision is about.
@@ -171,7 +171,7 @@ pub(crate) struct RunRef {
 
 impl<S: Store> Engine<S> {
     /// The step of the labelled run that waits for a person.
-    pub fn waiting(&self, label: &str) -> Result<Waiting, Box<ErrorEnvelope>> {
+    pub fn waiting(&self, label: &str) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label(label)?;
         let label = RunLabel::of(run_ref.run).to_string();
         self.reading().look(run_ref.session, |facts| self.waiting_in(facts, run_ref, &label))
@@ -182,7 +182,7 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         run_ref: RunRef,
         label: &str,
-    ) -> Result<Waiting, Box<ErrorEnvelope>> {
+    ) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         let content = self.content();
         let workflow = content.workflow(run_ref.workflow)?;
         let refused = facts.nodes(run_ref.run).filter_map(|node| {
@@ -219,7 +219,7 @@ impl<S: Store> Engine<S> {
             decision: found.data.decision,
             is_for_this: found.data.submitted == Some(submitted),
         });
-        Ok(Waiting {
+        Ok(WaitingStep {
             session: facts.session_id(),
             node: node.node_id,
             label: RunLabel::of(run_ref.run).to_string(),
@@ -239,7 +239,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Refuses a decision by label where only a passkey counts, before the person is asked for it.
-    pub fn check_label_counts(&self, waiting: &Waiting) -> Result<(), Box<ErrorEnvelope>> {
+    pub fn check_label_counts(&self, waiting: &WaitingStep) -> Result<(), Box<ErrorEnvelope>> {
         match waiting.proof {
             AskedProof::Any => Ok(()),
             asked @ (AskedProof::Passkey | AskedProof::PasskeyToEnrol) => {
@@ -252,7 +252,7 @@ impl<S: Store> Engine<S> {
     pub fn approve(
         &self,
         label: &str,
-        seen: &Waiting,
+        seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
@@ -265,7 +265,7 @@ impl<S: Store> Engine<S> {
     pub fn approve_with_passkey(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         signed: &SignedChallenge,
         descends_from_server: Descent,
@@ -279,7 +279,7 @@ impl<S: Store> Engine<S> {
         &self,
         run_ref: RunRef,
         label: &str,
-        seen: &Waiting,
+        seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         given: Given<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
@@ -319,7 +319,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Records a person's answers to the questions of the waiting step.
-    pub fn give_answer(&self, label: &str, values: Context) -> Result<Waiting, Box<ErrorEnvelope>> {
+    pub fn give_answer(&self, label: &str, values: Context) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label(label)?;
         self.answer_in(run_ref, &RunLabel::of(run_ref.run).to_string(), AnswerTo::WhateverWaits, values)
     }
@@ -328,7 +328,7 @@ impl<S: Store> Engine<S> {
     pub fn answer_in_console(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         values: Context,
         signed: Option<&SignedChallenge>,
     ) -> Result<(), Box<ErrorEnvelope>> {
@@ -346,7 +346,7 @@ impl<S: Store> Engine<S> {
         label: &str,
         to: AnswerTo<'_>,
         values: Context,
-    ) -> Result<Waiting, Box<ErrorEnvelope>> {
+    ) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
         let recorded = self.hold(run_ref.session, |held| {
             let facts = held.state();
@@ -385,7 +385,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn run_by_label(&self, label: &str) -> Result<RunRef, Box<ErrorEnvelope>> {
-        let found = |(session, run_ref): (SessionId, RunPosition)| RunRef {
+        let found = |(session, run_ref): (SessionId, CardPosition)| RunRef {
             session,
             run: run_ref.run,
             workflow: run_ref.workflow_hash,

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use workrail_core::label::RunLabel;
 use workrail_core::overview::RunRow;
 use workrail_core::project::SessionState;
-use workrail_core::resume::{RunCard, RunPosition};
+use workrail_core::resume::{CardPosition, RunCard};
 use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
@@ -70,7 +70,7 @@ impl SessionSummaries {
 #[derive(Clone, Debug)]
 pub(crate) enum LabelMatch {
     Nobody,
-    One(Box<(SessionId, RunPosition)>),
+    One(Box<(SessionId, CardPosition)>),
     /// There are only 65,536 labels of two words, so several runs can share one.
     Several(usize),
 }
@@ -179,7 +179,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The position of a run, by its id; `None` if no healthy session has it.
-    pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, RunPosition)>, Box<ErrorEnvelope>> {
+    pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, CardPosition)>, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_run(run), &mut |_, _| {})?;
         let found = known.runs().find_map(|card| {
             let position = card.at.as_ref().filter(|position| position.run == run)?;
@@ -243,7 +243,7 @@ pub(crate) fn record(
 }
 
 /// What a token for the run's tip needs.
-pub(crate) fn tip_of(position: &RunPosition) -> NodeFacts {
+pub(crate) fn tip_of(position: &CardPosition) -> NodeFacts {
     NodeFacts {
         node: position.tip,
         run: position.run,

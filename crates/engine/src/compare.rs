@@ -2,7 +2,7 @@
 
 use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
 use workrail_core::link::NodeLink;
-use workrail_core::report::{ContextValues, Covers, Detail, Signatures, Subject};
+use workrail_core::report::{ContextValues, Covers, Detail, ReportInput, Signatures};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
@@ -95,7 +95,7 @@ impl Reading<'_> {
         context_values: ContextValues,
         signatures: &'a Signatures,
     ) -> Compared<'a> {
-        let subject = Subject {
+        let subject = ReportInput {
             facts: &read.state,
             events: &read.events,
             health: &read.health,

@@ -17,7 +17,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionReader, Stor
 use crate::cards::{Cards, record};
 use crate::catalog::Catalog;
 use crate::contents::Content;
-use crate::counts::Counts;
+use crate::counts::AppendCounters;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
 use crate::{Engine, Environment, Store, error};
@@ -171,7 +171,7 @@ pub(crate) enum Creation {
 pub(crate) struct Held<'a, L> {
     session: &'a mut L,
     folded: &'a mut Folded,
-    counts: &'a Counts,
+    counts: &'a AppendCounters,
 }
 
 impl<L: LockedSession> Held<'_, L> {

@@ -4,8 +4,8 @@
 
 use workrail_core::edits::AllowedEdits;
 use workrail_core::hook::{
-    self, ChatStart, Hold, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, RunPosition,
-    ToolUse, TurnEnd, Waiting,
+    self, ChatStart, Hold, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, PersonWait,
+    RunPosition, ToolUse, TurnEnd,
 };
 use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::title_without_secrets;
@@ -253,8 +253,8 @@ impl<S: Store> Engine<S> {
             let workflow = reading.content.workflow(state.workflow_hash)?;
             let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
             let waits = match facts.waits_for_person(tip.node_id) {
-                true => Waiting::ForPerson,
-                false => Waiting::ForNobody,
+                true => PersonWait::ForPerson,
+                false => PersonWait::ForNobody,
             };
             let autonomy = facts.preferences(tip.node_id).autonomy;
             let whom = hook::pending_for(&workflow, pending, &context, autonomy, waits);

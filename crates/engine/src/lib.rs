@@ -75,15 +75,15 @@ use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
 pub use access::{AccessRefusal, MadeToken};
-pub use approve::{EarlierDecision, Question, Waiting, typed_answer};
+pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
 pub use ask::AskedUser;
 use cards::Cards;
 use catalog::Catalog;
-use checks::{AttemptChecks, ChecksHere, Progress};
+use checks::{AttemptChecks, CallProgress, ChecksHere};
 pub use close::ClosedRun;
 use contents::{Content, Contents};
+use counts::AppendCounters;
 pub use counts::AppendCounts;
-use counts::Counts;
 pub use error::io as disk_error;
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NamedRun, Naming, SessionOrRun};
@@ -189,7 +189,7 @@ pub struct Engine<S: Store> {
     caller: Caller,
     checks_here: ChecksHere,
     /// Receives progress messages of long work.
-    progress: Option<Progress>,
+    progress: Option<CallProgress>,
 }
 
 /// What the engines of all callers share.
@@ -205,7 +205,7 @@ pub struct Shared<S: Store> {
     catalog: Catalog,
     /// Held while a start with an idempotency key is decided and recorded.
     keyed_starts: Mutex<()>,
-    counts: Counts,
+    counts: AppendCounters,
 }
 
 impl<S: Store> std::fmt::Debug for Shared<S> {
@@ -254,7 +254,7 @@ impl<S: Store> Engine<S> {
             attempt_checks: AttemptChecks::default(),
             catalog,
             keyed_starts: Mutex::new(()),
-            counts: Counts::default(),
+            counts: AppendCounters::default(),
         });
         Self { shared, caller: Caller::Owner(None), checks_here: ChecksHere::Run, progress: None }
     }
@@ -271,7 +271,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The same, with progress messages.
-    pub fn reporting_to(&self, progress: Progress) -> Self {
+    pub fn reporting_to(&self, progress: CallProgress) -> Self {
         Self { progress: Some(progress), ..self.clone() }
     }
 

@@ -22,7 +22,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::team::{Act, Caller};
 use workrail_ports::passkeys::PasskeyLogError;
 
-use crate::approve::{Waiting, taken};
+use crate::approve::{WaitingStep, taken};
 use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::mint::random;
@@ -174,7 +174,7 @@ impl<S: Store> Engine<S> {
     pub fn challenge_for_run(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         act: SignedAct<'_>,
         asking: Asking<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {

@@ -23,7 +23,7 @@ use crate::{Engine, ReplyResult, Store, error, token};
 const QUERY_BYTES_MAX: usize = 1_000;
 
 /// What was named.
-enum Subject {
+enum ReadSubject {
     Run(NamedRun),
     /// A session that has no run, or several.
     Session(SessionId),
@@ -50,8 +50,8 @@ impl Reading<'_> {
             return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
         }
         let NamedRun { session, run, at } = match self.subject(&request.run)? {
-            Subject::Run(named) => named,
-            Subject::Session(session) => return self.read_session(session, request),
+            ReadSubject::Run(named) => named,
+            ReadSubject::Session(session) => return self.read_session(session, request),
         };
         self.look(session, |facts| {
             let state = facts.run(run).ok_or_else(|| error::internal("a run that was found is folded"))?;
@@ -133,13 +133,13 @@ impl Reading<'_> {
     }
 
     /// What a label, an id or any token names.
-    fn subject(&self, text: &str) -> Result<Subject, Box<ErrorEnvelope>> {
+    fn subject(&self, text: &str) -> Result<ReadSubject, Box<ErrorEnvelope>> {
         let text = text.trim();
         let lower = spelled_label(text);
         if let Ok(label) = RunLabel::parse(&lower) {
             return match self.named(label)? {
                 LabelMatch::One(found) => {
-                    Ok(Subject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
+                    Ok(ReadSubject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
                 }
                 LabelMatch::Several(_) | LabelMatch::Nobody => {
                     let echo = Echo { run: Some(&lower), ..Echo::default() };
@@ -150,7 +150,7 @@ impl Reading<'_> {
         if let Ok(id) = RunId::parse(&lower) {
             let found = self.placed(id)?;
             let found = found.map(|(session, _)| NamedRun { session, run: id, at: None });
-            return found.map(Subject::Run).ok_or_else(|| error::unknown_run(text));
+            return found.map(ReadSubject::Run).ok_or_else(|| error::unknown_run(text));
         }
         if let Ok(session) = SessionId::parse(&lower) {
             return self.look(session, |facts| Ok(of_session(facts)));
@@ -160,7 +160,7 @@ impl Reading<'_> {
         let session = token.session();
         self.look(session, |facts| match token::resolve(facts, &token) {
             Ok(resolved) => Ok(match resolved.at() {
-                Some(at) => Subject::Run(NamedRun { session, run: at.run, at: Some(at.node) }),
+                Some(at) => ReadSubject::Run(NamedRun { session, run: at.run, at: Some(at.node) }),
                 None => of_session(facts),
             }),
             Err(cause) => Err(self.refused(cause.into(), echo)),
@@ -169,12 +169,12 @@ impl Reading<'_> {
 }
 
 /// The run of a session that has exactly one; otherwise the session itself.
-fn of_session(facts: &SessionState) -> Subject {
+fn of_session(facts: &SessionState) -> ReadSubject {
     let session = facts.session_id();
     let mut runs = facts.runs();
     match runs.next().filter(|_| runs.len() == 0) {
-        Some(run) => Subject::Run(NamedRun { session, run: run.run_id, at: None }),
-        None => Subject::Session(session),
+        Some(run) => ReadSubject::Run(NamedRun { session, run: run.run_id, at: None }),
+        None => ReadSubject::Session(session),
     }
 }
 

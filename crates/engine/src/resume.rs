@@ -9,7 +9,7 @@ use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::recovery::{Reader, Recovering};
 use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, rehydrate_call, tips};
-use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPosition, rank, snippet};
+use workrail_core::resume::{CardPosition, MatchQuality, Query, Ranked, RecentRuns, RunCard, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
@@ -42,7 +42,7 @@ pub(crate) enum Clarity {
 }
 
 /// Clear means that it matches better than all others, not just that it is more recent.
-fn clarity(ranked: &[Offered]) -> Clarity {
+fn clarity(ranked: &[RankedRun]) -> Clarity {
     let is_clear = match ranked {
         [] => false,
         [only] => only.fit.matches(),
@@ -52,15 +52,15 @@ fn clarity(ranked: &[Offered]) -> Clarity {
 }
 
 /// A run chosen by ranking.
-struct Offered {
+struct RankedRun {
     card: RunCard,
     why: Vec<MatchReason>,
     reason: String,
     words: Vec<String>,
-    fit: Fit,
+    fit: MatchQuality,
 }
 
-impl From<Ranked<'_>> for Offered {
+impl From<Ranked<'_>> for RankedRun {
     fn from(ranked: Ranked<'_>) -> Self {
         let Ranked { card, why, reason, words, fit } = ranked;
         Self { card: card.clone(), why, reason, words, fit }
@@ -77,8 +77,8 @@ impl Reading<'_> {
         let (ranked, searched_runs, mut unhealthy_sessions) = {
             let mut known = self.cards_about(&about_query(&query), &mut |_, _| {})?;
             let ranked = loop {
-                let ranked: Vec<Offered> =
-                    rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(Offered::from).collect();
+                let ranked: Vec<RankedRun> =
+                    rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(RankedRun::from).collect();
                 // Only offered sessions are worth checking their segments.
                 let offered: Vec<SessionId> = ranked.iter().map(|offered| offered.card.session).collect();
                 if !self.drop_damaged(&mut known, &offered) {
@@ -179,8 +179,8 @@ impl Reading<'_> {
         Ok(query)
     }
 
-    fn candidate(&self, offered: Offered, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
-        let Offered { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
+    fn candidate(&self, offered: RankedRun, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
+        let RankedRun { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
         self.look(card.session, |facts| {
             let tip = card.at.as_ref().map(|position| position.tip);
             let blank = Candidate {
@@ -228,7 +228,7 @@ impl Reading<'_> {
     fn run_candidate(
         &self,
         facts: &SessionState,
-        position: &RunPosition,
+        position: &CardPosition,
         blank: Candidate,
     ) -> Result<Candidate, Box<ErrorEnvelope>> {
         let node = facts.node(position.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
@@ -284,7 +284,7 @@ impl Reading<'_> {
     }
 
     /// The call that shows the tip of a run; `None` if no token can be signed.
-    fn tip_call(&self, facts: &SessionState, position: &RunPosition) -> Option<NextCall> {
+    fn tip_call(&self, facts: &SessionState, position: &CardPosition) -> Option<NextCall> {
         let token = || self.signer.state(facts.session_id(), tip_of(position));
         if !self.continues() {
             return Some(NextCall::new(

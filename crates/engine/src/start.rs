@@ -29,7 +29,7 @@ use crate::cards::LabelMatch;
 use crate::catalog::CatalogEntry;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
-use crate::token::{Attempts, FirstKeys, TokenRefusal};
+use crate::token::{ArgumentTokenError, Attempts, FirstKeys};
 use crate::{Engine, Reply, ReplyResult, Store, error, reply, token};
 
 /// Everything settled before the session is touched.
@@ -48,7 +48,7 @@ struct Prepared {
 }
 
 /// The session that the run goes into.
-enum Home {
+enum RunHome {
     New,
     Session(SessionId),
     Inside(workrail_core::token::VerifiedToken),
@@ -106,17 +106,17 @@ impl<S: Store> Engine<S> {
     /// Records the start; `None` if the key's run already exists.
     fn record_start(
         &self,
-        home: &Home,
+        home: &RunHome,
         prepared: &Prepared,
         keyed: Option<&Keyed>,
     ) -> Result<Option<(SessionId, StartedRun)>, Box<ErrorEnvelope>> {
         match home {
-            Home::New => self.start_new(prepared, keyed),
-            Home::Session(session) => {
+            RunHome::New => self.start_new(prepared, keyed),
+            RunHome::Session(session) => {
                 let begun = self.start_in(*session, prepared, keyed, |_| Ok(None))?;
                 Ok(begun.map(|begun| (*session, begun)))
             }
-            Home::Inside(parent) => {
+            RunHome::Inside(parent) => {
                 let link = |facts: &SessionState| self.parent_link(facts, parent);
                 let begun = self.start_in(parent.session(), prepared, keyed, link)?;
                 Ok(begun.map(|begun| (parent.session(), begun)))
@@ -126,7 +126,7 @@ impl<S: Store> Engine<S> {
 
     /// Refuses a key that has started a run in another session (G30). Two servers asked at the same moment, with
     /// different parents, do not see each other's start.
-    fn refuse_key_of_another_session(&self, home: &Home, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
+    fn refuse_key_of_another_session(&self, home: &RunHome, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
         let own = home.keyed_session(&keyed.key);
         let reading = self.reading();
         let known = reading.cards()?;
@@ -145,7 +145,7 @@ impl<S: Store> Engine<S> {
         id: &WorkflowId,
         request: &StartWorkflow,
         workspace: Option<&WorkspacePath>,
-        home: &Home,
+        home: &RunHome,
         keyed: Option<&Keyed>,
     ) -> Result<Prepared, Box<ErrorEnvelope>> {
         let CatalogEntry { workflow, source, source_digest, suggested, asked, .. } =
@@ -203,13 +203,13 @@ impl<S: Store> Engine<S> {
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
     }
 
-    fn start_again(&self, home: &Home, keyed: Option<&Keyed>) -> ReplyResult {
+    fn start_again(&self, home: &RunHome, keyed: Option<&Keyed>) -> ReplyResult {
         let recorded = keyed.map(|keyed| self.recorded_start(home, keyed)).transpose()?.flatten();
         recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))
     }
 
     /// The reply given when this key was used before; refused if that was for a different start (G30).
-    fn recorded_start(&self, home: &Home, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
+    fn recorded_start(&self, home: &RunHome, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
         let session = home.keyed_session(&keyed.key);
         if self.store.stamp(session).is_none() {
             return Ok(None);
@@ -235,10 +235,10 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {
-        let refused = |cause: TokenRefusal| self.reading().refused(cause, Echo::default());
+    fn home(&self, request: &StartWorkflow) -> Result<RunHome, Box<ErrorEnvelope>> {
+        let refused = |cause: ArgumentTokenError| self.reading().refused(cause, Echo::default());
         match (&request.parent, &request.session_token) {
-            (None, None) => Ok(Home::New),
+            (None, None) => Ok(RunHome::New),
             (Some(_), Some(_)) => Err(error::two_homes()),
             (None, Some(text)) => {
                 // A caller may have a label but no session token: the session of that run is meant.
@@ -246,23 +246,24 @@ impl<S: Store> Engine<S> {
                     return self.session_of(label);
                 }
                 let token = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
-                Ok(Home::Session(token.session()))
+                Ok(RunHome::Session(token.session()))
             }
             (Some(text), None) => {
                 let token = self.signer.verify_any(text).map_err(|cause| refused(cause.into()))?;
                 match token.kind() {
-                    TokenKind::State | TokenKind::Ack => Ok(Home::Inside(token)),
-                    TokenKind::Checkpoint | TokenKind::Session => {
-                        Err(refused(TokenRefusal::Kind { found: Box::new(token), wanted: TokenKind::State }))
-                    }
+                    TokenKind::State | TokenKind::Ack => Ok(RunHome::Inside(token)),
+                    TokenKind::Checkpoint | TokenKind::Session => Err(refused(ArgumentTokenError::Kind {
+                        found: Box::new(token),
+                        wanted: TokenKind::State,
+                    })),
                 }
             }
         }
     }
 
-    fn session_of(&self, label: RunLabel) -> Result<Home, Box<ErrorEnvelope>> {
+    fn session_of(&self, label: RunLabel) -> Result<RunHome, Box<ErrorEnvelope>> {
         match self.reading().named(label)? {
-            LabelMatch::One(found) => Ok(Home::Session(found.0)),
+            LabelMatch::One(found) => Ok(RunHome::Session(found.0)),
             LabelMatch::Nobody => Err(error::unknown_label(&label.to_string())),
             LabelMatch::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
         }
@@ -359,7 +360,7 @@ fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnv
     error::check_before_repeating(failed, &format!("run {label}"), repeat, check_call)
 }
 
-impl Home {
+impl RunHome {
     /// The session that a start with this key goes into.
     fn keyed_session(&self, key: &str) -> SessionId {
         match self {

@@ -62,7 +62,7 @@ pub(crate) fn target(resolved: &ResolvedToken) -> Result<(NodeFacts, AttemptId),
 
 /// Why a token is refused for an argument.
 #[derive(Clone, Debug)]
-pub(crate) enum TokenRefusal {
+pub(crate) enum ArgumentTokenError {
     Token(TokenError),
     /// Genuine, but of a different kind than the argument takes.
     Kind {
@@ -71,7 +71,7 @@ pub(crate) enum TokenRefusal {
     },
 }
 
-impl From<TokenError> for TokenRefusal {
+impl From<TokenError> for ArgumentTokenError {
     fn from(cause: TokenError) -> Self {
         Self::Token(cause)
     }
@@ -216,12 +216,12 @@ impl Signer {
     }
 
     /// The same, for an argument that takes one kind only.
-    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, TokenRefusal> {
+    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, ArgumentTokenError> {
         let found = self.verify_any(text)?;
         if found.kind() == wanted {
             Ok(found)
         } else {
-            Err(TokenRefusal::Kind { found: Box::new(found), wanted })
+            Err(ArgumentTokenError::Kind { found: Box::new(found), wanted })
         }
     }
 

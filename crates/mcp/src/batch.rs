@@ -58,7 +58,7 @@ struct OpenBatch {
 
 /// What happens to an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum BatchedAnswer {
     /// It belongs to no batch.
     Alone(Vec<u8>),
     /// Other answers of its batch are missing.
@@ -110,12 +110,12 @@ impl Batches {
     }
 
     /// Takes the answer of a request.
-    pub(crate) fn answered(&mut self, id: &RequestId, answer: Vec<u8>) -> Answered {
+    pub(crate) fn answered(&mut self, id: &RequestId, answer: Vec<u8>) -> BatchedAnswer {
         let Some(position) = self.open.iter().position(|batch| batch.waiting.contains(id)) else {
-            return Answered::Alone(answer);
+            return BatchedAnswer::Alone(answer);
         };
         self.open[position].answers.push(answer);
-        self.settle(position, id).map_or(Answered::Incomplete, Answered::Together)
+        self.settle(position, id).map_or(BatchedAnswer::Incomplete, BatchedAnswer::Together)
     }
 
     /// A cancelled request is not answered: its batch is complete without it.
@@ -170,10 +170,10 @@ mod tests {
         let both = format!("[{},{}]", ping(1), ping(2));
         assert_eq!(open(&mut batches, &both), (2, None));
         let (one, two, other) = (RequestId::Number(1), RequestId::Number(2), RequestId::Number(3));
-        assert_eq!(batches.answered(&other, b"{}".to_vec()), Answered::Alone(b"{}".to_vec()));
-        assert_eq!(batches.answered(&two, b"2".to_vec()), Answered::Incomplete);
-        assert_eq!(batches.answered(&one, b"1".to_vec()), Answered::Together(b"[2,1]".to_vec()));
-        assert_eq!(batches.answered(&one, b"1".to_vec()), Answered::Alone(b"1".to_vec()));
+        assert_eq!(batches.answered(&other, b"{}".to_vec()), BatchedAnswer::Alone(b"{}".to_vec()));
+        assert_eq!(batches.answered(&two, b"2".to_vec()), BatchedAnswer::Incomplete);
+        assert_eq!(batches.answered(&one, b"1".to_vec()), BatchedAnswer::Together(b"[2,1]".to_vec()));
+        assert_eq!(batches.answered(&one, b"1".to_vec()), BatchedAnswer::Alone(b"1".to_vec()));
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let mut batches = Batches::default();
         let both = format!("[{},{}]", ping(1), ping(2));
         assert_eq!(open(&mut batches, &both), (2, None));
-        assert_eq!(batches.answered(&RequestId::Number(1), b"1".to_vec()), Answered::Incomplete);
+        assert_eq!(batches.answered(&RequestId::Number(1), b"1".to_vec()), BatchedAnswer::Incomplete);
         assert_eq!(batches.cancelled(&RequestId::Number(2)), Some(b"[1]".to_vec()));
         assert_eq!(batches.cancelled(&RequestId::Number(2)), None);
     }
@@ -197,7 +197,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#
         );
         assert_eq!(open(&mut batches, &text), (1, None));
-        let Answered::Together(answer) = batches.answered(&RequestId::Number(1), b"{}".to_vec()) else {
+        let BatchedAnswer::Together(answer) = batches.answered(&RequestId::Number(1), b"{}".to_vec()) else {
             panic!("the batch is complete")
         };
         let answers: Vec<Value> = serde_json::from_slice(&answer).unwrap();

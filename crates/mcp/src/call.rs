@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workrail_engine::checks::Progress;
+use workrail_engine::checks::CallProgress;
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
-use workrail_engine::{AskedUser, Reply, ReplyResult, UserReply, Waiting};
+use workrail_engine::{AskedUser, Reply, ReplyResult, UserReply, WaitingStep};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
 use workrail_model::team::Caller;
@@ -29,7 +29,7 @@ pub trait Execution: Send + Sync + 'static {
     /// difference.
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
     /// The execution that reports in words how far long work is.
-    fn reporting_to(&self, progress: Progress) -> Arc<dyn Execution>;
+    fn reporting_to(&self, progress: CallProgress) -> Arc<dyn Execution>;
     /// The server is ending: work whose result would reach no client is ended, too.
     fn ending(&self);
     /// Whether the server's machine has such a folder.
@@ -43,12 +43,12 @@ pub trait Execution: Send + Sync + 'static {
     /// Whether the user is asked through the client, by the current settings.
     fn chat(&self) -> Chat;
     /// What to ask the user about a blocked attempt.
-    fn open_for_user(&self, asked: &AskedUser) -> Option<Waiting>;
+    fn open_for_user(&self, asked: &AskedUser) -> Option<WaitingStep>;
     /// Records an answer from the chat to what was shown there.
     fn record_from_chat(
         &self,
         asked: &AskedUser,
-        seen: &Waiting,
+        seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>>;
 }

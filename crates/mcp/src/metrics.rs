@@ -83,10 +83,10 @@ impl StoreNumbers {
 }
 
 #[derive(Debug, Default)]
-pub struct Metrics(Mutex<Counts>);
+pub struct Metrics(Mutex<CallCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct CallCounts {
     calls: BTreeMap<(ToolName, String), u64>,
     durations: BTreeMap<ToolName, Durations>,
     refused: BTreeMap<RefusalReason, u64>,

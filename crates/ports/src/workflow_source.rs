@@ -28,7 +28,7 @@ pub struct WorkflowFileStamp(pub [u64; 4]);
 
 /// A file that may hold a workflow; found but not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct CandidateFile {
     pub precedence: Precedence,
     /// Position of its folder within its precedence; a later folder wins.
     pub folder: usize,
@@ -59,7 +59,7 @@ pub struct ListingId(pub u64);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceListing {
     /// By precedence, folder and reference.
-    pub files: Vec<Candidate>,
+    pub files: Vec<CandidateFile>,
     pub problems: Vec<SourceProblem>,
     /// Absent if a change would go unnoticed.
     pub id: Option<ListingId>,
@@ -93,7 +93,7 @@ pub trait WorkflowSource: Send + Sync {
         None
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError>;
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError>;
 
     /// What the workspace chose for extension points: its `.workrail/bindings.json`, if any.
     fn bindings(&self, workspace: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, SourceError>;

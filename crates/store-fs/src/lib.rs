@@ -41,5 +41,5 @@ mod tree;
 mod upkeep;
 
 pub use import::Staged;
-pub use servers::Registered;
+pub use servers::ServerRegistration;
 pub use store::{LocalStore, Locked};

@@ -43,7 +43,7 @@ enum SegmentMismatch {
 }
 
 /// A segment that could come next.
-struct Candidate {
+struct SegmentCandidate {
     name: String,
     segment: Vec<u8>,
     events: Vec<Event>,
@@ -145,7 +145,7 @@ fn read<F: FileSystem>(
     first: EventIndex,
     name: &str,
     attested: &BTreeMap<String, Sha256>,
-) -> Result<Result<Candidate, SegmentMismatch>, FsError> {
+) -> Result<Result<SegmentCandidate, SegmentMismatch>, FsError> {
     let segment = match segment::read(fs, session, name)? {
         Bytes::Read(bytes) => bytes,
         Bytes::Denied(error) => return Ok(Err(SegmentMismatch::Denied(error))),
@@ -167,7 +167,7 @@ fn read<F: FileSystem>(
         Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(SegmentMismatch::Invalid)),
     };
     let standing = (said == Some(&digest), false);
-    Ok(Ok(Candidate { name: name.to_owned(), segment, events, standing }))
+    Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, standing }))
 }
 
 fn differing_digits(one: Sha256, other: Sha256) -> usize {

@@ -61,7 +61,7 @@ pub(crate) fn prepare(
     {
         return Ok(Some(Write { session, next }));
     }
-    let found = Found::of(transaction, plan, &needed)?;
+    let found = ExistingRows::of(transaction, plan, &needed)?;
     if found.is_recorded(plan)? {
         return Ok(None);
     }
@@ -74,9 +74,9 @@ pub(crate) fn prepare(
 }
 
 /// What the database already has of a plan: the keys of its events, and the content it needs.
-struct Found(BTreeSet<(String, Vec<u8>)>);
+struct ExistingRows(BTreeSet<(String, Vec<u8>)>);
 
-impl Found {
+impl ExistingRows {
     fn of(transaction: &mut Transaction<'_>, plan: &AppendPlan, needed: &Needed) -> Result<Self, StoreError> {
         let session = plan.session_id();
         let (keys, (kinds, digests)) = (fingerprints(plan.events()), columns(needed));

@@ -15,7 +15,7 @@ use crate::connection::Parameter;
 use crate::error::Failed;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
-use crate::wrapping::Slot;
+use crate::wrapping::KeySlot;
 
 const ERROR_PATH: &str = "keyring";
 const NOT_GIVEN: &str = "they are encrypted, and no key was given: set `WORKRAIL_STORE_KEY` or `WORKRAIL_STORE_KEY_FILE`, or name \
@@ -69,7 +69,7 @@ fn invalid(problem: &str) -> KeyringError {
 impl PgStore {
     fn parse(&self, row: &Row) -> Result<Keyring, KeyringError> {
         let version: i64 = row.get(0);
-        let key = |slot: Slot, bytes: &[u8]| {
+        let key = |slot: KeySlot, bytes: &[u8]| {
             let bytes = match (version, &self.wrapping) {
                 (PLAIN, _) => bytes.to_vec(),
                 (_, Some(wrapping)) => wrapping.unwrap(&self.tenant, slot, bytes).ok_or_else(|| {
@@ -86,8 +86,9 @@ impl PgStore {
             let path = ERROR_PATH.to_owned();
             return Err(KeyringError::UnknownVersion { path, version: version.unsigned_abs() });
         }
-        let previous = row.get::<_, Option<&[u8]>>(2).map(|bytes| key(Slot::Previous, bytes)).transpose()?;
-        let keyring = Keyring { current: key(Slot::Current, row.get(1))?, previous };
+        let previous =
+            row.get::<_, Option<&[u8]>>(2).map(|bytes| key(KeySlot::Previous, bytes)).transpose()?;
+        let keyring = Keyring { current: key(KeySlot::Current, row.get(1))?, previous };
         match row.get::<_, &[u8]>(3) == check_of(&keyring) {
             true => Ok(keyring),
             false => Err(invalid("the keys do not match their check")),
@@ -96,7 +97,7 @@ impl PgStore {
 
     /// Converts the keys to a row.
     fn stored(&self, keyring: &Keyring) -> Result<StoredKeys, KeyringError> {
-        let stored = |slot: Slot, key: &SigningKey| match &self.wrapping {
+        let stored = |slot: KeySlot, key: &SigningKey| match &self.wrapping {
             None => Ok(key.bytes().to_vec()),
             Some(wrapping) => {
                 let wrapped = wrapping.wrap(&self.tenant, slot, self.random()?, key.bytes());
@@ -105,8 +106,8 @@ impl PgStore {
         };
         Ok(StoredKeys {
             version: if self.wrapping.is_some() { WRAPPED } else { PLAIN },
-            current: stored(Slot::Current, &keyring.current)?,
-            previous: keyring.previous.as_ref().map(|key| stored(Slot::Previous, key)).transpose()?,
+            current: stored(KeySlot::Current, &keyring.current)?,
+            previous: keyring.previous.as_ref().map(|key| stored(KeySlot::Previous, key)).transpose()?,
         })
     }
 

@@ -42,7 +42,7 @@ pub struct PoolUse {
 
 /// Whether a connection was used before: if so, the server may have closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConnectionOrigin {
     Fresh,
     Idle,
 }
@@ -64,14 +64,14 @@ impl Pool {
     }
 
     /// A connection for the exclusive use of the caller; returned with `put` or `discard`.
-    pub(crate) fn take(&self) -> Result<(Connection, Origin), Failed> {
+    pub(crate) fn take(&self) -> Result<(Connection, ConnectionOrigin), Failed> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut state = self.state();
         let mut has_waited = false;
         loop {
             if let Some(client) = state.idle.pop() {
                 state.used += 1;
-                return Ok((client, Origin::Idle));
+                return Ok((client, ConnectionOrigin::Idle));
             }
             if state.used < self.size {
                 state.used += 1;
@@ -88,7 +88,7 @@ impl Pool {
         }
         drop(state);
         match Connection::open(&self.endpoint, self.limits.answer()) {
-            Ok(client) => Ok((client, Origin::Fresh)),
+            Ok(client) => Ok((client, ConnectionOrigin::Fresh)),
             Err(error) => {
                 self.discard();
                 Err(error)

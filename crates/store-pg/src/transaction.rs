@@ -7,7 +7,7 @@ use workrail_model::limits::LOCK_WAIT_MS_MAX;
 use crate::address::TenantName;
 use crate::connection::{Connection, Limits, Parameter};
 use crate::error::Failed;
-use crate::pool::{Origin, Pool};
+use crate::pool::{ConnectionOrigin, Pool};
 
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl<'a> Transaction<'a> {
                     // Nothing was begun, so another connection may be tried, at most once per idle one. A server that
                     // does not answer on one connection will not answer on another.
                     let may_answer = error.is_lost() && !matches!(error, Failed::NoAnswer);
-                    if origin == Origin::Fresh || !may_answer {
+                    if origin == ConnectionOrigin::Fresh || !may_answer {
                         return Err(error);
                     }
                 }

@@ -10,7 +10,7 @@ use std::thread;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_pg::{Address, PgStore};
-use workrail_testkit::conformance::Subject;
+use workrail_testkit::conformance::StoreUnderTest;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::pooler::Pooler;
 
@@ -40,7 +40,7 @@ impl Pooled {
     }
 }
 
-impl Subject for Pooled {
+impl StoreUnderTest for Pooled {
     type Store = PgStore;
 
     fn open(&self) -> PgStore {

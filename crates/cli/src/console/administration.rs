@@ -22,7 +22,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
-use workrail_ports::workflow_source::{Candidate, WorkflowSource as _};
+use workrail_ports::workflow_source::{CandidateFile, WorkflowSource as _};
 
 use super::{ConsoleEnvironment, failure_text, watched};
 use crate::config::{change, needs_a_terminal};
@@ -265,7 +265,7 @@ impl Administration for ConsoleEnvironment {
 }
 
 /// The source file that a key names; no other file is ever read or written.
-fn file_with(key: Sha256) -> Result<Candidate, String> {
+fn file_with(key: Sha256) -> Result<CandidateFile, String> {
     let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
     let files = sources.survey(default_workspace().as_ref()).files;
     files

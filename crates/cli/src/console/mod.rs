@@ -23,7 +23,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::{Clock, Entropy};
 
 use crate::outcome::{self, Failure, Format, described};
-use crate::wiring::{AnyEngine, Opened};
+use crate::wiring::{AnyEngine, EngineWithStore};
 use crate::{output, presence, settings, version, wiring};
 
 /// The usual port, unless it is taken: bookmarks keep working.
@@ -75,7 +75,7 @@ impl From<Failure> for ConsoleFailure {
 fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
     let current = settings::current()?;
     let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
-    let Opened { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
+    let EngineWithStore { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
     let engine = Arc::new(engine);
     let environment = Arc::new(ConsoleEnvironment {
         engine: Arc::clone(&engine),

@@ -81,7 +81,7 @@ fn unusable(findings: &mut Findings, part: &'static str, failure: outcome::Failu
     findings.problem(part, what, fix);
 }
 
-type Opened = wiring::Opened<AnyStore>;
+type Opened = wiring::EngineWithStore<AnyStore>;
 
 fn keys(findings: &mut Findings, opened: &Opened) {
     match opened.engine.keys() {

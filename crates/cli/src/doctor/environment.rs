@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use workrail_engine::catalog::Catalog;
-use workrail_host::clients::Scope;
+use workrail_host::clients::SetupScope;
 use workrail_host::config::{ConfigError, load, nearest_variable};
 use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
@@ -151,7 +151,7 @@ fn remote_servers(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     let files = install::known(&bases).into_iter().flat_map(|known| known.files);
     // Everyone with push access can edit a project's file: the token must not be sent to the host it names.
-    let own = files.filter(|(file, _)| file.scope == Scope::User);
+    let own = files.filter(|(file, _)| file.scope == SetupScope::User);
     let addresses = own.filter_map(|(_, command)| command.ok().flatten());
     let servers: BTreeMap<String, PublicUrl> = addresses
         .filter_map(|address| server_of(&address))

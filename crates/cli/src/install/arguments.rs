@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use workrail_host::clients::{Client, Scope, SetupPart};
+use workrail_host::clients::{Client, SetupPart, SetupScope};
 use workrail_model::loopback::LoopbackAddress;
 use workrail_model::public_url::PublicUrl;
 
@@ -22,7 +22,7 @@ use crate::outcome::EXIT_CODES;
 ))]
 pub(crate) struct InstallArguments {
     #[command(flatten)]
-    pub(super) selection: Selection,
+    pub(super) selection: ClientArguments,
     /// Print what goes into each file instead of writing it, to be copied by hand.
     #[arg(long, conflicts_with_all = ["list", "dry_run", "http"])]
     pub(super) print: bool,
@@ -45,12 +45,12 @@ pub(crate) struct InstallArguments {
 ))]
 pub(crate) struct UninstallArguments {
     #[command(flatten)]
-    pub(super) selection: Selection,
+    pub(super) selection: ClientArguments,
 }
 
 /// Which clients, for whom, and which parts.
 #[derive(Debug, Args)]
-pub(crate) struct Selection {
+pub(crate) struct ClientArguments {
     /// The client. May be repeated.
     #[arg(long, value_parser = client())]
     pub(super) client: Vec<Client>,
@@ -77,11 +77,11 @@ pub(crate) struct Selection {
     pub(super) json: bool,
 }
 
-impl Selection {
-    pub(super) fn scope(&self) -> Option<Scope> {
+impl ClientArguments {
+    pub(super) fn scope(&self) -> Option<SetupScope> {
         self.scope.map(|scope| match scope {
-            ScopeArgument::User => Scope::User,
-            ScopeArgument::Project => Scope::Project,
+            ScopeArgument::User => SetupScope::User,
+            ScopeArgument::Project => SetupScope::Project,
         })
     }
 

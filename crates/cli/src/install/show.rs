@@ -3,7 +3,7 @@
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
-use workrail_host::clients::{Change, Client, Scope, SetupPart, Target};
+use workrail_host::clients::{Client, FileChange, SetupPart, SetupScope, SetupTarget};
 use workrail_model::keyring::HttpSecret;
 
 use super::{InstallOutcome, listed, tone_of};
@@ -15,12 +15,12 @@ pub(super) enum Direction {
     Uninstall,
 }
 
-fn names(change: &Change) -> String {
+fn names(change: &FileChange) -> String {
     change.clients.iter().map(|client| client.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The changes line by line; a secret is not shown.
-fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
+fn diff(change: &FileChange, secret: Option<&HttpSecret>) -> Vec<String> {
     let (before, after) =
         (change.before.as_deref().unwrap_or_default(), change.after.as_deref().unwrap_or_default());
     let diff = TextDiff::from_lines(before, after);
@@ -42,7 +42,7 @@ fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction: Direction) {
+pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direction: Direction) {
     for change in changes {
         let (clients, path, parts) = (names(change), &change.path, listed(&change.parts));
         if !change.is_needed() {
@@ -58,7 +58,7 @@ pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction
             output::toned(tone_of(&line), &format!("  {line}"));
         }
     }
-    if direction == Direction::Uninstall && !changes.iter().any(Change::is_needed) {
+    if direction == Direction::Uninstall && !changes.iter().any(FileChange::is_needed) {
         output::toned(Tone::Good, "These files contain nothing from WorkRail.");
     }
 }
@@ -78,8 +78,8 @@ pub(super) fn written(done: InstallOutcome, files: usize, backups: &[Option<Utf8
 }
 
 /// What the user still has to do.
-pub(super) fn advice(targets: &[Target], parts: &[SetupPart], is_http: bool, done: InstallOutcome) {
-    for Target { client, scope } in targets {
+pub(super) fn advice(targets: &[SetupTarget], parts: &[SetupPart], is_http: bool, done: InstallOutcome) {
+    for SetupTarget { client, scope } in targets {
         let missing: Vec<SetupPart> =
             parts.iter().copied().filter(|part| !client.parts(*scope).any(|own| own == *part)).collect();
         if !missing.is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn advice(targets: &[Target], parts: &[SetupPart], is_http: bool, don
     if done == InstallOutcome::Written {
         output::line("Restart the client; it loads tools only at startup. Then ask it to list workflows.");
     }
-    if is_http && targets.iter().any(|target| target.scope == Scope::Project) {
+    if is_http && targets.iter().any(|target| target.scope == SetupScope::Project) {
         output::line(
             "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"",
         );
@@ -114,7 +114,7 @@ pub(super) fn token_advice() {
 }
 
 pub(super) fn as_json(
-    change: &Change,
+    change: &FileChange,
     backup: Option<&Utf8PathBuf>,
     is_written: bool,
     secret: Option<&HttpSecret>,

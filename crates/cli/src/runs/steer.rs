@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use workrail_engine::sessions::{NeedsYou, WaitReason};
-use workrail_engine::{EarlierDecision, Waiting, typed_answer};
+use workrail_engine::{EarlierDecision, WaitingStep, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::{CloseChannel, Context};
 use workrail_model::id::RunId;
@@ -190,7 +190,7 @@ fn decide(
 }
 
 /// Shows everything that the decision is about: the goal, the action, the submission, and how to undo it.
-fn show(engine: &AnyEngine, waiting: &Waiting) {
+fn show(engine: &AnyEngine, waiting: &WaitingStep) {
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     if let Some(goal) = &waiting.goal {
         output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));
@@ -297,7 +297,7 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
 }
 
 /// Asks the open questions of a run at the terminal.
-fn ask(waiting: &Waiting) -> Result<Vec<(String, Value)>, Failure> {
+fn ask(waiting: &WaitingStep) -> Result<Vec<(String, Value)>, Failure> {
     if waiting.questions.is_empty() {
         return Err(Failure::Call(format!("Run {} has no open question.", waiting.label)));
     }

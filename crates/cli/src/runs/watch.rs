@@ -132,13 +132,13 @@ impl WatchedRuns {
     }
 
     /// What changed. The first look reports only unfinished runs.
-    fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<Change<'a>> {
-        let mut changes: Vec<Change<'a>> = Vec::new();
+    fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<RunChange<'a>> {
+        let mut changes: Vec<RunChange<'a>> = Vec::new();
         for (key, now) in &self.runs {
             let change = match before.map(|before| before.runs.get(key)) {
                 None if now.row.stage.is_finished() => None,
-                None | Some(None) => Some(Change { now }),
-                Some(Some(then)) => then.differs(now).then_some(Change { now }),
+                None | Some(None) => Some(RunChange { now }),
+                Some(Some(then)) => then.differs(now).then_some(RunChange { now }),
             };
             changes.extend(change);
         }
@@ -172,11 +172,11 @@ impl WatchedRun {
     }
 }
 
-struct Change<'a> {
+struct RunChange<'a> {
     now: &'a WatchedRun,
 }
 
-impl Change<'_> {
+impl RunChange<'_> {
     fn print(&self, format: Format) {
         let row = &self.now.row;
         match format {

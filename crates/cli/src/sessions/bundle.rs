@@ -88,7 +88,7 @@ pub(crate) fn run(command: BundleCommand) -> ExitCode {
 }
 
 /// Where a bundle goes.
-enum Target {
+enum BundleDestination {
     Stdout,
     File(Utf8PathBuf),
 }
@@ -102,18 +102,20 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let session = name::session_or_run(&engine, &arguments.session)?.session;
     let target = match &arguments.output {
-        _ if to_stdout => Target::Stdout,
-        Some(path) => Target::File(path.clone()),
-        None => Target::File(format!("{session}.bundle.json").into()),
+        _ if to_stdout => BundleDestination::Stdout,
+        Some(path) => BundleDestination::File(path.clone()),
+        None => BundleDestination::File(format!("{session}.bundle.json").into()),
     };
     let exported = match &target {
-        Target::Stdout => write(&engine, session, arguments, &mut output::raw())?,
-        Target::File(path) => to_file(path, arguments.force, |out| write(&engine, session, arguments, out))?,
+        BundleDestination::Stdout => write(&engine, session, arguments, &mut output::raw())?,
+        BundleDestination::File(path) => {
+            to_file(path, arguments.force, |out| write(&engine, session, arguments, out))?
+        }
     };
     match (&target, format) {
-        (Target::File(path), Format::Json) => output::json(&exported_json(&exported, path)),
-        (Target::File(path), Format::Text) => tell_exported(&exported, path),
-        (Target::Stdout, _) => warnings(exported.salvage.as_ref(), exported.redaction.as_ref())
+        (BundleDestination::File(path), Format::Json) => output::json(&exported_json(&exported, path)),
+        (BundleDestination::File(path), Format::Text) => tell_exported(&exported, path),
+        (BundleDestination::Stdout, _) => warnings(exported.salvage.as_ref(), exported.redaction.as_ref())
             .iter()
             .for_each(|text| output::notice(text)),
     }

@@ -14,21 +14,21 @@ use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
 
-use crate::layout::{self, Column, Fit};
+use crate::layout::{self, Column, ColumnFit};
 use crate::outcome::{EXIT_CODES, Failure};
 use crate::output::{self, Progress, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{runs, sessions, times};
 
 const COLUMNS: [Column; 8] = [
-    Column { title: "RUN", fit: Fit::Whole },
-    Column { title: "STATUS", fit: Fit::Cut { min: 11, good: 18 } },
-    Column { title: "STEP", fit: Fit::Cut { min: 7, good: 12 } },
-    Column { title: "GOAL", fit: Fit::Cut { min: 10, good: 24 } },
-    Column { title: "LAST", fit: Fit::Whole },
-    Column { title: "WORKFLOW", fit: Fit::Drop(2) },
-    Column { title: "INSIDE", fit: Fit::Drop(3) },
-    Column { title: "SESSION", fit: Fit::Drop(1) },
+    Column { title: "RUN", fit: ColumnFit::Whole },
+    Column { title: "STATUS", fit: ColumnFit::Cut { min: 11, good: 18 } },
+    Column { title: "STEP", fit: ColumnFit::Cut { min: 7, good: 12 } },
+    Column { title: "GOAL", fit: ColumnFit::Cut { min: 10, good: 24 } },
+    Column { title: "LAST", fit: ColumnFit::Whole },
+    Column { title: "WORKFLOW", fit: ColumnFit::Drop(2) },
+    Column { title: "INSIDE", fit: ColumnFit::Drop(3) },
+    Column { title: "SESSION", fit: ColumnFit::Drop(1) },
 ];
 
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use workrail_core::bundle::Purge;
-use workrail_engine::upkeep::{Mode, Overview};
+use workrail_engine::upkeep::{ApplyMode, Overview};
 use workrail_engine::{ExportFailure, ImportMode, Imported};
 use workrail_model::id::SessionId;
 use workrail_model::retention::Ttl;
@@ -22,7 +22,7 @@ use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::store::Medium;
-use crate::wiring::{self, AnyEngine, Opened};
+use crate::wiring::{self, AnyEngine, EngineWithStore};
 
 /// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
 
 fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("{error}.")))?;
-    let Opened { engine, store } = wiring::change()?;
+    let EngineWithStore { engine, store } = wiring::change()?;
     let searched = Searched::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
@@ -93,7 +93,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     replace(&engine, &seen, new.session)?;
     // The session is already replaced, so a later failure also reports the name of the copy. No session is this old:
     // only unreferenced content is removed.
-    let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {});
+    let cleaned = engine.clean_up(Ttl::of_days(365_000), ApplyMode::Real, &mut |_, _| {});
     let uncached = searched.remove_caches(&purge);
     let left = searched.everywhere(&purge);
     let found = left.as_deref().unwrap_or_default();

@@ -26,7 +26,7 @@ use workrail_store_pg::PoolUse;
 
 use crate::console::{failure_text, fresh_secret};
 use crate::outcome::{self, Failure, Format};
-use crate::serve::{Served, served};
+use crate::serve::{ServedEngine, served};
 use crate::store::AnyStore;
 use crate::wiring::AnyEngine;
 use crate::{output, settings, version};
@@ -189,7 +189,7 @@ fn serve(site: &Site) -> Result<(), Failure> {
     let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
     let (served, store) = served(Transport::Http)?;
-    let served: Arc<Served> = Arc::new(served.remote(Arc::clone(&metrics)));
+    let served: Arc<ServedEngine> = Arc::new(served.remote(Arc::clone(&metrics)));
     let engine = served.engine().clone();
     let members = Arc::new(TeamMembers { engine: engine.clone(), store });
     let ended = team::serve(

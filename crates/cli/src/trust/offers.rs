@@ -26,7 +26,7 @@ pub(crate) enum CheckSubject<'a> {
 }
 
 /// A check of a workflow, as it would run here.
-pub(crate) struct Offered {
+pub(crate) struct CheckOffer {
     pub(crate) workflow_id: WorkflowId,
     pub(crate) command: TrustedCommand,
     pub(crate) is_trusted: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Offers {
     pub(crate) root: Utf8PathBuf,
     pub(crate) file: TrustFile,
     pub(crate) wanted: Vec<WorkflowChecks>,
-    pub(crate) offered: Vec<Offered>,
+    pub(crate) offered: Vec<CheckOffer>,
     pub(crate) not_offered: Vec<(WorkflowId, CheckName, NotRunReason)>,
     /// What else is trusted in this workspace: for other versions of a workflow, or with another command.
     pub(crate) others: Vec<TrustRecord>,
@@ -81,7 +81,7 @@ impl Offers {
                     Ok(resolved) => {
                         let command = resolved.command(&self.root, workflow.hash, check);
                         let is_trusted = trusted.iter().any(|own| own.command == command);
-                        self.offered.push(Offered { workflow_id, command, is_trusted });
+                        self.offered.push(CheckOffer { workflow_id, command, is_trusted });
                     }
                     Err(reason) => self.not_offered.push((workflow_id, check.clone(), reason)),
                 }
@@ -101,7 +101,7 @@ impl Offers {
     }
 
     /// Where a check runs.
-    pub(crate) fn folder(&self, own: &Offered) -> String {
+    pub(crate) fn folder(&self, own: &CheckOffer) -> String {
         self.root.join(&own.command.directory).as_str().trim_end_matches("/.").to_owned()
     }
 

@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
-use workrail_engine::upkeep::{self, Mode, StoreCopyOptions, StoreCopySummary, TargetSessions};
+use workrail_engine::upkeep::{self, ApplyMode, StoreCopyOptions, StoreCopySummary, TargetSessions};
 use workrail_host::folders;
 use workrail_store_pg::Address;
 
@@ -53,7 +53,7 @@ impl StoreLocation {
     }
 
     /// The store to copy to, created if it does not exist.
-    fn target(&self, mode: Mode) -> Result<AnyStore, Failure> {
+    fn target(&self, mode: ApplyMode) -> Result<AnyStore, Failure> {
         let path = match self {
             Self::Folder(path) => path,
             Self::Database(address) => return wiring::database_at(address),
@@ -67,8 +67,8 @@ impl StoreLocation {
             )));
         }
         match mode {
-            Mode::Real => wiring::store_in(path).map(AnyStore::Directory),
-            Mode::DryRun => wiring::read_only_in(path).map(AnyStore::Directory),
+            ApplyMode::Real => wiring::store_in(path).map(AnyStore::Directory),
+            ApplyMode::DryRun => wiring::read_only_in(path).map(AnyStore::Directory),
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
     if from.name() == to.name() {
         return Err(Failure::Call("FROM and TO are the same store.".to_owned()));
     }
-    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (source, target) = (from.source()?, to.target(mode)?);
     let options = StoreCopyOptions {
         with_keys: arguments.with_keys,

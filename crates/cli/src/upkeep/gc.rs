@@ -1,7 +1,7 @@
 //! `workrail store gc`: what is deleted, what is kept, and why.
 
 use serde_json::json;
-use workrail_engine::upkeep::{CleanupReport, FileTotals, Mode};
+use workrail_engine::upkeep::{ApplyMode, CleanupReport, FileTotals};
 use workrail_host::local_time::local;
 use workrail_model::retention::Ttl;
 
@@ -16,10 +16,10 @@ const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
-    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let read_only = wiring::read_only_default()?;
     // A dry run creates nothing, and an empty folder in place of lost sessions would hide their loss.
-    let engine = match mode == Mode::DryRun || read_only.has_lost_sessions() {
+    let engine = match mode == ApplyMode::DryRun || read_only.has_lost_sessions() {
         true => read_only,
         false => wiring::change_default()?,
     };

@@ -13,7 +13,7 @@ use workrail_model::text::clean;
 
 use super::{Page, PagePart, copyable, counted};
 use crate::state::Console;
-use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
+use crate::target::{ComparePage, ComparedRef, PageAddress, RunPage, run_address};
 use crate::use_cases::EngineResult;
 
 /// How many runs are offered; others can be compared at a terminal.
@@ -39,7 +39,7 @@ fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> EngineResult
 }
 
 fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
-    let turned = Target::Compare(ComparePage { a: b.clone(), b: Some(a.clone()) });
+    let turned = PageAddress::Compare(ComparePage { a: b.clone(), b: Some(a.clone()) });
     let link =
         |side: &ComparedSide| RunPage { node: Some(side.end.node_id), ..RunPage::of(side.run_id) }.address();
     html! {
@@ -65,7 +65,7 @@ fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
         }
         p {
             a href=(turned.address()) { "Swap A and B" } " · "
-            a href=(Target::Compare(ComparePage { a: a.clone(), b: None }).address()) { "Compare A with something else" }
+            a href=(PageAddress::Compare(ComparePage { a: a.clone(), b: None }).address()) { "Compare A with something else" }
         }
         p.quiet { "At a terminal: " code { "workrail compare " (clean(&found.a.reference)) " " (clean(&found.b.reference)) } }
     }
@@ -216,7 +216,7 @@ fn choices(console: &Console, a: &ComparedRef) -> EngineResult<Page> {
 
 fn choice(a: &ComparedRef, row: &RunRow) -> Markup {
     let b = row.run_id.map(ComparedRef::whole);
-    let address = Target::Compare(ComparePage { a: a.clone(), b }).address();
+    let address = PageAddress::Compare(ComparePage { a: a.clone(), b }).address();
     html! {
         li data-item {
             a href=(address) { (clean(row.label.as_deref().unwrap_or_default())) }
@@ -242,7 +242,7 @@ pub(super) fn branch_links(run: &RunReport) -> Vec<(String, String)> {
     let others = run.branches.iter().filter(|branch| !branch.preferred);
     let linked = others.filter_map(|branch| {
         let last = run.nodes.iter().find(|node| node.point == branch.last)?;
-        let target = Target::Compare(ComparePage {
+        let target = PageAddress::Compare(ComparePage {
             a: ComparedRef::whole(run.run_id),
             b: Some(ComparedRef::up_to(run.run_id, last.node_id)),
         });
@@ -257,7 +257,7 @@ pub(super) fn attempt_links(run: RunId, node: &workrail_engine::report::NodeRepo
     let last = u32::try_from(node.attempts.len()).unwrap_or(u32::MAX);
     let linked = (1..last).map(|number| {
         let attempt = |number: u32| ComparedRef::attempt(run, node.node_id, number);
-        let target = Target::Compare(ComparePage { a: attempt(number), b: Some(attempt(last)) });
+        let target = PageAddress::Compare(ComparePage { a: attempt(number), b: Some(attempt(last)) });
         (format!("Compare attempts {number} and {last}"), target.address())
     });
     linked.collect()

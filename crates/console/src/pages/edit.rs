@@ -16,7 +16,7 @@ use super::workflows::source;
 use super::{Page, PagePart, counted, ticked};
 use crate::edit::{EditAction, EditResult, Editor, Hindrance, Review};
 use crate::state::Console;
-use crate::target::{Target, WorkflowPage};
+use crate::target::{PageAddress, WorkflowPage};
 
 /// The form's id: its save button is next to the review, outside the form.
 const FORM: &str = "editor-form";
@@ -47,14 +47,14 @@ pub(crate) fn fragments(editor: &Editor) -> Markup {
 
 fn form(console: &Console, editor: &Editor) -> Markup {
     let about = &editor.file.about;
-    let address = Target::Edit(about.key).address();
+    let address = PageAddress::Edit(about.key).address();
     let is_editable = about.is_editable;
     html! {
         p.meta {
             (source(about.source_kind)) ", " code { (clean(&about.reference)) }
             @if let Some(id) = &editor.file.workflow_id {
                 @let page = WorkflowPage { id: id.clone(), pinned: None };
-                " · " a href={ (Target::Workflow(page).address()) "#versions" } { "Source, compiled and pinned" }
+                " · " a href={ (PageAddress::Workflow(page).address()) "#versions" } { "Source, compiled and pinned" }
             }
         }
         @if !is_editable {
@@ -62,7 +62,7 @@ fn form(console: &Console, editor: &Editor) -> Markup {
                 strong { "Read-only." } " Files of this source are not edited here. "
                 @if let Some(id) = &editor.file.workflow_id {
                     @let page = WorkflowPage { id: id.clone(), pinned: None };
-                    a href={ (Target::Workflow(page).address()) "#workflow" } { "Copy it to a namespace of your own" }
+                    a href={ (PageAddress::Workflow(page).address()) "#workflow" } { "Copy it to a namespace of your own" }
                     " and edit the copy."
                 }
             }

@@ -7,7 +7,7 @@ use workrail_model::text::clean;
 
 use super::{Page, PagePart, ticked};
 use crate::guard::Theme;
-use crate::target::{FormOutcome, Tab, Target};
+use crate::target::{FormOutcome, PageAddress, Tab};
 
 /// What a page needs to know about its viewer.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ const KEYS: [(&str, &str); 12] = [
     ("g l", "Logs"),
 ];
 
-pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup {
+pub(crate) fn whole(page: &Page, target: &PageAddress, viewer: Viewer<'_>) -> Markup {
     let address = target.address();
     let body = html! {
         @if let Some(done) = viewer.done { p.said role="status" { (ticked(done.said())) } }

@@ -32,7 +32,7 @@ pub(crate) use layout::{Viewer, section, seen, whole};
 pub(crate) use login::login;
 
 use crate::state::Console;
-use crate::target::Target;
+use crate::target::PageAddress;
 use crate::use_cases::EngineResult;
 
 /// What a page shows.
@@ -65,22 +65,22 @@ pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
 }
 
 /// Renders a page from the current state of the store.
-pub(crate) fn render(console: &Console, target: &Target) -> EngineResult<Page> {
+pub(crate) fn render(console: &Console, target: &PageAddress) -> EngineResult<Page> {
     match target {
-        Target::Now(filters) => now::page(console, filters),
-        Target::Session(session) => session::page(console, *session),
-        Target::Run(page) => run::page(console, page),
-        Target::Compare(page) => compare::page(console, page),
-        Target::Search { words } => search::page(console, words),
-        Target::Workflows(page) => workflows::list(console, page),
-        Target::Workflow(page) => workflows::detail(console, page),
+        PageAddress::Now(filters) => now::page(console, filters),
+        PageAddress::Session(session) => session::page(console, *session),
+        PageAddress::Run(page) => run::page(console, page),
+        PageAddress::Compare(page) => compare::page(console, page),
+        PageAddress::Search { words } => search::page(console, words),
+        PageAddress::Workflows(page) => workflows::list(console, page),
+        PageAddress::Workflow(page) => workflows::detail(console, page),
         // Files belong to the machine, and members of a team have no access to them.
-        Target::Edit(key) => {
+        PageAddress::Edit(key) => {
             console.administration()?;
             Ok(edit::page(console, &crate::edit::opened(console, *key)?))
         }
-        Target::Settings(page) => settings::page(console, *page),
-        Target::Logs => logs::page(console),
+        PageAddress::Settings(page) => settings::page(console, *page),
+        PageAddress::Logs => logs::page(console),
     }
 }
 

@@ -21,7 +21,7 @@ use super::session::manage;
 use super::{Page, PagePart, call_text, copyable};
 use crate::files::downloads;
 use crate::state::Console;
-use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
+use crate::target::{ComparePage, ComparedRef, PageAddress, RunPage, run_address};
 use crate::use_cases::EngineResult;
 
 pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
@@ -79,7 +79,7 @@ fn is_complete(run: &RunReport) -> bool {
 fn nothing(session: SessionId) -> Markup {
     html! {
         p { "The part of the session that can be read does not have this run." }
-        p { a href=(Target::Session(session).address()) { "Open the session" } }
+        p { a href=(PageAddress::Session(session).address()) { "Open the session" } }
     }
 }
 
@@ -116,8 +116,8 @@ fn head(
         }
         (facts(&own, links))
         p {
-            a href=(Target::Session(report.session_id).address()) { "Session" }
-            " · " a href=(Target::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }
+            a href=(PageAddress::Session(report.session_id).address()) { "Session" }
+            " · " a href=(PageAddress::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }
             " · " (downloads(report.session_id, Some(run.run_id)))
         }
     }

@@ -7,7 +7,7 @@ use workrail_model::text::clean;
 
 use super::{Page, PagePart, counted, ticked, time};
 use crate::state::Console;
-use crate::target::{RunPage, Target};
+use crate::target::{PageAddress, RunPage};
 use crate::use_cases::EngineResult;
 
 const HITS_MAX: usize = 50;
@@ -58,7 +58,7 @@ fn hits(found: &NoteSearch) -> Markup {
 fn hit(hit: &Hit) -> Markup {
     let address = match hit.run_id {
         Some(run) => RunPage { node: hit.node_id, ..RunPage::of(run) }.address(),
-        None => Target::Session(hit.session_id).address(),
+        None => PageAddress::Session(hit.session_id).address(),
     };
     html! {
         article.card data-item {

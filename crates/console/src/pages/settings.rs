@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 use workrail_engine::upkeep::CleanupReport;
 use workrail_model::approval::RequiredProof;
-use workrail_model::config::{Applies, Difference, Key, Origin, Settings, Value, ValueKind, differences};
+use workrail_model::config::{
+    Applies, Key, SettingDifference, Settings, Value, ValueKind, ValueOrigin, differences,
+};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::server::ServerRecord;
 use workrail_model::team::Act;
@@ -181,11 +183,11 @@ fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
     }
 }
 
-fn origin(origin: Origin) -> &'static str {
+fn origin(origin: ValueOrigin) -> &'static str {
     match origin {
-        Origin::Default => "default",
-        Origin::File => "the settings file",
-        Origin::Environment => "the environment",
+        ValueOrigin::Default => "default",
+        ValueOrigin::File => "the settings file",
+        ValueOrigin::Environment => "the environment",
     }
 }
 
@@ -200,7 +202,7 @@ fn applies(applies: Applies) -> &'static str {
 fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     let value =
         |own: &Option<Value>| own.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
-    let row = |server: &ServerRecord, own: &Difference| {
+    let row = |server: &ServerRecord, own: &SettingDifference| {
         vec![
             html! { (server.process_id) },
             html! { code { (own.key.as_str()) } },
@@ -231,7 +233,7 @@ fn sources(console: &Console, found: &[SourceInfo]) -> Markup {
     let settings = console.environment.settings().ok();
     let is_overridden = [Key::SourcePaths, Key::SourcePlugins].into_iter().any(|key| {
         let setting = settings.as_ref().and_then(|settings| settings.get(key));
-        setting.is_some_and(|setting| setting.origin == Origin::Environment)
+        setting.is_some_and(|setting| setting.origin == ValueOrigin::Environment)
     });
     html! {
         p.quiet { "Lowest precedence first. This console uses a new source at once, agents after a restart of their client." }

@@ -19,7 +19,7 @@ use super::layout::token;
 use super::plan_graph::draw;
 use super::{Page, PagePart, copyable, counted, ticked};
 use crate::state::Console;
-use crate::target::{CatalogPage, Target, WorkflowPage};
+use crate::target::{CatalogPage, PageAddress, WorkflowPage};
 use crate::use_cases::EngineResult;
 
 pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page> {
@@ -97,7 +97,7 @@ fn row(own: &ListedWorkflow) -> Markup {
 }
 
 fn address(id: &WorkflowId) -> String {
-    Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address()
+    PageAddress::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address()
 }
 
 fn stale(staleness: Option<Staleness>) -> Option<&'static str> {
@@ -122,7 +122,7 @@ fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
             article.card data-item {
                 header { h3 { (clean(&file.file)) } span.meta { (source(file.source_kind)) }
                     @if let Some(own) = editable(file) {
-                        a href=(Target::Edit(own.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
+                        a href=(PageAddress::Edit(own.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
                     }
                 }
                 ul.plain { @for error in &file.errors { li { (ticked(error)) } } }
@@ -185,7 +185,7 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
             }
         }
         @if let Some(file) = console.use_cases.file_of_workflow(&asked.id).ok().filter(|_| !console.is_of_team()) {
-            p { a href=(Target::Edit(file.key).address()) {
+            p { a href=(PageAddress::Edit(file.key).address()) {
                 @if file.is_editable { "Edit " (clean(&file.reference)) } @else { "View the source with its checks" }
             } }
         }
@@ -284,7 +284,7 @@ fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<Workfl
         let short = own.hash.digest().hex();
         let now = if own.hash == versions.hash { ", the current one" } else { "" };
         let text = format!("{} ({}{now})", &short[..12], counted(own.runs as u64, "run", "runs"));
-        html! { a href={ (Target::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
+        html! { a href={ (PageAddress::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
     };
     html! {
         p {

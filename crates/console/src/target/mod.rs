@@ -20,7 +20,7 @@ pub(crate) use settings::SettingsPage;
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum PageAddress {
     Now(Filters),
     Session(SessionId),
     Run(RunPage),
@@ -81,7 +81,7 @@ impl Tab {
     }
 }
 
-impl Target {
+impl PageAddress {
     /// The page at a path; `None` if there is none.
     pub(crate) fn parse(path: &str, query: &Query) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
@@ -197,9 +197,9 @@ mod tests {
 
     use super::*;
 
-    fn parse(address: &str) -> Option<Target> {
+    fn parse(address: &str) -> Option<PageAddress> {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
-        Target::parse(path, &Query::parse(query))
+        PageAddress::parse(path, &Query::parse(query))
     }
 
     #[test]
@@ -260,7 +260,9 @@ mod tests {
 
     #[test]
     fn an_unknown_filter_filters_nothing() {
-        let Some(Target::Now(filters)) = parse("/?status=everything&page=0") else { panic!("the home page") };
+        let Some(PageAddress::Now(filters)) = parse("/?status=everything&page=0") else {
+            panic!("the home page")
+        };
         assert_eq!(filters, Filters { page: 1, ..Filters::default() });
     }
 }

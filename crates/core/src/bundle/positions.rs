@@ -9,7 +9,7 @@ use workrail_model::digest::{SnapshotRef, WorkflowHash};
 use workrail_model::snapshot::ExecutionSnapshot;
 
 use super::BundleError;
-use crate::interpret::{Positions, Progress, StepPosition, position};
+use crate::interpret::{PositionNumbers, Positions, StepPosition, position};
 
 /// Memory limit for the positions of one bundle. Those of the largest workflow take less.
 const POSITIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -20,7 +20,7 @@ const LOOP_BYTES: usize = 96;
 #[derive(Clone, Debug, Default)]
 pub(super) struct BundlePositions {
     /// Each position with the largest numbers found there, and a snapshot that has it.
-    step_positions: BTreeMap<WorkflowHash, BTreeMap<StepPosition, (Progress, SnapshotRef)>>,
+    step_positions: BTreeMap<WorkflowHash, BTreeMap<StepPosition, (PositionNumbers, SnapshotRef)>>,
     bytes: usize,
 }
 

@@ -8,13 +8,13 @@ use workrail_model::strict_json;
 use super::align::{Aligned, align};
 use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared};
 use super::{
-    ArtifactComparison, Comparison, ContextComparison, Continuation, Continues, Counts, DiffLine, Difference,
-    End, Extent, FieldDifference, GapComparison, GapState, PartEnd, RunPart, Side, StepComparison,
-    StepOutcome, StepSide, VERSION, diff, words,
+    ArtifactComparison, Comparison, ContextComparison, Continuation, Continues, DiffLine, Difference,
+    DifferenceCounts, End, Extent, FieldDifference, GapComparison, GapState, PartEnd, RunPart, Side,
+    StepComparison, StepOutcome, StepSide, VERSION, diff, words,
 };
 use crate::report::{
-    Artifact, Attempt, Body, Covers, GapReport, GapStanding, Outcome, Report, RunReport, StepReport, Subject,
-    Times, branch_letter, elapsed, seen_context_value, words as report_words,
+    Artifact, Attempt, Body, Covers, GapReport, GapStanding, Outcome, Report, ReportInput, RunReport,
+    StepReport, Times, branch_letter, elapsed, seen_context_value, words as report_words,
 };
 
 /// Larger artifacts are compared only by digest.
@@ -24,7 +24,7 @@ const ARTIFACT_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Compared<'a> {
     /// The session; `run` says which run is covered.
-    pub subject: Subject<'a>,
+    pub subject: ReportInput<'a>,
     pub run: RunId,
     pub part: RunPart,
 }
@@ -72,7 +72,7 @@ pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPa
 
 fn reported(compared: &Compared<'_>) -> Report {
     let covers = Covers::Run { run_id: compared.run };
-    crate::report::build(&Subject { covers, ..compared.subject })
+    crate::report::build(&ReportInput { covers, ..compared.subject })
 }
 
 fn only_run<'a>(compared: &Compared<'_>, report: &'a Report) -> Result<&'a RunReport, UnknownPart> {
@@ -319,9 +319,9 @@ fn assessments(a: Option<&ReachedStep<'_>>, b: Option<&ReachedStep<'_>>) -> Vec<
     diff::fields(value(a).as_ref(), value(b).as_ref()).0
 }
 
-fn counts(steps: &[StepComparison]) -> Counts {
+fn counts(steps: &[StepComparison]) -> DifferenceCounts {
     let of = |wanted: Difference| steps.iter().filter(|step| step.difference == wanted).count() as u64;
-    Counts {
+    DifferenceCounts {
         shared: of(Difference::Shared),
         same: of(Difference::Same),
         different: of(Difference::Differs),

@@ -18,7 +18,7 @@ use super::diagnostic::Code;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::Workflow;
-use crate::condition::{Scope, holds};
+use crate::condition::{ValueScope, holds};
 use crate::render::template::{Token, tokens};
 use crate::routing;
 
@@ -284,7 +284,7 @@ fn set_later(
         let test = step.run_condition.as_ref().and_then(|id| conditions.get(id));
         let Some(ConditionTest::Context { expr }) = test else { continue };
         // Skipped while nothing is set: a condition that waits for a value must find one. Loops come back.
-        if in_loop.contains(step.step_id.as_str()) || holds(expr, &Scope::new(&nothing)) {
+        if in_loop.contains(step.step_id.as_str()) || holds(expr, &ValueScope::new(&nothing)) {
             continue;
         }
         let sets = |step: &&CompiledStep, key: &str| step.sets.keys().any(|own| own.as_str() == key);

@@ -2,7 +2,7 @@
 
 use workrail_model::limits::COMPILED_EXPANSION_BYTES_MAX;
 
-use super::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use super::diagnostic::{Code, Diagnostic, Diagnostics, SourceSpan};
 use super::path::DocPath;
 
 /// A problem before its line is known.
@@ -17,13 +17,13 @@ pub(super) struct DraftDiagnostic {
 
 #[derive(Debug)]
 enum Location {
-    Span(Span),
+    Span(SourceSpan),
     Path(DocPath),
-    Both(Span, DocPath),
+    Both(SourceSpan, DocPath),
 }
 
 impl DraftDiagnostic {
-    pub(super) fn at(code: Code, span: Span) -> Self {
+    pub(super) fn at(code: Code, span: SourceSpan) -> Self {
         Self::new(code, Location::Span(span))
     }
 
@@ -32,7 +32,7 @@ impl DraftDiagnostic {
         Self::new(code, Location::Path(path.clone()))
     }
 
-    pub(super) fn both(code: Code, span: Span, path: DocPath) -> Self {
+    pub(super) fn both(code: Code, span: SourceSpan, path: DocPath) -> Self {
         Self::new(code, Location::Both(span, path))
     }
 

@@ -29,7 +29,7 @@ use super::outputs::{self, Outputs};
 use super::proof::ApprovalRule;
 use super::retry::{self, EarlierNotes};
 use super::{DecideError, Minting, close, disclose, facts, fit};
-use crate::interpret::{self, Finding, OutputCheck, Selection};
+use crate::interpret::{self, ExplainedReason, OutputCheck, StepSelection};
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::reason::gap_closer;
@@ -339,8 +339,8 @@ impl<'a> Case<'a> {
     /// Creates the child node, its edge and what led there.
     fn advance(
         &self,
-        selection: Selection,
-        passed_over: Vec<Finding>,
+        selection: StepSelection,
+        passed_over: Vec<ExplainedReason>,
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;

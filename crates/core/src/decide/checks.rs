@@ -18,7 +18,7 @@ use workrail_model::text::BoundedText;
 use super::advance::Case;
 use super::evidence::EvidenceDemand;
 use crate::evidence::{self, not_run};
-use crate::interpret::{Finding, UnprovenClaim};
+use crate::interpret::{ExplainedReason, UnprovenClaim};
 use crate::label::RunLabel;
 use crate::project::SessionState;
 
@@ -185,7 +185,7 @@ impl Case<'_> {
     }
 
     /// One finding for all failed checks, so that they become one gap in a mode that never stops.
-    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<Finding> {
+    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<ExplainedReason> {
         let failed: Vec<String> = self.failed_checks().map(evidence::check).collect();
         if failed.is_empty() {
             return None;
@@ -262,7 +262,7 @@ impl Case<'_> {
         &self,
         pending: &PendingStep,
         unproven: &[UnprovenClaim],
-    ) -> Option<Finding> {
+    ) -> Option<ExplainedReason> {
         let demands = self.unmet_demands(unproven);
         let (index, (mut message, mut fix)) = demands
             .iter()

@@ -23,7 +23,7 @@ use super::DecideError;
 use crate::builtins;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, capability_name};
+use crate::interpret::{AcceptedAssessment, ExplainedReason, OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::{GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
@@ -221,7 +221,7 @@ pub(super) fn unknown_gaps(
     run: RunId,
     pending: &PendingStep,
     artifacts: &[Value],
-) -> Vec<Finding> {
+) -> Vec<ExplainedReason> {
     let unknown = artifacts.iter().filter(|artifact| names_no_open_gap(facts, run, artifact));
     let open = open_ids(facts, run);
     let fix = match open.as_slice() {

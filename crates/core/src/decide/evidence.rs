@@ -108,14 +108,14 @@ pub(super) struct About<'a> {
 }
 
 /// Evidence, with the content that belongs to it.
-struct Found {
+struct FoundEvidence {
     host: Option<BoundedText<32>>,
     seen_at: Option<Timestamp>,
     evidence: Evidence,
     content: Option<Attachment>,
 }
 
-impl Found {
+impl FoundEvidence {
     /// The repository; if it could not be seen, that matters only if the step restricts edits.
     fn workspace(at_hand: &WorkspaceAtHand, restricts_edits: bool) -> Option<Self> {
         let (evidence, content) = match &at_hand.tree {
@@ -146,14 +146,14 @@ impl Found {
 
 impl About<'_> {
     pub(super) fn push(&self, draft: &mut Draft, at_hand: &EvidenceAtHand, edits: Option<&EditRule>) {
-        if let Some(found) = Found::workspace(&at_hand.workspace, edits.is_some()) {
+        if let Some(found) = FoundEvidence::workspace(&at_hand.workspace, edits.is_some()) {
             self.push_one(draft, found);
         }
         for check in &at_hand.checks {
             match check {
                 CheckAtHand::Run { run, output } => self.push_one(
                     draft,
-                    Found {
+                    FoundEvidence {
                         host: None,
                         seen_at: None,
                         evidence: Evidence::CheckRun(run.clone()),
@@ -164,14 +164,14 @@ impl About<'_> {
                 CheckAtHand::PassedBefore(_) => {}
             }
         }
-        let observed = at_hand.observations.iter().take(at_hand.recorded()).map(Found::observed);
+        let observed = at_hand.observations.iter().take(at_hand.recorded()).map(FoundEvidence::observed);
         for found in observed.filter(|found| !self.is_recorded(found)) {
             self.push_one(draft, found);
         }
     }
 
-    fn push_one(&self, draft: &mut Draft, found: Found) {
-        let Found { host, seen_at, evidence, content } = found;
+    fn push_one(&self, draft: &mut Draft, found: FoundEvidence) {
+        let FoundEvidence { host, seen_at, evidence, content } = found;
         draft.push_once(
             self.scope,
             EventData::EvidenceRecorded(EvidenceRecorded {
@@ -189,7 +189,7 @@ impl About<'_> {
     }
 
     /// Whether the previous advance recorded it and was interrupted before the observation was removed.
-    fn is_recorded(&self, found: &Found) -> bool {
+    fn is_recorded(&self, found: &FoundEvidence) -> bool {
         let parent = self.facts.node(self.node).and_then(|node| node.parent);
         let nodes = [Some(self.node), parent].into_iter().flatten();
         let is_same = |own: &EvidenceRecorded| {

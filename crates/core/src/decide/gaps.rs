@@ -16,7 +16,7 @@ use super::advance::{Advance, Case};
 use super::disclose;
 use crate::claims::{self, Contradiction, KnownFact};
 use crate::contract::{self, kind_of};
-use crate::interpret::{Finding, OutputCheck, Selection};
+use crate::interpret::{ExplainedReason, OutputCheck, StepSelection};
 use crate::project::GapState;
 use crate::reason::{GapCloser, disposition, gap_closer};
 use crate::{derive, routing};
@@ -25,8 +25,8 @@ impl Case<'_> {
     pub(super) fn gaps(
         &self,
         step: &StepId,
-        selection: &Selection,
-        passed_over: &[Finding],
+        selection: &StepSelection,
+        passed_over: &[ExplainedReason],
         check: &OutputCheck,
     ) -> Vec<GapRecorded> {
         let mut gaps = Vec::new();
@@ -91,7 +91,7 @@ impl Case<'_> {
     }
 
     /// Gaps that the agent closes by name, and those whose cause is gone.
-    fn resolutions(&self, step: &StepId, passed_over: &[Finding]) -> Vec<GapRecorded> {
+    fn resolutions(&self, step: &StepId, passed_over: &[ExplainedReason]) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
@@ -160,7 +160,7 @@ impl Case<'_> {
     }
 
     /// Discloses, when a run ends, steps that were never decided on.
-    fn never_decided(&self, selection: &Selection) -> Vec<GapRecorded> {
+    fn never_decided(&self, selection: &StepSelection) -> Vec<GapRecorded> {
         if !selection.state.is_complete() {
             return Vec::new();
         }

@@ -12,7 +12,7 @@ const CHARS_MAX: usize = 256 * 1024;
 
 /// One command with its arguments, without quotes and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct ScriptCommand {
     pub(super) words: Vec<String>,
     /// What it reads as input, if that is in the line itself.
     pub(super) input: Vec<String>,
@@ -21,7 +21,7 @@ pub(super) struct Command {
 }
 
 /// Every command in the text, those in substitutions before the one that contains them.
-pub(super) fn commands(text: &str) -> Vec<Command> {
+pub(super) fn commands(text: &str) -> Vec<ScriptCommand> {
     let mut reader = Reader {
         chars: text.chars().take(CHARS_MAX).collect(),
         at: 0,
@@ -48,13 +48,13 @@ struct Reader {
     variables: BTreeMap<String, String>,
     /// The delimiters of here-documents that begin after this line, and the commands that read them.
     documents: Vec<(String, usize)>,
-    found: Vec<Command>,
+    found: Vec<ScriptCommand>,
 }
 
 /// The command that is being parsed.
 #[derive(Default)]
 struct CommandBuilder {
-    command: Command,
+    command: ScriptCommand,
     word: Option<String>,
     /// What the next word is for.
     next: Next,

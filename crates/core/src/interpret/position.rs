@@ -20,13 +20,13 @@ pub struct StepPosition {
 
 /// The numbers of a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct PositionNumbers {
     /// Of each loop, from the outermost inwards.
     pub iterations: Vec<u32>,
     pub completed: u64,
 }
 
-impl Progress {
+impl PositionNumbers {
     /// The larger of each number.
     pub(crate) fn join(&mut self, other: &Self) {
         self.completed = self.completed.max(other.completed);
@@ -56,7 +56,7 @@ pub enum PositionError {
 }
 
 /// The position of a state, in the two parts that are checked.
-pub fn position(state: &EngineState) -> (StepPosition, Progress) {
+pub fn position(state: &EngineState) -> (StepPosition, PositionNumbers) {
     let completed = state.completed().map_or(0, CompletedSteps::count);
     let stack = match state {
         EngineState::Running { loop_stack, .. } => loop_stack.as_slice(),
@@ -66,7 +66,10 @@ pub fn position(state: &EngineState) -> (StepPosition, Progress) {
         step: state.pending_step().map(|pending| pending.step_id.clone()),
         loops: stack.iter().map(|active| (active.loop_id.clone(), active.body_index)).collect(),
     };
-    (step_position, Progress { iterations: stack.iter().map(|active| active.iteration).collect(), completed })
+    (
+        step_position,
+        PositionNumbers { iterations: stack.iter().map(|active| active.iteration).collect(), completed },
+    )
 }
 
 /// The positions of a workflow, prepared for many checks.
@@ -100,7 +103,7 @@ impl<'a> Positions<'a> {
     pub(crate) fn check(
         &self,
         step_position: &StepPosition,
-        progress: &Progress,
+        progress: &PositionNumbers,
     ) -> Result<(), PositionError> {
         let workflow = self.workflow;
         if let Some(step) = step_position.step.as_ref().filter(|step| workflow.step(step).is_none()) {

@@ -11,8 +11,8 @@ use workrail_model::step_key::LoopFrame;
 
 use super::scope::overlay;
 use super::trace::TraceLog;
-use super::{Advisory, Finding, InterpretError, Selection, Strictness};
-use crate::condition::{Scope, holds};
+use super::{Advisory, ExplainedReason, InterpretError, StepSelection, Strictness};
+use crate::condition::{ValueScope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
 /// a billion iterations; a body that does real work returns after one item.
@@ -33,7 +33,7 @@ pub(super) struct Walk<'a> {
     visits: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
-    passed_over: Vec<Finding>,
+    passed_over: Vec<ExplainedReason>,
 }
 
 /// Whether a loop continues with another iteration, and the reason in words.
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn select(mut self) -> Result<Selection, InterpretError> {
+    pub(super) fn select(mut self) -> Result<StepSelection, InterpretError> {
         let pending = loop {
             match self.current_item()? {
                 CursorItem::Item(PlanItem::Step { step_id }) => {
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         Ok(self.finish(pending))
     }
 
-    fn finish(mut self, pending: Option<&StepId>) -> Selection {
+    fn finish(mut self, pending: Option<&StepId>) -> StepSelection {
         let WalkStart { stack, completed, .. } = self.start;
         let state = match pending {
             None => EngineState::Complete { completed },
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
                 EngineState::Running { completed, loop_stack: stack, pending: Pending::Some { step } }
             }
         };
-        Selection {
+        StepSelection {
             state,
             trace: self.trace.finish(),
             advisories: self.advisories,
@@ -137,15 +137,15 @@ impl<'a> Walk<'a> {
         self.workflow.loop_of(loop_id).ok_or_else(|| InterpretError::Drift { detail: detail() })
     }
 
-    fn scope(&self) -> Result<Scope<'a>, InterpretError> {
-        let mut scope = Scope::new(self.context);
+    fn scope(&self) -> Result<ValueScope<'a>, InterpretError> {
+        let mut scope = ValueScope::new(self.context);
         for active in &self.start.stack {
             overlay(&mut scope, self.owner(&active.loop_id)?, active.iteration, self.context);
         }
         Ok(scope)
     }
 
-    fn condition_holds(&self, id: &ConditionId, scope: &Scope<'_>) -> Result<bool, InterpretError> {
+    fn condition_holds(&self, id: &ConditionId, scope: &ValueScope<'_>) -> Result<bool, InterpretError> {
         let detail = || format!("condition `{id}` is not in the workflow");
         let condition =
             self.workflow.condition(id).ok_or_else(|| InterpretError::Drift { detail: detail() })?;

@@ -15,7 +15,7 @@ const PROBES_MAX: usize = 8;
 const SLOTS_MIN: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Slot {
+struct IndexSlot {
     /// Part of the hash, so that a foreign slot is skipped without reading its node.
     tag: u32,
     ix: NodeIx,
@@ -24,7 +24,7 @@ struct Slot {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct IdIndex {
     /// Empty, or a power of two that is at least twice the number of nodes.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<IndexSlot>>,
     overflow: BTreeMap<NodeId, NodeIx>,
 }
 
@@ -58,7 +58,7 @@ impl IdIndex {
         let (id, ix) = (nodes[position].node_id, NodeIx::at(position));
         let (tag, mut probes) = self.probes(id);
         match probes.find(|position| self.slots[*position].is_none()) {
-            Some(free) => self.slots[free] = Some(Slot { tag, ix }),
+            Some(free) => self.slots[free] = Some(IndexSlot { tag, ix }),
             None => {
                 self.overflow.insert(id, ix);
             }

@@ -18,10 +18,10 @@ use super::context::{ContextValues, entries};
 use super::node::{OutputExtent, actor_of, first_words};
 use super::table::merged;
 use super::{
-    Actor, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers,
-    DivergenceReport, GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName,
-    PreferenceReport, Report, Round, RunReport, Shown, Signatures, Span, StepReport, Table, VERSION,
-    WorkflowFacts, point,
+    Actor, ArtifactView, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry,
+    Covers, DivergenceReport, GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun,
+    PointName, PreferenceReport, Report, Round, RunCounts, RunReport, Signatures, StepReport, Table,
+    TimeSpan, VERSION, WorkflowFacts, point,
 };
 use crate::label::RunLabel;
 use crate::progress::{Progress, loops};
@@ -39,7 +39,7 @@ pub trait ContentReader: Snapshots {
 
 /// The input of a report. The events are those that the state was folded from.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct ReportInput<'a> {
     pub facts: &'a SessionState,
     pub events: &'a [Event],
     pub health: &'a SessionHealth,
@@ -60,7 +60,7 @@ pub enum Detail {
     Point(Option<NodeId>),
 }
 
-pub fn build(subject: &Subject<'_>) -> Report {
+pub fn build(subject: &ReportInput<'_>) -> Report {
     let facts = subject.facts;
     let mut budget = Budget::new();
     let mut runs = Vec::new();
@@ -93,9 +93,9 @@ pub fn build(subject: &Subject<'_>) -> Report {
     }
 }
 
-fn span<'a>(events: impl DoubleEndedIterator<Item = &'a Event> + Clone) -> Span {
+fn span<'a>(events: impl DoubleEndedIterator<Item = &'a Event> + Clone) -> TimeSpan {
     let first = events.clone().find_map(|event| event.at.as_ref());
-    Span::between(first, events.rev().find_map(|event| event.at.as_ref()))
+    TimeSpan::between(first, events.rev().find_map(|event| event.at.as_ref()))
 }
 
 fn workspace(facts: &SessionState) -> Vec<Observed> {
@@ -111,7 +111,7 @@ fn workspace(facts: &SessionState) -> Vec<Observed> {
     observed.collect()
 }
 
-impl Subject<'_> {
+impl ReportInput<'_> {
     /// The actor of an event, if it names one.
     pub(super) fn caused_by(&self, index: EventIndex) -> Option<String> {
         let position = usize::try_from(index.get()).ok()?;
@@ -129,7 +129,7 @@ impl Subject<'_> {
 /// One run while its report is built.
 #[derive(Debug)]
 pub(super) struct RunBuilder<'a> {
-    pub(super) subject: &'a Subject<'a>,
+    pub(super) subject: &'a ReportInput<'a>,
     pub(super) run: &'a RunState,
     pub(super) workflow: Option<Arc<CompiledWorkflow>>,
     pub(super) tip: Option<NodeId>,
@@ -140,7 +140,7 @@ pub(super) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    fn new(subject: &'a Subject<'a>, run: &'a RunState) -> Self {
+    fn new(subject: &'a ReportInput<'a>, run: &'a RunState) -> Self {
         let facts = subject.facts;
         let tip = facts.preferred_tip(run.run_id);
         let branches = branch_numbers(facts, run, tip);
@@ -259,7 +259,7 @@ impl<'a> RunBuilder<'a> {
         (step, rounds)
     }
 
-    fn counts(&self, nodes: &[NodeReport]) -> Counts {
+    fn counts(&self, nodes: &[NodeReport]) -> RunCounts {
         let attempts = || nodes.iter().flat_map(|node| &node.attempts);
         let blocked = attempts().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count();
         let outputs =
@@ -267,7 +267,7 @@ impl<'a> RunBuilder<'a> {
         let artifacts = outputs.filter(|output| matches!(output.body, Body::Artifact { .. })).count();
         let checkpoints = nodes.iter().filter(|node| node.kind == NodeKind::Checkpoint).count();
         let open = self.subject.facts.gaps(self.run.run_id).filter(|gap| gap.is_open()).count();
-        Counts {
+        RunCounts {
             nodes: nodes.len() as u64,
             advances: (attempts().count() - blocked) as u64,
             blocked_attempts: blocked as u64,
@@ -401,7 +401,7 @@ impl<'a> RunBuilder<'a> {
             let attempts = node.attempts.iter().filter(|attempt| Some(attempt.attempt_id) == led_on);
             for output in attempts.flat_map(|attempt| &attempt.outputs).filter(|output| !output.superseded) {
                 if let Output { body: Body::Artifact { artifact }, .. } = output
-                    && let Shown::Tables { tables: found, .. } = &artifact.shown
+                    && let ArtifactView::Tables { tables: found, .. } = &artifact.shown
                 {
                     found.iter().for_each(|table| merged(&mut tables, table));
                 }

@@ -191,14 +191,14 @@ pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
 
 /// A row as text: its lines, its symbol, and the text beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct GraphLine {
     pub strokes: String,
     pub text: String,
     pub point: Point,
 }
 
 /// The graph as lines of text.
-pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> {
+pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<GraphLine> {
     let [down, way, last, step, checkpoint, tip, end, gap] = match strokes {
         Strokes::Unicode => ["│ ", "├─", "╰─", "●", "◇", "◉", "○", "⋮"],
         Strokes::Ascii => ["| ", "|-", "`-", "*", "+", "@", "o", ":"],
@@ -229,7 +229,7 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
             }
         };
         text.push_str(symbol);
-        Line { strokes: text, text: beside, point: row.point }
+        GraphLine { strokes: text, text: beside, point: row.point }
     };
     rows.iter().map(line).collect()
 }

@@ -69,7 +69,7 @@ pub enum Item {
 
 /// One line of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct PathLine {
     pub lane: usize,
     /// Starts from the lane to its left; otherwise it continues in its own.
     pub starts: bool,
@@ -81,7 +81,7 @@ pub struct Line {
 }
 
 /// The lines of a run.
-pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<Line> {
+pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
     let rows = walk(nodes, WAYS_MAX, LANES_MAX);
     let mut lines = branches_folded(&rows, nodes, opened);
     for depth in 0..LOOP_DEPTH_MAX {
@@ -91,19 +91,24 @@ pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<Line> {
     if lines.len() > LINES_MAX {
         let left_out = lines.len() - LINES_MAX;
         lines.drain(..left_out);
-        let first =
-            Line { lane: 0, starts: false, item: Item::More(left_out), brackets: Vec::new(), folds: None };
+        let first = PathLine {
+            lane: 0,
+            starts: false,
+            item: Item::More(left_out),
+            brackets: Vec::new(),
+            folds: None,
+        };
         lines.insert(0, first);
     }
     lines
 }
 
-fn line_of(row: &Row, nodes: &[NodeReport]) -> Line {
+fn line_of(row: &Row, nodes: &[NodeReport]) -> PathLine {
     let (item, brackets) = match row.point {
         graph::Point::Node(index) => (Item::Point(index), brackets(&nodes[index].rounds)),
         graph::Point::Skipped(count) => (Item::More(count), Vec::new()),
     };
-    Line { lane: row.lane, starts: row.starts, item, brackets, folds: None }
+    PathLine { lane: row.lane, starts: row.starts, item, brackets, folds: None }
 }
 
 /// A nested loop is a different loop in each round of the outer one.
@@ -122,7 +127,7 @@ fn is_hideable(node: &NodeReport, opened: &OpenParts) -> bool {
     node.standing != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
 
-fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Vec<Line> {
+fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
     let mut lines = Vec::new();
     let mut at = 0;
     while let Some(row) = rows.get(at) {
@@ -143,7 +148,7 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Ve
                 }
             }
             if may_fold && !opened.has(part) {
-                lines.push(Line { item: Item::Branch { first, points }, ..line });
+                lines.push(PathLine { item: Item::Branch { first, points }, ..line });
                 at += length;
                 continue;
             }
@@ -158,12 +163,17 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Ve
 /// A stretch of lines that is one round of a loop.
 struct LoopRound {
     iteration: u32,
-    lines: Vec<Line>,
+    lines: Vec<PathLine>,
     may_fold: bool,
 }
 
 /// Folds the finished rounds of long loops of one depth.
-fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &OpenParts, depth: usize) -> Vec<Line> {
+fn rounds_folded(
+    lines: Vec<PathLine>,
+    nodes: &[NodeReport],
+    opened: &OpenParts,
+    depth: usize,
+) -> Vec<PathLine> {
     let mut folded = Vec::new();
     let mut rest = lines.into_iter().peekable();
     while let Some(line) = rest.next() {
@@ -189,18 +199,18 @@ fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &OpenParts, dep
 }
 
 /// The loop of this depth that a point is in.
-fn loop_at(line: &Line, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
+fn loop_at(line: &PathLine, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
     let Item::Point(index) = line.item else { return None };
     nodes[index].rounds.get(depth)?;
     line.brackets.get(depth).map(|name| (name.clone(), index))
 }
 
 fn fold_loop(
-    lines: Vec<Line>,
+    lines: Vec<PathLine>,
     nodes: &[NodeReport],
     opened: &OpenParts,
     (depth, title): (usize, &str),
-) -> Vec<Line> {
+) -> Vec<PathLine> {
     let points = lines.iter().filter(|line| matches!(line.item, Item::Point(_))).count();
     if points <= LOOP_POINTS_MAX {
         return lines;
@@ -250,9 +260,9 @@ fn fold_rounds(
     nodes: &[NodeReport],
     opened: &OpenParts,
     (depth, title): (usize, &str),
-) -> Vec<Line> {
+) -> Vec<PathLine> {
     let (from, to) = (rounds.first().map(|own| own.iteration), rounds.last().map(|own| own.iteration));
-    let mut lines: Vec<Line> = rounds.into_iter().flat_map(|own| own.lines).collect();
+    let mut lines: Vec<PathLine> = rounds.into_iter().flat_map(|own| own.lines).collect();
     let points: usize = lines.iter().map(|line| points_of(&line.item)).sum();
     let Some((first, from, to)) = lines.first().and_then(|line| match line.item {
         Item::Point(index) => Some((index, from?, to?)),
@@ -270,7 +280,7 @@ fn fold_rounds(
     let (lane, starts) = (lines[0].lane, lines[0].starts);
     let brackets = lines[0].brackets.iter().take(depth + 1).cloned().collect();
     let item = Item::Rounds { first, title: title.to_owned(), from: from + 1, to: to + 1, points };
-    vec![Line { lane, starts, item, brackets, folds: None }]
+    vec![PathLine { lane, starts, item, brackets, folds: None }]
 }
 
 fn points_of(item: &Item) -> usize {
@@ -282,8 +292,8 @@ fn points_of(item: &Item) -> usize {
 }
 
 /// Inserts skipped steps before the point that came instead.
-fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
-    let mut whole: Vec<Line> = Vec::new();
+fn with_skipped(lines: Vec<PathLine>, nodes: &[NodeReport]) -> Vec<PathLine> {
+    let mut whole: Vec<PathLine> = Vec::new();
     for mut line in lines {
         let before = match line.item {
             Item::Point(index) | Item::Rounds { first: index, .. } => Some(index),
@@ -302,7 +312,7 @@ fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
             };
             for at in 0..nodes[before].passed_over.len() {
                 let (item, brackets) = (Item::Skipped { before, at }, around.clone());
-                whole.push(Line { lane: line.lane, starts: line.starts, item, brackets, folds: None });
+                whole.push(PathLine { lane: line.lane, starts: line.starts, item, brackets, folds: None });
                 line.starts = false;
             }
         }

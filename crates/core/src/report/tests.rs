@@ -8,7 +8,9 @@ use workrail_model::name::{ContractRef, LoopId};
 
 use super::graph::{GraphDetail, Point, Strokes, drawn, rows};
 use super::path::{Item, OpenParts, lines};
-use super::{BranchPosition, NodeReport, PassedOver, PointName, Round, Shown, StepReport, Table, table};
+use super::{
+    ArtifactView, BranchPosition, NodeReport, PassedOver, PointName, Round, StepReport, Table, table,
+};
 use crate::builtins::contract;
 use crate::compile::{CompileInput, compile};
 
@@ -210,8 +212,10 @@ fn workflow() -> CompiledWorkflow {
 fn tables(value: Value) -> Vec<Table> {
     let kind = value["kind"].as_str().unwrap().to_owned();
     match table::shown(Some(&workflow()), &kind, value) {
-        Shown::Tables { tables, .. } => tables,
-        other @ (Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => panic!("{other:?}"),
+        ArtifactView::Tables { tables, .. } => tables,
+        other @ (ArtifactView::Json { .. } | ArtifactView::Text { .. } | ArtifactView::Unreadable) => {
+            panic!("{other:?}")
+        }
     }
 }
 
@@ -246,13 +250,13 @@ fn findings_are_ordered_by_severity() {
 #[test]
 fn nothing_is_guessed_without_a_contract_or_valid_rows() {
     let rows = json!({ "kind": "wr.changed_files", "changedFiles": [{ "path": "a" }] });
-    assert_eq!(table::shown(None, "wr.changed_files", rows.clone()), Shown::Json { value: rows });
+    assert_eq!(table::shown(None, "wr.changed_files", rows.clone()), ArtifactView::Json { value: rows });
     for odd in [
         json!({ "kind": "wr.changed_files", "changedFiles": ["a"] }),
         json!({ "kind": "wr.changed_files", "changedFiles": 3 }),
         json!({ "kind": "wr.gate_verdict", "verdict": "approved" }),
     ] {
         let kind = odd["kind"].as_str().unwrap().to_owned();
-        assert_eq!(table::shown(Some(&workflow()), &kind, odd.clone()), Shown::Json { value: odd });
+        assert_eq!(table::shown(Some(&workflow()), &kind, odd.clone()), ArtifactView::Json { value: odd });
     }
 }

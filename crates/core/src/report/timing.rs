@@ -3,9 +3,9 @@
 
 use workrail_model::time::Timestamp;
 
-use super::Span;
+use super::TimeSpan;
 
-impl Span {
+impl TimeSpan {
     pub(super) fn between(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Self {
         Self { from: from.cloned(), to: to.cloned(), elapsed_ms: elapsed(from, to) }
     }

@@ -23,7 +23,7 @@ const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
 
 /// Where a run continues, with everything that a token for it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunPosition {
+pub struct CardPosition {
     pub run: RunId,
     pub workflow_id: WorkflowId,
     pub workflow_hash: WorkflowHash,
@@ -38,7 +38,7 @@ pub struct RunPosition {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCard {
     pub session: SessionId,
-    pub at: Option<RunPosition>,
+    pub at: Option<CardPosition>,
     pub activity: Option<Activity>,
     pub git_branch: Option<Box<str>>,
     pub git_head_sha: Option<Box<str>>,
@@ -94,7 +94,7 @@ pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard>
         let goal = context.get("goal").and_then(serde_json::Value::as_str).unwrap_or_default();
         let name = material.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
         Some(RunCard {
-            at: Some(RunPosition {
+            at: Some(CardPosition {
                 run: run.run_id,
                 workflow_id: run.workflow_id.clone(),
                 workflow_hash: run.workflow_hash,

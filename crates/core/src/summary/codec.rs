@@ -13,7 +13,7 @@ use super::SessionSummary;
 use crate::label::RunLabel;
 use crate::overview::{RunRow, Stage, StepAt};
 use crate::progress::Progress;
-use crate::resume::{RunCard, RunPosition, Words};
+use crate::resume::{CardPosition, RunCard, Words};
 
 impl SessionSummary {
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         Some(RunCard {
             session,
             at: self.option(|from| {
-                Some(RunPosition {
+                Some(CardPosition {
                     run: RunId::from_bits(from.array()?),
                     workflow_id: WorkflowId::parse(from.text()?).ok()?,
                     workflow_hash: WorkflowHash::new(Sha256::from_bytes(from.array()?)),

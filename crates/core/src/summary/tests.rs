@@ -11,7 +11,7 @@ use super::*;
 use crate::label::RunLabel;
 use crate::overview::{Stage, StepAt};
 use crate::progress::Progress;
-use crate::resume::{RunPosition, Words};
+use crate::resume::{CardPosition, Words};
 
 fn session() -> SessionId {
     SessionId::from_bits([7; 10])
@@ -25,9 +25,9 @@ fn activity() -> impl Strategy<Value = Option<Activity>> {
     of((0_u64..1 << 50).prop_map(|number| Activity::new(number).unwrap()))
 }
 
-fn position() -> impl Strategy<Value = RunPosition> {
+fn position() -> impl Strategy<Value = CardPosition> {
     (any::<[[u8; 10]; 3]>(), workflow_id(), 0_u64..1 << 24).prop_map(|(ids, workflow_id, event)| {
-        RunPosition {
+        CardPosition {
             run: RunId::from_bits(ids[0]),
             workflow_hash: WorkflowHash::of(workflow_id.as_str().as_bytes()),
             workflow_id,

@@ -11,7 +11,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::UnusableFile;
 use workrail_model::name::WorkflowId;
-use workrail_ports::workflow_source::{Candidate, WorkflowFileStamp};
+use workrail_ports::workflow_source::{CandidateFile, WorkflowFileStamp};
 
 /// Two full sets of files, so that two large workspaces do not evict each other.
 const FILES_MAX: usize = 20_000;
@@ -61,7 +61,7 @@ impl Cache {
     }
 
     /// What is cached for a file that has not changed.
-    pub(super) fn head(&self, file: &Candidate) -> Option<Head> {
+    pub(super) fn head(&self, file: &CandidateFile) -> Option<Head> {
         let stamp = file.stamp?;
         let entries = self.entries();
         entries
@@ -72,7 +72,7 @@ impl Cache {
     }
 
     /// What is cached for a file with this digest, whatever its stamp.
-    pub(super) fn head_of(&self, file: &Candidate, digest: Sha256) -> Option<Head> {
+    pub(super) fn head_of(&self, file: &CandidateFile, digest: Sha256) -> Option<Head> {
         let entries = self.entries();
         entries
             .heads
@@ -81,7 +81,7 @@ impl Cache {
             .map(|(_, head)| head.clone())
     }
 
-    pub(super) fn keep_head(&self, file: &Candidate, head: &Head) {
+    pub(super) fn keep_head(&self, file: &CandidateFile, head: &Head) {
         let mut entries = self.entries();
         if entries.heads.len() >= FILES_MAX && !entries.heads.contains_key(&file.location) {
             entries.heads.clear();

@@ -18,16 +18,16 @@ use crate::cards::{LabelMatch, tip_of};
 use crate::error;
 use crate::gate::Reading;
 use crate::request::Echo;
-use crate::token::{self, TokenRefusal};
+use crate::token::{self, ArgumentTokenError};
 
 type Boxed = Box<ErrorEnvelope>;
 
 impl Reading<'_> {
     /// The error for a refused token, with the call that leads back to its run.
-    pub(crate) fn refused(&self, cause: TokenRefusal, echo: Echo<'_>) -> Boxed {
+    pub(crate) fn refused(&self, cause: ArgumentTokenError, echo: Echo<'_>) -> Boxed {
         match cause {
-            TokenRefusal::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
-            TokenRefusal::Token(cause) => {
+            ArgumentTokenError::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
+            ArgumentTokenError::Token(cause) => {
                 let label = match &cause {
                     // A typo in the version digit is like any other: the label still says which run.
                     TokenError::InvalidFormat { label, .. }

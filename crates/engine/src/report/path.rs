@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use workrail_core::report::graph::{PointSymbol, point_symbol, remarks};
-use workrail_core::report::path::{Item, Line, OpenParts, lines};
+use workrail_core::report::path::{Item, OpenParts, PathLine, lines};
 use workrail_core::report::{NodeReport, PassedOver, branch_letter, words};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::id::NodeId;
@@ -66,7 +66,7 @@ pub fn draw(nodes: &[NodeReport], opened: &OpenParts, addresses: PathAddresses<'
 }
 
 /// A bracket beside every loop: from its first line to its last.
-fn brackets(lines: &[Line]) -> Vec<Markup> {
+fn brackets(lines: &[PathLine]) -> Vec<Markup> {
     let mut drawn = Vec::new();
     let mut open: Vec<(&str, usize)> = Vec::new();
     let close = |level: usize, from: usize, to: usize| {
@@ -95,7 +95,7 @@ fn brackets(lines: &[Line]) -> Vec<Markup> {
 }
 
 /// The lines between the points; the path on which the run continues is highlighted.
-fn edges(lines: &[Line], nodes: &[NodeReport], point_at: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
+fn edges(lines: &[PathLine], nodes: &[NodeReport], point_at: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
     let mut drawn = Vec::new();
     // Where each lane was last drawn.
     let mut last: Vec<usize> = Vec::new();
@@ -123,7 +123,7 @@ fn edges(lines: &[Line], nodes: &[NodeReport], point_at: &dyn Fn(usize, usize) -
 }
 
 fn shown(
-    line: &Line,
+    line: &PathLine,
     nodes: &[NodeReport],
     opened: &OpenParts,
     addresses: PathAddresses<'_>,

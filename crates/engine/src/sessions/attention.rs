@@ -11,13 +11,13 @@ use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::preferences::RunStatus;
 
 use crate::approve::RunRef;
-use crate::{Engine, Store, Waiting, error};
+use crate::{Engine, Store, WaitingStep, error};
 
 /// What a run needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attention {
     /// A decision or an answer by a person.
-    Person(Box<Waiting>),
+    Person(Box<WaitingStep>),
     /// Another attempt by the agent: the last one was refused for these reasons.
     Agent { step: String, blockers: Vec<Blocker> },
 }

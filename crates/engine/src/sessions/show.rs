@@ -4,7 +4,7 @@ use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_core::reply::recovery::{Reader, Recovering};
 use workrail_core::reply::rehydrate_call;
-use workrail_core::report::{ContextValues, Covers, Detail, Report, Subject, build};
+use workrail_core::report::{ContextValues, Covers, Detail, Report, ReportInput, build};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId};
@@ -81,7 +81,7 @@ impl Reading<'_> {
             None => Covers::Session,
         };
         let signatures = self.signatures(&read.state, &read.events);
-        let mut report = build(&Subject {
+        let mut report = build(&ReportInput {
             facts: &read.state,
             events: &read.events,
             health: &read.health,

@@ -11,7 +11,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::{Attention, DamagedRow, RunRow, SessionsList, Stage};
 use crate::ProgressSink;
-use crate::{Engine, Question, Store, Waiting};
+use crate::{Engine, Question, Store, WaitingStep};
 
 /// How much is shown of notes that wait for a decision.
 const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
@@ -152,7 +152,7 @@ fn unreadable(problem: &str) -> Need {
 }
 
 /// What a person is asked, and the command that answers.
-fn asked(waiting: &Waiting, name: &str) -> Need {
+fn asked(waiting: &WaitingStep, name: &str) -> Need {
     let step = waiting.title.clone();
     if waiting.questions.is_empty() {
         let command = match waiting.proof {

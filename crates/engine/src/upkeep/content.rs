@@ -18,7 +18,7 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Upkeep;
 
 use super::verify::described;
-use super::{Mode, Scope};
+use super::{ApplyMode, VerifyScope};
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
@@ -57,7 +57,7 @@ pub struct UnrestoredContent {
 struct ContentRestorer<'a, S: Store> {
     engine: &'a Engine<S>,
     backup: Option<&'a S>,
-    mode: Mode,
+    mode: ApplyMode,
     done: BTreeSet<ContentKey>,
     report: ContentRepair,
 }
@@ -66,15 +66,15 @@ impl<S: Store + Upkeep> Engine<S> {
     /// Restores what can be restored of the content that a session, or every session, refers to.
     pub fn mend_content(
         &self,
-        scope: Scope,
+        scope: VerifyScope,
         backup: Option<&S>,
-        mode: Mode,
+        mode: ApplyMode,
         watch: ProgressSink<'_>,
     ) -> Result<ContentRepair, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let sessions = match scope {
-            Scope::One(session) => vec![session],
-            Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
+            VerifyScope::One(session) => vec![session],
+            VerifyScope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
         };
         let report = ContentRepair::default();
         let mut mending = ContentRestorer { engine: self, backup, mode, done: BTreeSet::new(), report };
@@ -156,8 +156,8 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
             return Ok(());
         };
         let kept_aside = match self.mode {
-            Mode::DryRun => None,
-            Mode::Real => store.replace_content(&content).map_err(error::upkeep)?,
+            ApplyMode::DryRun => None,
+            ApplyMode::Real => store.replace_content(&content).map_err(error::upkeep)?,
         };
         self.report.restored.push(RestoredContent { path, session_id, how, kept_aside });
         Ok(())

@@ -23,7 +23,7 @@ use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
 use super::backup::CopyProblem;
 use super::content::attachment;
-use super::{Mode, health_text};
+use super::{ApplyMode, health_text};
 use crate::ProgressSink;
 use crate::{Store, error};
 
@@ -46,7 +46,7 @@ pub struct StoreCopyOptions {
     /// Also copy the signing keys, so that tokens keep working.
     pub with_keys: bool,
     pub target: TargetSessions,
-    pub mode: Mode,
+    pub mode: ApplyMode,
 }
 
 /// What a copy did, or would do.
@@ -115,7 +115,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     if options.target == TargetSessions::OnlyCopied {
         copier.refuse_foreign(&relations)?;
     }
-    if options.mode == Mode::Real {
+    if options.mode == ApplyMode::Real {
         // First, so that any new activity number in the target is larger than the copied ones.
         let newest = source.newest_activity().map_err(failed)?;
         target.raise_activity(newest).map_err(failed)?;
@@ -128,7 +128,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     }
     copier.summary.keys = copier.keys(options)?;
     copier.summary.passkeys = copier.passkeys(options.mode)?;
-    if options.mode == Mode::Real {
+    if options.mode == ApplyMode::Real {
         let mut sound = BTreeSet::new();
         for (done, session) in sessions.iter().enumerate() {
             watch((sessions.len() + done) as u64, total);
@@ -138,9 +138,9 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     Ok(copier.summary)
 }
 
-fn empty(mode: Mode) -> StoreCopySummary {
+fn empty(mode: ApplyMode) -> StoreCopySummary {
     StoreCopySummary {
-        dry_run: mode == Mode::DryRun,
+        dry_run: mode == ApplyMode::DryRun,
         sessions: 0,
         added: 0,
         continued: 0,
@@ -206,10 +206,15 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), CopyFailure> {
+    fn session(
+        &mut self,
+        session: SessionId,
+        relation: &Relation,
+        mode: ApplyMode,
+    ) -> Result<(), CopyFailure> {
         let skipped = match relation {
             // Content that could not be read when the session was copied is added now.
-            Relation::Same(end) if mode == Mode::Real && self.lacks_content(session, end) => {
+            Relation::Same(end) if mode == ApplyMode::Real && self.lacks_content(session, end) => {
                 return self.session(session, &Relation::Behind(*end), mode);
             }
             Relation::Same(end) => {
@@ -258,8 +263,13 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies a session as a whole; false if it cannot be read from the source.
-    fn take_in(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<bool, CopyFailure> {
-        if mode == Mode::DryRun {
+    fn take_in(
+        &mut self,
+        session: SessionId,
+        relation: &Relation,
+        mode: ApplyMode,
+    ) -> Result<bool, CopyFailure> {
+        if mode == ApplyMode::DryRun {
             return Ok(self.source.read(session, None).is_ok_and(|slice| slice.health.is_healthy()));
         }
         let mut was_kept = false;
@@ -322,8 +332,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// What belongs to a session but is not in its log: the mark of `session keep`, and pending preferences.
-    fn beside(&mut self, session: SessionId, mode: Mode) -> Result<(), CopyFailure> {
-        if mode == Mode::DryRun {
+    fn beside(&mut self, session: SessionId, mode: ApplyMode) -> Result<(), CopyFailure> {
+        if mode == ApplyMode::DryRun {
             return Ok(());
         }
         if self.source.is_kept(session) {
@@ -355,8 +365,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             }
         };
         let copied = match options.mode {
-            Mode::Real => self.target.adopt(&keys).map_err(error::keyring)?,
-            Mode::DryRun => match self.target.peek().map_err(error::keyring)? {
+            ApplyMode::Real => self.target.adopt(&keys).map_err(error::keyring)?,
+            ApplyMode::DryRun => match self.target.peek().map_err(error::keyring)? {
                 None => KeysCopy::Copied,
                 Some(own) if own == keys => KeysCopy::Unchanged,
                 Some(_) => KeysCopy::TargetHasOthers,
@@ -377,7 +387,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies the source's passkey log, if the target has none or only the beginning of it.
-    fn passkeys(&mut self, mode: Mode) -> Result<&'static str, CopyFailure> {
+    fn passkeys(&mut self, mode: ApplyMode) -> Result<&'static str, CopyFailure> {
         let read = (self.source.passkey_log(), self.target.passkey_log());
         let (Ok(source), Ok(target)) = read else {
             let fix = "`workrail doctor` says what is wrong with it.";
@@ -392,8 +402,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         };
         match (rest.is_empty(), mode) {
             (true, _) => return Ok("unchanged"),
-            (false, Mode::DryRun) => {}
-            (false, Mode::Real) => {
+            (false, ApplyMode::DryRun) => {}
+            (false, ApplyMode::Real) => {
                 self.target.append_passkey(&target, rest).map_err(error::passkey_log)?;
             }
         }

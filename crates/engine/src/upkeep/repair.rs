@@ -9,7 +9,7 @@ use workrail_model::id::SessionId;
 use workrail_model::team::Act;
 use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep, UpkeepError};
 
-use super::{Mode, health_text};
+use super::{ApplyMode, health_text};
 use crate::{Engine, Store, error};
 
 /// What a repair found and did.
@@ -93,7 +93,7 @@ const ATTEMPTS_MAX: usize = 3;
 
 impl<S: Store + Upkeep> Engine<S> {
     /// Truncates a damaged session to what can be trusted, or says what that would do.
-    pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
+    pub fn repair(&self, session: SessionId, mode: ApplyMode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         for _ in 0..ATTEMPTS_MAX {
             if let Some(outcome) = self.try_repair(session, mode)? {
@@ -107,7 +107,7 @@ impl<S: Store + Upkeep> Engine<S> {
     fn try_repair(
         &self,
         session: SessionId,
-        mode: Mode,
+        mode: ApplyMode,
     ) -> Result<Option<RepairOutcome>, Box<ErrorEnvelope>> {
         let pending = self.store.pending_write(session).map_err(|cause| error::upkeep_io(&cause))?;
         if let Some(write) = pending {
@@ -125,8 +125,8 @@ impl<S: Store + Upkeep> Engine<S> {
         };
         let trusted_until = nonsense.map(|cause| cause.index());
         let diagnosis = match mode {
-            Mode::DryRun => self.store.diagnose(session, trusted_until),
-            Mode::Real => self.store.repair(session, trusted_until),
+            ApplyMode::DryRun => self.store.diagnose(session, trusted_until),
+            ApplyMode::Real => self.store.repair(session, trusted_until),
         };
         let summary = match diagnosis {
             Ok(diagnosis) => summary(session, damage, &diagnosis),
@@ -139,8 +139,8 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(cause) => return Err(error::upkeep(cause)),
         };
         Ok(Some(match mode {
-            Mode::DryRun => RepairOutcome::WouldRepair(summary),
-            Mode::Real => RepairOutcome::Repaired(summary),
+            ApplyMode::DryRun => RepairOutcome::WouldRepair(summary),
+            ApplyMode::Real => RepairOutcome::Repaired(summary),
         }))
     }
 }
@@ -150,11 +150,11 @@ impl<S: Store + Upkeep> Engine<S> {
         &self,
         session: SessionId,
         events: u64,
-        mode: Mode,
+        mode: ApplyMode,
     ) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         match mode {
-            Mode::DryRun => Ok(RepairOutcome::WouldRollForward { session_id: session, events }),
-            Mode::Real => {
+            ApplyMode::DryRun => Ok(RepairOutcome::WouldRollForward { session_id: session, events }),
+            ApplyMode::Real => {
                 // The next process that takes the lock rolls it forward (G13).
                 drop(self.store.lock(session).map_err(|cause| error::upkeep(cause.into()))?);
                 Ok(RepairOutcome::RolledForward { session_id: session, events })

@@ -15,7 +15,7 @@ use workrail_model::id::SessionId;
 use workrail_model::token::TokenEncoding;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, SourceProblem,
+    BindingsFile, CandidateFile, Located, SourceError, SourceFile, SourceListing, SourceProblem,
     WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
@@ -71,7 +71,7 @@ fn location(precedence: Precedence, folder: usize, reference: &str) -> String {
 impl WorkflowSource for Shelf {
     fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let files = self.files.lock().unwrap();
-        let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| Candidate {
+        let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| CandidateFile {
             precedence: *precedence,
             folder: *folder,
             reference: reference.clone(),
@@ -82,7 +82,7 @@ impl WorkflowSource for Shelf {
         SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), id: None }
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let files = self.files.lock().unwrap();
         let found = files.get(&(file.precedence, file.folder, file.reference.clone()));

@@ -3,13 +3,13 @@
 use camino::Utf8PathBuf;
 
 use super::table::Content;
-use super::{Bases, Client, ClientError, Scope, edit, hooks};
+use super::{Bases, Client, ClientError, SetupScope, edit, hooks};
 
 /// A hook in a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledHook {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: SetupScope,
     pub path: Utf8PathBuf,
     /// The host's name in `workrail hook`.
     pub host: &'static str,

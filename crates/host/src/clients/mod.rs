@@ -29,7 +29,7 @@ use table::{Base, ConfigEntry, Content, Location, When};
 
 pub use installed_hooks::{InstalledHook, installed_hooks};
 pub use ledger::Ledger;
-pub use plan::{Change, Intent, Target, apply, plan, printed};
+pub use plan::{FileChange, Intent, SetupTarget, apply, plan, printed};
 pub use switches::{HooksOff, hooks_off};
 pub use trial::{HookTrial, try_hook, untrusted_by_codex};
 
@@ -65,14 +65,14 @@ pub enum Client {
 /// Whom a server is set up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
-pub enum Scope {
+pub enum SetupScope {
     /// Everything this user opens.
     User,
     /// One folder, for everyone who works in it.
     Project,
 }
 
-impl Scope {
+impl SetupScope {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
@@ -160,7 +160,7 @@ impl Bases {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: SetupScope,
     pub path: Utf8PathBuf,
 }
 
@@ -192,15 +192,15 @@ impl Client {
     }
 
     /// The scopes in which anything can be set up.
-    pub fn scopes(self) -> impl Iterator<Item = Scope> {
-        let has = move |scope: &Scope| {
+    pub fn scopes(self) -> impl Iterator<Item = SetupScope> {
+        let has = move |scope: &SetupScope| {
             self.row().config_entries.iter().any(|config_entry| config_entry.scope == *scope)
         };
-        Scope::ALL.iter().copied().filter(has)
+        SetupScope::ALL.iter().copied().filter(has)
     }
 
     /// The parts for which the client has a file in this scope.
-    pub fn parts(self, scope: Scope) -> impl Iterator<Item = SetupPart> {
+    pub fn parts(self, scope: SetupScope) -> impl Iterator<Item = SetupPart> {
         let has = move |part: &SetupPart| {
             self.row()
                 .config_entries
@@ -286,10 +286,10 @@ pub enum WithoutVariable {
 impl Setup {
     /// A project's file is shared, so it uses the program's name; a user's file uses this program's path, because
     /// programs started from a desktop often have a different `PATH` than the shell.
-    fn program(&self, scope: Scope) -> String {
+    fn program(&self, scope: SetupScope) -> String {
         match (scope, &self.own_program) {
-            (Scope::User, Some(own)) => own.to_string(),
-            (Scope::User, None) | (Scope::Project, _) => NAME.to_owned(),
+            (SetupScope::User, Some(own)) => own.to_string(),
+            (SetupScope::User, None) | (SetupScope::Project, _) => NAME.to_owned(),
         }
     }
 }
@@ -298,11 +298,11 @@ impl Setup {
 const ARGUMENTS: [&str; 1] = ["mcp"];
 
 /// The header with which a client authenticates.
-fn authorization(client: Client, scope: Scope, secret: Option<&HttpSecret>) -> Option<String> {
+fn authorization(client: Client, scope: SetupScope, secret: Option<&HttpSecret>) -> Option<String> {
     match (scope, secret) {
-        (Scope::User, Some(secret)) => Some(format!("Bearer {}", secret.reveal())),
+        (SetupScope::User, Some(secret)) => Some(format!("Bearer {}", secret.reveal())),
         // A file that is shared with a project names a variable instead.
-        (Scope::User, None) | (Scope::Project, _) => {
+        (SetupScope::User, None) | (SetupScope::Project, _) => {
             client.variable(HTTP_TOKEN.name).map(|variable| format!("Bearer {variable}"))
         }
     }

@@ -5,14 +5,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::edit::{self, EditRefusal};
 use super::ledger::{Ledger, ReceiptChange};
 use super::table::{ConfigEntry, Content};
-use super::{Bases, Client, ClientError, ClientFile, Connection, Scope, Setup, SetupPart};
+use super::{Bases, Client, ClientError, ClientFile, Connection, Setup, SetupPart, SetupScope};
 use crate::whole_file;
 
 /// A client to set up, and its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct SetupTarget {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: SetupScope,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub enum Intent<'a> {
 
 /// A file's current text, and its text after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FileChange {
     pub path: Utf8PathBuf,
     /// Absent when the file does not exist yet.
     pub before: Option<String>,
@@ -31,13 +31,13 @@ pub struct Change {
     pub after: Option<String>,
     pub clients: Vec<Client>,
     pub parts: Vec<SetupPart>,
-    pub scope: Scope,
+    pub scope: SetupScope,
     /// Whether `after` contains a secret: then only the user may read the file.
     pub is_private: bool,
     receipt: ReceiptChange,
 }
 
-impl Change {
+impl FileChange {
     pub fn is_needed(&self) -> bool {
         self.before != self.after
     }
@@ -46,7 +46,7 @@ impl Change {
 /// A file and the table rows that apply to it, in the order of the table.
 struct FileEdits {
     path: Utf8PathBuf,
-    scope: Scope,
+    scope: SetupScope,
     config_entries: Vec<(Client, &'static ConfigEntry)>,
 }
 
@@ -54,12 +54,12 @@ struct FileEdits {
 ///
 /// Writes nothing. If one file cannot be read or edited, the whole plan is refused.
 pub fn plan(
-    targets: &[Target],
+    targets: &[SetupTarget],
     parts: &[SetupPart],
     intent: Intent<'_>,
     bases: &Bases,
     ledger: &Ledger,
-) -> Result<Vec<Change>, ClientError> {
+) -> Result<Vec<FileChange>, ClientError> {
     let files = edited_files(targets, parts, bases);
     let planned = files.iter().map(|file| match intent {
         Intent::Install(setup) => installed(file, setup, bases, ledger).map(Some),
@@ -68,9 +68,9 @@ pub fn plan(
     planned.filter_map(Result::transpose).collect()
 }
 
-fn edited_files(targets: &[Target], parts: &[SetupPart], bases: &Bases) -> Vec<FileEdits> {
+fn edited_files(targets: &[SetupTarget], parts: &[SetupPart], bases: &Bases) -> Vec<FileEdits> {
     let mut files: Vec<FileEdits> = Vec::new();
-    for Target { client, scope } in targets {
+    for SetupTarget { client, scope } in targets {
         let wanted =
             |config_entry: &&ConfigEntry| config_entry.scope == *scope && parts.contains(&config_entry.part);
         for config_entry in client.row().config_entries.iter().filter(wanted) {
@@ -106,7 +106,12 @@ fn split_mark(text: &str) -> (&str, &str) {
     }
 }
 
-fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) -> Result<Change, ClientError> {
+fn installed(
+    file: &FileEdits,
+    setup: &Setup,
+    bases: &Bases,
+    ledger: &Ledger,
+) -> Result<FileChange, ClientError> {
     let before = edit::read(&file.path)?;
     let (mark, rest) = split_mark(before.as_deref().unwrap_or_default());
     let mut text = before.is_some().then(|| rest.to_owned());
@@ -126,7 +131,7 @@ fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) ->
     let has_server =
         file.config_entries.iter().any(|(_, config_entry)| config_entry.part == SetupPart::Server);
     let has_secret = matches!(setup.connection, Connection::Http { secret: Some(_), .. });
-    let is_private = has_server && has_secret && file.scope == Scope::User;
+    let is_private = has_server && has_secret && file.scope == SetupScope::User;
     Ok(change(file, before, after, is_private, receipt))
 }
 
@@ -136,22 +141,31 @@ fn change(
     after: Option<String>,
     is_private: bool,
     receipt: ReceiptChange,
-) -> Change {
+) -> FileChange {
     let mut clients: Vec<Client> = file.config_entries.iter().map(|(client, _)| *client).collect();
     clients.dedup();
     let mut parts: Vec<SetupPart> =
         file.config_entries.iter().map(|(_, config_entry)| config_entry.part).collect();
     parts.dedup();
-    Change { path: file.path.clone(), before, after, clients, parts, scope: file.scope, is_private, receipt }
+    FileChange {
+        path: file.path.clone(),
+        before,
+        after,
+        clients,
+        parts,
+        scope: file.scope,
+        is_private,
+        receipt,
+    }
 }
 
 /// `None` for a file that another client still needs.
 fn removed(
     file: &FileEdits,
-    targets: &[Target],
+    targets: &[SetupTarget],
     bases: &Bases,
     ledger: &Ledger,
-) -> Result<Option<Change>, ClientError> {
+) -> Result<Option<FileChange>, ClientError> {
     if file.config_entries.iter().any(|(_, config_entry)| is_shared(config_entry, &file.path, targets, bases))
     {
         return Ok(None);
@@ -178,12 +192,12 @@ fn removed(
 }
 
 /// Whether another client that stays set up reads the same instructions.
-fn is_shared(config_entry: &ConfigEntry, path: &Utf8Path, targets: &[Target], bases: &Bases) -> bool {
+fn is_shared(config_entry: &ConfigEntry, path: &Utf8Path, targets: &[SetupTarget], bases: &Bases) -> bool {
     if !matches!(config_entry.content, Content::Instructions) {
         return false;
     }
     let others = Client::ALL.iter().copied().filter(|client| {
-        !targets.contains(&Target { client: *client, scope: config_entry.scope })
+        !targets.contains(&SetupTarget { client: *client, scope: config_entry.scope })
             && client.row().config_entries.iter().any(|other| {
                 matches!(other.content, Content::Instructions)
                     && other.scope == config_entry.scope
@@ -212,7 +226,7 @@ fn holds_own(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
 /// Writes a change and returns the path of the backup.
 ///
 /// Reads the file again first, so that nothing its owner wrote since the change was planned is lost.
-pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, ClientError> {
+pub fn apply(change: &FileChange, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, ClientError> {
     let unwritable = |detail: String| ClientError::Unwritable { path: change.path.clone(), detail };
     if !change.is_needed() {
         return Ok(None);
@@ -256,7 +270,7 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
 
 /// What each file would contain if it did not exist yet, to be copied by hand.
 pub fn printed(
-    target: Target,
+    target: SetupTarget,
     parts: &[SetupPart],
     setup: &Setup,
     bases: &Bases,

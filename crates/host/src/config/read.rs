@@ -2,7 +2,7 @@
 
 use toml::Table;
 use workrail_model::config::{
-    GitSource, GitSources, Key, Origin, Value, ValueKind, ValueProblem, is_source_name,
+    GitSource, GitSources, Key, Value, ValueKind, ValueOrigin, ValueProblem, is_source_name,
 };
 
 use super::{ConfigError, ConfigPath, GivenSettings};
@@ -59,20 +59,20 @@ fn entry(
     config_path: &ConfigPath,
     name: &str,
     value: &toml::Value,
-) -> Result<(Key, Value, Origin), ConfigError> {
+) -> Result<(Key, Value, ValueOrigin), ConfigError> {
     let Some(key) = Key::parse(name) else {
         let key = name.chars().take(80).collect();
         return Err(ConfigError::UnknownKey { path: config_path.path.clone(), key, nearest: nearest(name) });
     };
     if let (ValueKind::GitSources, toml::Value::Table(table)) = (key.kind(), value) {
-        return Ok((key, Value::Git(git_sources(config_path, table)?), Origin::File));
+        return Ok((key, Value::Git(git_sources(config_path, table)?), ValueOrigin::File));
     }
     let problem = |problem| ConfigError::WrongValue { path: config_path.path.clone(), key, problem };
     let plain = plain(value).ok_or_else(|| {
         let found = value.to_string().chars().filter(|c| !c.is_control()).take(80).collect();
         problem(ValueProblem { wanted: key.kind().what(), found })
     })?;
-    Ok((key, key.kind().checked(plain).map_err(problem)?, Origin::File))
+    Ok((key, key.kind().checked(plain).map_err(problem)?, ValueOrigin::File))
 }
 
 /// The tables `[sources.git.NAME]`. Addresses are not checked here: one that is not allowed is listed with the reason

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, ListingId, Located, SourceError, SourceFile, SourceListing, WorkflowSource,
+    BindingsFile, CandidateFile, ListingId, Located, SourceError, SourceFile, SourceListing, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -59,7 +59,7 @@ impl WorkflowSource for ExchangeableSources {
         current.sources.unchanged_listing(workspace).map(|id| current.own(id))
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         self.current().sources.read(file)
     }
 

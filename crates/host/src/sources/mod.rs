@@ -30,7 +30,7 @@ use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, ListingId, Located, SourceError, SourceFile, SourceListing, SourceProblem,
+    BindingsFile, CandidateFile, ListingId, Located, SourceError, SourceFile, SourceListing, SourceProblem,
     WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
@@ -141,7 +141,7 @@ impl Sources {
     fn walked(&self, workspace: Option<&WorkspacePath>) -> Walked {
         let mut survey = SourceListing::default();
         for (name, content) in bundled::ALL {
-            survey.files.push(Candidate {
+            survey.files.push(CandidateFile {
                 precedence: Precedence::Bundled,
                 folder: 0,
                 reference: (*name).to_owned(),
@@ -200,7 +200,7 @@ impl WorkflowSource for Sources {
         self.watch.as_ref()?.unchanged_listing(key(workspace), || self.identity(workspace))
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         if let Some(content) = bundled::content(&file.location) {
             return Ok(content.as_bytes().to_vec());
         }

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use workrail_model::digest::Sha256;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::Candidate;
+use workrail_ports::workflow_source::CandidateFile;
 
 use crate::{bounded, whole_file};
 
@@ -24,7 +24,7 @@ pub enum ReplaceError {
 ///
 /// Another program may still write between the last check and the replacement: its change is then lost, as with any
 /// editor.
-pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), ReplaceError> {
+pub fn replace(file: &CandidateFile, seen: Sha256, bytes: &[u8]) -> Result<(), ReplaceError> {
     let reference = || file.reference.clone();
     if !file.precedence.is_editable() {
         return Err(ReplaceError::ReadOnly(reference()));
@@ -44,7 +44,7 @@ pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), Repla
 }
 
 /// The text of the test script next to a workflow's file; `None` if there is none.
-pub fn test_script(file: &Candidate) -> Result<Option<String>, std::io::Error> {
+pub fn test_script(file: &CandidateFile) -> Result<Option<String>, std::io::Error> {
     match bounded::read(&Utf8Path::new(&file.location).with_extension("test.toml"), WORKFLOW_SOURCE_BYTES_MAX)
     {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(std::io::Error::other),
@@ -69,13 +69,13 @@ mod tests {
     use super::*;
 
     /// A file with the bytes `old`, as found by a source of this kind.
-    fn file(precedence: Precedence) -> (tempfile::TempDir, Candidate) {
+    fn file(precedence: Precedence) -> (tempfile::TempDir, CandidateFile) {
         let folder = tempfile::tempdir().unwrap();
         let location = Utf8PathBuf::from_path_buf(folder.path().join("team.a.json")).unwrap();
         fs::write(&location, "old").unwrap();
         let reference = "team.a.json".to_owned();
         let location = location.to_string();
-        (folder, Candidate { precedence, folder: 0, reference, location, package: None, stamp: None })
+        (folder, CandidateFile { precedence, folder: 0, reference, location, package: None, stamp: None })
     }
 
     fn mode(path: &str, mode: u32) {

@@ -16,7 +16,7 @@ use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, Fs
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Tally;
 
-use super::decide::{Direction, Step, decide};
+use super::decide::{CopyStep, Direction, decide};
 use super::log::Log;
 use super::{Listed, source, target};
 use crate::commit::{self, Tail};
@@ -143,11 +143,11 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         };
         let (step, known) = self.step(session, &from)?;
         let change = match step {
-            Step::Add => self.put_session(session, &from, false)?,
-            Step::Replace => self.put_session(session, &from, true)?,
-            Step::Extend => self.extend(session, &from)?,
-            Step::Keep => self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?,
-            Step::Leave(reason) => {
+            CopyStep::Add => self.put_session(session, &from, false)?,
+            CopyStep::Replace => self.put_session(session, &from, true)?,
+            CopyStep::Extend => self.extend(session, &from)?,
+            CopyStep::Keep => self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?,
+            CopyStep::Leave(reason) => {
                 self.check_content(session, &from, known.as_ref(), SessionChange::Left(reason))?
             }
         };
@@ -211,23 +211,23 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }))
     }
 
-    fn step(&self, session: SessionId, from: &Log) -> Result<(Step, Option<Log>), CopyError> {
+    fn step(&self, session: SessionId, from: &Log) -> Result<(CopyStep, Option<Log>), CopyError> {
         let known = Log::read(self.target.fs(), session).map_err(target)?;
         let step = match &known {
             Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
                 let step = decide(self.direction, from, log);
-                let is_replaced = step == Step::Replace && self.direction == Direction::Restore;
+                let is_replaced = step == CopyStep::Replace && self.direction == Direction::Restore;
                 match is_replaced && self.repair_keeps_more(session, from)? {
-                    true => Step::Leave(LeftReason::RepairKeepsMore),
+                    true => CopyStep::Leave(LeftReason::RepairKeepsMore),
                     false => step,
                 }
             }
             // A folder with nothing committed in it.
-            _ if from.is_empty() => Step::Leave(LeftReason::SourceUnusable),
+            _ if from.is_empty() => CopyStep::Leave(LeftReason::SourceUnusable),
             _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
-                Step::Replace
+                CopyStep::Replace
             }
-            _ => Step::Add,
+            _ => CopyStep::Add,
         };
         Ok((step, known))
     }
@@ -333,7 +333,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         let Some(known) = Log::read(fs, session).map_err(target)? else {
             return Err(changed_meanwhile(session));
         };
-        if decide(self.direction, from, &known) != Step::Extend {
+        if decide(self.direction, from, &known) != CopyStep::Extend {
             return Ok(SessionChange::Left(LeftReason::HistoriesDiffer));
         }
         let done = usize::try_from(known.event_count()).unwrap_or(usize::MAX);

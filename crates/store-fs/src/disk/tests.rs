@@ -15,7 +15,7 @@ use workrail_ports::file_system::{
     Created, FileKind, FileSystem as _, FsErrorKind, FsOp, LockMode, RelPath, WritableFile as _,
 };
 
-use super::lock::Attempt;
+use super::lock::LockAttempt;
 use super::{Disk, lock};
 
 fn path(text: &str) -> RelPath {
@@ -207,13 +207,13 @@ fn a_lock_is_stale_when_its_name_is_gone_or_taken_by_another_file() {
     let second = fs::File::open(root.join("l")).unwrap();
     let third = fs::File::open(root.join("l")).unwrap();
     let held = attempt(first);
-    assert!(matches!(held, Attempt::Held(_)));
-    assert!(matches!(attempt(second.try_clone().unwrap()), Attempt::Busy));
+    assert!(matches!(held, LockAttempt::Held(_)));
+    assert!(matches!(attempt(second.try_clone().unwrap()), LockAttempt::Busy));
     drop(held);
     fs::remove_file(root.join("l")).unwrap();
-    assert!(matches!(attempt(second), Attempt::Stale));
+    assert!(matches!(attempt(second), LockAttempt::Stale));
     fs::write(root.join("l"), b"").unwrap();
-    assert!(matches!(attempt(third), Attempt::Stale));
+    assert!(matches!(attempt(third), LockAttempt::Stale));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_lock_on_a_file_in_a_moved_folder_excludes_no_one_and_is_not_granted() {
     fs::rename(root.join("s"), root.join("gone")).unwrap();
     assert!(matches!(
         lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive),
-        Ok(Attempt::Stale)
+        Ok(LockAttempt::Stale)
     ));
     let error = disk.lock(&at, LockMode::Exclusive, Duration::ZERO).map(|_| ()).unwrap_err();
     assert_eq!(error.kind, FsErrorKind::NotFound);
@@ -233,7 +233,7 @@ fn a_lock_on_a_file_in_a_moved_folder_excludes_no_one_and_is_not_granted() {
     let opened = fs::File::open(root.join("gone/.lock")).unwrap();
     assert!(matches!(
         lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive),
-        Ok(Attempt::Stale)
+        Ok(LockAttempt::Stale)
     ));
 }
 

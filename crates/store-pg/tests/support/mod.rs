@@ -1,7 +1,7 @@
 //! Stores in a database created for the test.
 
 use workrail_store_pg::{Address, PgStore};
-use workrail_testkit::conformance::Subject;
+use workrail_testkit::conformance::StoreUnderTest;
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -39,7 +39,7 @@ fn entropy() -> SeededEntropy {
     SeededEntropy::new(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
 }
 
-impl Subject for TestDatabase {
+impl StoreUnderTest for TestDatabase {
     type Store = PgStore;
 
     fn open(&self) -> PgStore {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
-use workrail_core::author::diff::{Change, Presence, StepDiff, WorkflowDiff, diff};
+use workrail_core::author::diff::{Presence, StepDiff, WorkflowChange, WorkflowDiff, diff};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::name::WorkflowId;
@@ -99,7 +99,7 @@ fn show(found: &WorkflowDiff, from: (&str, &str), prompts: bool) {
     }
 }
 
-fn sentences(tone: Option<Tone>, changes: &[Change]) {
+fn sentences(tone: Option<Tone>, changes: &[WorkflowChange]) {
     for change in changes {
         match tone {
             None => output::line(&format!("- {}", change.words)),

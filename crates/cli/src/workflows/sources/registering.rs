@@ -29,20 +29,20 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
 }
 
 pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
-    let Registered { config_path, source, done } = register_folder(path, key)?;
+    let RegistrationResult { config_path, source, done } = register_folder(path, key)?;
     written(&config_path, key, &source, done, format)
 }
 
 /// The result of registering or removing a source.
 #[derive(Debug)]
-pub(crate) struct Registered {
+pub(crate) struct RegistrationResult {
     config_path: ConfigPath,
     source: String,
     done: &'static str,
 }
 
 /// Registers a folder or a plugin in the settings file.
-pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, Failure> {
+pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<RegistrationResult, Failure> {
     let full = absolute(path)?;
     if !full.is_dir() {
         return Err(Failure::Call(format!(
@@ -61,11 +61,11 @@ pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, F
     let mut folders = desired(&config_path)?.list(key).to_vec();
     let source = full.to_string();
     if folders.contains(&source) {
-        return Ok(Registered { config_path, source, done: "Already registered:" });
+        return Ok(RegistrationResult { config_path, source, done: "Already registered:" });
     }
     folders.push(source.clone());
     config::set(&config_path, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
-    Ok(Registered { config_path, source, done: "Registered" })
+    Ok(RegistrationResult { config_path, source, done: "Registered" })
 }
 
 fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
@@ -77,7 +77,7 @@ fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings,
 pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     let AddGit { name, url, pin, folder, sync_hours, allow_local, .. } = git;
     let git = NewGit { name, url, pin, folder, sync_hours, allow_local };
-    let Registered { config_path, source, done } = register_git(git)?;
+    let RegistrationResult { config_path, source, done } = register_git(git)?;
     written(&config_path, Key::SourceGit, &source, done, format)?;
     if format == Format::Text {
         output::line(&format!("Fetch it now: workrail workflow sources sync {source}"));
@@ -97,7 +97,7 @@ pub(crate) struct NewGit {
 }
 
 /// Registers a git repository in the settings file, without fetching it yet.
-pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
+pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
     if !is_source_name(&git.name) {
         let rule = "lower-case letters, digits, `-` and `_`, a letter first";
         return Err(Failure::Call(format!(
@@ -128,7 +128,7 @@ pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
         )));
     }
     config::add_git(&config_path, &git.name, &source).map_err(|error| unusable(&error))?;
-    Ok(Registered { config_path, source: git.name, done: "Registered" })
+    Ok(RegistrationResult { config_path, source: git.name, done: "Registered" })
 }
 
 /// Reports what was done, what hides it here, and which servers do not know it yet.
@@ -162,12 +162,12 @@ fn written(
 }
 
 pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
-    let (Registered { config_path, source, done }, key) = forget(source)?;
+    let (RegistrationResult { config_path, source, done }, key) = forget(source)?;
     written(&config_path, key, &source, done, format)
 }
 
 /// Removes a source from the settings file, and its fetched copy; also returns the setting it was in.
-pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
+pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure> {
     let config_path = config_path()?;
     let desired = desired(&config_path)?;
     if desired.git_sources().contains_key(source) {
@@ -177,7 +177,7 @@ pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
         if let Some(Err(error)) = mirror.map(Mirror::forget) {
             output::notice(&format!("The fetched copy could not be deleted: {error}"));
         }
-        let removed = Registered { config_path, source: source.to_owned(), done: "Removed source" };
+        let removed = RegistrationResult { config_path, source: source.to_owned(), done: "Removed source" };
         return Ok((removed, Key::SourceGit));
     }
     let full = absolute(Utf8Path::new(source))?;
@@ -196,7 +196,10 @@ pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
             false => config::set(&config_path, key, &Value::List(remaining)),
         };
         done.map_err(|error| unusable(&error))?;
-        return Ok((Registered { config_path, source: source.to_owned(), done: "Removed source" }, key));
+        return Ok((
+            RegistrationResult { config_path, source: source.to_owned(), done: "Removed source" },
+            key,
+        ));
     }
     let known: Vec<String> = desired.git_sources().into_keys().collect();
     let folders =

@@ -15,7 +15,7 @@ enum PlanPart<'w> {
     Loop(&'w CompiledLoop),
 }
 
-struct PlanEntry<'w> {
+struct PlanPartPosition<'w> {
     key: (PartKind, String),
     part: PlanPart<'w>,
     /// The loop that contains it.
@@ -57,11 +57,11 @@ impl PlanPart<'_> {
 
 pub(super) fn parts(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<StepDiff> {
     let (placed_a, placed_b) = (placed(a), placed(b));
-    let by_key = |list: &'_ [PlanEntry<'_>]| -> BTreeMap<(PartKind, String), usize> {
+    let by_key = |list: &'_ [PlanPartPosition<'_>]| -> BTreeMap<(PartKind, String), usize> {
         list.iter().enumerate().map(|(place, own)| (own.key.clone(), place)).collect()
     };
     let (known_a, known_b) = (by_key(&placed_a), by_key(&placed_b));
-    let keys = |list: &[PlanEntry<'_>]| list.iter().map(|own| own.key.clone()).collect::<Vec<_>>();
+    let keys = |list: &[PlanPartPosition<'_>]| list.iter().map(|own| own.key.clone()).collect::<Vec<_>>();
     let (keys_a, keys_b) = (keys(&placed_a), keys(&placed_b));
     let mut found = Vec::new();
     for operation in capture_diff_slices(Algorithm::Myers, &keys_a, &keys_b) {
@@ -81,7 +81,7 @@ pub(super) fn parts(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<StepDiff>
     found
 }
 
-fn placed(workflow: &CompiledWorkflow) -> Vec<PlanEntry<'_>> {
+fn placed(workflow: &CompiledWorkflow) -> Vec<PlanPartPosition<'_>> {
     let mut found = Vec::new();
     walk(workflow, &workflow.plan, None, &mut found);
     found
@@ -91,7 +91,7 @@ fn walk<'w>(
     workflow: &'w CompiledWorkflow,
     items: &[PlanItem],
     inside: Option<&str>,
-    found: &mut Vec<PlanEntry<'w>>,
+    found: &mut Vec<PlanPartPosition<'w>>,
 ) {
     let mut after = None;
     for item in items {
@@ -101,7 +101,7 @@ fn walk<'w>(
         };
         let Some(part) = part else { continue };
         let key = (part.kind(), part.id());
-        found.push(PlanEntry { key, part, inside: inside.map(str::to_owned), after: after.take() });
+        found.push(PlanPartPosition { key, part, inside: inside.map(str::to_owned), after: after.take() });
         after = Some(part.named());
         match part {
             PlanPart::Step(_) => {}
@@ -112,7 +112,7 @@ fn walk<'w>(
 }
 
 /// ", after step `a`", ", at the start of loop `b`".
-fn place(own: &PlanEntry<'_>) -> String {
+fn place(own: &PlanPartPosition<'_>) -> String {
     match (&own.after, &own.inside) {
         (Some(after), _) => format!("after {after}"),
         (None, Some(inside)) => format!("at the start of loop `{inside}`"),
@@ -120,7 +120,7 @@ fn place(own: &PlanEntry<'_>) -> String {
     }
 }
 
-fn draft(own: &PlanEntry<'_>, presence: Presence, changes: Changes) -> StepDiff {
+fn draft(own: &PlanPartPosition<'_>, presence: Presence, changes: Changes) -> StepDiff {
     StepDiff {
         id: own.part.id(),
         title: own.part.title(),
@@ -131,14 +131,14 @@ fn draft(own: &PlanEntry<'_>, presence: Presence, changes: Changes) -> StepDiff 
     }
 }
 
-fn removed(own: &PlanEntry<'_>) -> StepDiff {
+fn removed(own: &PlanPartPosition<'_>) -> StepDiff {
     let mut changes = Changes::new();
     let words = format!("{} ({}) was removed", own.part.named(), quoted(&own.part.title()));
     changes.push("plan", &Some(own.part.id()), &None, words);
     draft(own, Presence::OnlyA, changes)
 }
 
-fn added(workflow: &CompiledWorkflow, own: &PlanEntry<'_>) -> StepDiff {
+fn added(workflow: &CompiledWorkflow, own: &PlanPartPosition<'_>) -> StepDiff {
     let mut changes = Changes::new();
     let named = own.part.named();
     let words = format!("{named} ({}) is new, {}", quoted(&own.part.title()), place(own));
@@ -154,8 +154,8 @@ fn added(workflow: &CompiledWorkflow, own: &PlanEntry<'_>) -> StepDiff {
 }
 
 fn changed(
-    (a, before): (&CompiledWorkflow, &PlanEntry<'_>),
-    (b, own): (&CompiledWorkflow, &PlanEntry<'_>),
+    (a, before): (&CompiledWorkflow, &PlanPartPosition<'_>),
+    (b, own): (&CompiledWorkflow, &PlanPartPosition<'_>),
     is_moved: bool,
 ) -> Option<StepDiff> {
     let named = own.part.named();

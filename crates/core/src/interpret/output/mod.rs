@@ -28,7 +28,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{Finding, capability_name, loop_label, step_scope};
+use super::{ExplainedReason, capability_name, loop_label, step_scope};
 use crate::contract::{self, ContractFit};
 use crate::skeleton;
 
@@ -36,7 +36,7 @@ use crate::skeleton;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputCheck {
     /// In the order contract, assessments, criteria, notes, follow-ups; empty if the step may end.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ExplainedReason>,
     pub validations: Vec<ValidationFact>,
     pub assessments: Vec<AcceptedAssessment>,
     pub consequences: Vec<AppliedConsequence>,
@@ -259,7 +259,7 @@ fn output_finding(
     contract_ref: &ContractRef,
     message: &str,
     shapes: &[Value],
-) -> Finding {
+) -> ExplainedReason {
     let fix_with = |shapes: &[Value]| {
         let shown: Vec<String> = shapes.iter().map(Value::to_string).collect();
         let fix = format!("Fill in and send: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));

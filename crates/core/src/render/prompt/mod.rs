@@ -22,7 +22,7 @@ use workrail_model::snapshot::PendingStep;
 use super::limited::{Full, LimitedText, Overflow, Values, json_bytes};
 use super::template::fill;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
 use crate::secrets::is_secret;
 
@@ -70,7 +70,7 @@ pub fn title_without_secrets(
     titled(workflow, pending, &step_scope(workflow, pending, context).withholding(is_secret))
 }
 
-fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &Scope<'_>) -> String {
+fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &ValueScope<'_>) -> String {
     let Some(step) = workflow.step(&pending.step_id) else { return String::new() };
     let mut out = LimitedText::new(TITLE_RENDERED_BYTES_MAX, Values::Whole, Overflow::Cut);
     // What did not fit is truncated, here and again where the title is shown.
@@ -173,7 +173,7 @@ pub fn render_step_shortened(
 pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> {
     const SLACK_BYTES: usize = 1024;
     let context = Context::default();
-    let scope = Scope::new(&context);
+    let scope = ValueScope::new(&context);
     let shared = [&workflow.meta_guidance, &workflow.preconditions, &workflow.clarification_prompts];
     let mut once = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     let written = shared
@@ -283,7 +283,7 @@ fn banner(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let Some(frame) = pending.loop_path.last() else { return Ok(()) };
@@ -339,7 +339,7 @@ fn passes(owner: &CompiledLoop, context: &Context) -> (u64, bool) {
 fn guidance(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     telling: RenderMode,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
@@ -382,7 +382,7 @@ fn switched_off(capability: Capability) -> &'static str {
 fn fragments(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let shown = step

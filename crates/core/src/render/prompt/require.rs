@@ -18,7 +18,7 @@ use workrail_model::text::truncate_with_marker;
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{Lifecycle, RenderMode, bullets};
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
 use crate::secrets::is_secret;
@@ -96,7 +96,7 @@ fn edits(rule: &EditRule, context: &Context) -> Option<String> {
             "**Edits:** change only files that match `{globs}`{more} in this step. Changes are checked when it ends."
         ),
         Some(scope) => format!(
-            "**Scope:** `{globs}`{more}. Changes are checked when the step ends; if more has to change, send the \
+            "**ValueScope:** `{globs}`{more}. Changes are checked when the step ends; if more has to change, send the \
              longer list as `context.{}` and say why.",
             scope.key
         ),
@@ -271,7 +271,12 @@ fn not_yours(kind: NonAssumableChoiceKind) -> &'static str {
 }
 
 /// Authored lines, with their variables filled in.
-fn filled(heading: &str, lines: &[String], scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+fn filled(
+    heading: &str,
+    lines: &[String],
+    scope: &ValueScope<'_>,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
     bullets(heading, lines, out, |line, out| fill(line, scope, out))
 }
 
@@ -379,7 +384,7 @@ fn optional_shape(field: &Value) -> String {
 fn assessment(
     step: &CompiledStep,
     definition: &AssessmentDefinition,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];

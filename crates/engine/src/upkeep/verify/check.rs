@@ -17,7 +17,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::upkeep::Obstacle;
 
 use super::remedy::Remedy;
-use super::{Counts, Scope, StoreProblem, Verified};
+use super::{CheckedCounts, StoreProblem, Verified, VerifyScope};
 
 /// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -58,7 +58,7 @@ struct Damaged {
 /// The state of the report before a session.
 #[derive(Clone, Copy)]
 pub(super) struct Savepoint {
-    counts: Counts,
+    counts: CheckedCounts,
     problems: usize,
     signed: usize,
     damaged: usize,
@@ -80,11 +80,11 @@ impl<'a> Check<'a> {
     }
 
     /// Reports all obstacles; for one session, those that only affect others are left out.
-    pub(super) fn tell_obstacles(&mut self, scope: Scope) {
+    pub(super) fn tell_obstacles(&mut self, scope: VerifyScope) {
         for obstacle in self.obstacles.clone() {
             let is_asked_for = match scope {
-                Scope::All => true,
-                Scope::One(session) => {
+                VerifyScope::All => true,
+                VerifyScope::One(session) => {
                     let is_of_a_session = obstacle.path.starts_with("sessions/");
                     !is_of_a_session || obstacle.path.contains(&session.to_string())
                 }

@@ -6,7 +6,7 @@ use super::{
     user,
 };
 use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Server};
-use crate::clients::texts::{Agent, Command};
+use crate::clients::texts::{Agent, SlashCommand};
 
 const VS_CODE_EVENTS: &[HookEvent] = &[
     on("SessionStart"),
@@ -41,12 +41,12 @@ pub(super) const VS_CODE: Row = Row {
         user(
             Commands,
             desktop(&["Code/User/prompts/workrail.prompt.md"]),
-            command(Command::Start, CommandFormat::PromptFile),
+            command(SlashCommand::Start, CommandFormat::PromptFile),
         ),
         user(
             Commands,
             desktop(&["Code/User/prompts/workrail-resume.prompt.md"]),
-            command(Command::Resume, CommandFormat::PromptFile),
+            command(SlashCommand::Resume, CommandFormat::PromptFile),
         ),
         shared(
             Server,
@@ -66,12 +66,12 @@ pub(super) const VS_CODE: Row = Row {
         shared(
             Commands,
             project(&[".github/prompts/workrail.prompt.md"]),
-            command(Command::Start, CommandFormat::PromptFile),
+            command(SlashCommand::Start, CommandFormat::PromptFile),
         ),
         shared(
             Commands,
             project(&[".github/prompts/workrail-resume.prompt.md"]),
-            command(Command::Resume, CommandFormat::PromptFile),
+            command(SlashCommand::Resume, CommandFormat::PromptFile),
         ),
         shared(
             Agents,

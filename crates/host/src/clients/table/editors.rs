@@ -4,9 +4,9 @@ use super::{
     CommandFormat, ConfigEntry, Content, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
     project, rules, server, shared, user,
 };
-use crate::clients::Scope;
 use crate::clients::SetupPart::{Commands, Instructions, Permissions, Server};
-use crate::clients::texts::Command;
+use crate::clients::SetupScope;
+use crate::clients::texts::SlashCommand;
 
 const PLAIN: Content = server("mcpServers", Shape::Plain, http(None, "url"));
 const PROGRAM_ONLY: Content = server("mcpServers", Shape::Plain, None);
@@ -93,14 +93,14 @@ pub(super) const CLINE: Row = Row {
         user(Permissions, home(&[".cline/data/settings/cline_mcp_settings.json"]), CLINE_ALLOW),
         ConfigEntry {
             part: Server,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(CLINE_IDE),
             when: When::FolderExists,
             content: CLINE_SERVER,
         },
         ConfigEntry {
             part: Permissions,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(CLINE_IDE),
             when: When::FolderExists,
             content: CLINE_ALLOW,
@@ -125,14 +125,14 @@ pub(super) const ROO: Row = Row {
     config_entries: &[
         ConfigEntry {
             part: Server,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(ROO_IDE),
             when: When::FolderExists,
             content: ROO_SERVER,
         },
         ConfigEntry {
             part: Permissions,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(ROO_IDE),
             when: When::FolderExists,
             content: ROO_ALLOW,
@@ -143,12 +143,12 @@ pub(super) const ROO: Row = Row {
         shared(
             Commands,
             project(&[".roo/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Bare),
+            command(SlashCommand::Start, CommandFormat::Bare),
         ),
         shared(
             Commands,
             project(&[".roo/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Bare),
+            command(SlashCommand::Resume, CommandFormat::Bare),
         ),
     ],
     by_hand: None,

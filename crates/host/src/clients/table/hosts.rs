@@ -6,7 +6,7 @@ use super::{
     project, rules, server, shared, user,
 };
 use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Permissions, Server};
-use crate::clients::texts::{Agent, Command};
+use crate::clients::texts::{Agent, SlashCommand};
 
 /// Claude Code, and what it calls the tools that edit, run commands and start subagents.
 pub(in crate::clients) const CLAUDE_EVENTS: &[HookEvent] = &[
@@ -41,12 +41,12 @@ pub(super) const CLAUDE_CODE: Row = Row {
         user(
             Commands,
             home(&[".claude/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         user(
             Commands,
             home(&[".claude/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         user(
             Agents,
@@ -69,12 +69,12 @@ pub(super) const CLAUDE_CODE: Row = Row {
         shared(
             Commands,
             project(&[".claude/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         shared(
             Commands,
             project(&[".claude/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         shared(
             Agents,
@@ -120,11 +120,15 @@ pub(super) const CURSOR: Row = Row {
     config_entries: &[
         user(Server, home(&[".cursor/mcp.json"]), server("mcpServers", Shape::Plain, http(None, "url"))),
         user(Hooks, home(&[".cursor/hooks.json"]), hooks("cursor", CURSOR_EVENTS, CURSOR_HOOKS)),
-        user(Commands, home(&[".cursor/commands/workrail.md"]), command(Command::Start, CommandFormat::Bare)),
+        user(
+            Commands,
+            home(&[".cursor/commands/workrail.md"]),
+            command(SlashCommand::Start, CommandFormat::Bare),
+        ),
         user(
             Commands,
             home(&[".cursor/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Bare),
+            command(SlashCommand::Resume, CommandFormat::Bare),
         ),
         user(
             Agents,
@@ -142,12 +146,12 @@ pub(super) const CURSOR: Row = Row {
         shared(
             Commands,
             project(&[".cursor/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Bare),
+            command(SlashCommand::Start, CommandFormat::Bare),
         ),
         shared(
             Commands,
             project(&[".cursor/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Bare),
+            command(SlashCommand::Resume, CommandFormat::Bare),
         ),
         shared(
             Agents,
@@ -188,12 +192,12 @@ pub(super) const CODEX: Row = Row {
         user(
             Commands,
             home(&[".codex/prompts/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         user(
             Commands,
             home(&[".codex/prompts/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         user(
             Agents,
@@ -258,12 +262,12 @@ pub(super) const GEMINI: Row = Row {
         user(
             Commands,
             home(&[".gemini/commands/workrail.toml"]),
-            command(Command::Start, CommandFormat::Toml),
+            command(SlashCommand::Start, CommandFormat::Toml),
         ),
         user(
             Commands,
             home(&[".gemini/commands/workrail-resume.toml"]),
-            command(Command::Resume, CommandFormat::Toml),
+            command(SlashCommand::Resume, CommandFormat::Toml),
         ),
         user(
             Agents,
@@ -286,12 +290,12 @@ pub(super) const GEMINI: Row = Row {
         shared(
             Commands,
             project(&[".gemini/commands/workrail.toml"]),
-            command(Command::Start, CommandFormat::Toml),
+            command(SlashCommand::Start, CommandFormat::Toml),
         ),
         shared(
             Commands,
             project(&[".gemini/commands/workrail-resume.toml"]),
-            command(Command::Resume, CommandFormat::Toml),
+            command(SlashCommand::Resume, CommandFormat::Toml),
         ),
         shared(
             Agents,
@@ -328,12 +332,12 @@ pub(super) const OPENCODE: Row = Row {
         user(
             Commands,
             config(&["opencode/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         user(
             Commands,
             config(&["opencode/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         user(
             Agents,
@@ -351,12 +355,12 @@ pub(super) const OPENCODE: Row = Row {
         shared(
             Commands,
             project(&[".opencode/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         shared(
             Commands,
             project(&[".opencode/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         shared(
             Agents,

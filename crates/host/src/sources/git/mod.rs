@@ -25,7 +25,7 @@ use workrail_model::config::{CheckedSource, GitProblem, GitSource, Transport};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, SourceError, SourceListing, WorkflowFileStamp};
+use workrail_ports::workflow_source::{CandidateFile, SourceError, SourceListing, WorkflowFileStamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -150,7 +150,7 @@ impl Mirror {
         let content = record.content.unwrap_or_default();
         let files = record.files.into_iter().filter_map(|file| {
             let part = format!("{content}:{}:{}", file.offset, file.bytes);
-            Some(Candidate {
+            Some(CandidateFile {
                 precedence: Precedence::Git,
                 folder: self.folder,
                 reference: format!("{}/{}", self.name, file.path),
@@ -164,7 +164,7 @@ impl Mirror {
     }
 
     /// The content of one of its files; `None` if the candidate belongs to another source.
-    pub(super) fn read(&self, file: &Candidate) -> Option<Result<Vec<u8>, SourceError>> {
+    pub(super) fn read(&self, file: &CandidateFile) -> Option<Result<Vec<u8>, SourceError>> {
         let below = file
             .location
             .strip_prefix(LOCATION_PREFIX)?
