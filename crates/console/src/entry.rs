@@ -14,7 +14,7 @@ use workrail_model::keyring::HttpSecret;
 use workrail_model::team::Principal;
 
 use crate::asset::asset;
-use crate::guard::{LOGIN_PATH, OPEN_PATH, RequestRefusal};
+use crate::guard::{LOGIN_PATH, OPEN_PATH, Rejection};
 use crate::pages;
 use crate::routes::{BODY_WAIT, Door, open_address, own_page, page, refused, see_other};
 use crate::state::{Console, Member, Visitor};
@@ -156,7 +156,7 @@ pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console
 }
 
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
-pub(crate) fn refused_by(door: &Door, refusal: RequestRefusal, address: Option<&str>) -> Option<Response> {
-    let asks = refusal == RequestRefusal::NoCookie && door.guard.asks_for_login();
+pub(crate) fn refused_by(door: &Door, refusal: Rejection, address: Option<&str>) -> Option<Response> {
+    let asks = refusal == Rejection::NoCookie && door.guard.asks_for_login();
     asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, LoginAttempt::None))
 }

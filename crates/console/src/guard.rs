@@ -81,7 +81,7 @@ const LOGIN_SECONDS: u32 = 12 * 60 * 60;
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestRefusal {
+pub(crate) enum Rejection {
     Host,
     Origin,
     /// A page of another site sent the browser here.
@@ -94,7 +94,7 @@ pub(crate) enum RequestRefusal {
     FormToken,
 }
 
-impl RequestRefusal {
+impl Rejection {
     /// What is wrong and what to do.
     pub(crate) fn reason(self) -> &'static str {
         match self {
@@ -145,11 +145,11 @@ impl Guard {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Admission, RequestRefusal> {
+    ) -> Result<Admission, Rejection> {
         let host = sent(headers, header::HOST).once().filter(|host| self.names.has_host(host));
-        let host = host.ok_or(RequestRefusal::Host)?;
+        let host = host.ok_or(Rejection::Host)?;
         if uri.authority().is_some_and(|authority| !authority.as_str().eq_ignore_ascii_case(host)) {
-            return Err(RequestRefusal::Host);
+            return Err(Rejection::Host);
         }
         let is_get = *method == Method::GET;
         let is_opening = is_get && matches!(self.entry, Entry::Code { .. }) && uri.path() == OPEN_PATH;
@@ -160,14 +160,14 @@ impl Guard {
             SentHeader::Once("cross-site" | "same-site") if is_opening => {}
             // A link to the form that asks for a token, which shows nothing else.
             SentHeader::Once("cross-site" | "same-site") if is_login && is_get => {}
-            SentHeader::Once(_) | SentHeader::Unusable => return Err(RequestRefusal::CrossSite),
+            SentHeader::Once(_) | SentHeader::Unusable => return Err(Rejection::CrossSite),
         }
         match sent(headers, header::ORIGIN) {
             SentHeader::Once(origin) if self.is_own(origin, host) => {}
             // Browsers send the origin with every posted form.
             SentHeader::Absent if is_get || *method == Method::HEAD => {}
             SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => {
-                return Err(RequestRefusal::Origin);
+                return Err(Rejection::Origin);
             }
         }
         let is_for_all = matches!(self.entry, Entry::Login) && is_get && uri.path().starts_with(ASSETS);
@@ -179,9 +179,9 @@ impl Guard {
             Entry::Login => {
                 let sent: Vec<String> =
                     cookies(headers, &self.cookie_name).take(COOKIES_MAX).map(str::to_owned).collect();
-                if sent.is_empty() { Err(RequestRefusal::NoCookie) } else { Ok(Admission::Cookies(sent)) }
+                if sent.is_empty() { Err(Rejection::NoCookie) } else { Ok(Admission::Cookies(sent)) }
             }
-            Entry::Code { .. } => Err(RequestRefusal::NoCookie),
+            Entry::Code { .. } => Err(Rejection::NoCookie),
         }
     }
 
@@ -207,11 +207,11 @@ impl Guard {
     }
 
     /// Consumes the code: `fresh` replaces it.
-    pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), RequestRefusal> {
-        let Entry::Code { code, .. } = &self.entry else { return Err(RequestRefusal::Code) };
+    pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Rejection> {
+        let Entry::Code { code, .. } = &self.entry else { return Err(Rejection::Code) };
         let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.is(sent) {
-            return Err(RequestRefusal::Code);
+            return Err(Rejection::Code);
         }
         *code = fresh;
         Ok(())
@@ -333,7 +333,7 @@ mod tests {
         Guard::new("127.0.0.1:4000".parse().unwrap(), code, cookie)
     }
 
-    fn admit(method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<(), RequestRefusal> {
+    fn admit(method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<(), Rejection> {
         admission(&guard(), method, uri, headers).map(drop)
     }
 
@@ -342,7 +342,7 @@ mod tests {
         method: Method,
         uri: &str,
         headers: &[(&str, &str)],
-    ) -> Result<Admission, RequestRefusal> {
+    ) -> Result<Admission, Rejection> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -362,29 +362,29 @@ mod tests {
         let origin = |value| ("origin", value);
         let table = vec![
             (Method::GET, vec![host, cookie], Ok(())),
-            (Method::GET, vec![], Err(RequestRefusal::Host)),
-            (Method::GET, vec![host], Err(RequestRefusal::NoCookie)),
-            (Method::GET, vec![("host", "evil.example:4000"), cookie], Err(RequestRefusal::Host)),
-            (Method::GET, vec![("host", "localhost:4001"), cookie], Err(RequestRefusal::Host)),
-            (Method::GET, vec![host, host, cookie], Err(RequestRefusal::Host)),
+            (Method::GET, vec![], Err(Rejection::Host)),
+            (Method::GET, vec![host], Err(Rejection::NoCookie)),
+            (Method::GET, vec![("host", "evil.example:4000"), cookie], Err(Rejection::Host)),
+            (Method::GET, vec![("host", "localhost:4001"), cookie], Err(Rejection::Host)),
+            (Method::GET, vec![host, host, cookie], Err(Rejection::Host)),
             (Method::GET, vec![host, cookie, site("none")], Ok(())),
             (Method::GET, vec![host, cookie, site("same-origin")], Ok(())),
-            (Method::GET, vec![host, cookie, site("same-site")], Err(RequestRefusal::CrossSite)),
-            (Method::GET, vec![host, cookie, site("cross-site")], Err(RequestRefusal::CrossSite)),
-            (Method::GET, vec![host, cookie, origin("http://evil.example")], Err(RequestRefusal::Origin)),
-            (Method::POST, vec![host, cookie], Err(RequestRefusal::Origin)),
+            (Method::GET, vec![host, cookie, site("same-site")], Err(Rejection::CrossSite)),
+            (Method::GET, vec![host, cookie, site("cross-site")], Err(Rejection::CrossSite)),
+            (Method::GET, vec![host, cookie, origin("http://evil.example")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie], Err(Rejection::Origin)),
             (Method::POST, vec![host, cookie, origin(OWN)], Ok(())),
-            (Method::POST, vec![host, cookie, origin("null")], Err(RequestRefusal::Origin)),
-            (Method::POST, vec![host, cookie, origin("http://localhost:4001")], Err(RequestRefusal::Origin)),
-            (Method::POST, vec![host, cookie, origin("http://127.0.0.1:4000")], Err(RequestRefusal::Origin)),
-            (Method::POST, vec![host, cookie, origin(OWN), origin(OWN)], Err(RequestRefusal::Origin)),
-            (Method::POST, vec![host, origin(OWN)], Err(RequestRefusal::NoCookie)),
-            (Method::DELETE, vec![host, cookie], Err(RequestRefusal::Origin)),
+            (Method::POST, vec![host, cookie, origin("null")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie, origin("http://localhost:4001")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie, origin("http://127.0.0.1:4000")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie, origin(OWN), origin(OWN)], Err(Rejection::Origin)),
+            (Method::POST, vec![host, origin(OWN)], Err(Rejection::NoCookie)),
+            (Method::DELETE, vec![host, cookie], Err(Rejection::Origin)),
         ];
         for (method, headers, expected) in table {
             assert_eq!(admit(method.clone(), "/", &headers), expected, "{method} {headers:?}");
         }
-        assert_eq!(admit(Method::GET, "http://evil.example/", &[host, cookie]), Err(RequestRefusal::Host));
+        assert_eq!(admit(Method::GET, "http://evil.example/", &[host, cookie]), Err(Rejection::Host));
     }
 
     #[test]
@@ -392,8 +392,8 @@ mod tests {
         let host = ("host", "localhost:4000");
         let foreign = ("sec-fetch-site", "cross-site");
         assert_eq!(admit(Method::GET, "/open?code=x", &[host, foreign]), Ok(()));
-        assert_eq!(admit(Method::POST, "/open", &[host, ("origin", OWN)]), Err(RequestRefusal::NoCookie));
-        assert_eq!(admit(Method::GET, "/open/x", &[host]), Err(RequestRefusal::NoCookie));
+        assert_eq!(admit(Method::POST, "/open", &[host, ("origin", OWN)]), Err(Rejection::NoCookie));
+        assert_eq!(admit(Method::GET, "/open/x", &[host]), Err(Rejection::NoCookie));
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
         let secret = HttpSecret::new([2; 32]);
         let value = format!("workrail-console-4001={0}; workrail-console-400={0}", secret.reveal());
         let headers = [("host", "localhost:4000"), ("cookie", value.as_str())];
-        assert_eq!(admit(Method::GET, "/", &headers), Err(RequestRefusal::NoCookie));
+        assert_eq!(admit(Method::GET, "/", &headers), Err(Rejection::NoCookie));
     }
 
     #[test]
@@ -409,9 +409,9 @@ mod tests {
         let guard = guard();
         let code = HttpSecret::new([1; 32]);
         let fresh = HttpSecret::new([9; 32]);
-        assert_eq!(guard.take_code("", fresh.clone()), Err(RequestRefusal::Code));
+        assert_eq!(guard.take_code("", fresh.clone()), Err(Rejection::Code));
         assert_eq!(guard.take_code(code.reveal(), fresh.clone()), Ok(()));
-        assert_eq!(guard.take_code(code.reveal(), fresh.clone()), Err(RequestRefusal::Code));
+        assert_eq!(guard.take_code(code.reveal(), fresh.clone()), Err(Rejection::Code));
         assert_eq!(guard.take_code(fresh.reveal(), code), Ok(()), "the next one is valid");
     }
 
@@ -432,38 +432,23 @@ mod tests {
             (Method::GET, "/", vec![host, cookie], known()),
             (Method::GET, "/", vec![("host", "w.example:443"), cookie], known()),
             (Method::POST, "/run/x/approve", vec![host, cookie, own], known()),
-            (Method::GET, "/", vec![host], Err(RequestRefusal::NoCookie)),
-            (Method::GET, "/", vec![("host", "localhost"), cookie], Err(RequestRefusal::Host)),
-            (Method::POST, "/", vec![host, cookie], Err(RequestRefusal::Origin)),
-            (
-                Method::POST,
-                "/",
-                vec![host, cookie, ("origin", "http://w.example")],
-                Err(RequestRefusal::Origin),
-            ),
-            (
-                Method::POST,
-                "/login",
-                vec![host, ("origin", "https://e.example")],
-                Err(RequestRefusal::Origin),
-            ),
+            (Method::GET, "/", vec![host], Err(Rejection::NoCookie)),
+            (Method::GET, "/", vec![("host", "localhost"), cookie], Err(Rejection::Host)),
+            (Method::POST, "/", vec![host, cookie], Err(Rejection::Origin)),
+            (Method::POST, "/", vec![host, cookie, ("origin", "http://w.example")], Err(Rejection::Origin)),
+            (Method::POST, "/login", vec![host, ("origin", "https://e.example")], Err(Rejection::Origin)),
             (
                 Method::GET,
                 "/",
                 vec![host, cookie, ("sec-fetch-site", "cross-site")],
-                Err(RequestRefusal::CrossSite),
+                Err(Rejection::CrossSite),
             ),
             (Method::GET, "/login", vec![host, ("sec-fetch-site", "cross-site")], Ok(Admission::Everybody)),
             (Method::POST, "/login", vec![host, own], Ok(Admission::Everybody)),
             (Method::GET, "/assets/console.css", vec![host], Ok(Admission::Everybody)),
-            (Method::POST, "/assets/console.css", vec![host, own], Err(RequestRefusal::NoCookie)),
-            (Method::GET, "/open", vec![host], Err(RequestRefusal::NoCookie)),
-            (
-                Method::GET,
-                "/",
-                vec![host, ("cookie", "workrail-login-443=abc")],
-                Err(RequestRefusal::NoCookie),
-            ),
+            (Method::POST, "/assets/console.css", vec![host, own], Err(Rejection::NoCookie)),
+            (Method::GET, "/open", vec![host], Err(Rejection::NoCookie)),
+            (Method::GET, "/", vec![host, ("cookie", "workrail-login-443=abc")], Err(Rejection::NoCookie)),
         ];
         for (method, path, headers, expected) in table {
             assert_eq!(

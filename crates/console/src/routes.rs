@@ -27,9 +27,7 @@ use crate::edit;
 use crate::entry::{self, LoginAttempt, Logins};
 use crate::files::{self, FileKind};
 use crate::forms::{self, Action, Managed, SessionAction};
-use crate::guard::{
-    Admission, Guard, HEADERS, OPEN_PATH, RequestRefusal, Secrets, TeamSite, Theme, origin_of,
-};
+use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Rejection, Secrets, TeamSite, Theme, origin_of};
 use crate::held::HELD_FOR;
 use crate::live::{Changes, ShutdownSignal};
 use crate::pages::{self, Viewer};
@@ -133,7 +131,7 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
         Ok(Admission::Everybody) => Err(entry::open_to_all(&door, request).await),
         Ok(Admission::User) => match door.user.clone() {
             Some(user) => Ok((Console::new(Arc::clone(&door.shared), user), request)),
-            None => Err(refused(RequestRefusal::NoCookie)),
+            None => Err(refused(Rejection::NoCookie)),
         },
         Ok(Admission::Cookies(cookies)) => match entry::visited(&door, cookies).await {
             Ok(console) => match console.for_request() {
@@ -165,20 +163,19 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
     response
 }
 
-pub(crate) fn refused(refusal: RequestRefusal) -> Response {
+pub(crate) fn refused(refusal: Rejection) -> Response {
     refused_at(refusal, None)
 }
 
 /// A refusal; a link from another site can be followed from here, as the user's own click.
-fn refused_at(refusal: RequestRefusal, target: Option<PageAddress>) -> Response {
+fn refused_at(refusal: Rejection, target: Option<PageAddress>) -> Response {
     let status = match refusal {
-        RequestRefusal::NoCookie | RequestRefusal::Code => StatusCode::UNAUTHORIZED,
-        RequestRefusal::Host
-        | RequestRefusal::Origin
-        | RequestRefusal::CrossSite
-        | RequestRefusal::FormToken => StatusCode::FORBIDDEN,
+        Rejection::NoCookie | Rejection::Code => StatusCode::UNAUTHORIZED,
+        Rejection::Host | Rejection::Origin | Rejection::CrossSite | Rejection::FormToken => {
+            StatusCode::FORBIDDEN
+        }
     };
-    let address = target.filter(|_| refusal == RequestRefusal::CrossSite).map(|own| own.address());
+    let address = target.filter(|_| refusal == Rejection::CrossSite).map(|own| own.address());
     page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason(), address.as_deref()))
 }
 
@@ -263,7 +260,7 @@ impl AdmittedRequest {
             return (StatusCode::BAD_REQUEST, "The form is not UTF-8 text.\n").into_response();
         };
         if !form.get("token").is_some_and(|token| self.console.is_form_token(token)) {
-            return refused(RequestRefusal::FormToken);
+            return refused(Rejection::FormToken);
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
         if let Some(change) = AdministrationForm::parse(&parts) {
@@ -371,9 +368,8 @@ impl AdmittedRequest {
                     self.delete_later(session, ticket);
                 }
                 // The first page shows held deletions; the deleted session has no page.
-                let leads_home =
-                    matches!(done, FormOutcome::Held | FormOutcome::Undone | FormOutcome::Deleted);
-                let back = if leads_home { "/" } else { &back };
+                let to_home = matches!(done, FormOutcome::Held | FormOutcome::Undone | FormOutcome::Deleted);
+                let back = if to_home { "/" } else { &back };
                 see_other(&format!("{back}?done={}", done.as_str()))
             }
             Err(error) => self.failed(&error, status(&error), &back, headers),
@@ -395,7 +391,7 @@ impl AdmittedRequest {
     async fn import(self, headers: HeaderMap, body: Body) -> Response {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         if !token.is_some_and(|token| self.console.is_form_token(token)) {
-            return (StatusCode::FORBIDDEN, RequestRefusal::FormToken.reason()).into_response();
+            return (StatusCode::FORBIDDEN, Rejection::FormToken.reason()).into_response();
         }
         // Checked before reading: only admins may make the server hold a bundle.
         if !self.console.may(Act::Administer) {
