@@ -43,12 +43,12 @@ pub(crate) struct ServedEngine {
     /// `None` if the data directory refused it: an unlisted server still serves.
     registered: Option<Arc<ServerRegistration<Disk>>>,
     /// Where the agents are.
-    reach: Reach,
+    reach: AgentLocation,
 }
 
 /// Where the agents of a server are.
 #[derive(Clone)]
-enum Reach {
+enum AgentLocation {
     /// On this machine: their folders exist here.
     Local,
     /// Anywhere: their folders mean nothing here.
@@ -62,7 +62,7 @@ impl ServedEngine {
 
     /// The same, for agents on other machines.
     pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
-        Self { engine: self.engine.without_checks(), reach: Reach::Remote(metrics), ..self }
+        Self { engine: self.engine.without_checks(), reach: AgentLocation::Remote(metrics), ..self }
     }
 }
 
@@ -92,15 +92,15 @@ impl Execution for ServedEngine {
 
     fn is_folder(&self, path: &str) -> bool {
         match self.reach {
-            Reach::Local => workspace::is_folder(path),
-            Reach::Remote(_) => false,
+            AgentLocation::Local => workspace::is_folder(path),
+            AgentLocation::Remote(_) => false,
         }
     }
 
     fn assumed_folder(&self) -> Option<String> {
         match self.reach {
-            Reach::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
-            Reach::Remote(_) => None,
+            AgentLocation::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
+            AgentLocation::Remote(_) => None,
         }
     }
 
@@ -146,7 +146,7 @@ impl Execution for ServedEngine {
     /// Answers a call and logs the outcome.
     fn answer(&self, mut request: Request) -> ReplyResult {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
-        if let Reach::Remote(_) = self.reach {
+        if let AgentLocation::Remote(_) = self.reach {
             request.forget_folder();
         }
         let answered = self.engine.answer(request);
@@ -156,7 +156,7 @@ impl Execution for ServedEngine {
             Ok(reply) => (reply.kind().as_str().to_owned(), reply.run_label().map(str::to_owned)),
             Err(error) => (error.code.as_str().to_owned(), None),
         };
-        if let Reach::Remote(metrics) = &self.reach {
+        if let AgentLocation::Remote(metrics) = &self.reach {
             metrics.call(tool, &outcome, took);
         }
         if let Some(registered) = &self.registered {
@@ -279,7 +279,7 @@ pub(crate) fn served(transport: Transport) -> Result<(ServedEngine, Arc<AnyStore
         });
     let tools = flags::offered(&settings);
     let (settings, registered) = (Arc::new(settings), registered.map(Arc::new));
-    Ok((ServedEngine { engine, settings, tools, registered, reach: Reach::Local }, store))
+    Ok((ServedEngine { engine, settings, tools, registered, reach: AgentLocation::Local }, store))
 }
 
 fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {

@@ -62,12 +62,12 @@ impl AnyStore {
 
 /// What kind of store it is, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Medium {
+pub(crate) enum StoreKind {
     Directory,
     Database,
 }
 
-impl Medium {
+impl StoreKind {
     pub(crate) fn pieces(self) -> &'static str {
         match self {
             Self::Directory => "files",

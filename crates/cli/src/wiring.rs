@@ -24,7 +24,7 @@ use workrail_store_pg::{Address, Password, PgStore, WrappingKey};
 
 use crate::outcome::Failure;
 use crate::settings::{self, CurrentSettings};
-use crate::store::{AnyStore, Medium};
+use crate::store::{AnyStore, StoreKind};
 use crate::{flags, version};
 
 /// The engine over the store in the settings.
@@ -99,9 +99,9 @@ fn connect(address: &Address) -> Result<PgStore, Failure> {
 }
 
 /// What kind of store the settings name.
-pub(crate) fn medium() -> Result<Medium, Failure> {
+pub(crate) fn medium() -> Result<StoreKind, Failure> {
     let is_directory = database(settings::current()?)?.is_none();
-    Ok(if is_directory { Medium::Directory } else { Medium::Database })
+    Ok(if is_directory { StoreKind::Directory } else { StoreKind::Database })
 }
 
 /// Why a command needs a data directory, and what works with a database instead.

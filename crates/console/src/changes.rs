@@ -34,7 +34,7 @@ pub(crate) enum AdministrationForm {
 
 /// What was done, and the page that shows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Changed {
+pub(crate) struct FormResult {
     pub(crate) done: FormOutcome,
     pub(crate) address: String,
 }
@@ -86,7 +86,7 @@ pub(crate) fn carry_out(
     console: &Console,
     change: &AdministrationForm,
     form: &Query,
-) -> EngineResult<Changed> {
+) -> EngineResult<FormResult> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let administration = || console.administration();
     let done = match change {
@@ -161,14 +161,14 @@ pub(crate) fn carry_out(
             // The copy is made to be edited.
             let editor = console.use_cases.file_of_workflow(&copy).map(|file| PageAddress::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
-            return Ok(Changed { done: FormOutcome::Copied, address });
+            return Ok(FormResult { done: FormOutcome::Copied, address });
         }
         AdministrationForm::Prefer(session) => {
             prefer(console, *session, form)?;
             FormOutcome::Preferred
         }
     };
-    Ok(Changed { done, address: change.page() })
+    Ok(FormResult { done, address: change.page() })
 }
 
 /// Trusting lets commands run without asking again, so a passkey must sign exactly what was shown (G121).

@@ -16,7 +16,7 @@ use workrail_model::team::Principal;
 use crate::asset::asset;
 use crate::guard::{LOGIN_PATH, OPEN_PATH, Rejection};
 use crate::pages;
-use crate::routes::{BODY_WAIT, Door, open_address, own_page, page, refused, see_other};
+use crate::routes::{BODY_WAIT, ListenerState, open_address, own_page, page, refused, see_other};
 use crate::state::{Console, Member, Visitor};
 use crate::target::Query;
 use crate::use_cases::UseCases;
@@ -57,7 +57,7 @@ pub trait Logins: Send + Sync + 'static {
 }
 
 /// Answers requests that need no login, and refuses all others.
-pub(crate) async fn open_to_all(door: &Door, request: Request) -> Response {
+pub(crate) async fn open_to_all(door: &ListenerState, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     match (&parts.method, parts.uri.path()) {
@@ -69,7 +69,7 @@ pub(crate) async fn open_to_all(door: &Door, request: Request) -> Response {
     }
 }
 
-fn open(door: &Door, query: &Query, headers: &axum::http::HeaderMap) -> Response {
+fn open(door: &ListenerState, query: &Query, headers: &axum::http::HeaderMap) -> Response {
     if door.guard.has_cookie(headers) {
         return page(StatusCode::OK, &pages::opened());
     }
@@ -90,7 +90,7 @@ fn open(door: &Door, query: &Query, headers: &axum::http::HeaderMap) -> Response
     }
 }
 
-async fn log_in(door: &Door, body: Body) -> Response {
+async fn log_in(door: &ListenerState, body: Body) -> Response {
     let form = match timeout(BODY_WAIT, to_bytes(body, LOGIN_BYTES_MAX)).await {
         Ok(Ok(bytes)) => Query::parse_form(&bytes),
         Ok(Err(_)) | Err(_) => None,
@@ -136,7 +136,7 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Login
 }
 
 /// The console of the member who owns one of these cookies.
-pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
+pub(crate) async fn visited(door: &ListenerState, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
     let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
     let checked = spawn_blocking(move || {
         let logins = logins.ok_or(NotLoggedIn::Stranger)?;
@@ -156,7 +156,11 @@ pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console
 }
 
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
-pub(crate) fn refused_by(door: &Door, refusal: Rejection, address: Option<&str>) -> Option<Response> {
+pub(crate) fn refused_by(
+    door: &ListenerState,
+    refusal: Rejection,
+    address: Option<&str>,
+) -> Option<Response> {
     let asks = refusal == Rejection::NoCookie && door.guard.asks_for_login();
     asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, LoginAttempt::None))
 }

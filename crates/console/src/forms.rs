@@ -11,21 +11,21 @@ use crate::pages::is_shown_whole;
 use crate::passkeys;
 use crate::state::Console;
 use crate::target::{FormOutcome, Query};
-use crate::use_cases::{Decision, EngineResult, refusal};
+use crate::use_cases::{EngineResult, UserDecision, refusal};
 
 /// Precedes the name of a context key in the field that answers it.
 pub(crate) const ANSWER_PREFIX: &str = "answer.";
 
 /// What a form about a run asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum RunFormAction {
     Approve,
     Reject,
     Answer,
     Close,
 }
 
-impl Action {
+impl RunFormAction {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "approve" => Some(Self::Approve),
@@ -64,7 +64,7 @@ impl SessionAction {
 
 /// The result of a session form, and the deletion that is still pending.
 #[derive(Debug)]
-pub(crate) struct Managed {
+pub(crate) struct SessionFormResult {
     pub(crate) done: FormOutcome,
     pub(crate) held: Option<u64>,
 }
@@ -75,14 +75,13 @@ pub(crate) fn manage(
     session: SessionId,
     action: SessionAction,
     form: &Query,
-) -> EngineResult<Managed> {
-    let done = |done: FormOutcome| Managed { done, held: None };
+) -> EngineResult<SessionFormResult> {
+    let done = |done: FormOutcome| SessionFormResult { done, held: None };
     match action {
         SessionAction::Keep => console.use_cases.keep(session).map(|()| done(FormOutcome::Kept)),
         SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| done(FormOutcome::Unkept)),
-        SessionAction::Delete => {
-            hold(console, session).map(|ticket| Managed { done: FormOutcome::Held, held: Some(ticket) })
-        }
+        SessionAction::Delete => hold(console, session)
+            .map(|ticket| SessionFormResult { done: FormOutcome::Held, held: Some(ticket) }),
         SessionAction::Undo if console.held().undo(session) => Ok(done(FormOutcome::Undone)),
         SessionAction::Undo => Err(refused(
             "Too late: this session has no pending deletion to undo.",
@@ -143,16 +142,21 @@ fn delete(console: &Console, session: SessionId, form: &Query) -> EngineResult<(
 }
 
 /// Carries out a form whose token was verified.
-pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> EngineResult<FormOutcome> {
+pub(crate) fn act(
+    console: &Console,
+    run: RunId,
+    action: RunFormAction,
+    form: &Query,
+) -> EngineResult<FormOutcome> {
     match action {
-        Action::Approve => {
+        RunFormAction::Approve => {
             decide(console, run, ApprovalDecision::Approved, form).map(|()| FormOutcome::Approved)
         }
-        Action::Reject => {
+        RunFormAction::Reject => {
             decide(console, run, ApprovalDecision::Rejected, form).map(|()| FormOutcome::Rejected)
         }
-        Action::Answer => answer(console, run, form).map(|()| FormOutcome::Answered),
-        Action::Close => {
+        RunFormAction::Answer => answer(console, run, form).map(|()| FormOutcome::Answered),
+        RunFormAction::Close => {
             console.use_cases.close(run, form.get("reason").unwrap_or_default()).map(|()| FormOutcome::Closed)
         }
     }
@@ -176,7 +180,7 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
     let origin = origin.map_err(|reason| {
         refused(&reason, "Start the console from a terminal of your own. Nothing was recorded.")
     })?;
-    console.use_cases.decide(run, &waiting, Decision { decision, reason, origin })
+    console.use_cases.decide(run, &waiting, UserDecision { decision, reason, origin })
 }
 
 /// The user's reason for a decision.

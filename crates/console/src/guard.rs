@@ -51,12 +51,12 @@ pub(crate) struct Guard {
     scheme: Scheme,
     cookie_name: String,
     theme_cookie_name: String,
-    entry: Entry,
+    entry: LoginMethod,
 }
 
 /// How visitors prove who they are.
 #[derive(Debug)]
-enum Entry {
+enum LoginMethod {
     /// As the user who started the console, with the code that it printed.
     Code { cookie: HttpSecret, code: Mutex<HttpSecret> },
     /// As a member of a team, with a token.
@@ -125,7 +125,7 @@ impl Guard {
             scheme: Scheme::Http,
             cookie_name: format!("workrail-console-{}", bound.port()),
             theme_cookie_name: format!("workrail-theme-{}", bound.port()),
-            entry: Entry::Code { cookie, code: Mutex::new(code) },
+            entry: LoginMethod::Code { cookie, code: Mutex::new(code) },
         }
     }
 
@@ -136,7 +136,7 @@ impl Guard {
             Scheme::Https => ("__Host-workrail-login".to_owned(), "__Host-workrail-theme".to_owned()),
             Scheme::Http => (format!("workrail-login-{port}"), format!("workrail-theme-{port}")),
         };
-        Self { names, scheme, cookie_name, theme_cookie_name, entry: Entry::Login }
+        Self { names, scheme, cookie_name, theme_cookie_name, entry: LoginMethod::Login }
     }
 
     /// Whole values are compared; a repeated header is refused.
@@ -152,8 +152,8 @@ impl Guard {
             return Err(Rejection::Host);
         }
         let is_get = *method == Method::GET;
-        let is_opening = is_get && matches!(self.entry, Entry::Code { .. }) && uri.path() == OPEN_PATH;
-        let is_login = matches!(self.entry, Entry::Login) && uri.path() == LOGIN_PATH;
+        let is_opening = is_get && matches!(self.entry, LoginMethod::Code { .. }) && uri.path() == OPEN_PATH;
+        let is_login = matches!(self.entry, LoginMethod::Login) && uri.path() == LOGIN_PATH;
         match sent(headers, HeaderName::from_static("sec-fetch-site")) {
             SentHeader::Absent | SentHeader::Once("same-origin" | "none") => {}
             // A file that redirects here, or a page of another local port: only the code matters.
@@ -170,45 +170,47 @@ impl Guard {
                 return Err(Rejection::Origin);
             }
         }
-        let is_for_all = matches!(self.entry, Entry::Login) && is_get && uri.path().starts_with(ASSETS);
+        let is_for_all = matches!(self.entry, LoginMethod::Login) && is_get && uri.path().starts_with(ASSETS);
         if is_opening || is_login || is_for_all {
             return Ok(Admission::Everybody);
         }
         match &self.entry {
-            Entry::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
-            Entry::Login => {
+            LoginMethod::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
+            LoginMethod::Login => {
                 let sent: Vec<String> =
                     cookies(headers, &self.cookie_name).take(COOKIES_MAX).map(str::to_owned).collect();
                 if sent.is_empty() { Err(Rejection::NoCookie) } else { Ok(Admission::Cookies(sent)) }
             }
-            Entry::Code { .. } => Err(Rejection::NoCookie),
+            LoginMethod::Code { .. } => Err(Rejection::NoCookie),
         }
     }
 
     /// Whether one of our pages sent it. Locally, the page's host must match: hosts do not share cookies.
     fn is_own(&self, origin: &str, host: &str) -> bool {
         match self.entry {
-            Entry::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
-            Entry::Login => self.names.has_origin(origin),
+            LoginMethod::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
+            LoginMethod::Login => self.names.has_origin(origin),
         }
     }
 
     /// Whether browsers log in with a token.
     pub(crate) fn asks_for_login(&self) -> bool {
-        matches!(self.entry, Entry::Login)
+        matches!(self.entry, LoginMethod::Login)
     }
 
     pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
         match &self.entry {
             // A page on another local port can add a cookie of this name, but cannot remove the right one.
-            Entry::Code { cookie, .. } => cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent)),
-            Entry::Login => false,
+            LoginMethod::Code { cookie, .. } => {
+                cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent))
+            }
+            LoginMethod::Login => false,
         }
     }
 
     /// Consumes the code: `fresh` replaces it.
     pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Rejection> {
-        let Entry::Code { code, .. } = &self.entry else { return Err(Rejection::Code) };
+        let LoginMethod::Code { code, .. } = &self.entry else { return Err(Rejection::Code) };
         let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.is(sent) {
             return Err(Rejection::Code);
@@ -219,7 +221,7 @@ impl Guard {
 
     /// The header that lets a browser in until it is closed.
     pub(crate) fn set_cookie(&self) -> Option<HeaderValue> {
-        let Entry::Code { cookie, .. } = &self.entry else { return None };
+        let LoginMethod::Code { cookie, .. } = &self.entry else { return None };
         self.cookie(&self.cookie_name, cookie.reveal(), None)
     }
 

@@ -40,7 +40,7 @@ pub(crate) type ShutdownSignal = watch::Receiver<()>;
 
 /// Tells open pages that the store may have changed.
 #[derive(Clone, Debug)]
-pub(crate) struct Changes {
+pub(crate) struct LiveUpdates {
     renders: watch::Sender<u64>,
     /// Wakes the watcher when the first page is opened.
     opened: Arc<Notify>,
@@ -50,7 +50,7 @@ pub(crate) struct Changes {
     ending: ShutdownSignal,
 }
 
-impl Changes {
+impl LiveUpdates {
     /// Starts watching; must be called inside the runtime.
     pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: ShutdownSignal) -> Self {
         let changes = Self {

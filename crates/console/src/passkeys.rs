@@ -15,7 +15,7 @@ use workrail_model::passkey::{
 };
 
 use crate::changes::{chosen_mode, chosen_setting, shown_checks};
-use crate::forms::{Action, answers, reason, shown};
+use crate::forms::{RunFormAction, answers, reason, shown};
 use crate::state::Console;
 use crate::target::Query;
 use crate::use_cases::{EngineResult, refusal};
@@ -23,7 +23,7 @@ use crate::use_cases::{EngineResult, refusal};
 /// What a passkey is asked to sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signing {
-    Run(RunId, Action),
+    Run(RunId, RunFormAction),
     NewKey,
     Enrol,
     Remove,
@@ -36,7 +36,7 @@ impl Signing {
     /// Parsed from the address beneath `/passkeys`, which equals the form's own address.
     pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
         match parts {
-            ["run", run, action] => Some(Self::Run(RunId::parse(run).ok()?, Action::parse(action)?)),
+            ["run", run, action] => Some(Self::Run(RunId::parse(run).ok()?, RunFormAction::parse(action)?)),
             ["settings", "passkeys", "new"] => Some(Self::NewKey),
             ["settings", "passkeys", "enrol"] => Some(Self::Enrol),
             ["settings", "passkeys", "remove"] => Some(Self::Remove),
@@ -97,16 +97,16 @@ fn challenge_json(challenge: &Challenge) -> Value {
     json!({ "challenge": bytes, "credentials": challenge.credentials })
 }
 
-fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> EngineResult<SignedAct<'a>> {
+fn act<'a>(action: RunFormAction, form: &'a Query, values: &'a Context) -> EngineResult<SignedAct<'a>> {
     match action {
-        Action::Approve => {
+        RunFormAction::Approve => {
             Ok(SignedAct::Decide { decision: ApprovalDecision::Approved, reason: reason(form) })
         }
-        Action::Reject => {
+        RunFormAction::Reject => {
             Ok(SignedAct::Decide { decision: ApprovalDecision::Rejected, reason: reason(form) })
         }
-        Action::Answer => Ok(SignedAct::Answer { values }),
-        Action::Close => Err(refused("Closing a run takes no passkey.")),
+        RunFormAction::Answer => Ok(SignedAct::Answer { values }),
+        RunFormAction::Close => Err(refused("Closing a run takes no passkey.")),
     }
 }
 

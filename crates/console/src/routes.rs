@@ -22,14 +22,14 @@ use workrail_model::team::Act;
 
 use crate::administration::Administration;
 use crate::asset::asset;
-use crate::changes::{self, AdministrationForm, Changed};
+use crate::changes::{self, AdministrationForm, FormResult};
 use crate::edit;
 use crate::entry::{self, LoginAttempt, Logins};
 use crate::files::{self, FileKind};
-use crate::forms::{self, Action, Managed, SessionAction};
+use crate::forms::{self, RunFormAction, SessionAction, SessionFormResult};
 use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Rejection, Secrets, TeamSite, Theme, origin_of};
 use crate::held::HELD_FOR;
-use crate::live::{Changes, ShutdownSignal};
+use crate::live::{LiveUpdates, ShutdownSignal};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
 use crate::state::{Console, Shared, Visitor};
@@ -54,14 +54,14 @@ const TOKEN_HEADER: &str = "x-workrail-token";
 
 /// Shared by all requests to a listener.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct ListenerState {
     pub(crate) guard: Arc<Guard>,
     pub(crate) shared: Arc<Shared>,
     /// For a team, where visitors log in with a token; `None` if the user who started the console uses a code.
     pub(crate) logins: Option<Arc<dyn Logins>>,
     /// The user who started the console.
     user: Option<Visitor>,
-    changes: Changes,
+    changes: LiveUpdates,
     pub(crate) port: u16,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Door {
 struct AdmittedRequest {
     guard: Arc<Guard>,
     console: Arc<Console>,
-    changes: Changes,
+    changes: LiveUpdates,
 }
 
 /// The address that admits a browser.
@@ -89,9 +89,9 @@ pub fn router(
     let Secrets { code, cookie, form_token } = secrets;
     let guard = Guard::new(bound, code, cookie);
     let shared = Shared::new(origin_of(bound.port()), environment, Some(administration));
-    let changes = Changes::watch(Arc::clone(&use_cases), ending);
+    let changes = LiveUpdates::watch(Arc::clone(&use_cases), ending);
     let user = Visitor { use_cases, form_token, member: None };
-    behind(Door {
+    behind(ListenerState {
         guard: Arc::new(guard),
         shared: Arc::new(shared),
         logins: None,
@@ -111,19 +111,19 @@ pub fn team_router(
     ending: ShutdownSignal,
 ) -> Router {
     let shared = Arc::new(Shared::new(site.origin.clone(), environment, None));
-    let changes = Changes::watch(watched, ending);
+    let changes = LiveUpdates::watch(watched, ending);
     let port = site.port;
     let guard = Arc::new(Guard::of_team(site));
-    behind(Door { guard, shared, logins: Some(logins), user: None, changes, port })
+    behind(ListenerState { guard, shared, logins: Some(logins), user: None, changes, port })
 }
 
-fn behind(door: Door) -> Router {
+fn behind(door: ListenerState) -> Router {
     // The outer router has no routes, so nothing is matched before the guard runs.
     let known = Router::new().fallback(any(answer)).with_state(door.clone());
     Router::new().fallback_service(known).layer(from_fn_with_state(door, guarded))
 }
 
-async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Response {
+async fn guarded(State(door): State<ListenerState>, request: Request, next: Next) -> Response {
     let admitted = door.guard.admit(request.method(), request.uri(), request.headers());
     let address = request.uri().path_and_query().map(|own| own.as_str()).and_then(own_page);
     let address = address.filter(|_| request.method() == Method::GET);
@@ -184,7 +184,7 @@ pub(crate) fn page(status: StatusCode, markup: &Markup) -> Response {
 }
 
 async fn answer(
-    State(door): State<Door>,
+    State(door): State<ListenerState>,
     Extension(console): Extension<Arc<Console>>,
     method: Method,
     uri: Uri,
@@ -285,7 +285,7 @@ impl AdmittedRequest {
                 (Ok(session), Some(action)) => self.manage(session, action, form, &headers).await,
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
-            ["run", run, action] => match (RunId::parse(run), Action::parse(action)) {
+            ["run", run, action] => match (RunId::parse(run), RunFormAction::parse(action)) {
                 (Ok(run), Some(action)) => self.act(run, action, form, &headers).await,
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
@@ -327,12 +327,12 @@ impl AdmittedRequest {
         let console = Arc::clone(&self.console);
         let (back, asked) = (change.page(), change.clone());
         match blocking(move || changes::carry_out(&console, &asked, &form)).await {
-            Ok(Changed { done, address }) => see_other(&format!("{address}?done={}", done.as_str())),
+            Ok(FormResult { done, address }) => see_other(&format!("{address}?done={}", done.as_str())),
             Err(error) => self.failed(&error, status(&error), &back, headers),
         }
     }
 
-    async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
+    async fn act(self, run: RunId, action: RunFormAction, form: Query, headers: &HeaderMap) -> Response {
         // Keeps the list's filters, or the selected point.
         let back = form.get("back").and_then(own_page).unwrap_or_else(|| PageAddress::Run(RunPage::of(run)));
         let (console, asked) = (Arc::clone(&self.console), form.clone());
@@ -363,7 +363,7 @@ impl AdmittedRequest {
         let back = PageAddress::Session(session).address();
         let console = Arc::clone(&self.console);
         match blocking(move || forms::manage(&console, session, action, &form)).await {
-            Ok(Managed { done, held }) => {
+            Ok(SessionFormResult { done, held }) => {
                 if let Some(ticket) = held {
                     self.delete_later(session, ticket);
                 }

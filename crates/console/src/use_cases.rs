@@ -51,7 +51,7 @@ pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEn
 
 /// The user's decision, and how it is recorded.
 #[derive(Clone, Copy, Debug)]
-pub struct Decision<'a> {
+pub struct UserDecision<'a> {
     pub decision: ApprovalDecision,
     /// Why, for the agent.
     pub reason: Option<&'a str>,
@@ -81,7 +81,7 @@ pub trait UseCases: Send + Sync {
     fn import(&self, bundle: &[u8]) -> EngineResult<SessionId>;
     fn waiting(&self, run: RunId) -> EngineResult<WaitingStep>;
     fn submitted(&self, waiting: &WaitingStep, run: RunId) -> EngineResult<Vec<SubmittedArtifact>>;
-    fn decide(&self, run: RunId, seen: &WaitingStep, decision: Decision<'_>) -> EngineResult<()>;
+    fn decide(&self, run: RunId, seen: &WaitingStep, decision: UserDecision<'_>) -> EngineResult<()>;
     fn decide_signed(
         &self,
         run: RunId,
@@ -253,8 +253,8 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         self.submitted_artifacts(waiting.session, run, &waiting.artifacts)
     }
 
-    fn decide(&self, run: RunId, seen: &WaitingStep, decision: Decision<'_>) -> EngineResult<()> {
-        let Decision { decision, reason, origin } = decision;
+    fn decide(&self, run: RunId, seen: &WaitingStep, decision: UserDecision<'_>) -> EngineResult<()> {
+        let UserDecision { decision, reason, origin } = decision;
         self.approve(&run.to_string(), seen, (decision, reason), origin)
     }
 

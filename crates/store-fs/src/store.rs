@@ -20,7 +20,7 @@ use workrail_ports::session_store::{
 use crate::commit::{self, Tail};
 use crate::load::{self, CursorOrigin, Loaded};
 use crate::memo::{Memo, Memos};
-use crate::orphan::Pending;
+use crate::orphan::LogContinuation;
 use crate::{layout, obstacles, orphan, stamps, suspect};
 
 /// How long a writer waits for a lock.
@@ -171,9 +171,9 @@ impl<F: FileSystem> LocalStore<F> {
         let _store_lock = store_lock.ok_or(StoreError::Busy)?;
         let torn = orphan::tail_behind(&self.fs, session, &loaded.cursor)?;
         let orphan = match orphan::pending(&self.fs, session, &loaded.cursor, &torn)? {
-            Pending::Nothing => return Ok(false),
-            Pending::Write(orphan) => orphan,
-            Pending::Damaged(reason) => {
+            LogContinuation::Nothing => return Ok(false),
+            LogContinuation::Write(orphan) => orphan,
+            LogContinuation::Damaged(reason) => {
                 let health = load::corrupt_from(&loaded.cursor, reason);
                 return Err(StoreError::Unhealthy { session, health });
             }

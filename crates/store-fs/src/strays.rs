@@ -9,7 +9,7 @@ use workrail_ports::upkeep::{Stray, StrayKind};
 
 use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
 use crate::rebuild;
-use crate::segment::{self, Bytes};
+use crate::segment::{self, SegmentRead};
 
 /// Our own names in the root, apart from the counter's. Anything new that WorkRail creates there must be added.
 const ROOT_NAMES: [&str; 19] = [
@@ -157,9 +157,9 @@ impl Segments {
         }
         let Some(index) = EventIndex::new(first).filter(|_| first == self.end) else { return false };
         match segment::read(fs, session, name) {
-            Ok(Bytes::Read(bytes)) => segment::events(session, index, name, &bytes).is_ok(),
-            Ok(Bytes::Denied(_)) | Err(_) => true,
-            Ok(Bytes::NoSegment) => false,
+            Ok(SegmentRead::Read(bytes)) => segment::events(session, index, name, &bytes).is_ok(),
+            Ok(SegmentRead::Denied(_)) | Err(_) => true,
+            Ok(SegmentRead::NoSegment) => false,
         }
     }
 }

@@ -11,7 +11,7 @@ use workrail_ports::access::AccessTokens;
 use workrail_ports::file_system::FsOp;
 use workrail_ports::keyring::KeyringError;
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
@@ -26,12 +26,13 @@ const ADD: &str = "INSERT INTO workrail.access_token (tenant, id, name, role, di
 const REVOKE: &str =
     "UPDATE workrail.access_token SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING id";
 
-fn failed(op: FsOp, error: &Failed) -> KeyringError {
+fn failed(op: FsOp, error: &StatementError) -> KeyringError {
     match error {
-        Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(error.at(op, ERROR_PATH))
-        }
+        StatementError::Locked => KeyringError::Locked,
+        StatementError::Busy
+        | StatementError::NoAnswer
+        | StatementError::Local(_)
+        | StatementError::Database(_) => KeyringError::Io(error.at(op, ERROR_PATH)),
     }
 }
 

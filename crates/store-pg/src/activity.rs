@@ -6,7 +6,7 @@ use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::session_store::StoreError;
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
@@ -18,10 +18,10 @@ const NEXT: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (curre
 const RAISE: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), $1) \
                      ON CONFLICT (tenant) DO UPDATE SET number = greatest(activity.number, $1)";
 
-fn failed(failed: &Failed) -> StoreError {
+fn failed(failed: &StatementError) -> StoreError {
     match failed {
-        Failed::Busy | Failed::Locked => StoreError::Busy,
-        Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+        StatementError::Busy | StatementError::Locked => StoreError::Busy,
+        StatementError::NoAnswer | StatementError::Local(_) | StatementError::Database(_) => {
             StoreError::Io(failed.at(FsOp::Write, ERROR_PATH))
         }
     }

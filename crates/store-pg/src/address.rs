@@ -248,7 +248,7 @@ impl SslModeName {
 
 /// What connections to an address pass through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum ConnectionRoute {
     /// Sockets, which are never encrypted.
     Sockets,
     /// Nothing leaves the machine.
@@ -257,19 +257,28 @@ enum Reach {
 }
 
 /// libpq's `require` accepts any certificate; here it means `verify-full`.
-fn encryption(mode: Option<SslModeName>, roots: Roots, reach: Reach) -> Result<Encryption, AddressError> {
+fn encryption(
+    mode: Option<SslModeName>,
+    roots: Roots,
+    reach: ConnectionRoute,
+) -> Result<Encryption, AddressError> {
     let on = |check| Encryption::On { check, roots };
     match (reach, mode) {
-        (Reach::Sockets, _) | (_, Some(SslModeName::Disable)) => Ok(Encryption::Off),
-        (Reach::Loopback, None | Some(SslModeName::Allow | SslModeName::Prefer)) => Ok(Encryption::Off),
-        (Reach::Network, Some(mode @ (SslModeName::Allow | SslModeName::Prefer))) => {
+        (ConnectionRoute::Sockets, _) | (_, Some(SslModeName::Disable)) => Ok(Encryption::Off),
+        (ConnectionRoute::Loopback, None | Some(SslModeName::Allow | SslModeName::Prefer)) => {
+            Ok(Encryption::Off)
+        }
+        (ConnectionRoute::Network, Some(mode @ (SslModeName::Allow | SslModeName::Prefer))) => {
             Err(AddressError::Opportunistic { mode: mode.as_str() })
         }
-        (Reach::Network | Reach::Loopback, Some(SslModeName::VerifyCa)) => Ok(on(CertificateCheck::Signed)),
-        (Reach::Network, None)
-        | (Reach::Network | Reach::Loopback, Some(SslModeName::Require | SslModeName::VerifyFull)) => {
-            Ok(on(CertificateCheck::SignedForHost))
+        (ConnectionRoute::Network | ConnectionRoute::Loopback, Some(SslModeName::VerifyCa)) => {
+            Ok(on(CertificateCheck::Signed))
         }
+        (ConnectionRoute::Network, None)
+        | (
+            ConnectionRoute::Network | ConnectionRoute::Loopback,
+            Some(SslModeName::Require | SslModeName::VerifyFull),
+        ) => Ok(on(CertificateCheck::SignedForHost)),
     }
 }
 
@@ -293,7 +302,7 @@ fn client_config(server: &str, options: &[String]) -> Result<Config, AddressErro
     Ok(config)
 }
 
-fn reach(config: &Config) -> Reach {
+fn reach(config: &Config) -> ConnectionRoute {
     let is_loopback = |name: &str| {
         name == "localhost"
             || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -310,11 +319,11 @@ fn reach(config: &Config) -> Reach {
     };
     let hosts = config.get_hosts();
     if !hosts.iter().all(is_local) || !config.get_hostaddrs().iter().all(IpAddr::is_loopback) {
-        return Reach::Network;
+        return ConnectionRoute::Network;
     }
     match hosts.iter().all(is_socket) && config.get_hostaddrs().is_empty() {
-        true => Reach::Sockets,
-        false => Reach::Loopback,
+        true => ConnectionRoute::Sockets,
+        false => ConnectionRoute::Loopback,
     }
 }
 

@@ -17,7 +17,7 @@ use workrail_ports::file_system::FileStamp;
 use workrail_ports::session_store::LogStamp;
 
 use crate::cache::cursor_bytes;
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -193,7 +193,7 @@ fn add(
     transaction: &mut Transaction<'_>,
     version: u32,
     mut newest: BTreeMap<SessionId, &IndexRecord>,
-) -> Result<(), Failed> {
+) -> Result<(), StatementError> {
     let version = i64::from(version);
     let sessions: Vec<String> = newest.keys().map(ToString::to_string).collect();
     let marked = transaction.query(TAKE_MARKS, &[(&sessions, Type::TEXT_ARRAY), (&version, Type::INT8)])?;
@@ -261,7 +261,7 @@ fn ask(
     version: u32,
     question: &IndexQuery,
     known: &mut Option<CachedCounts>,
-) -> Result<IndexReading, Failed> {
+) -> Result<IndexReading, StatementError> {
     // Must come first: a session without a mark now is in the index that is read next. Every statement sees what was
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
@@ -307,7 +307,7 @@ fn ask(
 }
 
 /// Sessions that hold any of the terms, up to the limit for each term.
-fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<String>, Failed> {
+fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<String>, StatementError> {
     let terms: Vec<i64> = terms.iter().map(|term| term.cast_signed()).collect();
     let rows =
         transaction.query(HOLDING, &[(&terms, Type::INT8_ARRAY), (&SESSIONS_PER_TERM_MAX, Type::INT8)])?;
@@ -328,7 +328,7 @@ fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<Strin
     Ok(sessions)
 }
 
-fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), Failed> {
+fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), StatementError> {
     let raised = transaction.query_opt(RAISE, &[(&i64::from(version), Type::INT8)])?;
     if raised.is_some() {
         transaction.batch(CLEAR)?;

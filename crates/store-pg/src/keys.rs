@@ -12,7 +12,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
 
 use crate::connection::Parameter;
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 use crate::wrapping::KeySlot;
@@ -40,12 +40,13 @@ const MOVE_ASIDE: &str = "INSERT INTO workrail.keyring_aside (tenant, number, v,
 /// Serialises changes of keys and passkeys per tenant, even before there are any.
 pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/keys/' || current_setting('workrail.tenant'), 0))";
 
-fn failed(op: FsOp, failed: &Failed) -> KeyringError {
+fn failed(op: FsOp, failed: &StatementError) -> KeyringError {
     match failed {
-        Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(failed.at(op, ERROR_PATH))
-        }
+        StatementError::Locked => KeyringError::Locked,
+        StatementError::Busy
+        | StatementError::NoAnswer
+        | StatementError::Local(_)
+        | StatementError::Database(_) => KeyringError::Io(failed.at(op, ERROR_PATH)),
     }
 }
 
@@ -151,7 +152,7 @@ impl PgStore {
         &self,
         change: impl FnOnce(&mut Transaction<'_>, Option<&Row>) -> Result<T, KeyringError>,
     ) -> Result<T, KeyringError> {
-        let write = |error: Failed| failed(FsOp::Write, &error);
+        let write = |error: StatementError| failed(FsOp::Write, &error);
         let mut transaction = self.begin(Purpose::Writing).map_err(write)?;
         transaction.batch(LOCK).map_err(write)?;
         let row = transaction.query_opt(SELECT, &[]).map_err(write)?;
@@ -197,7 +198,7 @@ impl KeyringStore for PgStore {
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
         let fresh = self.fresh_key()?;
         self.change(|transaction, row| {
-            let write = |error: Failed| failed(FsOp::Write, &error);
+            let write = |error: StatementError| failed(FsOp::Write, &error);
             let mut moved_to = None;
             if let Some(row) = row {
                 if self.parse(row).is_ok() {

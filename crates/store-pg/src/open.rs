@@ -10,7 +10,7 @@ use workrail_ports::environment::Entropy;
 
 use crate::address::{Address, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::index::CachedCounts;
 use crate::log::Position;
 use crate::pool::{Pool, PoolUse};
@@ -148,7 +148,7 @@ impl PgStore {
         [self.writers.in_use("writers"), self.others.in_use("others")]
     }
 
-    pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, Failed> {
+    pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, StatementError> {
         Transaction::begin(&self.others, &self.tenant, purpose)
     }
 
@@ -157,8 +157,8 @@ impl PgStore {
     pub(crate) fn within<T>(
         &self,
         purpose: Purpose,
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
+    ) -> Result<T, StatementError> {
         let mut transaction = self.begin(purpose)?;
         let done = work(&mut transaction)?;
         transaction.commit()?;
@@ -166,7 +166,7 @@ impl PgStore {
     }
 }
 
-fn unreachable(failed: &Failed) -> OpenError {
+fn unreachable(failed: &StatementError) -> OpenError {
     let detail = failed.detail();
     match detail.split_once("error performing TLS handshake: ") {
         Some((_, cause)) => OpenError::NotEncrypted { detail: cause.to_owned() },
@@ -183,7 +183,7 @@ fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> 
             &[],
         )
         .map_err(|failed| unreachable(&failed))?;
-    let row = rows.first().ok_or_else(|| unreachable(&Failed::NoAnswer))?;
+    let row = rows.first().ok_or_else(|| unreachable(&StatementError::NoAnswer))?;
     let (version, role): (String, String) = (row.get(1), row.get(2));
     if row.get::<_, i32>(0) < SERVER_VERSION_MIN {
         return Err(OpenError::OldServer { version });
@@ -204,7 +204,7 @@ fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> 
 }
 
 fn up_to_date(client: &mut Connection) -> Result<i32, OpenError> {
-    let failed = |failed: Failed| OpenError::Migration { detail: failed.detail() };
+    let failed = |failed: StatementError| OpenError::Migration { detail: failed.detail() };
     let mut found = schema::version(client).map_err(failed)?;
     if found < schema::VERSION {
         found = schema::migrate(client).map_err(failed)?;

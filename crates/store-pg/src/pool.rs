@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Endpoint, Limits};
-use crate::error::Failed;
+use crate::error::StatementError;
 
 /// How long a call waits for a free connection.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// A connection for the exclusive use of the caller; returned with `put` or `discard`.
-    pub(crate) fn take(&self) -> Result<(Connection, ConnectionOrigin), Failed> {
+    pub(crate) fn take(&self) -> Result<(Connection, ConnectionOrigin), StatementError> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut state = self.state();
         let mut has_waited = false;
@@ -82,7 +82,7 @@ impl Pool {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Failed::Busy);
+                return Err(StatementError::Busy);
             }
             state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }

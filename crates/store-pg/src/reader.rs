@@ -11,8 +11,8 @@ use workrail_ports::session_store::{
     LogStamp, SessionReader, SessionSlice, StampDepth, StampedSession, StoreError,
 };
 
-use crate::error::Failed;
-use crate::log::{self, Loaded, Position, Stretch};
+use crate::error::StatementError;
+use crate::log::{self, Loaded, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
@@ -20,7 +20,7 @@ pub(crate) fn path_of(session: SessionId) -> String {
     format!("sessions/{session}")
 }
 
-impl Failed {
+impl StatementError {
     pub(crate) fn of_session(&self, op: FsOp, session: SessionId) -> StoreError {
         match self {
             Self::Busy => StoreError::Busy,
@@ -116,7 +116,7 @@ impl SessionReader for PgStore {
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
         let loaded = self.within(Purpose::Reading, |transaction| {
-            log::load(transaction, session, since, Stretch::ToTheEnd)
+            log::load(transaction, session, since, ReadRange::ToTheEnd)
         });
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
         loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session })

@@ -16,8 +16,8 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
 use crate::append::{self, Segment};
-use crate::error::Failed;
-use crate::log::{self, Position, Stored, Stretch};
+use crate::error::StatementError;
+use crate::log::{self, Position, ReadRange, StoredSegment};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 use crate::upkeep::{aside_path, remove_rows};
@@ -99,7 +99,11 @@ impl PgStore {
 }
 
 /// Copies the rows of the session and removes them; returns whether it was marked to be kept.
-fn put_aside(transaction: &mut Transaction<'_>, session: SessionId, number: i64) -> Result<bool, Failed> {
+fn put_aside(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+    number: i64,
+) -> Result<bool, StatementError> {
     let id = session.to_string();
     let is_kept = transaction.query_opt(IS_KEPT, &[(&id, Type::TEXT)])?.is_some_and(|row| row.get(0));
     for sql in [SESSION_ASIDE, SEGMENTS_ASIDE] {
@@ -115,8 +119,8 @@ fn planned(
     session: SessionId,
     trusted_until: Option<EventIndex>,
 ) -> Result<Plan, UpkeepError> {
-    let failed = |failed: Failed| failed.of_session(FsOp::Read, session);
-    let loaded = log::load(transaction, session, None, Stretch::ToTheEnd).map_err(failed)?;
+    let failed = |failed: StatementError| failed.of_session(FsOp::Read, session);
+    let loaded = log::load(transaction, session, None, ReadRange::ToTheEnd).map_err(failed)?;
     let loaded = loaded.ok_or(StoreError::NotFound { session })?;
     let not_repairable = |health| Err(UpkeepError::NotRepairable { session, health });
     let is_repairable = match &loaded.health {
@@ -129,7 +133,7 @@ fn planned(
     }
     let id = session.to_string();
     let rows = transaction.query(SEGMENTS, &[(&id, Type::TEXT)]).map_err(failed)?;
-    let rows: Vec<Stored> = rows.iter().filter_map(log::stored_of).collect();
+    let rows: Vec<StoredSegment> = rows.iter().filter_map(log::stored_of).collect();
     let number = transaction.query_opt(NEXT_NUMBER, &[(&id, Type::TEXT)]).map_err(failed)?;
     let number = number.map_or(1, |row| row.get(0));
     let (rebuilt_segments, end, lost) = match rebuilt(session, rows, trusted_until) {
@@ -152,12 +156,12 @@ fn planned(
     Ok(Plan { rebuilt_segments, diagnosis, number })
 }
 
-type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<Stored>);
+type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<StoredSegment>);
 
 /// Follows the segments from the first event up to `until`, if given. The error is a record of a newer build.
 fn rebuilt(
     session: SessionId,
-    rows: Vec<Stored>,
+    rows: Vec<StoredSegment>,
     until: Option<EventIndex>,
 ) -> Result<Rebuilt, (String, u64)> {
     let mut rebuilt_segments = Vec::new();
@@ -191,7 +195,7 @@ fn rebuilt(
 }
 
 /// The events of a row, if nothing shows that they were changed.
-fn whole(session: SessionId, row: &Stored) -> Result<RawSegment, UnusableRow> {
+fn whole(session: SessionId, row: &StoredSegment) -> Result<RawSegment, UnusableRow> {
     let digest = Sha256::of(&row.events);
     // Checked before the events are read: a changed byte may look like a newer build's kind or version.
     if attested(session, &row.manifest)
@@ -232,7 +236,7 @@ fn differing_digits(one: Sha256, other: Sha256) -> usize {
     one.hex().bytes().zip(other.hex().bytes()).filter(|(a, b)| a != b).count()
 }
 
-fn described(row: &Stored) -> LostSegment {
+fn described(row: &StoredSegment) -> LostSegment {
     let index = |value: i64| u64::try_from(value).ok();
     let indexes = index(row.first_event).zip(index(row.next_event.saturating_sub(1)));
     let mut lost =

@@ -3,7 +3,7 @@
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::{FsError, FsOp};
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -20,7 +20,7 @@ pub struct FoundRow {
 }
 
 /// A table whose rows hold texts of users or agents.
-struct Searched {
+struct SearchedTable {
     table: &'static str,
     /// SQL that identifies a row.
     name: &'static str,
@@ -28,7 +28,7 @@ struct Searched {
     columns: &'static [&'static str],
 }
 
-const TABLES: [Searched; 10] = [
+const TABLES: [SearchedTable; 10] = [
     of_session("segment", "next_event", &["events", "manifest"]),
     of_session("projection", "version", &["state"]),
     of_session("session_summary", "version", &["summary"]),
@@ -41,12 +41,20 @@ const TABLES: [Searched; 10] = [
     of_store("passkey_head", "''", &["last_line"]),
 ];
 
-const fn of_session(table: &'static str, name: &'static str, columns: &'static [&'static str]) -> Searched {
-    Searched { table, name, of_session: true, columns }
+const fn of_session(
+    table: &'static str,
+    name: &'static str,
+    columns: &'static [&'static str],
+) -> SearchedTable {
+    SearchedTable { table, name, of_session: true, columns }
 }
 
-const fn of_store(table: &'static str, name: &'static str, columns: &'static [&'static str]) -> Searched {
-    Searched { table, name, of_session: false, columns }
+const fn of_store(
+    table: &'static str,
+    name: &'static str,
+    columns: &'static [&'static str],
+) -> SearchedTable {
+    SearchedTable { table, name, of_session: false, columns }
 }
 
 impl PgStore {
@@ -69,11 +77,11 @@ impl PgStore {
 
 fn rows_of(
     transaction: &mut Transaction<'_>,
-    searched: &Searched,
+    searched: &SearchedTable,
     session: Option<SessionId>,
     holds: &dyn Fn(&[u8]) -> bool,
-) -> Result<Vec<FoundRow>, Failed> {
-    let Searched { table, name, of_session, columns } = searched;
+) -> Result<Vec<FoundRow>, StatementError> {
+    let SearchedTable { table, name, of_session, columns } = searched;
     let of = if *of_session { "session" } else { "NULL::text" };
     // An id has no characters that are special in SQL.
     let filter = session.map_or_else(String::new, |session| format!(" WHERE session = '{session}'"));

@@ -20,7 +20,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use workrail_ports::session_store::{Appended, LockedSession, SessionSlice, SessionStore, StoreError};
 
 use crate::append;
-use crate::log::{self, Loaded, Position, Stretch};
+use crate::log::{self, Loaded, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -49,7 +49,7 @@ impl PgStore {
 
     /// A transaction that holds the session's lock in the database, and the store's lock, shared.
     pub(crate) fn lock_in_database(&self, session: SessionId) -> Result<Transaction<'_>, StoreError> {
-        let failed = |failed: crate::error::Failed| failed.of_session(FsOp::Lock, session);
+        let failed = |failed: crate::error::StatementError| failed.of_session(FsOp::Lock, session);
         // Two sessions with the same key would only wait for each other. The store's lock keeps sweeps out.
         let key = lock_key(b"workrail/session-lock", &[self.tenant.as_str(), "/", &session.to_string()]);
         let store = self.store_lock_key();
@@ -73,7 +73,7 @@ impl PgStore {
         let mut transaction = self.lock_in_database(session)?;
         let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
         let since = (base != Position::start()).then_some(base.cursor);
-        let loaded = log::load(&mut transaction, session, since.as_ref(), Stretch::ToTheEnd)
+        let loaded = log::load(&mut transaction, session, since.as_ref(), ReadRange::ToTheEnd)
             .map_err(|failed| failed.of_session(FsOp::Read, session))?;
         let exists = loaded.is_some();
         let loaded = loaded.unwrap_or_else(|| Loaded {
@@ -190,7 +190,7 @@ impl LockedSession for Locked<'_> {
             return Ok(SessionSlice { events: self.tail.clone(), continues: true, cursor, health });
         }
         let mut transaction = self.locked_transaction()?;
-        let loaded = log::load(&mut transaction, self.session, since, Stretch::ToTheEnd);
+        let loaded = log::load(&mut transaction, self.session, since, ReadRange::ToTheEnd);
         *self.transaction.borrow_mut() = Some(transaction);
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, self.session))?;
         loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session: self.session })

@@ -16,8 +16,8 @@ use workrail_ports::upkeep::{SafeModeReason, Swept, Tally, UpkeepError};
 
 use crate::append;
 use crate::content::kind_name;
-use crate::error::Failed;
-use crate::log::{self, Position, Stretch};
+use crate::error::StatementError;
+use crate::log::{self, Position, ReadRange};
 use crate::open::PgStore;
 use crate::reader::HEADS;
 use crate::transaction::{Purpose, Transaction};
@@ -47,12 +47,12 @@ struct ReachableContent {
 
 /// Why collecting stopped early.
 enum CollectError {
-    Failed(Failed),
+    Failed(StatementError),
     InDoubt(Vec<SafeModeReason>),
 }
 
-impl From<Failed> for CollectError {
-    fn from(failed: Failed) -> Self {
+impl From<StatementError> for CollectError {
+    fn from(failed: StatementError) -> Self {
         Self::Failed(failed)
     }
 }
@@ -66,10 +66,10 @@ impl From<CollectError> for UpkeepError {
     }
 }
 
-fn of_store(failed: &Failed) -> UpkeepError {
+fn of_store(failed: &StatementError) -> UpkeepError {
     match failed {
-        Failed::Busy | Failed::Locked => UpkeepError::Busy,
-        Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+        StatementError::Busy | StatementError::Locked => UpkeepError::Busy,
+        StatementError::NoAnswer | StatementError::Local(_) | StatementError::Database(_) => {
             failed.at(FsOp::Remove, "content").into()
         }
     }
@@ -112,10 +112,10 @@ impl ReachableContent {
         &mut self,
         transaction: &mut Transaction<'_>,
         session: SessionId,
-    ) -> Result<Option<String>, Failed> {
+    ) -> Result<Option<String>, StatementError> {
         loop {
             let since = self.ends.get(&session).map(|end| end.cursor);
-            let stretch = Stretch::Segments(SEGMENTS_AT_ONCE);
+            let stretch = ReadRange::Segments(SEGMENTS_AT_ONCE);
             // Gone since the listing.
             let Some(loaded) = log::load(transaction, session, since.as_ref(), stretch)? else {
                 return Ok(None);
@@ -138,7 +138,7 @@ impl ReachableContent {
     }
 
     /// A log that was moved aside is damaged, so it is not parsed as one: every digest in it counts.
-    fn extend_from_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Failed> {
+    fn extend_from_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StatementError> {
         for row in transaction.query("SELECT manifest, events FROM workrail.segment_aside", &[])? {
             self.in_asides.extend(digests(row.get(0)));
             self.in_asides.extend(digests(row.get(1)));
@@ -150,7 +150,7 @@ impl ReachableContent {
 impl PgStore {
     /// A transaction during which no other process writes sessions or content.
     pub(crate) fn without_writers(&self) -> Result<Transaction<'_>, UpkeepError> {
-        let failed = |failed: Failed| of_store(&failed);
+        let failed = |failed: StatementError| of_store(&failed);
         let mut transaction =
             Transaction::begin(&self.writers, &self.tenant, Purpose::Writing).map_err(failed)?;
         let key = self.store_lock_key();

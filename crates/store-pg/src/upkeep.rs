@@ -16,9 +16,9 @@ use workrail_ports::upkeep::{Diagnosis, Sweep, Swept, Tally, Upkeep, UpkeepError
 
 use crate::append;
 use crate::content::kind_name;
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::index;
-use crate::log::{self, Stretch};
+use crate::log::{self, ReadRange};
 use crate::open::PgStore;
 use crate::reader::path_of;
 use crate::transaction::{Purpose, Transaction};
@@ -50,7 +50,10 @@ VALUES (current_setting('workrail.tenant'), $1, $2, $3)
 ON CONFLICT (tenant, kind, sha256) DO UPDATE SET bytes = excluded.bytes";
 
 /// Deletes every row of a session.
-pub(crate) fn remove_rows(transaction: &mut Transaction<'_>, session: SessionId) -> Result<(), Failed> {
+pub(crate) fn remove_rows(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+) -> Result<(), StatementError> {
     let id = session.to_string();
     for sql in [index::REMOVE_MARK, index::REMOVE, REMOVE] {
         transaction.query(sql, &[(&id, Type::TEXT)])?;
@@ -58,7 +61,7 @@ pub(crate) fn remove_rows(transaction: &mut Transaction<'_>, session: SessionId)
     Ok(())
 }
 
-fn weighed(transaction: &mut Transaction<'_>, session: SessionId) -> Result<Option<Tally>, Failed> {
+fn weighed(transaction: &mut Transaction<'_>, session: SessionId) -> Result<Option<Tally>, StatementError> {
     let row = transaction.query_opt(WEIGH, &[(&session.to_string(), Type::TEXT)])?;
     let number = |value: i64| value.unsigned_abs();
     Ok(row.map(|row| Tally { files: number(row.get(0)), bytes: number(row.get(1)) }))
@@ -75,7 +78,7 @@ impl PgStore {
     }
 
     fn remove_one(&self, session: SessionId, judged: Option<&Cursor>) -> Result<Tally, UpkeepError> {
-        let failed = |failed: Failed| failed.of_session(FsOp::Remove, session);
+        let failed = |failed: StatementError| failed.of_session(FsOp::Remove, session);
         let mut transaction = self.lock_in_database(session)?;
         let sql = "SELECT is_kept FROM workrail.session WHERE id = $1";
         let row = transaction.query_opt(sql, &[(&session.to_string(), Type::TEXT)]).map_err(failed)?;
@@ -84,7 +87,7 @@ impl PgStore {
         }
         if let Some(judged) = judged {
             let loaded =
-                log::load(&mut transaction, session, Some(judged), Stretch::ToTheEnd).map_err(failed)?;
+                log::load(&mut transaction, session, Some(judged), ReadRange::ToTheEnd).map_err(failed)?;
             let loaded = loaded.ok_or(StoreError::NotFound { session })?;
             if !(loaded.health.is_healthy() && loaded.continues && loaded.position.cursor == *judged) {
                 return Err(UpkeepError::Changed { session });

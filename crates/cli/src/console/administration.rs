@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
-    Administration, ChecksInfo, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, OfferedCheck,
-    SourceInfo, SourceProblem,
+    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
+    OfferedCheck, SourceInfo, SourceProblem,
 };
 use workrail_core::evidence::not_run;
 use workrail_core::trial::{Script, try_workflow};
@@ -167,14 +167,14 @@ impl Administration for ConsoleEnvironment {
         Ok(files.collect())
     }
 
-    fn health(&self) -> Vec<Finding> {
+    fn health(&self) -> Vec<DoctorFinding> {
         let found = doctor::findings();
-        let shown = found.into_iter().map(|own| Finding {
+        let shown = found.into_iter().map(|own| DoctorFinding {
             area: own.area,
             level: match own.level {
-                doctor::Level::Good => Level::Good,
-                doctor::Level::Warning => Level::Warning,
-                doctor::Level::Problem => Level::Problem,
+                doctor::Level::Good => DoctorLevel::Good,
+                doctor::Level::Warning => DoctorLevel::Warning,
+                doctor::Level::Problem => DoctorLevel::Problem,
             },
             what: own.what,
             fix: own.fix,

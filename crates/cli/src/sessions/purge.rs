@@ -16,12 +16,12 @@ use workrail_model::id::SessionId;
 use workrail_model::retention::Ttl;
 
 use super::retention::show;
-use super::searched::{Holder, PIECE_BYTES, Searched};
+use super::searched::{PIECE_BYTES, SearchedStore, TextMatch};
 use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::Medium;
+use crate::store::StoreKind;
 use crate::wiring::{self, AnyEngine, EngineWithStore};
 
 /// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
 fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("{error}.")))?;
     let EngineWithStore { engine, store } = wiring::change()?;
-    let searched = Searched::of(&store)?;
+    let searched = SearchedStore::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
     if !seen.health.is_healthy() {
@@ -145,7 +145,7 @@ fn text(arguments: &PurgeArguments) -> Result<String, Failure> {
 }
 
 /// The bundle of a session without the text, in an unnamed file that ends with this process.
-struct Copied {
+struct PurgedBundle {
     file: File,
     is_unchanged: bool,
 }
@@ -182,7 +182,7 @@ impl<W: Write> Write for Searching<'_, W> {
     }
 }
 
-fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copied, Failure> {
+fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<PurgedBundle, Failure> {
     let failed = |failure| match failure {
         ExportFailure::Refused(error) => error.into(),
         ExportFailure::Output(error) => Failure::Environment(error.to_string()),
@@ -206,11 +206,11 @@ fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copie
     }
     let Searching { out: mut file, .. } = copy.into_inner().map_err(|error| unwritten(error.into_error()))?;
     file.rewind().map_err(unwritten)?;
-    Ok(Copied { file, is_unchanged })
+    Ok(PurgedBundle { file, is_unchanged })
 }
 
 /// The other sessions that contain the text, each with the names of its runs.
-fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> {
+fn others(left: &[TextMatch], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> {
     let sessions = left.iter().filter_map(|holder| holder.session);
     let mut sessions: Vec<SessionId> = sessions.collect();
     sessions.sort_unstable();
@@ -224,10 +224,10 @@ fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> 
 
 fn print_result(
     format: Format,
-    medium: Medium,
+    medium: StoreKind,
     old: SessionId,
     new: &Imported,
-    left: Option<&[Holder]>,
+    left: Option<&[TextMatch]>,
     others: &[(SessionId, Vec<String>)],
 ) {
     let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
@@ -252,8 +252,8 @@ fn print_result(
         }
         Some([]) => {
             let what = match medium {
-                Medium::Directory => "No file in the data directory contains the text any more.",
-                Medium::Database => "No row in the database contains the text any more.",
+                StoreKind::Directory => "No file in the data directory contains the text any more.",
+                StoreKind::Database => "No row in the database contains the text any more.",
             };
             output::line(what);
         }
@@ -269,7 +269,7 @@ fn print_result(
             "Another session contains it: {name}. Purge it too: workrail session purge {session} --text TEXT"
         ));
     }
-    if medium == Medium::Database {
+    if medium == StoreKind::Database {
         output::line(
             "Deleted rows stay in the files of PostgreSQL until it cleans up (`VACUUM`), and in its write-ahead log.",
         );

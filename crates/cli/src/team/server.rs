@@ -62,14 +62,14 @@ enum TlsTermination {
 
 /// How the server is reached.
 #[derive(Clone, Debug)]
-struct Site {
+struct ServerEndpoint {
     listen: SocketAddr,
     encryption: TlsTermination,
     /// `None` on loopback: then its own addresses are its names.
     url: Option<PublicUrl>,
 }
 
-impl Site {
+impl ServerEndpoint {
     /// Refuses settings that would send tokens unencrypted to other machines.
     fn of(arguments: &ServeArguments) -> Result<Self, String> {
         let ServeArguments { listen, public_url, behind_proxy, tls_cert, tls_key } = arguments;
@@ -181,11 +181,11 @@ impl CertificateFiles for OnDisk {
 }
 
 pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
-    let ended = Site::of(arguments).map_err(Failure::Call).and_then(|site| serve(&site));
+    let ended = ServerEndpoint::of(arguments).map_err(Failure::Call).and_then(|site| serve(&site));
     outcome::finish(ended, Format::Text)
 }
 
-fn serve(site: &Site) -> Result<(), Failure> {
+fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
     let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
     let (served, store) = served(Transport::Http)?;

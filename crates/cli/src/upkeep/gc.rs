@@ -8,7 +8,7 @@ use workrail_model::retention::Ttl;
 use super::{GcArguments, PhaseProgress, bytes_shown};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::Medium;
+use crate::store::StoreKind;
 use crate::{settings, wiring};
 
 /// How many sessions are listed; the JSON output has them all.
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     }
 }
 
-fn show(cleaned: &CleanupReport, medium: Medium) {
+fn show(cleaned: &CleanupReport, medium: StoreKind) {
     let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
         let last = session

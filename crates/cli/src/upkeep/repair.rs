@@ -13,7 +13,7 @@ use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::{AnyStore, Medium};
+use crate::store::{AnyStore, StoreKind};
 use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
@@ -57,7 +57,7 @@ fn repair_log(
     session: SessionId,
     arguments: &RepairArguments,
     format: Format,
-    medium: Medium,
+    medium: StoreKind,
 ) -> Result<RepairOutcome, Failure> {
     let planned = engine.repair(session, ApplyMode::DryRun)?;
     if arguments.dry_run {
@@ -82,7 +82,7 @@ fn tell(
     content: &ContentRepair,
     mode: ApplyMode,
     format: Format,
-    medium: Medium,
+    medium: StoreKind,
 ) {
     if format == Format::Json {
         let mut document = log.map_or_else(|| json!({}), |log| json!(log));
@@ -117,7 +117,7 @@ fn tell(
     tell_content(content, mode, log.is_none(), medium);
 }
 
-fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: Medium) {
+fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: StoreKind) {
     for restored in &content.restored {
         let verb = match mode {
             ApplyMode::DryRun => "would be restored",
@@ -126,8 +126,8 @@ fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: Med
         output::toned(Tone::Good, &format!("{}: {verb}, {}.", restored.path, restored.how));
         if let Some(aside) = &restored.kept_aside {
             let what = match medium {
-                Medium::Directory => "file",
-                Medium::Database => "row",
+                StoreKind::Directory => "file",
+                StoreKind::Database => "row",
             };
             output::line(&format!("  The damaged {what}: {aside} in {}.", medium.home()));
         }
@@ -149,7 +149,7 @@ fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: Med
     }
 }
 
-fn show(plan: &RepairSummary, tense: &str, medium: Medium) {
+fn show(plan: &RepairSummary, tense: &str, medium: StoreKind) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&format!("Damage: {}", plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));

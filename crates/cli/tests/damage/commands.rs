@@ -1,7 +1,7 @@
 //! Every command of the program and every tool of the server, with its subject and how its answer is compared.
 
 use serde_json::{Value, json};
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 
 use crate::template::{CHAT, Run, Template};
 
@@ -116,7 +116,7 @@ fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Comman
     }
 }
 
-fn answer_of(home: &Home, ran: &Ran) -> CommandResult {
+fn answer_of(home: &Home, ran: &CommandRun) -> CommandResult {
     let said = format!("{}\n{}", ran.out, ran.err);
     let value: Option<Value> = serde_json::from_str(&ran.out).ok();
     let end = match (ran.code, &value) {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use workrail_testkit::folder;
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 
 use crate::killed::{CALLS, copy_tree, may_trace, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
@@ -38,7 +38,7 @@ fn backed_up(home: &Home, place: &Destination) -> Value {
     said.json()["result"].clone()
 }
 
-fn verified(data: &Path) -> Ran {
+fn verified(data: &Path) -> CommandRun {
     let said = run(data, &["store", "verify", "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(said.json()["notes"], json!([]), "{said:?}");

@@ -14,7 +14,7 @@ use super::layout::token;
 use super::plan_graph::draw;
 use super::workflows::source;
 use super::{Page, PagePart, counted, ticked};
-use crate::edit::{EditAction, EditResult, Editor, Hindrance, Review};
+use crate::edit::{EditAction, EditResult, Editor, Review, SaveProblem};
 use crate::state::Console;
 use crate::target::{PageAddress, WorkflowPage};
 
@@ -254,7 +254,7 @@ fn outcome(editor: &Editor) -> Markup {
     }
 }
 
-fn not_saved(hindrance: &Hindrance) -> Markup {
+fn not_saved(hindrance: &SaveProblem) -> Markup {
     html! {
         div.banner role="alert" { strong { "Not saved." } " " (ticked(&hindrance.message)) " " (ticked(&hindrance.next)) }
     }

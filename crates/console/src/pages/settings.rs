@@ -14,7 +14,9 @@ use workrail_model::text::clean;
 use super::layout::token;
 use super::{Page, PagePart, counted, table, ticked, time};
 use super::{checks, passkeys};
-use crate::administration::{Administration, ClientInfo, ClientState, Finding, Level, SourceInfo};
+use crate::administration::{
+    Administration, ClientInfo, ClientState, DoctorFinding, DoctorLevel, SourceInfo,
+};
 use crate::changes::PLANNED;
 use crate::state::Console;
 use crate::target::SettingsPage;
@@ -438,12 +440,12 @@ fn clients(found: &[ClientInfo]) -> Markup {
     }
 }
 
-fn health(console: &Console, found: &[Finding]) -> Markup {
-    let row = |own: &Finding| {
+fn health(console: &Console, found: &[DoctorFinding]) -> Markup {
+    let row = |own: &DoctorFinding| {
         let level = match own.level {
-            Level::Good => html! { span.good { "ok" } },
-            Level::Warning => html! { span.warn { "warning" } },
-            Level::Problem => html! { span.bad { "problem" } },
+            DoctorLevel::Good => html! { span.good { "ok" } },
+            DoctorLevel::Warning => html! { span.warn { "warning" } },
+            DoctorLevel::Problem => html! { span.bad { "problem" } },
         };
         let what = html! {
             (ticked(&own.what))

@@ -16,7 +16,7 @@ use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, Fs
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Tally;
 
-use super::decide::{CopyStep, Direction, decide};
+use super::decide::{BackupDirection, CopyStep, decide};
 use super::log::Log;
 use super::{Listed, source, target};
 use crate::commit::{self, Tail};
@@ -39,7 +39,7 @@ pub(super) enum Checking {
 pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) source: &'a LocalStore<F>,
     pub(super) target: &'a LocalStore<F>,
-    direction: Direction,
+    direction: BackupDirection,
     pub(super) checking: Checking,
     /// Names of the target's content when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
@@ -58,7 +58,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     pub(super) fn new(
         source: &'a LocalStore<F>,
         target_store: &'a LocalStore<F>,
-        direction: Direction,
+        direction: BackupDirection,
         checking: Checking,
     ) -> Result<Self, CopyError> {
         if checking != Checking::DryRun {
@@ -216,7 +216,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         let step = match &known {
             Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
                 let step = decide(self.direction, from, log);
-                let is_replaced = step == CopyStep::Replace && self.direction == Direction::Restore;
+                let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
                 match is_replaced && self.repair_keeps_more(session, from)? {
                     true => CopyStep::Leave(LeftReason::RepairKeepsMore),
                     false => step,
@@ -250,7 +250,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             self.settle(session, known)?;
             self.bring_content(session, &known.loaded.events)?;
         }
-        if change == SessionChange::Unchanged && self.direction == Direction::Backup {
+        if change == SessionChange::Unchanged && self.direction == BackupDirection::Backup {
             self.bring_content(session, &from.loaded.events)?;
             self.copy_requests(session)?;
         }
@@ -366,7 +366,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     /// Activity in a restored store must come after what was restored; a backup has no counter.
     fn count_on_from(&self, from: &Log) -> Result<(), CopyError> {
         let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
-        match newest.filter(|_| self.direction == Direction::Restore) {
+        match newest.filter(|_| self.direction == BackupDirection::Restore) {
             Some(newest) => {
                 self.target.raise_activity(newest).map_err(|error| CopyError::Target(error.into()))
             }
@@ -391,7 +391,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             write_temp(to, &layout::keep_temp(session), b"").map_err(target)?;
             to.rename(&layout::keep_temp(session), &layout::keep(session)).map_err(target)?;
             suspect::sync_names(to, &layout::session(session)).map_err(target)?;
-        } else if !is_kept(from) && is_kept(to) && self.direction == Direction::Backup {
+        } else if !is_kept(from) && is_kept(to) && self.direction == BackupDirection::Backup {
             to.remove_file(&layout::keep(session)).map_err(target)?;
         }
         let control = layout::control(session);
@@ -401,7 +401,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 to.rename(&layout::control_temp(session), &control).map_err(target)
             }
             (Err(error), Ok(_))
-                if error.kind == FsErrorKind::NotFound && self.direction == Direction::Backup =>
+                if error.kind == FsErrorKind::NotFound && self.direction == BackupDirection::Backup =>
             {
                 to.remove_file(&control).map_err(target)
             }

@@ -6,7 +6,7 @@ use workrail_ports::backup::LeftReason;
 use super::log::Log;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum BackupDirection {
     /// The source leads: another history in the target is moved aside and replaced, but never by its own prefix.
     Backup,
     /// The target leads: only what it lacks or has damaged is copied.
@@ -43,7 +43,7 @@ fn relate(source: &[u8], target: &[u8]) -> Relation {
     }
 }
 
-pub(super) fn decide(direction: Direction, source: &Log, target: &Log) -> CopyStep {
+pub(super) fn decide(direction: BackupDirection, source: &Log, target: &Log) -> CopyStep {
     if source.is_empty() {
         return CopyStep::Leave(LeftReason::SourceUnusable);
     }
@@ -57,22 +57,22 @@ pub(super) fn decide(direction: Direction, source: &Log, target: &Log) -> CopySt
     }
 }
 
-fn over_healthy(direction: Direction, relation: Relation, source: &SessionHealth) -> CopyStep {
+fn over_healthy(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
         (Relation::Same, _) => CopyStep::Keep,
         (Relation::TargetBehind, _) => CopyStep::Extend,
-        (Relation::Differ, Direction::Backup) if source.is_healthy() => CopyStep::Replace,
+        (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
         // Also for a backup: the source may have lost its end, and a prefix adds nothing.
         (Relation::TargetAhead, _) => CopyStep::Leave(LeftReason::TargetHasMore),
         (Relation::Differ, _) => CopyStep::Leave(LeftReason::HistoriesDiffer),
     }
 }
 
-fn over_damaged(direction: Direction, relation: Relation, source: &SessionHealth) -> CopyStep {
+fn over_damaged(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
         (Relation::TargetBehind, _) => CopyStep::Replace,
         (Relation::Same, _) if source.is_healthy() => CopyStep::Replace,
-        (Relation::Differ, Direction::Backup) if source.is_healthy() => CopyStep::Replace,
+        (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
         (Relation::Same | Relation::TargetAhead, _) => CopyStep::Leave(LeftReason::TargetHasMore),
         (Relation::Differ, _) => CopyStep::Leave(LeftReason::HistoriesDiffer),
     }
@@ -121,14 +121,22 @@ mod tests {
             ("ab", "ax", damaged(), CopyStep::Replace, CopyStep::Leave(LeftReason::HistoriesDiffer)),
         ] {
             let (from, to) = (log(source, healthy.clone()), log(target, health));
-            assert_eq!(decide(Direction::Backup, &from, &to), backup, "backup of {source} over {target}");
-            assert_eq!(decide(Direction::Restore, &from, &to), restore, "restore of {source} over {target}");
+            assert_eq!(
+                decide(BackupDirection::Backup, &from, &to),
+                backup,
+                "backup of {source} over {target}"
+            );
+            assert_eq!(
+                decide(BackupDirection::Restore, &from, &to),
+                restore,
+                "restore of {source} over {target}"
+            );
         }
     }
 
     #[test]
     fn a_damaged_source_never_replaces_a_session_of_the_same_length() {
-        for direction in [Direction::Backup, Direction::Restore] {
+        for direction in [BackupDirection::Backup, BackupDirection::Restore] {
             let source = log("ab", damaged());
             let with = |target: &str, health| decide(direction, &source, &log(target, health));
             assert_eq!(with("a", SessionHealth::Healthy), CopyStep::Extend);

@@ -34,11 +34,11 @@ use crate::fixed::{self, SeededEntropy};
 /// A handle on shared data; cloning it opens the same store again.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    data: Arc<Mutex<Data>>,
+    data: Arc<Mutex<MemoryData>>,
 }
 
 #[derive(Debug)]
-struct Data {
+struct MemoryData {
     sessions: BTreeMap<SessionId, Log>,
     /// The sessions whose lock is held.
     held: BTreeSet<SessionId>,
@@ -71,7 +71,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store; the seed determines its signing keys.
     pub fn new(seed: u64) -> Self {
-        let data = Data {
+        let data = MemoryData {
             sessions: BTreeMap::new(),
             held: BTreeSet::new(),
             content: BTreeMap::new(),
@@ -88,7 +88,7 @@ impl MemoryStore {
         Self { data: Arc::new(Mutex::new(data)) }
     }
 
-    fn data(&self) -> MutexGuard<'_, Data> {
+    fn data(&self) -> MutexGuard<'_, MemoryData> {
         fixed::lock(&self.data)
     }
 

@@ -29,7 +29,7 @@ impl FileRecord {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
+enum DataState {
     Synced,
     Unsynced,
 }
@@ -37,7 +37,7 @@ enum Data {
 /// A file that was renamed into place and that no manifest may rely on yet.
 #[derive(Clone, Copy, Debug)]
 struct RenamedFile {
-    data: Data,
+    data: DataState,
     by: ThreadId,
 }
 
@@ -131,8 +131,8 @@ impl Ledger {
             FileRole::Directory | FileRole::Elsewhere => return,
         }
         match self.data_at(from) {
-            Some(Data::Synced) => {}
-            Some(Data::Unsynced) => {
+            Some(DataState::Synced) => {}
+            Some(DataState::Unsynced) => {
                 self.violate(format!(
                     "R3: `{from}` is renamed to `{to}` without a sync after its last write"
                 ));
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     pub(super) fn renamed(&mut self, from: &RelPath, to: &RelPath) {
-        let data = self.data_at(from).unwrap_or(Data::Unsynced);
+        let data = self.data_at(from).unwrap_or(DataState::Unsynced);
         let id = self.by_path.get(from).copied();
         self.removed(to);
         // Forget the old name without forgetting the file.
@@ -195,7 +195,7 @@ impl Ledger {
             })
             .collect();
         for (path, renamed, rule) in covered {
-            if renamed.data == Data::Unsynced {
+            if renamed.data == DataState::Unsynced {
                 self.violate(format!(
                     "{rule}: `{manifest}` is written, but `{path}` was not synced before its rename"
                 ));
@@ -240,9 +240,9 @@ impl Ledger {
         self.by_path.retain(|_, id| self.files.contains_key(id));
     }
 
-    fn data_at(&self, path: &RelPath) -> Option<Data> {
+    fn data_at(&self, path: &RelPath) -> Option<DataState> {
         let record = self.files.get(self.by_path.get(path)?)?;
-        Some(if record.is_synced() { Data::Synced } else { Data::Unsynced })
+        Some(if record.is_synced() { DataState::Synced } else { DataState::Unsynced })
     }
 
     fn violate(&mut self, text: String) {
