@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use workrail_engine::disk_error;
 use workrail_host::config::{self, ConfigPath, variable};
 use workrail_model::approval::RequiredProof;
-use workrail_model::config::{Applies, Difference, Key, Settings, Value, differences};
+use workrail_model::config::{Applies, Key, SettingDifference, Settings, Value, differences};
 use workrail_model::preferences::Autonomy;
 use workrail_model::server::ServerRecord;
 use workrail_ports::servers::ServerDirectory as _;
@@ -72,8 +72,8 @@ pub(crate) fn run(command: ConfigCommand) -> ExitCode {
     outcome::finish(done, Format::json_if(json))
 }
 
-fn place() -> Result<ConfigPath, Failure> {
-    settings::place().map_err(|error| unusable(&error))
+fn config_path() -> Result<ConfigPath, Failure> {
+    settings::config_path().map_err(|error| unusable(&error))
 }
 
 fn key(text: &str) -> Result<Key, Failure> {
@@ -99,13 +99,13 @@ fn shown(key: Key, settings: &Settings) -> Json {
 /// A running server that uses outdated settings.
 pub(crate) struct OutdatedServer {
     pub(crate) server: ServerRecord,
-    pub(crate) differences: Vec<Difference>,
+    pub(crate) differences: Vec<SettingDifference>,
 }
 
 /// Running servers whose settings differ from the current ones.
 pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
     let running =
-        wiring::look_at_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
+        wiring::read_only_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         OutdatedServer { server, differences }
@@ -116,8 +116,8 @@ pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure>
 fn list(format: Format) -> Result<(), Failure> {
     let current = settings::current()?;
     // A server is compared with the file: this shell's variables are not the server's.
-    let place = place()?;
-    let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
+    let config_path = config_path()?;
+    let desired = config::load_file(&config_path).map_err(|error| unusable(&error))?;
     let behind = behind(&desired)?;
     if format == Format::Json {
         let settings: Vec<Json> = Key::ALL.iter().map(|key| shown(*key, &current.settings)).collect();
@@ -127,7 +127,7 @@ fn list(format: Format) -> Result<(), Failure> {
             .collect();
         let hash = current.settings.hash();
         output::json(
-            &json!({ "path": place.path, "hash": hash, "settings": settings, "serversBehind": servers }),
+            &json!({ "path": config_path.path, "hash": hash, "settings": settings, "serversBehind": servers }),
         );
         return Ok(());
     }
@@ -184,38 +184,39 @@ fn read(key: Key, value: Option<&str>) -> Result<Option<Value>, Failure> {
 /// Whether a change gives agents more autonomy, which must be confirmed at a terminal.
 pub(crate) fn needs_a_terminal(key: Key, value: Option<&str>) -> Result<bool, Failure> {
     let wanted = read(key, value)?.or_else(|| key.default());
-    let Ok(before) = config::load_file(&place()?) else { return Ok(false) };
+    let Ok(before) = config::load_file(&config_path()?) else { return Ok(false) };
     Ok(raises(&before, key, wanted.as_ref()).is_some())
 }
 
 /// Changes a setting in the file without asking; without a value it is reset.
 pub(crate) fn change(key: Key, value: Option<&str>) -> Result<ConfigPath, Failure> {
-    let place = place()?;
+    let config_path = config_path()?;
     match read(key, value)? {
-        Some(value) => config::set(&place, key, &value),
-        None => config::unset(&place, key),
+        Some(value) => config::set(&config_path, key, &value),
+        None => config::unset(&config_path, key),
     }
     .map_err(|error| unusable(&error))?;
-    Ok(place)
+    Ok(config_path)
 }
 
 fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
     let key = key(text)?;
-    allow(&place()?, key, read(key, value)?.or_else(|| key.default()).as_ref())?;
-    let place = change(key, value)?;
-    let effective = config::load(Some(&place), settings::named_store()).map_err(|error| unusable(&error))?;
+    allow(&config_path()?, key, read(key, value)?.or_else(|| key.default()).as_ref())?;
+    let config_path = change(key, value)?;
+    let effective =
+        config::load(Some(&config_path), settings::named_store()).map_err(|error| unusable(&error))?;
     if format == Format::Json {
         output::json(&shown(key, &effective));
         return Ok(());
     }
-    output::toned(Tone::Good, &format!("Written to {}", place.path));
+    output::toned(Tone::Good, &format!("Written to {}", config_path.path));
     if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
         output::toned(
             Tone::Warning,
             &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
         );
     }
-    let desired = config::load_file(&place).map_err(|error| unusable(&error))?;
+    let desired = config::load_file(&config_path).map_err(|error| unusable(&error))?;
     for behind in &behind(&desired)? {
         warn(behind);
     }
@@ -266,11 +267,11 @@ fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> 
 }
 
 /// A change that gives agents more autonomy must be confirmed, as approving is (G63).
-fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
+fn allow(config_path: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
     // An unreadable file has nothing to compare with, and the next step refuses it.
-    let Ok(before) = config::load_file(place) else { return Ok(()) };
+    let Ok(before) = config::load_file(config_path) else { return Ok(()) };
     let asked = |what: &str, way: &str| {
-        presence::requester(&wiring::look_default()?, what, OriginRecord::Nothing)?;
+        presence::requester(&wiring::read_only_default()?, what, OriginRecord::Nothing)?;
         presence::typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
     };
     match raises(&before, key, wanted) {
@@ -288,32 +289,34 @@ fn allow(place: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Fai
 }
 
 fn path(format: Format) -> Result<(), Failure> {
-    let place = place()?;
+    let config_path = config_path()?;
     match format {
-        Format::Json => output::json(&json!({ "path": place.path, "exists": place.path.exists() })),
-        Format::Text => output::line(place.path.as_str()),
+        Format::Json => {
+            output::json(&json!({ "path": config_path.path, "exists": config_path.path.exists() }))
+        }
+        Format::Text => output::line(config_path.path.as_str()),
     }
     Ok(())
 }
 
 fn edit() -> Result<(), Failure> {
-    let place = place()?;
+    let config_path = config_path()?;
     let editor = ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok());
     let editor = editor.map(|words| words.trim().to_owned()).find(|words| !words.is_empty());
     let Some(editor) = editor else {
-        let path = &place.path;
+        let path = &config_path.path;
         return Err(Failure::Call(format!("Neither VISUAL nor EDITOR is set. The file is {path}")));
     };
-    config::prepare(&place).map_err(|error| unusable(&error))?;
+    config::prepare(&config_path).map_err(|error| unusable(&error))?;
     // Split at spaces, so that `code --wait` works; no shell is involved.
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or(&editor);
-    let ended = Command::new(program).args(words).arg(&place.path).status();
+    let ended = Command::new(program).args(words).arg(&config_path.path).status();
     let ended = ended.map_err(|error| Failure::Call(format!("`{program}` cannot be started: {error}")))?;
     if !ended.success() {
         return Err(Failure::Environment(format!("`{program}` ended with {ended}; nothing was checked.")));
     }
-    config::load_file(&place).map_err(|error| unusable(&error))?;
-    output::toned(Tone::Good, &format!("{} has no problems.", place.path));
+    config::load_file(&config_path).map_err(|error| unusable(&error))?;
+    output::toned(Tone::Good, &format!("{} has no problems.", config_path.path));
     Ok(())
 }

@@ -191,7 +191,7 @@ async fn rewind(session: &Session, first: &Value, second: &Value) -> Result<(), 
     let bookmark = json!({ "stateToken": text(second, "stateToken")? });
     let rehydrated = session.call(ToolName::ContinueWorkflow, bookmark).await?;
     require(
-        rehydrated["recap"]["entries"].as_array().is_some_and(|told| told.len() == 2),
+        rehydrated["recap"]["entries"].as_array().is_some_and(|entries| entries.len() == 2),
         "the reply contains the recap",
     )?;
     shown(&rehydrated);

@@ -9,7 +9,7 @@ const GUTTER: usize = 2;
 
 /// How a column shrinks if a table is too wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum ColumnFit {
     /// Always shown in full.
     Whole,
     /// Cut at its end: preferably not below `good` characters, and never below `min`.
@@ -21,7 +21,7 @@ pub(crate) enum Fit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    pub(crate) fit: Fit,
+    pub(crate) fit: ColumnFit,
 }
 
 /// The lines of a table, heading first. Without a width, lines are as long as necessary. Columns that are empty in
@@ -72,8 +72,8 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
         .iter()
         .enumerate()
         .filter_map(|(at, column)| match column.fit {
-            Fit::Drop(order) => Some((order, at)),
-            Fit::Whole | Fit::Cut { .. } => None,
+            ColumnFit::Drop(order) => Some((order, at)),
+            ColumnFit::Whole | ColumnFit::Cut { .. } => None,
         })
         .collect();
     order.sort_unstable();
@@ -83,8 +83,8 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
             .iter()
             .zip(columns)
             .map(|(width, column)| match column.fit {
-                Fit::Cut { good, .. } => (*width).min(good),
-                Fit::Whole | Fit::Drop(_) => *width,
+                ColumnFit::Cut { good, .. } => (*width).min(good),
+                ColumnFit::Whole | ColumnFit::Drop(_) => *width,
             })
             .collect();
         total(&cut)
@@ -100,8 +100,10 @@ fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
             .zip(columns)
             .enumerate()
             .filter_map(|(at, (width, column))| match column.fit {
-                Fit::Cut { min, good } if *width > min => Some((width.saturating_sub(good), *width, at)),
-                Fit::Cut { .. } | Fit::Whole | Fit::Drop(_) => None,
+                ColumnFit::Cut { min, good } if *width > min => {
+                    Some((width.saturating_sub(good), *width, at))
+                }
+                ColumnFit::Cut { .. } | ColumnFit::Whole | ColumnFit::Drop(_) => None,
             })
             .max();
         let Some((.., at)) = widest else { return };
@@ -114,7 +116,7 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if text.width() <= width {
         return Cow::Borrowed(text);
     }
-    let mut kept = String::new();
+    let mut shown = String::new();
     let mut room = width.saturating_sub(1);
     for c in text.chars() {
         let own = c.width().unwrap_or(0);
@@ -122,9 +124,9 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
             break;
         }
         room -= own;
-        kept.push(c);
+        shown.push(c);
     }
-    Cow::Owned(format!("{}…", kept.trim_end()))
+    Cow::Owned(format!("{}…", shown.trim_end()))
 }
 
 /// The text in lines of at most this width, broken between words; a longer word is not broken.
@@ -151,9 +153,9 @@ mod tests {
     use super::*;
 
     const COLUMNS: [Column; 3] = [
-        Column { title: "RUN", fit: Fit::Whole },
-        Column { title: "GOAL", fit: Fit::Cut { min: 8, good: 8 } },
-        Column { title: "SESSION", fit: Fit::Drop(1) },
+        Column { title: "RUN", fit: ColumnFit::Whole },
+        Column { title: "GOAL", fit: ColumnFit::Cut { min: 8, good: 8 } },
+        Column { title: "SESSION", fit: ColumnFit::Drop(1) },
     ];
 
     fn rows() -> Vec<Vec<String>> {
@@ -178,9 +180,9 @@ mod tests {
     #[test]
     fn columns_are_cut_to_their_good_width_before_any_is_cut_further() {
         let columns = [
-            Column { title: "STATUS", fit: Fit::Cut { min: 4, good: 18 } },
-            Column { title: "GOAL", fit: Fit::Cut { min: 4, good: 12 } },
-            Column { title: "WORKFLOW", fit: Fit::Drop(1) },
+            Column { title: "STATUS", fit: ColumnFit::Cut { min: 4, good: 18 } },
+            Column { title: "GOAL", fit: ColumnFit::Cut { min: 4, good: 12 } },
+            Column { title: "WORKFLOW", fit: ColumnFit::Drop(1) },
         ];
         let row = ["waits for a person", "give retries a budget", "wr.small_change"].map(str::to_owned);
         let rows = [row.to_vec()];

@@ -10,14 +10,14 @@ use crate::output;
 /// The named session or run. A label that is nearly right is accepted, with a note.
 pub(crate) fn session_or_run<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionOrRun, Failure> {
     let named = engine.find_named(text, Naming::Forgiving)?;
-    told(text, &named);
+    print_reading(text, &named);
     Ok(named.found)
 }
 
 /// The named run, or the only run of the named session.
 pub(crate) fn run<S: Store>(engine: &Engine<S>, text: &str) -> Result<(SessionId, RunId), Failure> {
     let (session, run, named) = engine.find_run(text)?;
-    told(text, &named);
+    print_reading(text, &named);
     Ok((session, run))
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn part<S: Store>(
 ) -> Result<PartOfRun, Failure> {
     let (part, named) = engine.find_part(text, beside)?;
     if let Some(named) = &named {
-        told(text.split('@').next().unwrap_or_default(), named);
+        print_reading(text.split('@').next().unwrap_or_default(), named);
     }
     Ok(part)
 }
@@ -39,7 +39,7 @@ pub(crate) fn exact<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionO
     Ok(engine.find_named(text, Naming::Exact)?.found)
 }
 
-fn told(text: &str, named: &NamedRun) {
+fn print_reading(text: &str, named: &NamedRun) {
     if let Some(label) = &named.read_as {
         output::notice(&format!("`{}` is read as {label}.", text.trim()));
     }

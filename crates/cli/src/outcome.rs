@@ -56,11 +56,11 @@ pub(crate) fn finish(result: Result<(), Failure>, format: Format) -> ExitCode {
         Failure::Problems => ExitCode::from(1),
         Failure::Stopped(error) => ExitCode::from(exit_code(&error)),
         Failure::Call(message) => {
-            told(format, ErrorCode::ValidationError, &message);
+            print_error(format, ErrorCode::ValidationError, &message);
             ExitCode::from(2)
         }
         Failure::Environment(message) => {
-            told(format, ErrorCode::StoreIo, &message);
+            print_error(format, ErrorCode::StoreIo, &message);
             ExitCode::from(1)
         }
         Failure::Refused(error) => {
@@ -73,7 +73,7 @@ pub(crate) fn finish(result: Result<(), Failure>, format: Format) -> ExitCode {
     }
 }
 
-fn told(format: Format, code: ErrorCode, message: &str) {
+fn print_error(format: Format, code: ErrorCode, message: &str) {
     match format {
         Format::Json => output::json(&json!({ "error": { "code": code, "message": message } })),
         Format::Text => output::error(message),

@@ -14,7 +14,7 @@ use workrail_host::pager::Pager;
 use workrail_host::terminal;
 use workrail_model::text::clean;
 
-use crate::layout::{self, Column, Fit};
+use crate::layout::{self, Column, ColumnFit};
 
 /// The purpose of a piece of text.
 #[derive(Clone, Copy, Debug)]
@@ -292,13 +292,13 @@ pub(crate) fn notice(text: &str) {
 pub(crate) fn table(heading: &[&'static str], rows: impl IntoIterator<Item = Vec<String>>) {
     let last = heading.len().saturating_sub(1);
     // The first column identifies the row and may be copied, so it is never cut.
-    let fit = |place: usize| match place {
-        0 => Fit::Whole,
-        place if place == last => Fit::Cut { min: 12, good: 32 },
-        _ => Fit::Cut { min: 8, good: 16 },
+    let fit = |index: usize| match index {
+        0 => ColumnFit::Whole,
+        index if index == last => ColumnFit::Cut { min: 12, good: 32 },
+        _ => ColumnFit::Cut { min: 8, good: 16 },
     };
     let columns: Vec<Column> =
-        heading.iter().enumerate().map(|(place, title)| Column { title, fit: fit(place) }).collect();
+        heading.iter().enumerate().map(|(index, title)| Column { title, fit: fit(index) }).collect();
     let cell = |text: &String| clean(text).replace(['\n', '\t'], " ");
     let rows: Vec<Vec<String>> = rows.into_iter().map(|row| row.iter().map(cell).collect()).collect();
     if rows.is_empty() {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use workrail_engine::checks::Progress;
+use workrail_engine::checks::CallProgress;
 use workrail_engine::request::{Request, act_of};
-use workrail_engine::{Answer, AskedUser, UserReply, Waiting};
+use workrail_engine::{AskedUser, ReplyResult, UserReply, WaitingStep};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
@@ -26,47 +26,47 @@ use workrail_model::tool::{ToolName, ToolSet};
 use workrail_ports::environment::{Clock, Entropy};
 use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::keyring::KeyringError;
-use workrail_store_fs::Registered;
+use workrail_store_fs::ServerRegistration;
 use workrail_store_fs::disk::Disk;
 
 use crate::outcome::{self, Failure, Format};
 use crate::store::AnyStore;
-use crate::wiring::{AnyEngine, Opened};
+use crate::wiring::{AnyEngine, EngineWithStore};
 use crate::{flags, output, settings, version, wiring};
 
 /// The engine as the MCP server sees it.
 #[derive(Clone)]
-pub(crate) struct Served {
+pub(crate) struct ServedEngine {
     engine: AnyEngine,
     settings: Arc<Settings>,
     tools: ToolSet,
     /// `None` if the data directory refused it: an unlisted server still serves.
-    registered: Option<Arc<Registered<Disk>>>,
+    registered: Option<Arc<ServerRegistration<Disk>>>,
     /// Where the agents are.
-    reach: Reach,
+    reach: AgentLocation,
 }
 
 /// Where the agents of a server are.
 #[derive(Clone)]
-enum Reach {
+enum AgentLocation {
     /// On this machine: their folders exist here.
     Local,
     /// Anywhere: their folders mean nothing here.
     Remote(Arc<Metrics>),
 }
 
-impl Served {
+impl ServedEngine {
     pub(crate) fn engine(&self) -> &AnyEngine {
         &self.engine
     }
 
     /// The same, for agents on other machines.
     pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
-        Self { engine: self.engine.without_checks(), reach: Reach::Remote(metrics), ..self }
+        Self { engine: self.engine.without_checks(), reach: AgentLocation::Remote(metrics), ..self }
     }
 }
 
-impl Execution for Served {
+impl Execution for ServedEngine {
     fn offers(&self, tool: ToolName) -> bool {
         self.tools.offers(tool)
     }
@@ -82,7 +82,7 @@ impl Execution for Served {
         differs.then(|| Arc::new(Self { engine: self.engine.acting_as(caller), ..self.clone() }) as _)
     }
 
-    fn reporting_to(&self, progress: Progress) -> Arc<dyn Execution> {
+    fn reporting_to(&self, progress: CallProgress) -> Arc<dyn Execution> {
         Arc::new(Self { engine: self.engine.reporting_to(progress), ..self.clone() })
     }
 
@@ -92,15 +92,15 @@ impl Execution for Served {
 
     fn is_folder(&self, path: &str) -> bool {
         match self.reach {
-            Reach::Local => workspace::is_folder(path),
-            Reach::Remote(_) => false,
+            AgentLocation::Local => workspace::is_folder(path),
+            AgentLocation::Remote(_) => false,
         }
     }
 
     fn assumed_folder(&self) -> Option<String> {
         match self.reach {
-            Reach::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
-            Reach::Remote(_) => None,
+            AgentLocation::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
+            AgentLocation::Remote(_) => None,
         }
     }
 
@@ -129,7 +129,7 @@ impl Execution for Served {
         }
     }
 
-    fn open_for_user(&self, asked: &AskedUser) -> Option<Waiting> {
+    fn open_for_user(&self, asked: &AskedUser) -> Option<WaitingStep> {
         let open = self.engine.open_for_user(asked);
         open.inspect_err(|error| tracing::warn!(code = error.code.as_str(), "the user is not asked")).ok()?
     }
@@ -137,16 +137,16 @@ impl Execution for Served {
     fn record_from_chat(
         &self,
         asked: &AskedUser,
-        seen: &Waiting,
+        seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {
         self.engine.record_from_chat(asked, seen, said)
     }
 
     /// Answers a call and logs the outcome.
-    fn answer(&self, mut request: Request) -> Answer {
+    fn answer(&self, mut request: Request) -> ReplyResult {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
-        if let Reach::Remote(_) = self.reach {
+        if let AgentLocation::Remote(_) = self.reach {
             request.forget_folder();
         }
         let answered = self.engine.answer(request);
@@ -156,7 +156,7 @@ impl Execution for Served {
             Ok(reply) => (reply.kind().as_str().to_owned(), reply.run_label().map(str::to_owned)),
             Err(error) => (error.code.as_str().to_owned(), None),
         };
-        if let Reach::Remote(metrics) = &self.reach {
+        if let AgentLocation::Remote(metrics) = &self.reach {
             metrics.call(tool, &outcome, took);
         }
         if let Some(registered) = &self.registered {
@@ -259,11 +259,11 @@ fn serve(
     outcome::finish(served, Format::Text)
 }
 
-pub(crate) fn served(transport: Transport) -> Result<(Served, Arc<AnyStore>), Failure> {
+pub(crate) fn served(transport: Transport) -> Result<(ServedEngine, Arc<AnyStore>), Failure> {
     let current = settings::current()?;
     let sources = Sources::from_settings(&current.settings).watched();
     let mirrors = sources.mirrors().to_vec();
-    let Opened { engine, store } = wiring::open_with(current, Arc::new(sources))?;
+    let EngineWithStore { engine, store } = wiring::open_with(current, Arc::new(sources))?;
     let settings = current.settings.clone();
     refresh_in_background(mirrors, |mirror, done| match done {
         Ok(done) => tracing::info!("git source {}: {done:?}", mirror.name),
@@ -279,7 +279,7 @@ pub(crate) fn served(transport: Transport) -> Result<(Served, Arc<AnyStore>), Fa
         });
     let tools = flags::offered(&settings);
     let (settings, registered) = (Arc::new(settings), registered.map(Arc::new));
-    Ok((Served { engine, settings, tools, registered, reach: Reach::Local }, store))
+    Ok((ServedEngine { engine, settings, tools, registered, reach: AgentLocation::Local }, store))
 }
 
 fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {

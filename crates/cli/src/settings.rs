@@ -15,20 +15,20 @@ use crate::outcome::Failure;
 
 static NAMED: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
 static STORE: OnceLock<Option<String>> = OnceLock::new();
-static CURRENT: OnceLock<Result<Current, ConfigError>> = OnceLock::new();
+static CURRENT: OnceLock<Result<CurrentSettings, ConfigError>> = OnceLock::new();
 
 #[derive(Clone, Debug)]
-pub(crate) struct Current {
+pub(crate) struct CurrentSettings {
     /// `None` for a user without a home directory, whose settings come only from the environment.
-    pub(crate) place: Option<ConfigPath>,
+    pub(crate) config_path: Option<ConfigPath>,
     pub(crate) settings: Settings,
 }
 
-impl Current {
+impl CurrentSettings {
     /// The preferences of runs without a choice of their own, as the file has them at that moment.
     pub(crate) fn default_preferences(&self) -> Arc<dyn DefaultPreferences> {
-        match &self.place {
-            Some(place) => Arc::new(LiveConfig::new(place.clone(), self.settings.clone())),
+        match &self.config_path {
+            Some(config_path) => Arc::new(LiveConfig::new(config_path.clone(), self.settings.clone())),
             None => Arc::new(self.settings.preferences()),
         }
     }
@@ -46,27 +46,27 @@ pub(crate) fn named_store() -> Option<&'static str> {
     STORE.get().and_then(Option::as_deref)
 }
 
-pub(crate) fn place() -> Result<ConfigPath, ConfigError> {
+pub(crate) fn config_path() -> Result<ConfigPath, ConfigError> {
     ConfigPath::find(NAMED.get().and_then(Option::as_deref).map(Utf8Path::new))
 }
 
 /// The settings in effect.
-pub(crate) fn current() -> Result<&'static Current, Failure> {
+pub(crate) fn current() -> Result<&'static CurrentSettings, Failure> {
     CURRENT.get_or_init(read).as_ref().map_err(unusable)
 }
 
 /// Reads them again, for a caller that has just written them.
-pub(crate) fn fresh() -> Result<Current, Failure> {
+pub(crate) fn fresh() -> Result<CurrentSettings, Failure> {
     read().map_err(|error| unusable(&error))
 }
 
-fn read() -> Result<Current, ConfigError> {
-    let place = match place() {
+fn read() -> Result<CurrentSettings, ConfigError> {
+    let config_path = match config_path() {
         Err(ConfigError::NoHome) => None,
         found => Some(found?),
     };
-    let settings = config::load(place.as_ref(), named_store())?;
-    Ok(Current { place, settings })
+    let settings = config::load(config_path.as_ref(), named_store())?;
+    Ok(CurrentSettings { config_path, settings })
 }
 
 /// Whether a protection is on in the current settings, or in the user's own file: another file named by `--config` or
@@ -107,7 +107,9 @@ pub(crate) fn own() -> Result<Option<Settings>, Failure> {
     match ConfigPath::usual() {
         Err(ConfigError::NoHome) => Ok(None),
         usual => {
-            let own = usual.and_then(|place| config::load_file(&place)).map_err(|error| unusable(&error))?;
+            let own = usual
+                .and_then(|config_path| config::load_file(&config_path))
+                .map_err(|error| unusable(&error))?;
             Ok(Some(own))
         }
     }

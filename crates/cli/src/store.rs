@@ -14,7 +14,7 @@ use workrail_model::evidence::HookObservation;
 use workrail_model::id::{AccessTokenId, RunId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::Cursor;
-use workrail_model::passkey::WishedPreferences;
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::snapshot::ExecutionSnapshot;
@@ -27,7 +27,7 @@ use workrail_ports::cache::{
     CachedProjection, IfAbsent, IndexAnswer, IndexQuery, IndexRecord, ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{SessionControl, WishReader};
+use workrail_ports::control::{PendingPreferencesReader, SessionControl};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
@@ -62,12 +62,12 @@ impl AnyStore {
 
 /// What kind of store it is, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Medium {
+pub(crate) enum StoreKind {
     Directory,
     Database,
 }
 
-impl Medium {
+impl StoreKind {
     pub(crate) fn pieces(self) -> &'static str {
         match self {
             Self::Directory => "files",
@@ -143,8 +143,8 @@ impl SessionReader for AnyStore {
         either!(self, store => store.stamps(sessions))
     }
 
-    fn change_mark(&self) -> Option<u64> {
-        either!(self, store => store.change_mark())
+    fn change_stamp(&self) -> Option<u64> {
+        either!(self, store => store.change_stamp())
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
@@ -281,32 +281,32 @@ impl SessionIndex for AnyStore {
     }
 }
 
-impl WishReader for AnyStore {
-    fn wished_preferences(
+impl PendingPreferencesReader for AnyStore {
+    fn pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
-    ) -> Result<Option<WishedPreferences>, FsError> {
-        either!(self, store => store.wished_preferences(session, run))
+    ) -> Result<Option<PendingPreferences>, FsError> {
+        either!(self, store => store.pending_preferences(session, run))
     }
 
-    fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
-        either!(self, store => store.has_unreadable_wishes(session, is_run))
+    fn has_unreadable_pending_preferences(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
+        either!(self, store => store.has_unreadable_pending_preferences(session, is_run))
     }
 }
 
 impl SessionControl for AnyStore {
-    fn wish_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
-        wished: WishedPreferences,
+        pending: PendingPreferences,
     ) -> Result<(), FsError> {
-        either!(self, store => store.wish_preferences(session, run, wished))
+        either!(self, store => store.set_pending_preferences(session, run, pending))
     }
 
-    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
-        either!(self, store => store.forget_wish(session, run))
+    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+        either!(self, store => store.clear_pending_preferences(session, run))
     }
 }
 

@@ -23,8 +23,8 @@ use workrail_store_fs::disk::Disk;
 use workrail_store_pg::{Address, Password, PgStore, WrappingKey};
 
 use crate::outcome::Failure;
-use crate::settings::{self, Current};
-use crate::store::{AnyStore, Medium};
+use crate::settings::{self, CurrentSettings};
+use crate::store::{AnyStore, StoreKind};
 use crate::{flags, version};
 
 /// The engine over the store in the settings.
@@ -32,7 +32,7 @@ pub(crate) type AnyEngine = Engine<AnyStore>;
 
 /// An engine and the store beneath it.
 #[derive(Debug)]
-pub(crate) struct Opened<S: Store> {
+pub(crate) struct EngineWithStore<S: Store> {
     pub(crate) engine: Engine<S>,
     pub(crate) store: Arc<S>,
 }
@@ -40,32 +40,32 @@ pub(crate) struct Opened<S: Store> {
 /// Opens the store in the settings for writing, with the caller's sources. The data directory is created if it does
 /// not exist.
 pub(crate) fn open_with(
-    current: &Current,
+    current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
-) -> Result<Opened<AnyStore>, Failure> {
+) -> Result<EngineWithStore<AnyStore>, Failure> {
     let store = any(current, open_directory(current)?)?;
     Ok(named(opened(current, sources, store)))
 }
 
 /// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
 /// needed there (G16).
-pub(crate) fn look(current: &Current) -> Result<Opened<AnyStore>, Failure> {
-    let store = any(current, look_at_directory(current)?)?;
+pub(crate) fn read_only(current: &CurrentSettings) -> Result<EngineWithStore<AnyStore>, Failure> {
+    let store = any(current, read_only_directory(current)?)?;
     Ok(named(opened(current, sources_of(current), store)))
 }
 
 /// In a store that several users share, records name who caused them; a directory has one user.
-fn named(opened: Opened<AnyStore>) -> Opened<AnyStore> {
-    let Opened { engine, store } = opened;
+fn named(opened: EngineWithStore<AnyStore>) -> EngineWithStore<AnyStore> {
+    let EngineWithStore { engine, store } = opened;
     let actor = match &*store {
         AnyStore::Directory(_) => None,
         AnyStore::Database { .. } => local_user(),
     };
-    Opened { engine: engine.acting_as(Caller::Owner(actor)), store }
+    EngineWithStore { engine: engine.acting_as(Caller::Owner(actor)), store }
 }
 
 /// The store in the settings, with this machine's directory.
-fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
+fn any(current: &CurrentSettings, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
     let machine = Arc::new(machine);
     Ok(match database(current)? {
         None => AnyStore::Directory(machine),
@@ -74,7 +74,7 @@ fn any(current: &Current, machine: LocalStore<Disk>) -> Result<AnyStore, Failure
 }
 
 /// The address of the database, if the settings name one as the store.
-pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
+pub(crate) fn database(current: &CurrentSettings) -> Result<Option<Address>, Failure> {
     let Some(text) = current.settings.text(Key::Store) else { return Ok(None) };
     let address = Address::parse(text);
     address
@@ -84,7 +84,7 @@ pub(crate) fn database(current: &Current) -> Result<Option<Address>, Failure> {
 
 /// The store at an address, with this machine's directory.
 pub(crate) fn database_at(address: &Address) -> Result<AnyStore, Failure> {
-    let machine = Arc::new(look_at_directory(settings::current()?)?);
+    let machine = Arc::new(read_only_directory(settings::current()?)?);
     Ok(AnyStore::Database { shared: Box::new(connect(address)?), machine })
 }
 
@@ -99,9 +99,9 @@ fn connect(address: &Address) -> Result<PgStore, Failure> {
 }
 
 /// What kind of store the settings name.
-pub(crate) fn medium() -> Result<Medium, Failure> {
+pub(crate) fn medium() -> Result<StoreKind, Failure> {
     let is_directory = database(settings::current()?)?.is_none();
-    Ok(if is_directory { Medium::Directory } else { Medium::Database })
+    Ok(if is_directory { StoreKind::Directory } else { StoreKind::Database })
 }
 
 /// Why a command needs a data directory, and what works with a database instead.
@@ -113,7 +113,7 @@ pub(crate) struct DirectoryOnly {
 
 impl DirectoryOnly {
     /// Refuses the command if the store is a database.
-    fn check(self, current: &Current) -> Result<(), Failure> {
+    fn check(self, current: &CurrentSettings) -> Result<(), Failure> {
         match database(current)? {
             None => Ok(()),
             Some(address) => Err(Failure::Call(format!(
@@ -130,22 +130,22 @@ impl DirectoryOnly {
 }
 
 /// This machine's directory, whatever the store is; created if it does not exist.
-pub(crate) fn open_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
+pub(crate) fn open_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
     let disk = Disk::open(&root(current)?).map_err(|error| unusable(&error))?;
     LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map_err(|error| unusable(&error))
 }
 
 /// Like `open_directory`, without creating anything.
-pub(crate) fn look_at_directory(current: &Current) -> Result<LocalStore<Disk>, Failure> {
-    let disk = Disk::look(&root(current)?).map_err(|error| unusable(&error))?;
-    Ok(LocalStore::look(disk, Box::new(OsEntropy), boot_id()))
+pub(crate) fn read_only_directory(current: &CurrentSettings) -> Result<LocalStore<Disk>, Failure> {
+    let disk = Disk::open_read_only(&root(current)?).map_err(|error| unusable(&error))?;
+    Ok(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id()))
 }
 
-fn sources_of(current: &Current) -> Arc<dyn WorkflowSource> {
+fn sources_of(current: &CurrentSettings) -> Arc<dyn WorkflowSource> {
     Arc::new(Sources::from_settings(&current.settings))
 }
 
-fn root(current: &Current) -> Result<Utf8PathBuf, Failure> {
+fn root(current: &CurrentSettings) -> Result<Utf8PathBuf, Failure> {
     data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))
 }
 
@@ -157,7 +157,11 @@ fn unusable(error: &FsError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: S) -> Opened<S> {
+fn opened<S: Store>(
+    current: &CurrentSettings,
+    sources: Arc<dyn WorkflowSource>,
+    store: S,
+) -> EngineWithStore<S> {
     let store = Arc::new(store);
     let environment = Environment {
         clock: Box::new(SystemClock),
@@ -176,12 +180,12 @@ fn opened<S: Store>(current: &Current, sources: Arc<dyn WorkflowSource>, store: 
         },
     };
     let engine = Engine::new(Arc::clone(&store), environment);
-    Opened { engine, store }
+    EngineWithStore { engine, store }
 }
 
 /// The engine over the user's store, for commands that read.
-pub(crate) fn look_default() -> Result<AnyEngine, Failure> {
-    look(settings::current()?).map(|opened| opened.engine)
+pub(crate) fn read_only_default() -> Result<AnyEngine, Failure> {
+    read_only(settings::current()?).map(|opened| opened.engine)
 }
 
 /// The same for commands that change existing data. Without a data directory they find nothing and create nothing.
@@ -190,10 +194,10 @@ pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
 }
 
 /// The same, with the store.
-pub(crate) fn change() -> Result<Opened<AnyStore>, Failure> {
+pub(crate) fn change() -> Result<EngineWithStore<AnyStore>, Failure> {
     let current = settings::current()?;
     if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
-        return look(current);
+        return read_only(current);
     }
     open_with(current, sources_of(current))
 }
@@ -211,27 +215,27 @@ pub(crate) fn store_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure
 }
 
 /// The same without creating anything; the folder may be missing.
-pub(crate) fn look_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
-    let disk = Disk::look(root).map_err(|error| unusable(&error))?;
-    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
+pub(crate) fn read_only_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
+    let disk = Disk::open_read_only(root).map_err(|error| unusable(&error))?;
+    Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// A store in a folder, without keys and without an engine; none of its folders is created.
 pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
-    Ok(Arc::new(LocalStore::look(disk, Box::new(OsEntropy), boot_id())))
+    Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 
 /// This machine's directory for a hook, if there is one: hooks create none, and need no keys and no engine to see
 /// that a chat has no run.
-pub(crate) fn machine_of_hooks(current: &Current) -> Option<Arc<LocalStore<Disk>>> {
+pub(crate) fn machine_of_hooks(current: &CurrentSettings) -> Option<Arc<LocalStore<Disk>>> {
     let root = root(current).ok().filter(|root| root.is_dir())?;
     store_as_is(&root).ok()
 }
 
 /// The engine of a hook, over that directory or the database in the settings.
 pub(crate) fn engine_of_hooks(
-    current: &Current,
+    current: &CurrentSettings,
     machine: &Arc<LocalStore<Disk>>,
 ) -> Result<AnyEngine, Failure> {
     let machine = Arc::clone(machine);

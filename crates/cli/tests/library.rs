@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use workrail_core::builtins::{self, PROBE_TEMPLATE};
-use workrail_core::compile::{CompileInput, Origin, check};
+use workrail_core::compile::{CompileInput, FileOrigin, check};
 use workrail_core::discover::older_names;
 use workrail_core::trial::{Script, try_workflow};
 use workrail_host::sources::bundled;
@@ -40,7 +40,8 @@ fn root() -> PathBuf {
 
 /// Compiled without an error, a warning or a hint.
 fn clean(file: &str, text: &str) -> CompiledWorkflow {
-    let checked = check(CompileInput { origin: Origin::Bundled, ..CompileInput::new(text.as_bytes(), file) });
+    let checked =
+        check(CompileInput { origin: FileOrigin::Bundled, ..CompileInput::new(text.as_bytes(), file) });
     assert_eq!(checked.diagnostics.to_string().trim(), "", "{file}");
     checked.workflow.unwrap()
 }

@@ -7,7 +7,7 @@ mod snapshot;
 
 use serde_json::{Value, json};
 use workrail_core::label::RunLabel;
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -30,7 +30,7 @@ fn label(reply: &ToolReply) -> String {
 }
 
 /// The run that a command showed.
-fn shown(ran: &Ran) -> Value {
+fn shown(ran: &CommandRun) -> Value {
     assert_eq!(ran.code, 0, "{ran:?}");
     ran.json()["report"]["runs"][0]["label"].clone()
 }

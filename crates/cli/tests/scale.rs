@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use workrail_testkit::home::{Home, Ran, User};
+use workrail_testkit::home::{CommandRun, Home, User};
 use workrail_testkit::large_store::Template;
 use workrail_testkit::mcp_client::ToolReply;
 
@@ -54,7 +54,7 @@ fn answers(home: &Home, label: &str) -> Vec<(i32, String)> {
         &["report", label],
         &["show", "amber-nobody"],
     ];
-    let answer = |ran: Ran| (ran.code, ran.out);
+    let answer = |ran: CommandRun| (ran.code, ran.out);
     commands.iter().map(|command| answer(home.run(command))).collect()
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::postgres::{Cluster, ROLE};
-use workrail_testkit::wire::{Answer, Http, initialize, stateless};
+use workrail_testkit::wire::{Http, HttpResponse, initialize, stateless};
 
 const ROLES: [&str; 4] = ["viewer", "agent", "approver", "admin"];
 
@@ -32,7 +32,7 @@ fn secret(token: &Value) -> &str {
 }
 
 /// One message with a token, on its own connection.
-fn ask(server: &Http, token: &str, message: &Value) -> Answer {
+fn ask(server: &Http, token: &str, message: &Value) -> HttpResponse {
     let headers = format!("Authorization: Bearer {token}\r\n{}", stateless_headers(message));
     server.post(&headers, &message.to_string())
 }
@@ -57,7 +57,7 @@ fn call(server: &Http, token: &str, tool: &str, arguments: Value) -> Value {
     answer.json()
 }
 
-fn get(server: &Http, path: &str, headers: &str) -> Answer {
+fn get(server: &Http, path: &str, headers: &str) -> HttpResponse {
     server.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {{address}}\r\n{headers}"), b"")
 }
 

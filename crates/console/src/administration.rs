@@ -13,7 +13,7 @@ pub struct SourceInfo {
     /// `bundled`, `folder`, `git` and so on.
     pub kind: &'static str,
     pub name: String,
-    pub place: String,
+    pub location: String,
     pub state: &'static str,
     pub is_well: bool,
     pub usable: usize,
@@ -94,15 +94,15 @@ pub struct OfferedCheck {
 
 /// One thing that `workrail doctor` looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct DoctorFinding {
     pub area: &'static str,
-    pub level: Level,
+    pub level: DoctorLevel,
     pub what: String,
     pub fix: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum DoctorLevel {
     Good,
     Warning,
     Problem,
@@ -123,7 +123,7 @@ pub trait Administration: Send + Sync {
     fn remove_source(&self, registered_as: &str) -> Result<(), String>;
     fn sync_source(&self, name: &str) -> Result<(), String>;
     fn clients(&self) -> Result<Vec<ClientInfo>, String>;
-    fn health(&self) -> Vec<Finding>;
+    fn health(&self) -> Vec<DoctorFinding>;
     fn checks(&self) -> Result<ChecksInfo, String>;
     /// Trusts the commands that `seen` names, once a passkey has agreed; other commands are refused.
     fn trust_checks(&self, seen: Sha256) -> Result<(), String>;

@@ -12,12 +12,12 @@ use workrail_model::preferences::{Mode as PreferenceMode, PreferenceChange};
 use crate::administration::NewSource;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{Done, Query, SettingsPage, Target, WorkflowPage};
-use crate::use_cases::{Answer, refusal};
+use crate::target::{FormOutcome, PageAddress, Query, SettingsPage, WorkflowPage};
+use crate::use_cases::{EngineResult, refusal};
 
 /// What a form asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum AdministrationForm {
     Set,
     AddSource,
     RemoveSource,
@@ -34,12 +34,12 @@ pub(crate) enum Change {
 
 /// What was done, and the page that shows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Changed {
-    pub(crate) done: Done,
+pub(crate) struct FormResult {
+    pub(crate) done: FormOutcome,
     pub(crate) address: String,
 }
 
-impl Change {
+impl AdministrationForm {
     pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
         Some(match parts {
             ["settings", "set"] => Self::Set,
@@ -69,8 +69,8 @@ impl Change {
             Self::RotateKeys => SettingsPage::Keys.address().to_owned(),
             Self::Enrol | Self::RemovePasskey => SettingsPage::Passkeys.address().to_owned(),
             Self::TrustChecks | Self::RevokeCheck => SettingsPage::Checks.address().to_owned(),
-            Self::Copy(id) => Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
-            Self::Prefer(session) => Target::Session(*session).address(),
+            Self::Copy(id) => PageAddress::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address(),
+            Self::Prefer(session) => PageAddress::Session(*session).address(),
         }
     }
 }
@@ -82,11 +82,15 @@ pub(crate) const PLANNED: &str = "planned";
 pub(crate) const SHOWN_CHECKS: &str = "checks";
 
 /// Carries out a form whose token was checked.
-pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Answer<Changed> {
+pub(crate) fn carry_out(
+    console: &Console,
+    change: &AdministrationForm,
+    form: &Query,
+) -> EngineResult<FormResult> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let administration = || console.administration();
     let done = match change {
-        Change::Set => {
+        AdministrationForm::Set => {
             let (key, value) = chosen_setting(form)?;
             if said(administration()?.needs_passkey(key, value))? {
                 let signed = passkeys::signed(console, form)?.ok_or_else(|| {
@@ -97,21 +101,21 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
             } else {
                 said(administration()?.change(key, value))?;
             }
-            Done::Changed
+            FormOutcome::Changed
         }
-        Change::AddSource => {
+        AdministrationForm::AddSource => {
             said(administration()?.add_source(&new_source(form)?))?;
-            Done::SourceAdded
+            FormOutcome::SourceAdded
         }
-        Change::RemoveSource => {
+        AdministrationForm::RemoveSource => {
             said(administration()?.remove_source(text("source")))?;
-            Done::SourceRemoved
+            FormOutcome::SourceRemoved
         }
-        Change::SyncSource => {
+        AdministrationForm::SyncSource => {
             said(administration()?.sync_source(text("source")))?;
-            Done::Fetched
+            FormOutcome::Fetched
         }
-        Change::CleanUp => {
+        AdministrationForm::CleanUp => {
             typed(text("typed"), "delete")?;
             let days = said(console.environment.settings())?.retention_days();
             let agreed = CleanupPlan::parse(text(PLANNED))
@@ -127,48 +131,48 @@ pub(crate) fn carry_out(console: &Console, change: &Change, form: &Query) -> Ans
                 }
                 return Err(Box::new(stopped));
             }
-            Done::CleanedUp
+            FormOutcome::CleanedUp
         }
-        Change::RotateKeys => {
+        AdministrationForm::RotateKeys => {
             typed(text("typed"), "rotate")?;
             console.use_cases.rotate_keys()?;
-            Done::Rotated
+            FormOutcome::Rotated
         }
-        Change::Enrol => {
+        AdministrationForm::Enrol => {
             passkeys::enrol(console, form)?;
-            Done::Enrolled
+            FormOutcome::Enrolled
         }
-        Change::RemovePasskey => {
+        AdministrationForm::RemovePasskey => {
             passkeys::remove(console, form)?;
-            Done::KeyRemoved
+            FormOutcome::KeyRemoved
         }
-        Change::TrustChecks => {
+        AdministrationForm::TrustChecks => {
             trust_checks(console, form)?;
-            Done::Trusted
+            FormOutcome::Trusted
         }
-        Change::RevokeCheck => {
+        AdministrationForm::RevokeCheck => {
             said(administration()?.revoke_check(text("check")))?;
-            Done::Revoked
+            FormOutcome::Revoked
         }
-        Change::Copy(id) => {
+        AdministrationForm::Copy(id) => {
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
             said(administration()?.write_workflow(&copy, &bytes))?;
             // The copy is made to be edited.
-            let editor = console.use_cases.file_of_workflow(&copy).map(|file| Target::Edit(file.key));
+            let editor = console.use_cases.file_of_workflow(&copy).map(|file| PageAddress::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
-            return Ok(Changed { done: Done::Copied, address });
+            return Ok(FormResult { done: FormOutcome::Copied, address });
         }
-        Change::Prefer(session) => {
+        AdministrationForm::Prefer(session) => {
             prefer(console, *session, form)?;
-            Done::Preferred
+            FormOutcome::Preferred
         }
     };
-    Ok(Changed { done, address: change.page() })
+    Ok(FormResult { done, address: change.page() })
 }
 
 /// Trusting lets commands run without asking again, so a passkey must sign exactly what was shown (G121).
-fn trust_checks(console: &Console, form: &Query) -> Answer<()> {
+fn trust_checks(console: &Console, form: &Query) -> EngineResult<()> {
     let administration = console.administration()?;
     let seen = shown_checks(form)?;
     let signed = passkeys::signed(console, form)?.ok_or_else(|| {
@@ -182,12 +186,12 @@ fn trust_checks(console: &Console, form: &Query) -> Answer<()> {
 }
 
 /// The commands that the page showed.
-pub(crate) fn shown_checks(form: &Query) -> Answer<Sha256> {
+pub(crate) fn shown_checks(form: &Query) -> EngineResult<Sha256> {
     Sha256::parse(form.get(SHOWN_CHECKS).unwrap_or_default())
         .map_err(|_| refused("The form does not say what the page showed. Nothing was trusted."))
 }
 
-fn new_source(form: &Query) -> Answer<NewSource> {
+fn new_source(form: &Query) -> EngineResult<NewSource> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim().to_owned();
     let given = |name: &str| Some(text(name)).filter(|text| !text.is_empty());
     match text("kind").as_str() {
@@ -204,7 +208,7 @@ fn new_source(form: &Query) -> Answer<NewSource> {
 }
 
 /// An id that the user may choose: our own namespace is reserved.
-fn own_id(text: &str) -> Answer<WorkflowId> {
+fn own_id(text: &str) -> EngineResult<WorkflowId> {
     let id = WorkflowId::parse(text).map_err(|error| refused(&format!("{error}. Nothing was written.")))?;
     match id.namespace() {
         Some(space) if space != "wr" => Ok(id),
@@ -215,14 +219,14 @@ fn own_id(text: &str) -> Answer<WorkflowId> {
 }
 
 /// The setting that a form changes; without a value it is reset.
-pub(crate) fn chosen_setting(form: &Query) -> Answer<(Key, Option<&str>)> {
+pub(crate) fn chosen_setting(form: &Query) -> EngineResult<(Key, Option<&str>)> {
     let text = |name: &str| form.get(name).unwrap_or_default().trim();
     let key = Key::parse(text("key")).ok_or_else(|| refused("Unknown setting. Nothing was changed."))?;
     Ok((key, form.get("reset").is_none().then(|| text("value"))))
 }
 
 /// The mode that a form asks for.
-pub(crate) fn chosen_mode(form: &Query) -> Answer<[PreferenceChange; 2]> {
+pub(crate) fn chosen_mode(form: &Query) -> EngineResult<[PreferenceChange; 2]> {
     let mode = form.get("mode").unwrap_or_default().trim();
     let chosen = PreferenceMode::parse(mode).ok_or_else(|| refused("Unknown mode. Nothing was changed."))?;
     let preferences = chosen.preferences();
@@ -233,7 +237,7 @@ pub(crate) fn chosen_mode(form: &Query) -> Answer<[PreferenceChange; 2]> {
 }
 
 /// Giving a run more autonomy needs a passkey, or a user at a terminal, just as approving does (G63).
-fn prefer(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
+fn prefer(console: &Console, session: SessionId, form: &Query) -> EngineResult<()> {
     let changes = chosen_mode(form)?;
     if let Some(signed) = passkeys::signed(console, form)? {
         return console.use_cases.prefer_signed(session, &changes, &signed);
@@ -251,14 +255,14 @@ fn prefer(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
     }
 }
 
-fn typed(text: &str, wanted: &str) -> Answer<()> {
+fn typed(text: &str, wanted: &str) -> EngineResult<()> {
     match text == wanted {
         true => Ok(()),
         false => Err(refused(&format!("Type `{wanted}` to confirm. Nothing was changed."))),
     }
 }
 
-fn said<T>(done: Result<T, String>) -> Answer<T> {
+fn said<T>(done: Result<T, String>) -> EngineResult<T> {
     done.map_err(|reason| refused(&reason))
 }
 

@@ -12,7 +12,7 @@ use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use crate::administration::Administration;
 use crate::state::Console;
 use crate::target::Query;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// What a button of the editor asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) enum EditResult {
     Nothing,
     Review(Review),
     Tested(Result<TrialReport, String>),
-    NotSaved(Hindrance),
+    NotSaved(SaveProblem),
     Saved,
 }
 
@@ -73,26 +73,26 @@ pub(crate) enum EditResult {
 pub(crate) struct Review {
     /// From the file on disk to the text.
     pub(crate) lines: Vec<DiffLine>,
-    pub(crate) hindrance: Option<Hindrance>,
+    pub(crate) hindrance: Option<SaveProblem>,
     /// The digest of the text under review; only this text may be saved.
     pub(crate) reviewed: Sha256,
 }
 
 /// Why a text cannot be saved, and what to do about it.
 #[derive(Debug)]
-pub(crate) struct Hindrance {
+pub(crate) struct SaveProblem {
     pub(crate) message: String,
     pub(crate) next: String,
 }
 
-impl Hindrance {
+impl SaveProblem {
     fn new(message: impl Into<String>, next: impl Into<String>) -> Self {
         Self { message: message.into(), next: next.into() }
     }
 }
 
 /// The editor of a file in its current state.
-pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
+pub(crate) fn opened(console: &Console, key: Sha256) -> EngineResult<Editor> {
     let file = console.use_cases.workflow_file(key)?;
     let checked = console.use_cases.check_workflow(&file.about, &file.text, None)?;
     Ok(Editor {
@@ -106,7 +106,7 @@ pub(crate) fn opened(console: &Console, key: Sha256) -> Answer<Editor> {
 }
 
 /// The editor with the contents of the form.
-pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
+pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> EngineResult<Editor> {
     // Visitors of a team's console have no access to files of the machine (G125).
     console.administration()?;
     let file = console.use_cases.workflow_file(key)?;
@@ -116,8 +116,8 @@ pub(crate) fn typed(console: &Console, key: Sha256, form: &Query) -> Answer<Edit
             "The text has more than the {WORKFLOW_SOURCE_BYTES_MAX} bytes that a workflow's file may have. Nothing was saved."
         )));
     }
-    let place = form.get("at").and_then(|at| at.parse().ok());
-    let checked = console.use_cases.check_workflow(&file.about, &text, place)?;
+    let cursor = form.get("at").and_then(|at| at.parse().ok());
+    let checked = console.use_cases.check_workflow(&file.about, &text, cursor)?;
     let seen = form.get("seen").and_then(|seen| Sha256::parse(seen).ok());
     let seen =
         seen.ok_or_else(|| refused("The form does not say which file was loaded. Nothing was saved."))?;
@@ -133,7 +133,7 @@ fn own_line_ends(sent: &str, file: &str) -> String {
 }
 
 /// Carries out the action of the pressed button.
-pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> Answer<Editor> {
+pub(crate) fn carry_out(console: &Console, key: Sha256, form: &Query) -> EngineResult<Editor> {
     let administration = console.administration()?;
     let mut editor = typed(console, key, form)?;
     editor.shown = match EditAction::parse(form.get("action").unwrap_or_default()) {
@@ -169,7 +169,7 @@ fn review(console: &Console, editor: &Editor) -> Review {
         lines: text_lines(&editor.file.text, &editor.text),
         hindrance: hindrance(console, editor).or_else(|| {
             (!editor.is_current()).then(|| {
-                Hindrance::new(
+                SaveProblem::new(
                     "The file was changed on disk since it was loaded.",
                     "Below is what your text would change in the file as it is now.",
                 )
@@ -185,14 +185,14 @@ fn save(console: &Console, administration: &dyn Administration, key: Sha256, edi
     }
     match administration.save_workflow(key, editor.seen, editor.text.as_bytes()) {
         Ok(()) => EditResult::Saved,
-        Err(message) => EditResult::NotSaved(Hindrance::new(message, "Your text is still here.")),
+        Err(message) => EditResult::NotSaved(SaveProblem::new(message, "Your text is still here.")),
     }
 }
 
 /// Why a text must not be saved, regardless of what is on disk.
-fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
+fn hindrance(console: &Console, editor: &Editor) -> Option<SaveProblem> {
     if !editor.file.about.is_editable {
-        return Some(Hindrance::new(
+        return Some(SaveProblem::new(
             "This source is read-only.",
             "Copy the workflow to a namespace of your own and edit the copy.",
         ));
@@ -201,10 +201,10 @@ fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
     if let Some(first) = problems.iter().find(|own| own.severity == Severity::Error) {
         let message =
             format!("The workflow has errors; the first is in line {}: {}.", first.line, first.message);
-        return Some(Hindrance::new(message, format!("Fix: {}.", first.fix.trim_end_matches('.'))));
+        return Some(SaveProblem::new(message, format!("Fix: {}.", first.fix.trim_end_matches('.'))));
     }
     let Some(id) = &editor.checked.workflow_id else {
-        return Some(Hindrance::new("The workflow has no id.", "Write an id such as `team.review`."));
+        return Some(SaveProblem::new("The workflow has no id.", "Write an id such as `team.review`."));
     };
     match id.namespace() {
         None => {
@@ -213,14 +213,14 @@ fn hindrance(console: &Console, editor: &Editor) -> Option<Hindrance> {
                 || "Write an id such as `team.review`.".to_owned(),
                 |own| format!("Fix: {}.", own.fix.trim_end_matches('.')),
             );
-            Some(Hindrance::new(format!("The id `{id}` has no namespace."), next))
+            Some(SaveProblem::new(format!("The id `{id}` has no namespace."), next))
         }
-        Some("wr") => Some(Hindrance::new(
+        Some("wr") => Some(SaveProblem::new(
             "Ids under `wr.` are reserved for bundled workflows.",
             "Use a namespace of your own.",
         )),
         Some(_) if editor.file.workflow_id.as_ref() != Some(id) && console.use_cases.has_workflow(id) => {
-            Some(Hindrance::new(format!("Another file has the id `{id}`."), "Choose another id."))
+            Some(SaveProblem::new(format!("Another file has the id `{id}`."), "Choose another id."))
         }
         Some(_) => None,
     }

@@ -14,9 +14,9 @@ use workrail_model::keyring::HttpSecret;
 use workrail_model::team::Principal;
 
 use crate::asset::asset;
-use crate::guard::{LOGIN_PATH, OPEN_PATH, Refusal};
+use crate::guard::{LOGIN_PATH, OPEN_PATH, Rejection};
 use crate::pages;
-use crate::routes::{BODY_WAIT, Door, open_address, own_page, page, refused, see_other};
+use crate::routes::{BODY_WAIT, ListenerState, open_address, own_page, page, refused, see_other};
 use crate::state::{Console, Member, Visitor};
 use crate::target::Query;
 use crate::use_cases::UseCases;
@@ -57,7 +57,7 @@ pub trait Logins: Send + Sync + 'static {
 }
 
 /// Answers requests that need no login, and refuses all others.
-pub(crate) async fn open_to_all(door: &Door, request: Request) -> Response {
+pub(crate) async fn open_to_all(door: &ListenerState, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     match (&parts.method, parts.uri.path()) {
@@ -69,7 +69,7 @@ pub(crate) async fn open_to_all(door: &Door, request: Request) -> Response {
     }
 }
 
-fn open(door: &Door, query: &Query, headers: &axum::http::HeaderMap) -> Response {
+fn open(door: &ListenerState, query: &Query, headers: &axum::http::HeaderMap) -> Response {
     if door.guard.has_cookie(headers) {
         return page(StatusCode::OK, &pages::opened());
     }
@@ -90,7 +90,7 @@ fn open(door: &Door, query: &Query, headers: &axum::http::HeaderMap) -> Response
     }
 }
 
-async fn log_in(door: &Door, body: Body) -> Response {
+async fn log_in(door: &ListenerState, body: Body) -> Response {
     let form = match timeout(BODY_WAIT, to_bytes(body, LOGIN_BYTES_MAX)).await {
         Ok(Ok(bytes)) => Query::parse_form(&bytes),
         Ok(Err(_)) | Err(_) => None,
@@ -108,25 +108,25 @@ async fn log_in(door: &Door, body: Body) -> Response {
             response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
-        Err(why) => not_logged_in(Some(&back), why, Attempt::Failed),
+        Err(why) => not_logged_in(Some(&back), why, LoginAttempt::Failed),
     }
 }
 
 /// Whether a token was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Attempt {
+pub(crate) enum LoginAttempt {
     None,
     Failed,
 }
 
 /// The page that asks for a token, instead of a page that needs one.
-pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attempt) -> Response {
+pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: LoginAttempt) -> Response {
     let said = match (why, attempt) {
         (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
-        (NotLoggedIn::Stranger, Attempt::Failed) => {
+        (NotLoggedIn::Stranger, LoginAttempt::Failed) => {
             Some("This token is not accepted. It may have expired or been revoked.")
         }
-        (NotLoggedIn::Stranger, Attempt::None) => None,
+        (NotLoggedIn::Stranger, LoginAttempt::None) => None,
     };
     let status = match why {
         NotLoggedIn::Stranger => StatusCode::UNAUTHORIZED,
@@ -136,9 +136,9 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Attem
 }
 
 /// The console of the member who owns one of these cookies.
-pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
+pub(crate) async fn visited(door: &ListenerState, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
     let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
-    let looked = spawn_blocking(move || {
+    let checked = spawn_blocking(move || {
         let logins = logins.ok_or(NotLoggedIn::Stranger)?;
         let mut why = NotLoggedIn::Stranger;
         for cookie in cookies {
@@ -152,11 +152,15 @@ pub(crate) async fn visited(door: &Door, cookies: Vec<String>) -> Result<Console
         }
         Err(why)
     });
-    looked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
+    checked.await.unwrap_or(Err(NotLoggedIn::Unavailable))
 }
 
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
-pub(crate) fn refused_by(door: &Door, refusal: Refusal, address: Option<&str>) -> Option<Response> {
-    let asks = refusal == Refusal::NoCookie && door.guard.asks_for_login();
-    asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, Attempt::None))
+pub(crate) fn refused_by(
+    door: &ListenerState,
+    refusal: Rejection,
+    address: Option<&str>,
+) -> Option<Response> {
+    let asks = refusal == Rejection::NoCookie && door.guard.asks_for_login();
+    asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, LoginAttempt::None))
 }

@@ -7,7 +7,7 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::state::Console;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,15 +59,19 @@ pub(crate) fn downloads(session: SessionId, run: Option<RunId>) -> Markup {
         format!("/session/{session}/{}{}", kind.name(), of_run.unwrap_or_default())
     };
     html! {
-        @for (place, kind) in FileKind::ALL.into_iter().enumerate() {
-            @if place > 0 { " · " }
+        @for (index, kind) in FileKind::ALL.into_iter().enumerate() {
+            @if index > 0 { " · " }
             a href=(address(kind)) { (kind.title()) }
         }
     }
 }
 
 /// The file and its name.
-pub(crate) fn made(console: &Console, about: SessionOrRun, kind: FileKind) -> Answer<(Vec<u8>, String)> {
+pub(crate) fn made(
+    console: &Console,
+    about: SessionOrRun,
+    kind: FileKind,
+) -> EngineResult<(Vec<u8>, String)> {
     let bytes = match kind {
         FileKind::Bundle => {
             let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! Carries out forms: decisions and answers, through the same use cases as the command line (G63, G95).
 
 use serde_json::{Map, Value};
-use workrail_engine::{Waiting, typed_answer};
+use workrail_engine::{WaitingStep, typed_answer};
 use workrail_model::approval::{ApprovalDecision, Descent};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::Context;
@@ -10,22 +10,22 @@ use workrail_model::id::{RunId, SessionId};
 use crate::pages::is_shown_whole;
 use crate::passkeys;
 use crate::state::Console;
-use crate::target::{Done, Query};
-use crate::use_cases::{Answer, Decision, refusal};
+use crate::target::{FormOutcome, Query};
+use crate::use_cases::{EngineResult, UserDecision, refusal};
 
 /// Precedes the name of a context key in the field that answers it.
 pub(crate) const ANSWER_PREFIX: &str = "answer.";
 
 /// What a form about a run asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum RunFormAction {
     Approve,
     Reject,
     Answer,
     Close,
 }
 
-impl Action {
+impl RunFormAction {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text {
             "approve" => Some(Self::Approve),
@@ -64,8 +64,8 @@ impl SessionAction {
 
 /// The result of a session form, and the deletion that is still pending.
 #[derive(Debug)]
-pub(crate) struct Managed {
-    pub(crate) done: Done,
+pub(crate) struct SessionFormResult {
+    pub(crate) done: FormOutcome,
     pub(crate) held: Option<u64>,
 }
 
@@ -75,15 +75,14 @@ pub(crate) fn manage(
     session: SessionId,
     action: SessionAction,
     form: &Query,
-) -> Answer<Managed> {
-    let done = |done: Done| Managed { done, held: None };
+) -> EngineResult<SessionFormResult> {
+    let done = |done: FormOutcome| SessionFormResult { done, held: None };
     match action {
-        SessionAction::Keep => console.use_cases.keep(session).map(|()| done(Done::Kept)),
-        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| done(Done::Unkept)),
-        SessionAction::Delete => {
-            hold(console, session).map(|ticket| Managed { done: Done::Held, held: Some(ticket) })
-        }
-        SessionAction::Undo if console.held().undo(session) => Ok(done(Done::Undone)),
+        SessionAction::Keep => console.use_cases.keep(session).map(|()| done(FormOutcome::Kept)),
+        SessionAction::Unkeep => console.use_cases.unkeep(session).map(|()| done(FormOutcome::Unkept)),
+        SessionAction::Delete => hold(console, session)
+            .map(|ticket| SessionFormResult { done: FormOutcome::Held, held: Some(ticket) }),
+        SessionAction::Undo if console.held().undo(session) => Ok(done(FormOutcome::Undone)),
         SessionAction::Undo => Err(refused(
             "Too late: this session has no pending deletion to undo.",
             "If it is still listed, it was not deleted.",
@@ -92,13 +91,13 @@ pub(crate) fn manage(
             delete(console, session, form)?;
             // A timer that is still running will find nothing to do.
             console.held().undo(session);
-            Ok(done(Done::Deleted))
+            Ok(done(FormOutcome::Deleted))
         }
     }
 }
 
 /// Records the current state of the session to be deleted; any later write keeps the session.
-fn hold(console: &Console, session: SessionId) -> Answer<u64> {
+fn hold(console: &Console, session: SessionId) -> EngineResult<u64> {
     if console.is_of_team() {
         return Err(refused(
             "A team's console deletes at once, with a typed confirmation.",
@@ -123,7 +122,7 @@ pub(crate) fn delete_held(console: &Console, session: SessionId, ticket: u64) {
 }
 
 /// As at the terminal: the user types the session's id or a run's label, and nothing was written since it was shown.
-fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
+fn delete(console: &Console, session: SessionId, form: &Query) -> EngineResult<()> {
     let seen = console.use_cases.overview(session)?;
     let typed = form.get("typed").unwrap_or_default().trim();
     let is_named = typed == session.to_string() || seen.runs.iter().any(|run| run.label == typed);
@@ -143,18 +142,27 @@ fn delete(console: &Console, session: SessionId, form: &Query) -> Answer<()> {
 }
 
 /// Carries out a form whose token was verified.
-pub(crate) fn act(console: &Console, run: RunId, action: Action, form: &Query) -> Answer<Done> {
+pub(crate) fn act(
+    console: &Console,
+    run: RunId,
+    action: RunFormAction,
+    form: &Query,
+) -> EngineResult<FormOutcome> {
     match action {
-        Action::Approve => decide(console, run, ApprovalDecision::Approved, form).map(|()| Done::Approved),
-        Action::Reject => decide(console, run, ApprovalDecision::Rejected, form).map(|()| Done::Rejected),
-        Action::Answer => answer(console, run, form).map(|()| Done::Answered),
-        Action::Close => {
-            console.use_cases.close(run, form.get("reason").unwrap_or_default()).map(|()| Done::Closed)
+        RunFormAction::Approve => {
+            decide(console, run, ApprovalDecision::Approved, form).map(|()| FormOutcome::Approved)
+        }
+        RunFormAction::Reject => {
+            decide(console, run, ApprovalDecision::Rejected, form).map(|()| FormOutcome::Rejected)
+        }
+        RunFormAction::Answer => answer(console, run, form).map(|()| FormOutcome::Answered),
+        RunFormAction::Close => {
+            console.use_cases.close(run, form.get("reason").unwrap_or_default()).map(|()| FormOutcome::Closed)
         }
     }
 }
 
-fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Query) -> Answer<()> {
+fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Query) -> EngineResult<()> {
     let waiting = shown(console, run, form)?;
     if !is_shown_whole(&waiting) {
         return Err(refused(
@@ -172,7 +180,7 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
     let origin = origin.map_err(|reason| {
         refused(&reason, "Start the console from a terminal of your own. Nothing was recorded.")
     })?;
-    console.use_cases.decide(run, &waiting, Decision { decision, reason, origin })
+    console.use_cases.decide(run, &waiting, UserDecision { decision, reason, origin })
 }
 
 /// The user's reason for a decision.
@@ -181,7 +189,7 @@ pub(crate) fn reason(form: &Query) -> Option<&str> {
 }
 
 /// What is waiting, if it is still what the form showed: the page may be outdated.
-pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiting> {
+pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> EngineResult<WaitingStep> {
     let waiting = console.use_cases.waiting(run)?;
     if form.get("seen") == Some(waiting.fingerprint().to_string().as_str()) {
         return Ok(waiting);
@@ -192,7 +200,7 @@ pub(crate) fn shown(console: &Console, run: RunId, form: &Query) -> Answer<Waiti
     ))
 }
 
-fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
+fn answer(console: &Console, run: RunId, form: &Query) -> EngineResult<()> {
     let waiting = shown(console, run, form)?;
     let values = answers(form)?;
     if values.is_empty() {
@@ -203,7 +211,7 @@ fn answer(console: &Console, run: RunId, form: &Query) -> Answer<()> {
 }
 
 /// The answers in the fields of a form.
-pub(crate) fn answers(form: &Query) -> Answer<Context> {
+pub(crate) fn answers(form: &Query) -> EngineResult<Context> {
     let given = form.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ANSWER_PREFIX)?;
         let value = value.trim();

@@ -51,12 +51,12 @@ pub(crate) struct Guard {
     scheme: Scheme,
     cookie_name: String,
     theme_cookie_name: String,
-    entry: Entry,
+    entry: LoginMethod,
 }
 
 /// How visitors prove who they are.
 #[derive(Debug)]
-enum Entry {
+enum LoginMethod {
     /// As the user who started the console, with the code that it printed.
     Code { cookie: HttpSecret, code: Mutex<HttpSecret> },
     /// As a member of a team, with a token.
@@ -81,7 +81,7 @@ const LOGIN_SECONDS: u32 = 12 * 60 * 60;
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum Rejection {
     Host,
     Origin,
     /// A page of another site sent the browser here.
@@ -94,7 +94,7 @@ pub(crate) enum Refusal {
     FormToken,
 }
 
-impl Refusal {
+impl Rejection {
     /// What is wrong and what to do.
     pub(crate) fn reason(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Guard {
             scheme: Scheme::Http,
             cookie_name: format!("workrail-console-{}", bound.port()),
             theme_cookie_name: format!("workrail-theme-{}", bound.port()),
-            entry: Entry::Code { cookie, code: Mutex::new(code) },
+            entry: LoginMethod::Code { cookie, code: Mutex::new(code) },
         }
     }
 
@@ -136,7 +136,7 @@ impl Guard {
             Scheme::Https => ("__Host-workrail-login".to_owned(), "__Host-workrail-theme".to_owned()),
             Scheme::Http => (format!("workrail-login-{port}"), format!("workrail-theme-{port}")),
         };
-        Self { names, scheme, cookie_name, theme_cookie_name, entry: Entry::Login }
+        Self { names, scheme, cookie_name, theme_cookie_name, entry: LoginMethod::Login }
     }
 
     /// Whole values are compared; a repeated header is refused.
@@ -145,71 +145,75 @@ impl Guard {
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
-    ) -> Result<Admission, Refusal> {
+    ) -> Result<Admission, Rejection> {
         let host = sent(headers, header::HOST).once().filter(|host| self.names.has_host(host));
-        let host = host.ok_or(Refusal::Host)?;
+        let host = host.ok_or(Rejection::Host)?;
         if uri.authority().is_some_and(|authority| !authority.as_str().eq_ignore_ascii_case(host)) {
-            return Err(Refusal::Host);
+            return Err(Rejection::Host);
         }
         let is_get = *method == Method::GET;
-        let is_opening = is_get && matches!(self.entry, Entry::Code { .. }) && uri.path() == OPEN_PATH;
-        let is_login = matches!(self.entry, Entry::Login) && uri.path() == LOGIN_PATH;
+        let is_opening = is_get && matches!(self.entry, LoginMethod::Code { .. }) && uri.path() == OPEN_PATH;
+        let is_login = matches!(self.entry, LoginMethod::Login) && uri.path() == LOGIN_PATH;
         match sent(headers, HeaderName::from_static("sec-fetch-site")) {
             SentHeader::Absent | SentHeader::Once("same-origin" | "none") => {}
             // A file that redirects here, or a page of another local port: only the code matters.
             SentHeader::Once("cross-site" | "same-site") if is_opening => {}
             // A link to the form that asks for a token, which shows nothing else.
             SentHeader::Once("cross-site" | "same-site") if is_login && is_get => {}
-            SentHeader::Once(_) | SentHeader::Unusable => return Err(Refusal::CrossSite),
+            SentHeader::Once(_) | SentHeader::Unusable => return Err(Rejection::CrossSite),
         }
         match sent(headers, header::ORIGIN) {
             SentHeader::Once(origin) if self.is_own(origin, host) => {}
             // Browsers send the origin with every posted form.
             SentHeader::Absent if is_get || *method == Method::HEAD => {}
-            SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => return Err(Refusal::Origin),
+            SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => {
+                return Err(Rejection::Origin);
+            }
         }
-        let is_for_all = matches!(self.entry, Entry::Login) && is_get && uri.path().starts_with(ASSETS);
+        let is_for_all = matches!(self.entry, LoginMethod::Login) && is_get && uri.path().starts_with(ASSETS);
         if is_opening || is_login || is_for_all {
             return Ok(Admission::Everybody);
         }
         match &self.entry {
-            Entry::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
-            Entry::Login => {
+            LoginMethod::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
+            LoginMethod::Login => {
                 let sent: Vec<String> =
                     cookies(headers, &self.cookie_name).take(COOKIES_MAX).map(str::to_owned).collect();
-                if sent.is_empty() { Err(Refusal::NoCookie) } else { Ok(Admission::Cookies(sent)) }
+                if sent.is_empty() { Err(Rejection::NoCookie) } else { Ok(Admission::Cookies(sent)) }
             }
-            Entry::Code { .. } => Err(Refusal::NoCookie),
+            LoginMethod::Code { .. } => Err(Rejection::NoCookie),
         }
     }
 
     /// Whether one of our pages sent it. Locally, the page's host must match: hosts do not share cookies.
     fn is_own(&self, origin: &str, host: &str) -> bool {
         match self.entry {
-            Entry::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
-            Entry::Login => self.names.has_origin(origin),
+            LoginMethod::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
+            LoginMethod::Login => self.names.has_origin(origin),
         }
     }
 
     /// Whether browsers log in with a token.
     pub(crate) fn asks_for_login(&self) -> bool {
-        matches!(self.entry, Entry::Login)
+        matches!(self.entry, LoginMethod::Login)
     }
 
     pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
         match &self.entry {
             // A page on another local port can add a cookie of this name, but cannot remove the right one.
-            Entry::Code { cookie, .. } => cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent)),
-            Entry::Login => false,
+            LoginMethod::Code { cookie, .. } => {
+                cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent))
+            }
+            LoginMethod::Login => false,
         }
     }
 
     /// Consumes the code: `fresh` replaces it.
-    pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Refusal> {
-        let Entry::Code { code, .. } = &self.entry else { return Err(Refusal::Code) };
+    pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Rejection> {
+        let LoginMethod::Code { code, .. } = &self.entry else { return Err(Rejection::Code) };
         let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.is(sent) {
-            return Err(Refusal::Code);
+            return Err(Rejection::Code);
         }
         *code = fresh;
         Ok(())
@@ -217,7 +221,7 @@ impl Guard {
 
     /// The header that lets a browser in until it is closed.
     pub(crate) fn set_cookie(&self) -> Option<HeaderValue> {
-        let Entry::Code { cookie, .. } = &self.entry else { return None };
+        let LoginMethod::Code { cookie, .. } = &self.entry else { return None };
         self.cookie(&self.cookie_name, cookie.reveal(), None)
     }
 
@@ -331,7 +335,7 @@ mod tests {
         Guard::new("127.0.0.1:4000".parse().unwrap(), code, cookie)
     }
 
-    fn admit(method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+    fn admit(method: Method, uri: &str, headers: &[(&str, &str)]) -> Result<(), Rejection> {
         admission(&guard(), method, uri, headers).map(drop)
     }
 
@@ -340,7 +344,7 @@ mod tests {
         method: Method,
         uri: &str,
         headers: &[(&str, &str)],
-    ) -> Result<Admission, Refusal> {
+    ) -> Result<Admission, Rejection> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
@@ -360,29 +364,29 @@ mod tests {
         let origin = |value| ("origin", value);
         let table = vec![
             (Method::GET, vec![host, cookie], Ok(())),
-            (Method::GET, vec![], Err(Refusal::Host)),
-            (Method::GET, vec![host], Err(Refusal::NoCookie)),
-            (Method::GET, vec![("host", "evil.example:4000"), cookie], Err(Refusal::Host)),
-            (Method::GET, vec![("host", "localhost:4001"), cookie], Err(Refusal::Host)),
-            (Method::GET, vec![host, host, cookie], Err(Refusal::Host)),
+            (Method::GET, vec![], Err(Rejection::Host)),
+            (Method::GET, vec![host], Err(Rejection::NoCookie)),
+            (Method::GET, vec![("host", "evil.example:4000"), cookie], Err(Rejection::Host)),
+            (Method::GET, vec![("host", "localhost:4001"), cookie], Err(Rejection::Host)),
+            (Method::GET, vec![host, host, cookie], Err(Rejection::Host)),
             (Method::GET, vec![host, cookie, site("none")], Ok(())),
             (Method::GET, vec![host, cookie, site("same-origin")], Ok(())),
-            (Method::GET, vec![host, cookie, site("same-site")], Err(Refusal::CrossSite)),
-            (Method::GET, vec![host, cookie, site("cross-site")], Err(Refusal::CrossSite)),
-            (Method::GET, vec![host, cookie, origin("http://evil.example")], Err(Refusal::Origin)),
-            (Method::POST, vec![host, cookie], Err(Refusal::Origin)),
+            (Method::GET, vec![host, cookie, site("same-site")], Err(Rejection::CrossSite)),
+            (Method::GET, vec![host, cookie, site("cross-site")], Err(Rejection::CrossSite)),
+            (Method::GET, vec![host, cookie, origin("http://evil.example")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie], Err(Rejection::Origin)),
             (Method::POST, vec![host, cookie, origin(OWN)], Ok(())),
-            (Method::POST, vec![host, cookie, origin("null")], Err(Refusal::Origin)),
-            (Method::POST, vec![host, cookie, origin("http://localhost:4001")], Err(Refusal::Origin)),
-            (Method::POST, vec![host, cookie, origin("http://127.0.0.1:4000")], Err(Refusal::Origin)),
-            (Method::POST, vec![host, cookie, origin(OWN), origin(OWN)], Err(Refusal::Origin)),
-            (Method::POST, vec![host, origin(OWN)], Err(Refusal::NoCookie)),
-            (Method::DELETE, vec![host, cookie], Err(Refusal::Origin)),
+            (Method::POST, vec![host, cookie, origin("null")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie, origin("http://localhost:4001")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie, origin("http://127.0.0.1:4000")], Err(Rejection::Origin)),
+            (Method::POST, vec![host, cookie, origin(OWN), origin(OWN)], Err(Rejection::Origin)),
+            (Method::POST, vec![host, origin(OWN)], Err(Rejection::NoCookie)),
+            (Method::DELETE, vec![host, cookie], Err(Rejection::Origin)),
         ];
         for (method, headers, expected) in table {
             assert_eq!(admit(method.clone(), "/", &headers), expected, "{method} {headers:?}");
         }
-        assert_eq!(admit(Method::GET, "http://evil.example/", &[host, cookie]), Err(Refusal::Host));
+        assert_eq!(admit(Method::GET, "http://evil.example/", &[host, cookie]), Err(Rejection::Host));
     }
 
     #[test]
@@ -390,8 +394,8 @@ mod tests {
         let host = ("host", "localhost:4000");
         let foreign = ("sec-fetch-site", "cross-site");
         assert_eq!(admit(Method::GET, "/open?code=x", &[host, foreign]), Ok(()));
-        assert_eq!(admit(Method::POST, "/open", &[host, ("origin", OWN)]), Err(Refusal::NoCookie));
-        assert_eq!(admit(Method::GET, "/open/x", &[host]), Err(Refusal::NoCookie));
+        assert_eq!(admit(Method::POST, "/open", &[host, ("origin", OWN)]), Err(Rejection::NoCookie));
+        assert_eq!(admit(Method::GET, "/open/x", &[host]), Err(Rejection::NoCookie));
     }
 
     #[test]
@@ -399,7 +403,7 @@ mod tests {
         let secret = HttpSecret::new([2; 32]);
         let value = format!("workrail-console-4001={0}; workrail-console-400={0}", secret.reveal());
         let headers = [("host", "localhost:4000"), ("cookie", value.as_str())];
-        assert_eq!(admit(Method::GET, "/", &headers), Err(Refusal::NoCookie));
+        assert_eq!(admit(Method::GET, "/", &headers), Err(Rejection::NoCookie));
     }
 
     #[test]
@@ -407,9 +411,9 @@ mod tests {
         let guard = guard();
         let code = HttpSecret::new([1; 32]);
         let fresh = HttpSecret::new([9; 32]);
-        assert_eq!(guard.take_code("", fresh.clone()), Err(Refusal::Code));
+        assert_eq!(guard.take_code("", fresh.clone()), Err(Rejection::Code));
         assert_eq!(guard.take_code(code.reveal(), fresh.clone()), Ok(()));
-        assert_eq!(guard.take_code(code.reveal(), fresh.clone()), Err(Refusal::Code));
+        assert_eq!(guard.take_code(code.reveal(), fresh.clone()), Err(Rejection::Code));
         assert_eq!(guard.take_code(fresh.reveal(), code), Ok(()), "the next one is valid");
     }
 
@@ -430,18 +434,23 @@ mod tests {
             (Method::GET, "/", vec![host, cookie], known()),
             (Method::GET, "/", vec![("host", "w.example:443"), cookie], known()),
             (Method::POST, "/run/x/approve", vec![host, cookie, own], known()),
-            (Method::GET, "/", vec![host], Err(Refusal::NoCookie)),
-            (Method::GET, "/", vec![("host", "localhost"), cookie], Err(Refusal::Host)),
-            (Method::POST, "/", vec![host, cookie], Err(Refusal::Origin)),
-            (Method::POST, "/", vec![host, cookie, ("origin", "http://w.example")], Err(Refusal::Origin)),
-            (Method::POST, "/login", vec![host, ("origin", "https://e.example")], Err(Refusal::Origin)),
-            (Method::GET, "/", vec![host, cookie, ("sec-fetch-site", "cross-site")], Err(Refusal::CrossSite)),
+            (Method::GET, "/", vec![host], Err(Rejection::NoCookie)),
+            (Method::GET, "/", vec![("host", "localhost"), cookie], Err(Rejection::Host)),
+            (Method::POST, "/", vec![host, cookie], Err(Rejection::Origin)),
+            (Method::POST, "/", vec![host, cookie, ("origin", "http://w.example")], Err(Rejection::Origin)),
+            (Method::POST, "/login", vec![host, ("origin", "https://e.example")], Err(Rejection::Origin)),
+            (
+                Method::GET,
+                "/",
+                vec![host, cookie, ("sec-fetch-site", "cross-site")],
+                Err(Rejection::CrossSite),
+            ),
             (Method::GET, "/login", vec![host, ("sec-fetch-site", "cross-site")], Ok(Admission::Everybody)),
             (Method::POST, "/login", vec![host, own], Ok(Admission::Everybody)),
             (Method::GET, "/assets/console.css", vec![host], Ok(Admission::Everybody)),
-            (Method::POST, "/assets/console.css", vec![host, own], Err(Refusal::NoCookie)),
-            (Method::GET, "/open", vec![host], Err(Refusal::NoCookie)),
-            (Method::GET, "/", vec![host, ("cookie", "workrail-login-443=abc")], Err(Refusal::NoCookie)),
+            (Method::POST, "/assets/console.css", vec![host, own], Err(Rejection::NoCookie)),
+            (Method::GET, "/open", vec![host], Err(Rejection::NoCookie)),
+            (Method::GET, "/", vec![host, ("cookie", "workrail-login-443=abc")], Err(Rejection::NoCookie)),
         ];
         for (method, path, headers, expected) in table {
             assert_eq!(

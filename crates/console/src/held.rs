@@ -32,7 +32,7 @@ pub(crate) enum HeldState {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HeldEntry {
     ticket: u64,
     seen: Overview,
     outcome: HeldState,
@@ -40,17 +40,17 @@ struct Entry {
 
 #[derive(Debug, Default)]
 pub(crate) struct HeldDeletions {
-    entries: Mutex<Entries>,
+    entries: Mutex<HeldEntries>,
 }
 
 #[derive(Debug, Default)]
-struct Entries {
+struct HeldEntries {
     last_ticket: u64,
-    by_session: BTreeMap<SessionId, Entry>,
+    by_session: BTreeMap<SessionId, HeldEntry>,
 }
 
 impl HeldDeletions {
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, HeldEntries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -59,7 +59,7 @@ impl HeldDeletions {
         let mut entries = self.entries();
         entries.last_ticket += 1;
         let ticket = entries.last_ticket;
-        entries.by_session.insert(seen.session_id, Entry { ticket, seen, outcome: HeldState::Held });
+        entries.by_session.insert(seen.session_id, HeldEntry { ticket, seen, outcome: HeldState::Held });
         ticket
     }
 

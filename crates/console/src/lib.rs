@@ -27,8 +27,8 @@ mod target;
 mod use_cases;
 
 pub use administration::{
-    Administration, ChecksInfo, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, OfferedCheck,
-    SourceInfo, SourceProblem,
+    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
+    OfferedCheck, SourceInfo, SourceProblem,
 };
 pub use entry::{LoggedIn, Logins, NotLoggedIn};
 pub use guard::{Secrets, TeamSite};

@@ -1,7 +1,7 @@
 //! Live updates: one stream for each open page, which sends the parts that changed (G96).
 //!
 //! The store is polled a few times a second, and only while a page is open: an idle console does nothing. A write
-//! changes the store's mark before it is committed, so pages are rendered again a few times after each change; parts
+//! changes the store's stamp before it is committed, so pages are rendered again a few times after each change; parts
 //! that did not change are not sent.
 
 use std::collections::BTreeMap;
@@ -25,36 +25,36 @@ use crate::entry::NotLoggedIn;
 use crate::pages::{self, Page, section, seen};
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::state::Console;
-use crate::target::{Query, Target};
-use crate::use_cases::{Answer, UseCases, refusal};
+use crate::target::{PageAddress, Query};
+use crate::use_cases::{EngineResult, UseCases, refusal};
 
 /// How often the store is polled while a page is open.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_EVERY: Duration = Duration::from_millis(200);
 /// After a change, pages are rendered again at these polls.
-const LOOKS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
+const RENDERS_AFTER_CHANGE: [u32; 4] = [1, 3, 8, 25];
 /// How many pages are kept up to date at once; each holds a connection.
 const STREAMS_MAX: usize = 64;
 
 /// Resolves when the server ends.
-pub(crate) type Ending = watch::Receiver<()>;
+pub(crate) type ShutdownSignal = watch::Receiver<()>;
 
 /// Tells open pages that the store may have changed.
 #[derive(Clone, Debug)]
-pub(crate) struct Changes {
-    looks: watch::Sender<u64>,
+pub(crate) struct LiveUpdates {
+    renders: watch::Sender<u64>,
     /// Wakes the watcher when the first page is opened.
     opened: Arc<Notify>,
     streams: Arc<AtomicUsize>,
     /// The streams of each member.
     of_members: MemberQuota,
-    ending: Ending,
+    ending: ShutdownSignal,
 }
 
-impl Changes {
+impl LiveUpdates {
     /// Starts watching; must be called inside the runtime.
-    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: Ending) -> Self {
+    pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: ShutdownSignal) -> Self {
         let changes = Self {
-            looks: watch::channel(0).0,
+            renders: watch::channel(0).0,
             opened: Arc::default(),
             streams: Arc::default(),
             of_members: MemberQuota::of_pages(),
@@ -67,39 +67,39 @@ impl Changes {
     async fn run(mut self, watched: Arc<dyn UseCases>) {
         let mut ending = self.ending.clone();
         tokio::select! {
-            () = self.look(watched) => {}
+            () = self.poll(watched) => {}
             _ = ending.changed() => {}
         }
     }
 
-    async fn look(&mut self, watched: Arc<dyn UseCases>) {
-        let mut mark = None;
+    async fn poll(&mut self, watched: Arc<dyn UseCases>) {
+        let mut last = None;
         let mut quiet: u32 = 0;
         loop {
-            if self.looks.receiver_count() == 0 {
+            if self.renders.receiver_count() == 0 {
                 self.opened.notified().await;
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_EVERY).await;
             let use_cases = Arc::clone(&watched);
-            let now = spawn_blocking(move || use_cases.change_mark()).await.unwrap_or_default();
+            let now = spawn_blocking(move || use_cases.change_stamp()).await.unwrap_or_default();
             quiet = quiet.saturating_add(1);
-            if now.is_none() || now != mark {
-                (mark, quiet) = (now, 0);
+            if now.is_none() || now != last {
+                (last, quiet) = (now, 0);
             }
-            if quiet == 0 || LOOKS_AFTER_CHANGE.contains(&quiet) {
-                self.look_again();
+            if quiet == 0 || RENDERS_AFTER_CHANGE.contains(&quiet) {
+                self.render_again();
             }
         }
     }
 
     /// Renders open pages again, after a change outside the store.
-    pub(crate) fn look_again(&self) {
-        self.looks.send_modify(|looks| *looks = looks.wrapping_add(1));
+    pub(crate) fn render_again(&self) {
+        self.renders.send_modify(|renders| *renders = renders.wrapping_add(1));
     }
 
     /// The changes of an open page for its script, if the page has any and the visitor may have another stream.
     pub(crate) fn answer(&self, console: &Console, path: &str, query: &Query) -> Response {
-        let Some(target) = Target::parse(path, query).filter(Target::is_live) else {
+        let Some(target) = PageAddress::parse(path, query).filter(PageAddress::is_live) else {
             return StatusCode::NOT_FOUND.into_response();
         };
         match self.take_slot(console) {
@@ -114,21 +114,21 @@ impl Changes {
     }
 
     /// A stream of a page's parts; `has` names the renderings that the page already has.
-    fn stream(&self, console: &Console, target: Target, has: &str, slot: StreamSlot) -> Response {
+    fn stream(&self, console: &Console, target: PageAddress, has: &str, slot: StreamSlot) -> Response {
         let console = Arc::new(console.beyond_request());
         let (sender, receiver) = mpsc::channel(8);
         let mut sent: BTreeMap<&'static str, String> = BTreeMap::new();
         let mut has: Vec<String> = has.split(',').map(str::to_owned).collect();
         let (mut order, mut title): (Vec<&'static str>, String) = Default::default();
         let between =
-            target.looks_between().map(|looks| LOOK_EVERY * u32::try_from(looks).unwrap_or(u32::MAX));
-        let mut looks = self.looks.subscribe();
+            target.polls_between().map(|renders| POLL_EVERY * u32::try_from(renders).unwrap_or(u32::MAX));
+        let mut renders = self.renders.subscribe();
         let mut ending = self.ending.clone();
         self.opened.notify_one();
         tokio::spawn(async move {
             let _slot = slot;
             loop {
-                looks.mark_unchanged();
+                renders.mark_unchanged();
                 let (console, target) = (Arc::clone(&console), target.clone());
                 let shown = target.clone();
                 // A page may stay open after its visitor's login has ended.
@@ -149,7 +149,7 @@ impl Changes {
                 };
                 let Some(page) = rendered.ok().and_then(still_there) else {
                     // It cannot be rendered now: the next poll may succeed.
-                    if !wait(&mut looks, &sender, &mut ending, between).await {
+                    if !wait(&mut renders, &sender, &mut ending, between).await {
                         return;
                     }
                     continue;
@@ -158,13 +158,13 @@ impl Changes {
                 // Forget parts that are gone, so that one that returns is sent again.
                 sent.retain(|id, _| ids.contains(id));
                 for part in page.parts {
-                    let mark = seen(&part);
+                    let digest = seen(&part);
                     // The initial parts count until something else was sent: a part may change back.
                     let is_news = match sent.get(part.id) {
-                        Some(last) => *last != mark,
-                        None => !has.contains(&mark),
+                        Some(last) => *last != digest,
+                        None => !has.contains(&digest),
                     };
-                    sent.insert(part.id, mark);
+                    sent.insert(part.id, digest);
                     let data = json!({ "id": part.id, "html": section(&part).into_string() }).to_string();
                     if is_news && sender.send(Ok::<_, Infallible>(Event::default().data(data))).await.is_err()
                     {
@@ -180,7 +180,7 @@ impl Changes {
                         return;
                     }
                 }
-                if !wait(&mut looks, &sender, &mut ending, between).await {
+                if !wait(&mut renders, &sender, &mut ending, between).await {
                     return;
                 }
             }
@@ -190,7 +190,7 @@ impl Changes {
 }
 
 /// A rendered page, or a message if its subject is gone; `None` for a possibly temporary failure.
-fn still_there(rendered: Answer<Page>) -> Option<Page> {
+fn still_there(rendered: EngineResult<Page>) -> Option<Page> {
     match rendered {
         Ok(page) => Some(page),
         Err(error) if matches!(error.code, ErrorCode::SessionNotFound | ErrorCode::WorkflowNotFound) => {
@@ -202,9 +202,9 @@ fn still_there(rendered: Answer<Page>) -> Option<Page> {
 
 /// Waits until there may be something new; returns whether the page is still open.
 async fn wait(
-    looks: &mut watch::Receiver<u64>,
+    renders: &mut watch::Receiver<u64>,
     sender: &mpsc::Sender<Result<Event, Infallible>>,
-    ending: &mut Ending,
+    ending: &mut ShutdownSignal,
     between: Option<Duration>,
 ) -> bool {
     let pause = async {
@@ -214,7 +214,7 @@ async fn wait(
         }
     };
     tokio::select! {
-        changed = looks.changed() => changed.is_ok(),
+        changed = renders.changed() => changed.is_ok(),
         () = pause => true,
         () = sender.closed() => false,
         _ = ending.changed() => false,

@@ -15,15 +15,15 @@ use workrail_model::passkey::{
 };
 
 use crate::changes::{chosen_mode, chosen_setting, shown_checks};
-use crate::forms::{Action, answers, reason, shown};
+use crate::forms::{RunFormAction, answers, reason, shown};
 use crate::state::Console;
 use crate::target::Query;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
 /// What a passkey is asked to sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signing {
-    Run(RunId, Action),
+    Run(RunId, RunFormAction),
     NewKey,
     Enrol,
     Remove,
@@ -36,7 +36,7 @@ impl Signing {
     /// Parsed from the address beneath `/passkeys`, which equals the form's own address.
     pub(crate) fn parse(parts: &[&str]) -> Option<Self> {
         match parts {
-            ["run", run, action] => Some(Self::Run(RunId::parse(run).ok()?, Action::parse(action)?)),
+            ["run", run, action] => Some(Self::Run(RunId::parse(run).ok()?, RunFormAction::parse(action)?)),
             ["settings", "passkeys", "new"] => Some(Self::NewKey),
             ["settings", "passkeys", "enrol"] => Some(Self::Enrol),
             ["settings", "passkeys", "remove"] => Some(Self::Remove),
@@ -49,12 +49,12 @@ impl Signing {
 }
 
 /// The challenge for a form, as the script reads it.
-pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> Answer<Value> {
+pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> EngineResult<Value> {
     let nonce = console.use_cases.draw_nonce()?;
     let asking = Asking { origin: console.origin(), nonce: &nonce };
     let use_cases = &console.use_cases;
     let answer = match signing {
-        Signing::Run(run, action) => told(&use_cases.challenge_for_run(
+        Signing::Run(run, action) => challenge_json(&use_cases.challenge_for_run(
             run,
             &shown(console, run, form)?,
             act(action, form, &answers(form)?)?,
@@ -63,25 +63,28 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
         Signing::NewKey => {
             let keys = use_cases.passkeys()?.map_err(|damage| refused(&damage.to_string()))?;
             let known = keys.enrolled_by(console.passkey_owner()).map(|own| own.credential.clone()).collect();
-            told(&Challenge { challenge: use_cases.challenge_for_new_key(asking), credentials: known })
+            challenge_json(&Challenge {
+                challenge: use_cases.challenge_for_new_key(asking),
+                credentials: known,
+            })
         }
         Signing::Enrol => match use_cases.challenge_to_enrol(&to_enrol(console, form)?, asking)? {
-            Some(challenge) => told(&challenge),
+            Some(challenge) => challenge_json(&challenge),
             // The first key: there is no other key to confirm it.
             None => json!({}),
         },
         Signing::Prefer(session) => {
-            told(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, asking)?)
+            challenge_json(&use_cases.challenge_for_preferences(session, &chosen_mode(form)?, asking)?)
         }
         Signing::Set => {
             let (key, value) = chosen_setting(form)?;
-            told(&use_cases.challenge_for_setting(key, value, asking)?)
+            challenge_json(&use_cases.challenge_for_setting(key, value, asking)?)
         }
         Signing::Trust => {
             console.administration()?;
-            told(&use_cases.challenge_for_trust(shown_checks(form)?, asking)?)
+            challenge_json(&use_cases.challenge_for_trust(shown_checks(form)?, asking)?)
         }
-        Signing::Remove => told(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
+        Signing::Remove => challenge_json(&use_cases.challenge_to_remove(&credential(form)?, asking)?),
     };
     let mut answer = answer;
     answer["nonce"] = json!(nonce);
@@ -89,26 +92,26 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> An
     Ok(answer)
 }
 
-fn told(challenge: &Challenge) -> Value {
+fn challenge_json(challenge: &Challenge) -> Value {
     let bytes = Binary::<32>::new(*challenge.challenge.as_bytes()).ok();
     json!({ "challenge": bytes, "credentials": challenge.credentials })
 }
 
-fn act<'a>(action: Action, form: &'a Query, values: &'a Context) -> Answer<SignedAct<'a>> {
+fn act<'a>(action: RunFormAction, form: &'a Query, values: &'a Context) -> EngineResult<SignedAct<'a>> {
     match action {
-        Action::Approve => {
+        RunFormAction::Approve => {
             Ok(SignedAct::Decide { decision: ApprovalDecision::Approved, reason: reason(form) })
         }
-        Action::Reject => {
+        RunFormAction::Reject => {
             Ok(SignedAct::Decide { decision: ApprovalDecision::Rejected, reason: reason(form) })
         }
-        Action::Answer => Ok(SignedAct::Answer { values }),
-        Action::Close => Err(refused("Closing a run takes no passkey.")),
+        RunFormAction::Answer => Ok(SignedAct::Answer { values }),
+        RunFormAction::Close => Err(refused("Closing a run takes no passkey.")),
     }
 }
 
 /// What an authenticator signed for this form; `None` if no passkey signed it.
-pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedChallenge>> {
+pub(crate) fn signed(console: &Console, form: &Query) -> EngineResult<Option<SignedChallenge>> {
     let Some(signature) = form.get("passkey.signature") else { return Ok(None) };
     let nonce = drawn(console, form, "passkey.nonce")?;
     let unreadable = |_| refused("What the passkey returned cannot be read. Nothing was recorded.");
@@ -127,7 +130,7 @@ pub(crate) fn signed(console: &Console, form: &Query) -> Answer<Option<SignedCha
 }
 
 /// A nonce in a form, drawn by a server of this store. A signature with it is accepted only once.
-fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
+fn drawn(console: &Console, form: &Query, name: &str) -> EngineResult<Nonce> {
     let nonce = form.get(name).and_then(|text| Nonce::parse(text).ok());
     let other = || refused("This was signed too long ago, or for another console. Nothing was recorded.");
     let nonce = nonce.ok_or_else(other)?;
@@ -138,21 +141,21 @@ fn drawn(console: &Console, form: &Query, name: &str) -> Answer<Nonce> {
 }
 
 /// Enrols the browser's new key, confirmed by an enrolled key if there is one.
-pub(crate) fn enrol(console: &Console, form: &Query) -> Answer<()> {
+pub(crate) fn enrol(console: &Console, form: &Query) -> EngineResult<()> {
     let wanted = to_enrol(console, form)?;
     drawn(console, form, "new.nonce")?;
     let agreed = signed(console, form)?;
     console.use_cases.enrol(&wanted, agreed.as_ref())
 }
 
-pub(crate) fn remove(console: &Console, form: &Query) -> Answer<()> {
+pub(crate) fn remove(console: &Console, form: &Query) -> EngineResult<()> {
     let agreed = signed(console, form)?.ok_or_else(|| {
         refused("Removing a passkey needs a passkey, and with it JavaScript. Nothing was recorded.")
     })?;
     console.use_cases.remove_passkey(&credential(form)?, &agreed)
 }
 
-fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
+fn to_enrol(console: &Console, form: &Query) -> EngineResult<KeyToEnrol> {
     let text = |name: &str| form.get(name).unwrap_or_default();
     let unreadable = "What the browser returned cannot be read. Nothing was recorded.";
     let nonce = Nonce::parse(text("new.nonce")).map_err(|_| refused(unreadable))?;
@@ -175,7 +178,7 @@ fn to_enrol(console: &Console, form: &Query) -> Answer<KeyToEnrol> {
     Ok(KeyToEnrol { name, key, replaces })
 }
 
-fn credential(form: &Query) -> Answer<CredentialId> {
+fn credential(form: &Query) -> EngineResult<CredentialId> {
     CredentialId::parse(form.get("credential").unwrap_or_default())
         .map_err(|_| refused("There is no such passkey. Nothing was recorded."))
 }

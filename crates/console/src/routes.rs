@@ -22,19 +22,19 @@ use workrail_model::team::Act;
 
 use crate::administration::Administration;
 use crate::asset::asset;
-use crate::changes::{self, Change, Changed};
+use crate::changes::{self, AdministrationForm, FormResult};
 use crate::edit;
-use crate::entry::{self, Attempt, Logins};
+use crate::entry::{self, LoginAttempt, Logins};
 use crate::files::{self, FileKind};
-use crate::forms::{self, Action, Managed, SessionAction};
-use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Refusal, Secrets, TeamSite, Theme, origin_of};
+use crate::forms::{self, RunFormAction, SessionAction, SessionFormResult};
+use crate::guard::{Admission, Guard, HEADERS, OPEN_PATH, Rejection, Secrets, TeamSite, Theme, origin_of};
 use crate::held::HELD_FOR;
-use crate::live::{Changes, Ending};
+use crate::live::{LiveUpdates, ShutdownSignal};
 use crate::pages::{self, Viewer};
 use crate::passkeys::{self, Signing};
 use crate::state::{Console, Shared, Visitor};
-use crate::target::{Done, Query, RunPage, Target, file_key};
-use crate::use_cases::{Answer, Environment, UseCases, refusal};
+use crate::target::{FormOutcome, PageAddress, Query, RunPage, file_key};
+use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
 /// The longest form holds a few answers or a reason.
 const FORM_BYTES_MAX: usize = 512 * 1024;
@@ -54,22 +54,22 @@ const TOKEN_HEADER: &str = "x-workrail-token";
 
 /// Shared by all requests to a listener.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct ListenerState {
     pub(crate) guard: Arc<Guard>,
     pub(crate) shared: Arc<Shared>,
     /// For a team, where visitors log in with a token; `None` if the user who started the console uses a code.
     pub(crate) logins: Option<Arc<dyn Logins>>,
     /// The user who started the console.
     user: Option<Visitor>,
-    changes: Changes,
+    changes: LiveUpdates,
     pub(crate) port: u16,
 }
 
 /// One request of an admitted visitor.
-struct Served {
+struct AdmittedRequest {
     guard: Arc<Guard>,
     console: Arc<Console>,
-    changes: Changes,
+    changes: LiveUpdates,
 }
 
 /// The address that admits a browser.
@@ -84,14 +84,14 @@ pub fn router(
     use_cases: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
     administration: Arc<dyn Administration>,
-    ending: Ending,
+    ending: ShutdownSignal,
 ) -> Router {
     let Secrets { code, cookie, form_token } = secrets;
     let guard = Guard::new(bound, code, cookie);
     let shared = Shared::new(origin_of(bound.port()), environment, Some(administration));
-    let changes = Changes::watch(Arc::clone(&use_cases), ending);
+    let changes = LiveUpdates::watch(Arc::clone(&use_cases), ending);
     let user = Visitor { use_cases, form_token, member: None };
-    behind(Door {
+    behind(ListenerState {
         guard: Arc::new(guard),
         shared: Arc::new(shared),
         logins: None,
@@ -108,22 +108,22 @@ pub fn team_router(
     logins: Arc<dyn Logins>,
     watched: Arc<dyn UseCases>,
     environment: Arc<dyn Environment>,
-    ending: Ending,
+    ending: ShutdownSignal,
 ) -> Router {
     let shared = Arc::new(Shared::new(site.origin.clone(), environment, None));
-    let changes = Changes::watch(watched, ending);
+    let changes = LiveUpdates::watch(watched, ending);
     let port = site.port;
     let guard = Arc::new(Guard::of_team(site));
-    behind(Door { guard, shared, logins: Some(logins), user: None, changes, port })
+    behind(ListenerState { guard, shared, logins: Some(logins), user: None, changes, port })
 }
 
-fn behind(door: Door) -> Router {
+fn behind(door: ListenerState) -> Router {
     // The outer router has no routes, so nothing is matched before the guard runs.
     let known = Router::new().fallback(any(answer)).with_state(door.clone());
     Router::new().fallback_service(known).layer(from_fn_with_state(door, guarded))
 }
 
-async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Response {
+async fn guarded(State(door): State<ListenerState>, request: Request, next: Next) -> Response {
     let admitted = door.guard.admit(request.method(), request.uri(), request.headers());
     let address = request.uri().path_and_query().map(|own| own.as_str()).and_then(own_page);
     let address = address.filter(|_| request.method() == Method::GET);
@@ -131,7 +131,7 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
         Ok(Admission::Everybody) => Err(entry::open_to_all(&door, request).await),
         Ok(Admission::User) => match door.user.clone() {
             Some(user) => Ok((Console::new(Arc::clone(&door.shared), user), request)),
-            None => Err(refused(Refusal::NoCookie)),
+            None => Err(refused(Rejection::NoCookie)),
         },
         Ok(Admission::Cookies(cookies)) => match entry::visited(&door, cookies).await {
             Ok(console) => match console.for_request() {
@@ -140,12 +140,12 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
             },
             Err(why) => {
                 let back = address.map(|own| own.address());
-                Err(entry::not_logged_in(back.as_deref(), why, Attempt::None))
+                Err(entry::not_logged_in(back.as_deref(), why, LoginAttempt::None))
             }
         },
         Err(refusal) => {
             tracing::warn!(?refusal, "a request was refused");
-            let back = address.as_ref().map(Target::address);
+            let back = address.as_ref().map(PageAddress::address);
             let asked = entry::refused_by(&door, refusal, back.as_deref());
             Err(asked.unwrap_or_else(|| refused_at(refusal, address)))
         }
@@ -163,17 +163,19 @@ async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Resp
     response
 }
 
-pub(crate) fn refused(refusal: Refusal) -> Response {
+pub(crate) fn refused(refusal: Rejection) -> Response {
     refused_at(refusal, None)
 }
 
 /// A refusal; a link from another site can be followed from here, as the user's own click.
-fn refused_at(refusal: Refusal, target: Option<Target>) -> Response {
+fn refused_at(refusal: Rejection, target: Option<PageAddress>) -> Response {
     let status = match refusal {
-        Refusal::NoCookie | Refusal::Code => StatusCode::UNAUTHORIZED,
-        Refusal::Host | Refusal::Origin | Refusal::CrossSite | Refusal::FormToken => StatusCode::FORBIDDEN,
+        Rejection::NoCookie | Rejection::Code => StatusCode::UNAUTHORIZED,
+        Rejection::Host | Rejection::Origin | Rejection::CrossSite | Rejection::FormToken => {
+            StatusCode::FORBIDDEN
+        }
     };
-    let address = target.filter(|_| refusal == Refusal::CrossSite).map(|own| own.address());
+    let address = target.filter(|_| refusal == Rejection::CrossSite).map(|own| own.address());
     page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason(), address.as_deref()))
 }
 
@@ -182,7 +184,7 @@ pub(crate) fn page(status: StatusCode, markup: &Markup) -> Response {
 }
 
 async fn answer(
-    State(door): State<Door>,
+    State(door): State<ListenerState>,
     Extension(console): Extension<Arc<Console>>,
     method: Method,
     uri: Uri,
@@ -190,7 +192,7 @@ async fn answer(
     body: Body,
 ) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
-    let served = Served { guard: door.guard, console, changes: door.changes };
+    let served = AdmittedRequest { guard: door.guard, console, changes: door.changes };
     match method {
         Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
         Method::POST => served.post(uri.path(), headers, body).await,
@@ -198,7 +200,7 @@ async fn answer(
     }
 }
 
-impl Served {
+impl AdmittedRequest {
     async fn get(self, path: &str, query: Query, headers: HeaderMap) -> Response {
         if let Some(asset) = asset(path) {
             return asset;
@@ -209,13 +211,13 @@ impl Served {
         if let Some((about, kind)) = file(path, &query) {
             return self.download(about, kind, &headers).await;
         }
-        match Target::parse(path, &query) {
+        match PageAddress::parse(path, &query) {
             Some(target) => self.show(target, &query, headers).await,
             None => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
         }
     }
 
-    async fn show(self, target: Target, query: &Query, headers: HeaderMap) -> Response {
+    async fn show(self, target: PageAddress, query: &Query, headers: HeaderMap) -> Response {
         let (console, asked) = (Arc::clone(&self.console), target.clone());
         match blocking(move || pages::render(&console, &asked)).await {
             Ok(rendered) => {
@@ -258,10 +260,10 @@ impl Served {
             return (StatusCode::BAD_REQUEST, "The form is not UTF-8 text.\n").into_response();
         };
         if !form.get("token").is_some_and(|token| self.console.is_form_token(token)) {
-            return refused(Refusal::FormToken);
+            return refused(Rejection::FormToken);
         }
         let parts: Vec<&str> = path.split('/').skip(1).collect();
-        if let Some(change) = Change::parse(&parts) {
+        if let Some(change) = AdministrationForm::parse(&parts) {
             return self.change(change, form, &headers).await;
         }
         match parts.as_slice() {
@@ -283,7 +285,7 @@ impl Served {
                 (Ok(session), Some(action)) => self.manage(session, action, form, &headers).await,
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
-            ["run", run, action] => match (RunId::parse(run), Action::parse(action)) {
+            ["run", run, action] => match (RunId::parse(run), RunFormAction::parse(action)) {
                 (Ok(run), Some(action)) => self.act(run, action, form, &headers).await,
                 _ => self.failed(&not_found(), StatusCode::NOT_FOUND, "/", &headers),
             },
@@ -293,14 +295,14 @@ impl Served {
 
     /// Answers a button of the editor; the text stays on the page unless it was saved.
     async fn edit(self, key: Sha256, form: Query, headers: &HeaderMap) -> Response {
-        let target = Target::Edit(key);
+        let target = PageAddress::Edit(key);
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         let answered = blocking(move || {
             let editor = edit::carry_out(&console, key, &asked)?;
             Ok((matches!(editor.shown, edit::EditResult::Saved), pages::edit_page(&console, &editor)))
         });
         match answered.await {
-            Ok((true, _)) => see_other(&target.address_after(Done::Saved)),
+            Ok((true, _)) => see_other(&target.address_after(FormOutcome::Saved)),
             Ok((false, rendered)) => {
                 let viewer = self.viewer(headers, &Query::default());
                 page(StatusCode::OK, &pages::whole(&rendered, &target, viewer))
@@ -317,22 +319,22 @@ impl Served {
             .await
         {
             Ok(fragments) => page(StatusCode::OK, &fragments),
-            Err(error) => self.failed(&error, status(&error), &Target::Edit(key).address(), headers),
+            Err(error) => self.failed(&error, status(&error), &PageAddress::Edit(key).address(), headers),
         }
     }
 
-    async fn change(self, change: Change, form: Query, headers: &HeaderMap) -> Response {
+    async fn change(self, change: AdministrationForm, form: Query, headers: &HeaderMap) -> Response {
         let console = Arc::clone(&self.console);
         let (back, asked) = (change.page(), change.clone());
         match blocking(move || changes::carry_out(&console, &asked, &form)).await {
-            Ok(Changed { done, address }) => see_other(&format!("{address}?done={}", done.as_str())),
+            Ok(FormResult { done, address }) => see_other(&format!("{address}?done={}", done.as_str())),
             Err(error) => self.failed(&error, status(&error), &back, headers),
         }
     }
 
-    async fn act(self, run: RunId, action: Action, form: Query, headers: &HeaderMap) -> Response {
+    async fn act(self, run: RunId, action: RunFormAction, form: Query, headers: &HeaderMap) -> Response {
         // Keeps the list's filters, or the selected point.
-        let back = form.get("back").and_then(own_page).unwrap_or_else(|| Target::Run(RunPage::of(run)));
+        let back = form.get("back").and_then(own_page).unwrap_or_else(|| PageAddress::Run(RunPage::of(run)));
         let (console, asked) = (Arc::clone(&self.console), form.clone());
         match blocking(move || forms::act(&console, run, action, &asked)).await {
             Ok(done) => see_other(&back.address_after(done)),
@@ -358,16 +360,16 @@ impl Served {
         form: Query,
         headers: &HeaderMap,
     ) -> Response {
-        let back = Target::Session(session).address();
+        let back = PageAddress::Session(session).address();
         let console = Arc::clone(&self.console);
         match blocking(move || forms::manage(&console, session, action, &form)).await {
-            Ok(Managed { done, held }) => {
+            Ok(SessionFormResult { done, held }) => {
                 if let Some(ticket) = held {
                     self.delete_later(session, ticket);
                 }
                 // The first page shows held deletions; the deleted session has no page.
-                let leads_home = matches!(done, Done::Held | Done::Undone | Done::Deleted);
-                let back = if leads_home { "/" } else { &back };
+                let to_home = matches!(done, FormOutcome::Held | FormOutcome::Undone | FormOutcome::Deleted);
+                let back = if to_home { "/" } else { &back };
                 see_other(&format!("{back}?done={}", done.as_str()))
             }
             Err(error) => self.failed(&error, status(&error), &back, headers),
@@ -380,16 +382,16 @@ impl Served {
         tokio::spawn(async move {
             sleep(HELD_FOR).await;
             let _ = spawn_blocking(move || forms::delete_held(&console, session, ticket)).await;
-            changes.look_again();
+            changes.render_again();
         });
-        self.changes.look_again();
+        self.changes.render_again();
     }
 
     /// Accepts a bundle sent by the script; answers with the address of its page.
     async fn import(self, headers: HeaderMap, body: Body) -> Response {
         let token = headers.get(TOKEN_HEADER).and_then(|token| token.to_str().ok());
         if !token.is_some_and(|token| self.console.is_form_token(token)) {
-            return (StatusCode::FORBIDDEN, Refusal::FormToken.reason()).into_response();
+            return (StatusCode::FORBIDDEN, Rejection::FormToken.reason()).into_response();
         }
         // Checked before reading: only admins may make the server hold a bundle.
         if !self.console.may(Act::Administer) {
@@ -402,8 +404,8 @@ impl Served {
         let console = Arc::clone(&self.console);
         match blocking(move || console.use_cases.import(&bytes)).await {
             Ok(session) => {
-                let address = Target::Session(session).address();
-                (StatusCode::OK, format!("{address}?done={}", Done::Imported.as_str())).into_response()
+                let address = PageAddress::Session(session).address();
+                (StatusCode::OK, format!("{address}?done={}", FormOutcome::Imported.as_str())).into_response()
             }
             Err(error) => {
                 (StatusCode::CONFLICT, format!("{} {}\n", error.message, error.suggestion)).into_response()
@@ -448,9 +450,9 @@ impl Served {
 }
 
 /// The page of ours that a form names; redirects lead nowhere else.
-pub(crate) fn own_page(address: &str) -> Option<Target> {
+pub(crate) fn own_page(address: &str) -> Option<PageAddress> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
-    Target::parse(path, &Query::parse(query))
+    PageAddress::parse(path, &Query::parse(query))
 }
 
 pub(crate) fn see_other(address: &str) -> Response {
@@ -482,7 +484,9 @@ fn status(error: &ErrorEnvelope) -> StatusCode {
 }
 
 /// Runs work on a thread that may block on files. A panic there fails only this request, and the wait is bounded.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> EngineResult<T> + Send + 'static,
+) -> EngineResult<T> {
     let failed = |message: &str, next: &str| Err(refusal(ErrorCode::InternalInvariant, message, next));
     match timeout(ANSWER_WAIT, spawn_blocking(work)).await {
         Ok(Ok(answer)) => answer,

@@ -14,9 +14,9 @@ use crate::administration::Administration;
 use crate::entry::{Logins, NotLoggedIn};
 use crate::held::HeldDeletions;
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
-use crate::use_cases::{Answer, Environment, UseCases, refusal};
+use crate::use_cases::{EngineResult, Environment, UseCases, refusal};
 
-/// A write changes the mark before it is committed, so a list is kept only if the mark was quiet for this long before.
+/// A write changes the stamp before it is committed, so a list is kept only if the stamp was quiet for this long before.
 const QUIET: Duration = Duration::from_secs(5);
 /// How long a list is kept while nothing changes. Damage that no write reports shows up after this time.
 const CACHED_FOR: Duration = Duration::from_secs(30);
@@ -98,8 +98,8 @@ impl std::fmt::Debug for Console {
 
 #[derive(Default)]
 struct CachedList {
-    /// The last mark, and since when it has been the same.
-    mark: Option<(u64, Instant)>,
+    /// The last stamp, and since when it has been the same.
+    stamp: Option<(u64, Instant)>,
     /// The cached list, and until when it may be used.
     cached: Option<(Instant, Arc<SessionsList>)>,
 }
@@ -155,7 +155,7 @@ impl Console {
     }
 
     /// Access to the console's machine; refused to the visitors of a team's console.
-    pub(crate) fn administration(&self) -> Answer<&dyn Administration> {
+    pub(crate) fn administration(&self) -> EngineResult<&dyn Administration> {
         self.shared.administration.as_deref().ok_or_else(|| {
             refusal(
                 ErrorCode::ValidationError,
@@ -175,13 +175,13 @@ impl Console {
     }
 
     /// All runs as of now; ten thousand sessions are not read again while nothing has changed.
-    pub(crate) fn sessions(&self) -> Answer<Arc<SessionsList>> {
+    pub(crate) fn sessions(&self) -> EngineResult<Arc<SessionsList>> {
         let mut known = self.shared.list.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, mark) = (Instant::now(), self.use_cases.change_mark());
-        let quiet_since = match (known.mark, mark) {
-            (Some((before, since)), Some(mark)) if before == mark => Some(since),
-            (_, Some(mark)) => {
-                known.mark = Some((mark, now));
+        let (now, stamp) = (Instant::now(), self.use_cases.change_stamp());
+        let quiet_since = match (known.stamp, stamp) {
+            (Some((before, since)), Some(stamp)) if before == stamp => Some(since),
+            (_, Some(stamp)) => {
+                known.stamp = Some((stamp, now));
                 known.cached = None;
                 None
             }

@@ -11,11 +11,11 @@ use workrail_engine::passkeys::{
 };
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
-use workrail_engine::sessions::{Attention, ListLength, NoteSearch, SessionView, SessionsList, Wanted};
-use workrail_engine::upkeep::{CleanupPlan, CleanupReport, Keys, Mode, Overview};
+use workrail_engine::sessions::{Attention, ListLength, ListQuery, NoteSearch, SessionView, SessionsList};
+use workrail_engine::upkeep::{ApplyMode, CleanupPlan, CleanupReport, Keys, Overview};
 use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
-    Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, Waiting,
+    Engine, ExportFailure, ImportMode, ManagedStore, RunPreferences, SessionOrRun, WaitingStep,
 };
 use workrail_model::approval::{ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::CompiledWorkflow;
@@ -34,7 +34,7 @@ use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::team::Act;
 use workrail_model::time::Timestamp;
 
-pub(crate) type Answer<T> = Result<T, Box<ErrorEnvelope>>;
+pub(crate) type EngineResult<T> = Result<T, Box<ErrorEnvelope>>;
 
 /// A refusal by the console itself: what is wrong, and what to do next.
 pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEnvelope> {
@@ -51,7 +51,7 @@ pub(crate) fn refusal(code: ErrorCode, message: &str, next: &str) -> Box<ErrorEn
 
 /// The user's decision, and how it is recorded.
 #[derive(Clone, Copy, Debug)]
-pub struct Decision<'a> {
+pub struct UserDecision<'a> {
     pub decision: ApprovalDecision,
     /// Why, for the agent.
     pub reason: Option<&'a str>,
@@ -62,97 +62,107 @@ pub struct Decision<'a> {
 pub trait UseCases: Send + Sync {
     /// Whether the visitor may do this. The engine checks again when it is done.
     fn may(&self, act: Act) -> bool;
-    fn sessions(&self) -> Answer<SessionsList>;
-    fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>>;
-    fn find(&self, text: &str) -> Answer<SessionOrRun>;
+    fn sessions(&self) -> EngineResult<SessionsList>;
+    fn attention(&self, session: SessionId, run: RunId) -> EngineResult<Option<Attention>>;
+    fn find(&self, text: &str) -> EngineResult<SessionOrRun>;
     /// With the notes and artifacts of one point, or of where each run continues.
-    fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> Answer<SessionView>;
-    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> Answer<ComparedRuns>;
-    fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>>;
-    fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch>;
-    fn report(&self, about: SessionOrRun) -> Answer<Report>;
+    fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> EngineResult<SessionView>;
+    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> EngineResult<ComparedRuns>;
+    fn step_text(&self, session: SessionId, node: NodeId) -> EngineResult<Option<String>>;
+    fn search(&self, words: &str, limit: usize) -> EngineResult<NoteSearch>;
+    fn report(&self, about: SessionOrRun) -> EngineResult<Report>;
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure>;
     fn is_kept(&self, session: SessionId) -> bool;
-    fn overview(&self, session: SessionId) -> Answer<Overview>;
-    fn keep(&self, session: SessionId) -> Answer<()>;
-    fn unkeep(&self, session: SessionId) -> Answer<()>;
-    fn delete(&self, seen: &Overview) -> Answer<()>;
+    fn overview(&self, session: SessionId) -> EngineResult<Overview>;
+    fn keep(&self, session: SessionId) -> EngineResult<()>;
+    fn unkeep(&self, session: SessionId) -> EngineResult<()>;
+    fn delete(&self, seen: &Overview) -> EngineResult<()>;
     /// Returns the session's id in this store.
-    fn import(&self, bundle: &[u8]) -> Answer<SessionId>;
-    fn waiting(&self, run: RunId) -> Answer<Waiting>;
-    fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>>;
-    fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> Answer<()>;
+    fn import(&self, bundle: &[u8]) -> EngineResult<SessionId>;
+    fn waiting(&self, run: RunId) -> EngineResult<WaitingStep>;
+    fn submitted(&self, waiting: &WaitingStep, run: RunId) -> EngineResult<Vec<SubmittedArtifact>>;
+    fn decide(&self, run: RunId, seen: &WaitingStep, decision: UserDecision<'_>) -> EngineResult<()>;
     fn decide_signed(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         decided: (ApprovalDecision, Option<&str>),
         signed: &SignedChallenge,
         descends_from_server: Descent,
-    ) -> Answer<()>;
+    ) -> EngineResult<()>;
     fn answer(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         values: Context,
         signed: Option<&SignedChallenge>,
-    ) -> Answer<()>;
-    fn passkeys(&self) -> Answer<Result<Passkeys, LogDamage>>;
+    ) -> EngineResult<()>;
+    fn passkeys(&self) -> EngineResult<Result<Passkeys, LogDamage>>;
     fn challenge_for_run(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         act: SignedAct<'_>,
         asking: Asking<'_>,
-    ) -> Answer<Challenge>;
+    ) -> EngineResult<Challenge>;
     /// A nonce for one use of a passkey, and whether this or another server of the store drew it.
-    fn draw_nonce(&self) -> Answer<Nonce>;
-    fn drew_nonce(&self, nonce: &Nonce) -> Answer<bool>;
+    fn draw_nonce(&self) -> EngineResult<Nonce>;
+    fn drew_nonce(&self, nonce: &Nonce) -> EngineResult<bool>;
     fn challenge_for_new_key(&self, asking: Asking<'_>) -> Sha256;
-    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> Answer<NewKey>;
-    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> Answer<Option<Challenge>>;
-    fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> Answer<()>;
-    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> Answer<Challenge>;
+    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> EngineResult<NewKey>;
+    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> EngineResult<Option<Challenge>>;
+    fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> EngineResult<()>;
+    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> EngineResult<Challenge>;
     fn challenge_for_preferences(
         &self,
         session: SessionId,
         changes: &[PreferenceChange],
         asking: Asking<'_>,
-    ) -> Answer<Challenge>;
+    ) -> EngineResult<Challenge>;
     fn prefer_signed(
         &self,
         session: SessionId,
         changes: &[PreferenceChange],
         signed: &SignedChallenge,
-    ) -> Answer<()>;
-    fn challenge_for_setting(&self, key: Key, value: Option<&str>, asking: Asking<'_>) -> Answer<Challenge>;
-    fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> Answer<()>;
-    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> Answer<Challenge>;
-    fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> Answer<()>;
-    fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> Answer<()>;
-    fn close(&self, run: RunId, reason: &str) -> Answer<()>;
+    ) -> EngineResult<()>;
+    fn challenge_for_setting(
+        &self,
+        key: Key,
+        value: Option<&str>,
+        asking: Asking<'_>,
+    ) -> EngineResult<Challenge>;
+    fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> EngineResult<()>;
+    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> EngineResult<Challenge>;
+    fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> EngineResult<()>;
+    fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> EngineResult<()>;
+    fn close(&self, run: RunId, reason: &str) -> EngineResult<()>;
     fn workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>);
-    fn workflow(&self, id: &str) -> Answer<WorkflowInspection>;
-    fn versions(&self, id: &WorkflowId) -> Answer<WorkflowVersions>;
-    fn pinned(&self, hash: WorkflowHash) -> Answer<Arc<CompiledWorkflow>>;
-    fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Answer<Vec<u8>>;
+    fn workflow(&self, id: &str) -> EngineResult<WorkflowInspection>;
+    fn versions(&self, id: &WorkflowId) -> EngineResult<WorkflowVersions>;
+    fn pinned(&self, hash: WorkflowHash) -> EngineResult<Arc<CompiledWorkflow>>;
+    fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> EngineResult<Vec<u8>>;
     fn workflow_files(&self) -> Vec<FileInSource>;
-    fn file_of_workflow(&self, id: &WorkflowId) -> Answer<FileInSource>;
-    fn workflow_file(&self, key: Sha256) -> Answer<WorkflowFile>;
-    fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText>;
+    fn file_of_workflow(&self, id: &WorkflowId) -> EngineResult<FileInSource>;
+    fn workflow_file(&self, key: Sha256) -> EngineResult<WorkflowFile>;
+    fn check_workflow(
+        &self,
+        about: &FileInSource,
+        text: &str,
+        cursor: Option<usize>,
+    ) -> EngineResult<CheckedText>;
     /// Whether a file has the id.
     fn has_workflow(&self, id: &WorkflowId) -> bool;
     /// What a clean-up would remove now.
-    fn planned_clean_up(&self, retention_days: u32) -> Answer<CleanupReport>;
-    fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> Answer<CleanupReport>;
-    fn keys(&self) -> Answer<Option<Keys>>;
-    fn rotate_keys(&self) -> Answer<()>;
-    fn preferences(&self, about: SessionOrRun) -> Answer<Vec<RunPreferences>>;
+    fn planned_clean_up(&self, retention_days: u32) -> EngineResult<CleanupReport>;
+    fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> EngineResult<CleanupReport>;
+    fn keys(&self) -> EngineResult<Option<Keys>>;
+    fn rotate_keys(&self) -> EngineResult<()>;
+    fn preferences(&self, about: SessionOrRun) -> EngineResult<Vec<RunPreferences>>;
     /// Asks for preferences; if they would raise the autonomy of runs, returns those runs and records nothing.
-    fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> Answer<Vec<RunPreferences>>;
-    fn servers(&self) -> Answer<Vec<ServerRecord>>;
-    fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>>;
-    fn change_mark(&self) -> Option<u64>;
+    fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> EngineResult<Vec<RunPreferences>>;
+    fn servers(&self) -> EngineResult<Vec<ServerRecord>>;
+    fn calls(&self, limit: usize) -> EngineResult<Vec<LoggedCall>>;
+    fn change_stamp(&self) -> Option<u64>;
     /// Distinguishes the workspace that the console was started in from others.
     fn own_workspace(&self) -> Option<Sha256>;
 }
@@ -162,47 +172,47 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Engine::may(self, act)
     }
 
-    fn draw_nonce(&self) -> Answer<Nonce> {
+    fn draw_nonce(&self) -> EngineResult<Nonce> {
         Self::draw_nonce(self)
     }
 
-    fn drew_nonce(&self, nonce: &Nonce) -> Answer<bool> {
+    fn drew_nonce(&self, nonce: &Nonce) -> EngineResult<bool> {
         Self::drew_nonce(self, nonce)
     }
 
-    fn sessions(&self) -> Answer<SessionsList> {
-        Self::sessions(self, &Wanted::all_of(ListLength::Whole), &mut |_, _| {})
+    fn sessions(&self) -> EngineResult<SessionsList> {
+        Self::sessions(self, &ListQuery::all_of(ListLength::Whole), &mut |_, _| {})
     }
 
-    fn attention(&self, session: SessionId, run: RunId) -> Answer<Option<Attention>> {
+    fn attention(&self, session: SessionId, run: RunId) -> EngineResult<Option<Attention>> {
         Self::attention(self, session, run)
     }
 
-    fn find(&self, text: &str) -> Answer<SessionOrRun> {
+    fn find(&self, text: &str) -> EngineResult<SessionOrRun> {
         Self::find(self, text)
     }
 
-    fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> Answer<SessionView> {
+    fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> EngineResult<SessionView> {
         self.show_point(about, point)
     }
 
-    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> Answer<ComparedRuns> {
-        let part = |(run, part): (RunId, &ComparedPart)| -> Answer<PartOfRun> {
+    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> EngineResult<ComparedRuns> {
+        let part = |(run, part): (RunId, &ComparedPart)| -> EngineResult<PartOfRun> {
             let session = self.find(&run.to_string())?.session;
             Ok(PartOfRun { session, run, part: part.clone() })
         };
         Self::compare(self, &part(a)?, &part(b)?, ContextValues::NotShown)
     }
 
-    fn step_text(&self, session: SessionId, node: NodeId) -> Answer<Option<String>> {
+    fn step_text(&self, session: SessionId, node: NodeId) -> EngineResult<Option<String>> {
         Self::step_text(self, session, node)
     }
 
-    fn search(&self, words: &str, limit: usize) -> Answer<NoteSearch> {
+    fn search(&self, words: &str, limit: usize) -> EngineResult<NoteSearch> {
         self.search_notes(words, limit, &mut |_, _| {})
     }
 
-    fn report(&self, about: SessionOrRun) -> Answer<Report> {
+    fn report(&self, about: SessionOrRun) -> EngineResult<Report> {
         Self::report(self, about, ContextValues::NotShown)
     }
 
@@ -214,72 +224,72 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Engine::is_kept(self, session)
     }
 
-    fn overview(&self, session: SessionId) -> Answer<Overview> {
+    fn overview(&self, session: SessionId) -> EngineResult<Overview> {
         Self::overview(self, session)
     }
 
-    fn keep(&self, session: SessionId) -> Answer<()> {
+    fn keep(&self, session: SessionId) -> EngineResult<()> {
         Self::keep(self, session)
     }
 
-    fn unkeep(&self, session: SessionId) -> Answer<()> {
+    fn unkeep(&self, session: SessionId) -> EngineResult<()> {
         Self::unkeep(self, session)
     }
 
-    fn delete(&self, seen: &Overview) -> Answer<()> {
+    fn delete(&self, seen: &Overview) -> EngineResult<()> {
         Self::delete(self, seen).map(drop)
     }
 
-    fn import(&self, bundle: &[u8]) -> Answer<SessionId> {
+    fn import(&self, bundle: &[u8]) -> EngineResult<SessionId> {
         let imported = Self::import(self, &mut Cursor::new(bundle), ImportMode::KeepIdIfFree)?;
         Ok(imported.session)
     }
 
-    fn waiting(&self, run: RunId) -> Answer<Waiting> {
+    fn waiting(&self, run: RunId) -> EngineResult<WaitingStep> {
         Self::waiting(self, &run.to_string())
     }
 
-    fn submitted(&self, waiting: &Waiting, run: RunId) -> Answer<Vec<SubmittedArtifact>> {
+    fn submitted(&self, waiting: &WaitingStep, run: RunId) -> EngineResult<Vec<SubmittedArtifact>> {
         self.submitted_artifacts(waiting.session, run, &waiting.artifacts)
     }
 
-    fn decide(&self, run: RunId, seen: &Waiting, decision: Decision<'_>) -> Answer<()> {
-        let Decision { decision, reason, origin } = decision;
+    fn decide(&self, run: RunId, seen: &WaitingStep, decision: UserDecision<'_>) -> EngineResult<()> {
+        let UserDecision { decision, reason, origin } = decision;
         self.approve(&run.to_string(), seen, (decision, reason), origin)
     }
 
     fn decide_signed(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         decided: (ApprovalDecision, Option<&str>),
         signed: &SignedChallenge,
         descends_from_server: Descent,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         self.approve_with_passkey(run, seen, decided, signed, descends_from_server)
     }
 
     fn answer(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         values: Context,
         signed: Option<&SignedChallenge>,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         self.answer_in_console(run, seen, values, signed)
     }
 
-    fn passkeys(&self) -> Answer<Result<Passkeys, LogDamage>> {
+    fn passkeys(&self) -> EngineResult<Result<Passkeys, LogDamage>> {
         Self::passkeys(self)
     }
 
     fn challenge_for_run(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         act: SignedAct<'_>,
         asking: Asking<'_>,
-    ) -> Answer<Challenge> {
+    ) -> EngineResult<Challenge> {
         Self::challenge_for_run(self, run, seen, act, asking)
     }
 
@@ -287,15 +297,15 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::challenge_for_new_key(self, asking)
     }
 
-    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> Answer<NewKey> {
+    fn new_key(&self, registration: Registration<'_>, asking: Asking<'_>) -> EngineResult<NewKey> {
         Self::new_key(self, registration, asking)
     }
 
-    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> Answer<Option<Challenge>> {
+    fn challenge_to_enrol(&self, wanted: &KeyToEnrol, asking: Asking<'_>) -> EngineResult<Option<Challenge>> {
         Self::challenge_to_enrol(self, wanted, asking)
     }
 
-    fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> Answer<()> {
+    fn enrol(&self, wanted: &KeyToEnrol, agreed: Option<&SignedChallenge>) -> EngineResult<()> {
         Self::enrol(self, wanted, agreed)
     }
 
@@ -304,7 +314,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         session: SessionId,
         changes: &[PreferenceChange],
         asking: Asking<'_>,
-    ) -> Answer<Challenge> {
+    ) -> EngineResult<Challenge> {
         Self::challenge_for_preferences(self, session, changes, asking)
     }
 
@@ -313,35 +323,40 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         session: SessionId,
         changes: &[PreferenceChange],
         signed: &SignedChallenge,
-    ) -> Answer<()> {
+    ) -> EngineResult<()> {
         self.prefer_with_passkey(session, changes, signed)
     }
 
-    fn challenge_for_setting(&self, key: Key, value: Option<&str>, asking: Asking<'_>) -> Answer<Challenge> {
+    fn challenge_for_setting(
+        &self,
+        key: Key,
+        value: Option<&str>,
+        asking: Asking<'_>,
+    ) -> EngineResult<Challenge> {
         Self::challenge_for_setting(self, key.as_str(), value, asking)
     }
 
-    fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> Answer<()> {
+    fn agree_to_setting(&self, key: Key, value: Option<&str>, signed: &SignedChallenge) -> EngineResult<()> {
         Self::agree_to_setting(self, key.as_str(), value, signed)
     }
 
-    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> Answer<Challenge> {
+    fn challenge_for_trust(&self, commands: Sha256, asking: Asking<'_>) -> EngineResult<Challenge> {
         Self::challenge_for_trust(self, commands, asking)
     }
 
-    fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> Answer<()> {
+    fn agree_to_trust(&self, commands: Sha256, signed: &SignedChallenge) -> EngineResult<()> {
         Self::agree_to_trust(self, commands, signed)
     }
 
-    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> Answer<Challenge> {
+    fn challenge_to_remove(&self, key: &CredentialId, asking: Asking<'_>) -> EngineResult<Challenge> {
         Self::challenge_to_remove(self, key, asking)
     }
 
-    fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> Answer<()> {
+    fn remove_passkey(&self, key: &CredentialId, agreed: &SignedChallenge) -> EngineResult<()> {
         Self::remove_passkey(self, key, agreed)
     }
 
-    fn close(&self, run: RunId, reason: &str) -> Answer<()> {
+    fn close(&self, run: RunId, reason: &str) -> EngineResult<()> {
         let session = self.find(&run.to_string())?.session;
         self.close_run(session, run, reason, CloseChannel::Console).map(|_| ())
     }
@@ -350,20 +365,20 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         self.all_workflows(filter)
     }
 
-    fn workflow(&self, id: &str) -> Answer<WorkflowInspection> {
+    fn workflow(&self, id: &str) -> EngineResult<WorkflowInspection> {
         let mode = InspectMode::Preview;
         self.inspect_workflow(InspectWorkflow { workflow_id: id.to_owned(), mode, workspace_path: None })
     }
 
-    fn versions(&self, id: &WorkflowId) -> Answer<WorkflowVersions> {
+    fn versions(&self, id: &WorkflowId) -> EngineResult<WorkflowVersions> {
         self.workflow_versions(id)
     }
 
-    fn pinned(&self, hash: WorkflowHash) -> Answer<Arc<CompiledWorkflow>> {
+    fn pinned(&self, hash: WorkflowHash) -> EngineResult<Arc<CompiledWorkflow>> {
         self.pinned_workflow(hash)
     }
 
-    fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> Answer<Vec<u8>> {
+    fn copy(&self, id: &WorkflowId, copy: &WorkflowId) -> EngineResult<Vec<u8>> {
         self.workflow_copy(id, copy)
     }
 
@@ -371,43 +386,48 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::workflow_files(self)
     }
 
-    fn file_of_workflow(&self, id: &WorkflowId) -> Answer<FileInSource> {
+    fn file_of_workflow(&self, id: &WorkflowId) -> EngineResult<FileInSource> {
         Self::file_of_workflow(self, id)
     }
 
-    fn workflow_file(&self, key: Sha256) -> Answer<WorkflowFile> {
+    fn workflow_file(&self, key: Sha256) -> EngineResult<WorkflowFile> {
         Self::workflow_file(self, key)
     }
 
-    fn check_workflow(&self, about: &FileInSource, text: &str, place: Option<usize>) -> Answer<CheckedText> {
-        Self::check_workflow(self, about, text, place)
+    fn check_workflow(
+        &self,
+        about: &FileInSource,
+        text: &str,
+        cursor: Option<usize>,
+    ) -> EngineResult<CheckedText> {
+        Self::check_workflow(self, about, text, cursor)
     }
 
     fn has_workflow(&self, id: &WorkflowId) -> bool {
         Self::file_of_workflow(self, id).is_ok()
     }
 
-    fn planned_clean_up(&self, retention_days: u32) -> Answer<CleanupReport> {
-        self.clean_up(Ttl::of_days(retention_days), Mode::DryRun, &mut |_, _| {})
+    fn planned_clean_up(&self, retention_days: u32) -> EngineResult<CleanupReport> {
+        self.clean_up(Ttl::of_days(retention_days), ApplyMode::DryRun, &mut |_, _| {})
     }
 
-    fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> Answer<CleanupReport> {
+    fn clean_up_as_planned(&self, retention_days: u32, agreed: CleanupPlan) -> EngineResult<CleanupReport> {
         Self::clean_up_as_planned(self, Ttl::of_days(retention_days), agreed)
     }
 
-    fn keys(&self) -> Answer<Option<Keys>> {
+    fn keys(&self) -> EngineResult<Option<Keys>> {
         Self::keys(self)
     }
 
-    fn rotate_keys(&self) -> Answer<()> {
+    fn rotate_keys(&self) -> EngineResult<()> {
         Self::rotate_keys(self).map(drop)
     }
 
-    fn preferences(&self, about: SessionOrRun) -> Answer<Vec<RunPreferences>> {
+    fn preferences(&self, about: SessionOrRun) -> EngineResult<Vec<RunPreferences>> {
         self.preferences_of(about)
     }
 
-    fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> Answer<Vec<RunPreferences>> {
+    fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> EngineResult<Vec<RunPreferences>> {
         let raised = self.raised_by(about, changes)?;
         if raised.is_empty() {
             self.ask_preferences(about, changes)?;
@@ -415,16 +435,16 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Ok(raised)
     }
 
-    fn servers(&self) -> Answer<Vec<ServerRecord>> {
+    fn servers(&self) -> EngineResult<Vec<ServerRecord>> {
         Self::servers(self)
     }
 
-    fn calls(&self, limit: usize) -> Answer<Vec<LoggedCall>> {
+    fn calls(&self, limit: usize) -> EngineResult<Vec<LoggedCall>> {
         Self::calls(self, limit)
     }
 
-    fn change_mark(&self) -> Option<u64> {
-        Self::change_mark(self)
+    fn change_stamp(&self) -> Option<u64> {
+        Self::change_stamp(self)
     }
 
     fn own_workspace(&self) -> Option<Sha256> {

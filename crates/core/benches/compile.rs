@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use workrail_core::compile::{CompileInput, Origin, compile};
+use workrail_core::compile::{CompileInput, FileOrigin, compile};
 
 fn main() {
     match largest_corpus_file() {
@@ -33,7 +33,8 @@ fn main() {
 }
 
 fn run(bytes: &[u8]) {
-    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(black_box(bytes), "bench.json") };
+    let input =
+        CompileInput { origin: FileOrigin::Bundled, ..CompileInput::new(black_box(bytes), "bench.json") };
     black_box(compile(input).expect("the file compiles"));
 }
 

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
-use workrail_core::compile::{CompileInput, Origin, check};
+use workrail_core::compile::{CompileInput, FileOrigin, check};
 use workrail_core::interpret;
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
 use workrail_model::digest::Sha256;
@@ -153,7 +153,7 @@ fn value(random: &mut Random, depth: usize) -> Value {
 
 /// Loads the file and, if it compiles, runs it: every step is rendered, every condition on the way evaluated.
 fn exercise(bytes: &[u8], context: &Context) -> bool {
-    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, "fuzz.json") };
+    let input = CompileInput { origin: FileOrigin::Bundled, ..CompileInput::new(bytes, "fuzz.json") };
     let checked = check(input);
     let _ = checked.diagnostics.to_string();
     let Some(workflow) = checked.workflow else { return false };

@@ -202,10 +202,10 @@ mod tests {
         assert!(!nonce_holds(&keys(1), &drawn, 4900), "from the future");
         assert!(!nonce_holds(&keys(2), &drawn, 5000), "other keys");
         assert!(nonce_holds(&keys(1).rotated(SigningKey::new([2; 32])), &drawn, 5000), "one rotation");
-        for place in 0..drawn.len() {
+        for index in 0..drawn.len() {
             let mut forged = drawn;
-            forged[place] ^= 1;
-            assert!(!nonce_holds(&keys(1), &forged, 5000), "{place}");
+            forged[index] ^= 1;
+            assert!(!nonce_holds(&keys(1), &forged, 5000), "{index}");
         }
         assert!(!nonce_holds(&keys(1), &drawn[..31], 5000));
         assert!(!nonce_holds(&keys(1), &[], 5000));

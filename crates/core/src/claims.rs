@@ -199,7 +199,7 @@ fn is_redirection(word: &str) -> bool {
 /// `NAME=value` before a command.
 fn is_environment(words: &[&str]) -> bool {
     let start = words.iter().rposition(|word| ["&&", ";", "||"].iter().any(|end| word.ends_with(end)));
-    words[start.map_or(0, |place| place + 1)..].iter().all(|word| word.contains('='))
+    words[start.map_or(0, |index| index + 1)..].iter().all(|word| word.contains('='))
 }
 
 /// Claims without any run that could have shown them, in a chat whose commands would have been seen.

@@ -13,7 +13,7 @@ use workrail_model::event::Context;
 
 /// The values a condition or a prompt may read: the context, overlaid with loop variables.
 #[derive(Clone, Debug)]
-pub struct Scope<'a> {
+pub struct ValueScope<'a> {
     context: &'a Context,
     overlay: BTreeMap<&'a str, Overlaid<'a>>,
     is_secret: fn(&str) -> bool,
@@ -31,7 +31,7 @@ enum Overlaid<'a> {
 
 static NOTHING: Value = Value::Null;
 
-impl<'a> Scope<'a> {
+impl<'a> ValueScope<'a> {
     pub fn new(context: &'a Context) -> Self {
         Self { context, overlay: BTreeMap::new(), is_secret: |_| false }
     }
@@ -75,14 +75,14 @@ impl<'a> Scope<'a> {
 }
 
 /// The condition's answer. A malformed part that evaluation reaches makes the whole false.
-pub fn holds(expr: &Expr, scope: &Scope<'_>) -> bool {
+pub fn holds(expr: &Expr, scope: &ValueScope<'_>) -> bool {
     eval(expr, scope).unwrap_or(false)
 }
 
 /// A malformed part was reached.
 struct Malformed;
 
-fn eval(expr: &Expr, scope: &Scope<'_>) -> Result<bool, Malformed> {
+fn eval(expr: &Expr, scope: &ValueScope<'_>) -> Result<bool, Malformed> {
     let ordered = |var: &str, bound: &Value, test: fn(f64, f64) -> bool| {
         let value = scope.get(var).filter(|value| value.is_number()).and_then(Value::as_f64);
         value.zip(bound.as_f64()).is_some_and(|(value, bound)| test(value, bound))
@@ -255,7 +255,7 @@ mod tests {
         assert!(!lenient_equals(None, &json!("")));
         let context = context(json!({}));
         let expr = Expr::NotEquals { var: "taskComplexity".into(), value: json!("Small") };
-        assert!(holds(&expr, &Scope::new(&context)));
+        assert!(holds(&expr, &ValueScope::new(&context)));
     }
 
     #[test_case(json!(["alpha", "Beta"]), json!("a,b"), true; "joined list")]
@@ -266,13 +266,13 @@ mod tests {
     fn contains(found: Value, wanted: Value, expected: bool) {
         let context = context(json!({ "v": found }));
         let expr = Expr::Contains { var: "v".into(), value: wanted };
-        assert_eq!(holds(&expr, &Scope::new(&context)), expected);
+        assert_eq!(holds(&expr, &ValueScope::new(&context)), expected);
     }
 
     #[test]
     fn order_needs_json_numbers() {
         let context = context(json!({ "n": 3, "s": "3" }));
-        let scope = Scope::new(&context);
+        let scope = ValueScope::new(&context);
         assert!(holds(&Expr::Gte { var: "n".into(), value: json!(3) }, &scope));
         assert!(!holds(&Expr::Gte { var: "s".into(), value: json!(3) }, &scope));
     }
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_malformed_part_counts_only_when_reached() {
         let context = context(json!({}));
-        let scope = Scope::new(&context);
+        let scope = ValueScope::new(&context);
         let or = |any| Expr::Or { any };
         assert!(holds(&or(vec![Expr::Always, Expr::Malformed]), &scope));
         assert!(!holds(&or(vec![Expr::Malformed, Expr::Always]), &scope));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn empty_and_is_true_empty_or_is_false() {
         let context = context(json!({}));
-        let scope = Scope::new(&context);
+        let scope = ValueScope::new(&context);
         assert!(holds(&Expr::And { all: vec![] }, &scope));
         assert!(!holds(&Expr::Or { any: vec![] }, &scope));
     }
@@ -302,6 +302,6 @@ mod tests {
     #[test_case(json!("0"), true)]
     fn truthiness(value: Value, expected: bool) {
         let context = context(json!({ "v": value }));
-        assert_eq!(holds(&Expr::Truthy { var: "v".into() }, &Scope::new(&context)), expected);
+        assert_eq!(holds(&Expr::Truthy { var: "v".into() }, &ValueScope::new(&context)), expected);
     }
 }

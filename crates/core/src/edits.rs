@@ -90,13 +90,13 @@ fn parts_fit(glob: &[&str], path: &[&str]) -> bool {
         let mut next = vec![false; path.len() + 1];
         if *part == "**" {
             let mut open = false;
-            for (place, is_reached) in reached.iter().enumerate() {
+            for (index, is_reached) in reached.iter().enumerate() {
                 open |= is_reached;
-                next[place] = open;
+                next[index] = open;
             }
         } else {
-            for (place, name) in path.iter().enumerate() {
-                next[place + 1] = reached[place] && name_fits(part, name);
+            for (index, name) in path.iter().enumerate() {
+                next[index + 1] = reached[index] && name_fits(part, name);
             }
         }
         reached = next;
@@ -120,9 +120,9 @@ fn name_fits(glob: &str, name: &str) -> bool {
                 read += 1;
             }
             Some(_) | None => match &mut star {
-                Some((place, taken)) => {
+                Some((index, taken)) => {
                     *taken += 1;
-                    (at, read) = (*place + 1, *taken);
+                    (at, read) = (*index + 1, *taken);
                 }
                 None => return false,
             },

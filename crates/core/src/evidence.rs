@@ -32,7 +32,7 @@ pub fn line(evidence: &Evidence) -> String {
 }
 
 fn workspace(state: &WorkspaceState) -> String {
-    let place = match (&state.branch, &state.head) {
+    let location = match (&state.branch, &state.head) {
         (Some(branch), Some(head)) => format!("{branch} at {}", short(head.as_str())),
         (Some(branch), None) => format!("{branch}, without commits"),
         (None, Some(head)) => short(head.as_str()).to_owned(),
@@ -43,7 +43,7 @@ fn workspace(state: &WorkspaceState) -> String {
         Some(files) if files.is_empty() => "no files changed since the step began".to_owned(),
         Some(files) => format!("changed since the step began: {}", paths(files)),
     };
-    format!("{place}, tree {}; {changed}", &state.tree.hex()[..SHORT])
+    format!("{location}, tree {}; {changed}", &state.tree.hex()[..SHORT])
 }
 
 /// A check and its outcome.

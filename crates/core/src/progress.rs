@@ -11,10 +11,10 @@ use workrail_model::compiled::{
 };
 use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, StepId};
-use workrail_model::reply::LoopPlace;
+use workrail_model::reply::LoopPosition;
 use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
 
 /// A loop whose end is unknown counts as this many iterations of what is left.
@@ -34,7 +34,7 @@ pub struct Progress {
     pub about_left: u64,
     /// The loops that the step is in, outermost first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub loops: Vec<LoopPlace>,
+    pub loops: Vec<LoopPosition>,
 }
 
 impl Progress {
@@ -57,14 +57,18 @@ impl fmt::Display for Progress {
 }
 
 /// What follows the number of a step, such as ` · about 4 left · slice 2 of 3`.
-pub fn rest_in_words(about_left: Option<u64>, loops: &[LoopPlace]) -> String {
+pub fn rest_in_words(about_left: Option<u64>, loops: &[LoopPosition]) -> String {
     let left = about_left.filter(|left| *left > 0).map(|left| format!(" · about {left} left"));
-    left.into_iter().chain(loops.iter().map(|place| format!(" · {place}"))).collect()
+    left.into_iter().chain(loops.iter().map(|text| format!(" · {text}"))).collect()
 }
 
 /// The loops that a step is in, outermost first.
-pub(crate) fn loops(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Vec<LoopPlace> {
-    let places = pending.loop_path.iter().filter_map(|frame| {
+pub(crate) fn loops(
+    workflow: &CompiledWorkflow,
+    pending: &PendingStep,
+    context: &Context,
+) -> Vec<LoopPosition> {
+    let texts = pending.loop_path.iter().filter_map(|frame| {
         let owner = workflow.loop_of(&frame.loop_id)?;
         let name = match &owner.control {
             LoopControl::ForEach { item_var, .. } => item_var.clone(),
@@ -72,9 +76,9 @@ pub(crate) fn loops(workflow: &CompiledWorkflow, pending: &PendingStep, context:
                 owner.loop_id.to_string()
             }
         };
-        Some(LoopPlace { name, iteration: u64::from(frame.iteration) + 1, of: iterations(owner, context) })
+        Some(LoopPosition { name, iteration: u64::from(frame.iteration) + 1, of: iterations(owner, context) })
     });
-    places.collect()
+    texts.collect()
 }
 
 /// How often a loop runs, if that does not depend on what happens in it.
@@ -96,7 +100,7 @@ fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
 struct Remaining<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
-    scope: Scope<'a>,
+    scope: ValueScope<'a>,
 }
 
 impl Remaining<'_> {

@@ -14,7 +14,7 @@ use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, LoopId};
 use workrail_model::snapshot::PendingStep;
 
-use crate::condition::{Scope, folded, holds};
+use crate::condition::{ValueScope, folded, holds};
 use crate::render::template::{Token, tokens};
 
 /// How conditions and loops read a key.
@@ -216,7 +216,7 @@ fn is_asked_of_user(workflow: &CompiledWorkflow, key: &str) -> bool {
 fn is_ruled_out(workflow: &CompiledWorkflow, condition: Option<&ConditionId>, context: &Context) -> bool {
     let test = condition.and_then(|id| workflow.condition(id)).map(|own| &own.test);
     let Some(ConditionTest::Context { expr }) = test else { return false };
-    !possible(expr, &Scope::new(context)).holds
+    !possible(expr, &ValueScope::new(context)).holds
 }
 
 /// Which results a condition can have, whatever values the unset keys get.
@@ -226,7 +226,7 @@ struct Possible {
     fails: bool,
 }
 
-fn possible(expr: &Expr, scope: &Scope<'_>) -> Possible {
+fn possible(expr: &Expr, scope: &ValueScope<'_>) -> Possible {
     match expr {
         Expr::And { all } => {
             let parts: Vec<Possible> = all.iter().map(|part| possible(part, scope)).collect();
@@ -336,7 +336,7 @@ pub(crate) fn never_decided<'a>(
     workflow: &'a CompiledWorkflow,
     context: &Context,
 ) -> Vec<(&'a str, Vec<&'a str>)> {
-    let scope = Scope::new(context);
+    let scope = ValueScope::new(context);
     let skipped = |condition: Option<&'a ConditionId>| -> Option<Vec<&'a str>> {
         let ConditionTest::Context { expr } = &workflow.condition(condition?)?.test else { return None };
         let mut reads = KeyReads::new();

@@ -74,26 +74,26 @@ fn stem(word: &str) -> String {
     }
     let without = |ending: &str| word.strip_suffix(ending).filter(|rest| rest.len() >= SHORTEST);
     let (rest, ending) = if let Some(rest) = without("ing") {
-        (rest, Ending::Verb)
+        (rest, SuffixKind::Verb)
     } else if let Some(rest) = without("ed") {
-        (rest, Ending::Verb)
+        (rest, SuffixKind::Verb)
     } else if let Some(rest) = without("es") {
-        (rest, Ending::Other)
+        (rest, SuffixKind::Other)
     } else if let Some(rest) = without("s").filter(|rest| !rest.ends_with(['s', 'u', 'i'])) {
-        (rest, Ending::Other)
+        (rest, SuffixKind::Other)
     } else {
-        (word, Ending::Other)
+        (word, SuffixKind::Other)
     };
     let rest = rest.strip_suffix('e').filter(|rest| rest.len() >= SHORTEST).unwrap_or(rest);
     let doubled = rest.as_bytes().last_chunk::<2>().is_some_and(|[a, b]| a == b && !b"aeiouls".contains(a));
     match ending {
         // `stopped` and `stop`.
-        Ending::Verb if doubled && rest.len() > SHORTEST => rest[..rest.len() - 1].to_owned(),
-        Ending::Verb | Ending::Other => rest.to_owned(),
+        SuffixKind::Verb if doubled && rest.len() > SHORTEST => rest[..rest.len() - 1].to_owned(),
+        SuffixKind::Verb | SuffixKind::Other => rest.to_owned(),
     }
 }
 
-enum Ending {
+enum SuffixKind {
     Verb,
     Other,
 }

@@ -12,11 +12,11 @@ use std::path::Path;
 use proptest::prelude::*;
 use workrail_core::author::diff::{WorkflowDiff, diff};
 use workrail_core::author::{Renames, formatted, hash_inputs, migrated};
-use workrail_core::compile::{CompileInput, Origin, compile};
+use workrail_core::compile::{CompileInput, FileOrigin, compile};
 use workrail_model::compiled::CompiledWorkflow;
 
 fn compiled(text: &str) -> CompiledWorkflow {
-    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(text.as_bytes(), "x.json") };
+    let input = CompileInput { origin: FileOrigin::Bundled, ..CompileInput::new(text.as_bytes(), "x.json") };
     compile(input).unwrap()
 }
 

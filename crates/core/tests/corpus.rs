@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use workrail_core::compile::{CompileInput, Origin, compile as compile_workflow};
+use workrail_core::compile::{CompileInput, FileOrigin, compile as compile_workflow};
 use workrail_model::compiled::{CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl};
 
 /// The files are not part of the project; without them there is nothing to test.
@@ -61,7 +61,7 @@ fn merged(base: &Value, over: &Value) -> Value {
 }
 
 fn compile(bytes: &[u8], file: &str) -> CompiledWorkflow {
-    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(bytes, file) };
+    let input = CompileInput { origin: FileOrigin::Bundled, ..CompileInput::new(bytes, file) };
     compile_workflow(input).unwrap_or_else(|problems| panic!("{problems}"))
 }
 

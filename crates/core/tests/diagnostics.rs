@@ -406,7 +406,7 @@ fn all_problems_are_reported_at_once_with_their_places() {
 fn legacy_ids_say_what_they_should_become(id: &str, expected: &str) {
     let text = top(json!({ "id": id })).to_string();
     let input = CompileInput {
-        origin: workrail_core::compile::Origin::User,
+        origin: workrail_core::compile::FileOrigin::User,
         ..CompileInput::new(text.as_bytes(), "test.json")
     };
     let checked = check(input);

@@ -140,7 +140,7 @@ impl<S: Store> Engine<S> {
 
     /// Who is logged in, and the token for their forms.
     pub fn logged_in(&self, login: &str) -> Result<(Caller, HttpSecret), AccessRefusal> {
-        self.signer.refresh(FirstKeys::Look).map_err(AccessRefusal::Store)?;
+        self.signer.refresh(FirstKeys::ReadOnly).map_err(AccessRefusal::Store)?;
         let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
         let id = access::logged_in(&keyring, login, self.now_epoch_s()).ok_or(AccessRefusal::Unknown)?;
         let stored = self.stored_token(id)?.ok_or(AccessRefusal::Unknown)?;

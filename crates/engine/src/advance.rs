@@ -7,18 +7,18 @@ use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checks::passes_in_chain;
 use workrail_core::decide::evidence::{EvidenceAtHand, EvidenceDemand};
-use workrail_core::decide::kept;
 use workrail_core::decide::observe::{ObservedFact, is_same_repository};
+use workrail_core::decide::retry;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_core::project::{AdvanceRecord, SessionState};
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_core::token::{NodeFacts, VerifiedToken, check_scope};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context, OutputPayload};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::snapshot::ExecutionSnapshot;
@@ -37,7 +37,7 @@ use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
-use crate::{Answer, Engine, Store, error, token};
+use crate::{Engine, ReplyResult, Store, error, token};
 
 /// What one call with an ack contains.
 struct AckCall<'a> {
@@ -51,12 +51,12 @@ struct AckCall<'a> {
 /// What was seen of the workspace before the lock was taken: other calls should not wait while files are read.
 struct ObservedWorkspace {
     anchors: Vec<ObservedFact>,
-    tree: TreeLook,
+    tree: TreeInspection,
     sources: SourceDigests,
 }
 
 /// The result of one turn at the session under its lock.
-enum Turn {
+enum HoldOutcome {
     Answered(Box<Reply>),
     /// Nothing was decided: the step has checks, which run without the lock.
     ChecksFirst(Box<CheckDemand>),
@@ -65,7 +65,7 @@ enum Turn {
 }
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn advance(&self, ack: &str, request: &ContinueWorkflow) -> Answer {
+    pub(crate) fn advance(&self, ack: &str, request: &ContinueWorkflow) -> ReplyResult {
         let reading = self.reading();
         let echo = request.echo();
         let refused = |cause| reading.refused(cause, echo);
@@ -90,19 +90,19 @@ impl<S: Store> Engine<S> {
         let mut checked = None;
         let mut was_recorded = false;
         loop {
-            let turn =
+            let outcome =
                 self.hold(session, |held| self.attempt(held, &call, observed.as_ref(), checked.as_deref()))?;
-            match turn {
-                Turn::Answered(reply) => return Ok(*reply),
-                Turn::ObserveFirst => observed = Some(self.observed_workspace(&call)),
+            match outcome {
+                HoldOutcome::Answered(reply) => return Ok(*reply),
+                HoldOutcome::ObserveFirst => observed = Some(self.observed_workspace(&call)),
                 // Without the lock, so that others can work on the session meanwhile; the attempt is examined again
                 // afterwards.
-                Turn::ChecksFirst(demand) => {
+                HoldOutcome::ChecksFirst(demand) => {
                     if was_recorded {
                         // Not recorded after all: another state of the session has been restored since.
                         self.attempt_checks.forget(demand.key);
                     }
-                    let tree = observed.as_ref().map_or(&TreeLook::NoRepository, |seen| &seen.tree);
+                    let tree = observed.as_ref().map_or(&TreeInspection::NoRepository, |seen| &seen.tree);
                     checked = self.checked_step(&demand, tree)?;
                     was_recorded = checked.is_none();
                 }
@@ -115,7 +115,8 @@ impl<S: Store> Engine<S> {
         let anchors = folder.map_or_else(Vec::new, |path| self.seen_in(path));
         // Without anchors there is no repository.
         let repository = folder.filter(|_| !anchors.is_empty());
-        let tree = repository.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path));
+        let tree = repository
+            .map_or(TreeInspection::NoRepository, |path| self.environment.observer.inspect_tree(path));
         ObservedWorkspace { anchors, tree, sources: self.catalog.sources(folder) }
     }
 
@@ -140,7 +141,7 @@ impl<S: Store> Engine<S> {
         call: &AckCall<'_>,
         workspace: Option<&ObservedWorkspace>,
         checked: Option<&CheckedStep>,
-    ) -> Result<Turn, Box<ErrorEnvelope>> {
+    ) -> Result<HoldOutcome, Box<ErrorEnvelope>> {
         let reading = self.reading();
         let AckCall { ack, bookmark, echo, sent, folder } = call;
         let session = ack.session();
@@ -150,12 +151,12 @@ impl<S: Store> Engine<S> {
             Ok(AttemptState::Open(open)) => open,
             Ok(AttemptState::Recorded { record, input_differs }) => {
                 let replayed = self.replay(held.state(), at, &record, input_differs.then_some(sent))?;
-                return Ok(Turn::Answered(Box::new(replayed)));
+                return Ok(HoldOutcome::Answered(Box::new(replayed)));
             }
             Err(cause) => return Err(error::decide(&cause.into())),
         };
         let Some(ObservedWorkspace { anchors, tree, sources }) = workspace else {
-            return Ok(Turn::ObserveFirst);
+            return Ok(HoldOutcome::ObserveFirst);
         };
         let facts = held.state();
         let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
@@ -170,7 +171,7 @@ impl<S: Store> Engine<S> {
             .map(|step| step.checks.as_slice())
             .unwrap_or_default();
         if checked.is_none() && !requests.is_empty() {
-            return Ok(Turn::ChecksFirst(Box::new(CheckDemand {
+            return Ok(HoldOutcome::ChecksFirst(Box::new(CheckDemand {
                 key,
                 workflow: at.workflow,
                 checks: requests.to_vec(),
@@ -179,7 +180,8 @@ impl<S: Store> Engine<S> {
             })));
         }
         let tree = checked.map_or(tree, |checked| &checked.tree);
-        let wish = self.store.wished_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
+        let pending_preferences =
+            self.store.pending_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
         let mut evidence = EvidenceAtHand {
             observations: self.store.take_observations(session, at.run),
             workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (tree, anchors)),
@@ -188,7 +190,7 @@ impl<S: Store> Engine<S> {
         };
         if says_what_changed(&workflow, &snapshot) {
             evidence.workspace.changed_in_run =
-                self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.look);
+                self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.tree);
         }
         let observed_here = evidence.recorded();
         let drift = facts.run(at.run).and_then(|run| drift_from(run, sources));
@@ -202,13 +204,13 @@ impl<S: Store> Engine<S> {
             attempt: open,
             snapshot: &snapshot,
             workflow: &workflow,
-            kept: self.kept(facts, at.node, attempt),
-            wished: wish.as_ref(),
+            earlier_output: self.earlier_output(facts, at.node, attempt),
+            pending_preferences: pending_preferences.as_ref(),
             approvals: approvals.rule(),
             observed: anchors,
             evidence,
             workflow_changed: drift.is_some(),
-            notices: drift.filter(|_| !reading.drift_was_told(facts, at.node)).into_iter().collect(),
+            notices: drift.filter(|_| !reading.drift_was_reported(facts, at.node)).into_iter().collect(),
             material: &content,
             tools: self.environment.tools,
             minting: self.minting(Act::Work)?,
@@ -223,9 +225,9 @@ impl<S: Store> Engine<S> {
             // What is not removed here is recognised by the next advance, which does not record it again.
             let _ = self.store.forget_observations(session, at.run, observed_here);
         }
-        if wish.is_some() {
+        if pending_preferences.is_some() {
             // Already applied: a leftover after a crash here equals what is in effect and changes nothing.
-            let _ = self.store.forget_wish(session, at.run);
+            let _ = self.store.clear_pending_preferences(session, at.run);
         }
         let facts = held.state();
         let record = facts
@@ -234,12 +236,17 @@ impl<S: Store> Engine<S> {
         let tokens = self.outcome_tokens(facts, at, record)?;
         let asked = AskedUser::of(session, at, record);
         let reply = sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked);
-        Ok(Turn::Answered(Box::new(reply)))
+        Ok(HoldOutcome::Answered(Box::new(reply)))
     }
 
     /// What the refused attempt before this one submitted. If it cannot be read, the agent is asked for it again.
-    pub(crate) fn kept(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
-        match kept::retried(facts, node, attempt) {
+    pub(crate) fn earlier_output(
+        &self,
+        facts: &SessionState,
+        node: NodeId,
+        attempt: AttemptId,
+    ) -> StepOutput {
+        match retry::retried(facts, node, attempt) {
             None => StepOutput::default(),
             Some(refused) => self.delivered_by(facts, node, refused),
         }
@@ -247,21 +254,22 @@ impl<S: Store> Engine<S> {
 
     /// The notes and artifacts that an attempt submitted.
     pub(crate) fn delivered_by(&self, facts: &SessionState, node: NodeId, attempt: AttemptId) -> StepOutput {
-        let mut kept = StepOutput::default();
+        let mut earlier = StepOutput::default();
         for output in facts.outputs(node).iter().filter(|output| output.attempt == Some(attempt)) {
             match &output.payload {
                 OutputPayload::Notes { notes_markdown, full_text_ref } => {
                     let whole = full_text_ref.and_then(|text| self.store.blob(text).ok());
                     let whole = whole.and_then(|bytes| String::from_utf8(bytes).ok());
-                    kept.notes_markdown = Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
+                    earlier.notes_markdown =
+                        Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()));
                 }
                 OutputPayload::ArtifactRef { sha256, .. } => {
                     let bytes = self.store.blob(*sha256).ok();
-                    kept.artifacts.extend(bytes.and_then(|bytes| strict_json::parse(&bytes).ok()));
+                    earlier.artifacts.extend(bytes.and_then(|bytes| strict_json::parse(&bytes).ok()));
                 }
             }
         }
-        kept
+        earlier
     }
 
     /// The node and attempt of the ack, if everything the caller said agrees with them (G34, G35).
@@ -313,7 +321,7 @@ impl<S: Store> Engine<S> {
         reference: BlobRef,
         tokens: &Tokens,
     ) -> Result<Reply, Box<ErrorEnvelope>> {
-        let lost = |cause| error::lost_reply(cause, look_call(&tokens.state, RunLabel::of(run)));
+        let lost = |cause| error::lost_reply(cause, rehydrate_call(&tokens.state, RunLabel::of(run)));
         let bytes = self.store.blob(reference).map_err(lost)?;
         let value = strict_json::parse(&bytes).map_err(|cause| error::internal(&cause.to_string()))?;
         sign_stored(value, tokens, self.signer.bookmarks(facts))

@@ -8,7 +8,7 @@ use workrail_core::label::RunLabel;
 use workrail_core::passkey::Statement;
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::render_title;
-use workrail_core::resume::RunPlace;
+use workrail_core::resume::CardPosition;
 use workrail_core::secrets::is_secret;
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::compiled::AcceptedValues;
@@ -22,12 +22,12 @@ use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::strict_json;
 use workrail_model::team::Act;
 
-use crate::cards::Named;
+use crate::cards::LabelMatch;
 use crate::{Engine, Store, error};
 
 /// A step that waits for a person, and what they decide on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
+pub struct WaitingStep {
     pub session: SessionId,
     pub node: NodeId,
     pub label: String,
@@ -109,7 +109,7 @@ pub(crate) enum Given<'a> {
     },
 }
 
-impl Waiting {
+impl WaitingStep {
     /// The statement that a passkey signs; with the reason as it is recorded.
     pub(crate) fn statement<'a>(
         &'a self,
@@ -143,8 +143,8 @@ impl Waiting {
         } = self;
         let questions: Vec<_> = questions.iter().map(|own| (own.key.as_str(), &own.description)).collect();
         let earlier = earlier.as_ref().map(|own| (own.decision, own.is_for_this));
-        let place = json!([session, node, label, workflow, goal, step, title, submitted]);
-        let shown = json!([place, notes, artifacts, context, asks_approval, questions, earlier]);
+        let run_ref = json!([session, node, label, workflow, goal, step, title, submitted]);
+        let shown = json!([run_ref, notes, artifacts, context, asks_approval, questions, earlier]);
         let shown = json!([shown, format!("{proof:?}")]);
         Sha256::of_parts(&[b"workrail/waiting", shown.to_string().as_bytes()])
     }
@@ -156,9 +156,9 @@ pub(crate) enum AnswerTo<'a> {
     /// The questions that are open now, which is what a person means who types their keys.
     WhateverWaits,
     /// Only the questions that a form showed.
-    Shown { seen: &'a Waiting, through: AnswerChannel },
+    Shown { seen: &'a WaitingStep, through: AnswerChannel },
     /// The same, in the console, signed by a passkey.
-    Signed { seen: &'a Waiting, signed: &'a SignedChallenge },
+    Signed { seen: &'a WaitingStep, signed: &'a SignedChallenge },
 }
 
 /// Which run a decision is about.
@@ -171,21 +171,21 @@ pub(crate) struct RunRef {
 
 impl<S: Store> Engine<S> {
     /// The step of the labelled run that waits for a person.
-    pub fn waiting(&self, label: &str) -> Result<Waiting, Box<ErrorEnvelope>> {
-        let place = self.run_by_label(label)?;
-        let label = RunLabel::of(place.run).to_string();
-        self.reading().look(place.session, |facts| self.waiting_in(facts, place, &label))
+    pub fn waiting(&self, label: &str) -> Result<WaitingStep, Box<ErrorEnvelope>> {
+        let run_ref = self.run_by_label(label)?;
+        let label = RunLabel::of(run_ref.run).to_string();
+        self.reading().look(run_ref.session, |facts| self.waiting_in(facts, run_ref, &label))
     }
 
     pub(crate) fn waiting_in(
         &self,
         facts: &SessionState,
-        place: RunRef,
+        run_ref: RunRef,
         label: &str,
-    ) -> Result<Waiting, Box<ErrorEnvelope>> {
+    ) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         let content = self.content();
-        let workflow = content.workflow(place.workflow)?;
-        let refused = facts.nodes(place.run).filter_map(|node| {
+        let workflow = content.workflow(run_ref.workflow)?;
+        let refused = facts.nodes(run_ref.run).filter_map(|node| {
             let last = facts.latest_advance(node.node_id).filter(|last| last.asks_a_person())?;
             Some((last, last.submitted?, node))
         });
@@ -219,10 +219,10 @@ impl<S: Store> Engine<S> {
             decision: found.data.decision,
             is_for_this: found.data.submitted == Some(submitted),
         });
-        Ok(Waiting {
+        Ok(WaitingStep {
             session: facts.session_id(),
             node: node.node_id,
-            label: RunLabel::of(place.run).to_string(),
+            label: RunLabel::of(run_ref.run).to_string(),
             workflow: workflow.name.clone(),
             goal: context.get("goal").and_then(Value::as_str).map(str::to_owned),
             step: pending.step_id.clone(),
@@ -239,7 +239,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Refuses a decision by label where only a passkey counts, before the person is asked for it.
-    pub fn check_label_counts(&self, waiting: &Waiting) -> Result<(), Box<ErrorEnvelope>> {
+    pub fn check_label_counts(&self, waiting: &WaitingStep) -> Result<(), Box<ErrorEnvelope>> {
         match waiting.proof {
             AskedProof::Any => Ok(()),
             asked @ (AskedProof::Passkey | AskedProof::PasskeyToEnrol) => {
@@ -252,34 +252,34 @@ impl<S: Store> Engine<S> {
     pub fn approve(
         &self,
         label: &str,
-        seen: &Waiting,
+        seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let place = self.run_by_label(label)?;
+        let run_ref = self.run_by_label(label)?;
         let given = Given::Unproven(origin);
-        self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), given)
+        self.approve_in(run_ref, &RunLabel::of(run_ref.run).to_string(), seen, (decision, reason), given)
     }
 
     /// Records a decision signed by a passkey, about exactly what the person was shown (G97).
     pub fn approve_with_passkey(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         signed: &SignedChallenge,
         descends_from_server: Descent,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let place = self.run_by_label(&run.to_string())?;
+        let run_ref = self.run_by_label(&run.to_string())?;
         let given = Given::Passkey { signed, descends_from_server };
-        self.approve_in(place, &RunLabel::of(place.run).to_string(), seen, (decision, reason), given)
+        self.approve_in(run_ref, &RunLabel::of(run_ref.run).to_string(), seen, (decision, reason), given)
     }
 
     pub(crate) fn approve_in(
         &self,
-        place: RunRef,
+        run_ref: RunRef,
         label: &str,
-        seen: &Waiting,
+        seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         given: Given<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
@@ -288,10 +288,10 @@ impl<S: Store> Engine<S> {
         if !seen.asks_approval || !seen.questions.is_empty() {
             return Err(error::a_question(label, &seen.questions));
         }
-        let recorded = self.hold(place.session, |held| {
+        let recorded = self.hold(run_ref.session, |held| {
             let facts = held.state();
             // Checked again under the lock: what the person saw must be what waits.
-            if self.waiting_in(facts, place, label)? != *seen {
+            if self.waiting_in(facts, run_ref, label)? != *seen {
                 return Err(error::changed_since_shown(label));
             }
             let (node, step) = (seen.node, seen.step.clone());
@@ -304,8 +304,8 @@ impl<S: Store> Engine<S> {
                 Given::Passkey { signed, descends_from_server } => {
                     let reason = reason.map(recorded_reason);
                     let reason = reason.as_ref().map(|reason| reason.as_str());
-                    let statement = seen.statement(place.run, decision, reason);
-                    let proof = self.use_passkey(&statement, signed, place.run)?;
+                    let statement = seen.statement(run_ref.run, decision, reason);
+                    let proof = self.use_passkey(&statement, signed, run_ref.run)?;
                     (ApprovalOrigin { channel: ApprovalChannel::Passkey, descends_from_server }, Some(proof))
                 }
             };
@@ -315,20 +315,20 @@ impl<S: Store> Engine<S> {
                     .map_err(|cause| error::decide(&cause))?;
             held.append(plan)
         });
-        recorded.map_err(|refused| error::locked_for_command(place.session, refused))
+        recorded.map_err(|refused| error::locked_for_command(run_ref.session, refused))
     }
 
     /// Records a person's answers to the questions of the waiting step.
-    pub fn give_answer(&self, label: &str, values: Context) -> Result<Waiting, Box<ErrorEnvelope>> {
-        let place = self.run_by_label(label)?;
-        self.answer_in(place, &RunLabel::of(place.run).to_string(), AnswerTo::WhateverWaits, values)
+    pub fn give_answer(&self, label: &str, values: Context) -> Result<WaitingStep, Box<ErrorEnvelope>> {
+        let run_ref = self.run_by_label(label)?;
+        self.answer_in(run_ref, &RunLabel::of(run_ref.run).to_string(), AnswerTo::WhateverWaits, values)
     }
 
     /// Records answers given in the console to the questions on its page.
     pub fn answer_in_console(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         values: Context,
         signed: Option<&SignedChallenge>,
     ) -> Result<(), Box<ErrorEnvelope>> {
@@ -342,15 +342,15 @@ impl<S: Store> Engine<S> {
 
     pub(crate) fn answer_in(
         &self,
-        place: RunRef,
+        run_ref: RunRef,
         label: &str,
         to: AnswerTo<'_>,
         values: Context,
-    ) -> Result<Waiting, Box<ErrorEnvelope>> {
+    ) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
-        let recorded = self.hold(place.session, |held| {
+        let recorded = self.hold(run_ref.session, |held| {
             let facts = held.state();
-            let waiting = self.waiting_in(facts, place, label)?;
+            let waiting = self.waiting_in(facts, run_ref, label)?;
             let channel = match to {
                 AnswerTo::WhateverWaits => AnswerChannel::CommandLine,
                 AnswerTo::Shown { seen, through } if *seen == waiting => through,
@@ -370,7 +370,7 @@ impl<S: Store> Engine<S> {
             let proof = match to {
                 AnswerTo::WhateverWaits | AnswerTo::Shown { .. } => None,
                 AnswerTo::Signed { signed, .. } => {
-                    let (run, values) = (place.run, values.as_map());
+                    let (run, values) = (run_ref.run, values.as_map());
                     let statement = Statement::Answer { run, node: waiting.node, values };
                     Some(self.use_passkey(&statement, signed, run)?)
                 }
@@ -381,14 +381,14 @@ impl<S: Store> Engine<S> {
             held.append(plan)?;
             Ok(waiting)
         });
-        recorded.map_err(|refused| error::locked_for_command(place.session, refused))
+        recorded.map_err(|refused| error::locked_for_command(run_ref.session, refused))
     }
 
     fn run_by_label(&self, label: &str) -> Result<RunRef, Box<ErrorEnvelope>> {
-        let found = |(session, place): (SessionId, RunPlace)| RunRef {
+        let found = |(session, run_ref): (SessionId, CardPosition)| RunRef {
             session,
-            run: place.run,
-            workflow: place.workflow_hash,
+            run: run_ref.run,
+            workflow: run_ref.workflow_hash,
         };
         // Two runs can share a label, so the console names a run by its id.
         if let Ok(run) = label.trim().parse::<RunId>() {
@@ -397,9 +397,9 @@ impl<S: Store> Engine<S> {
         let parsed =
             RunLabel::parse(&label.trim().to_ascii_lowercase()).map_err(|_| error::unknown_label(label))?;
         match self.reading().named(parsed)? {
-            Named::One(one) => Ok(found(*one)),
-            Named::Nobody => Err(error::unknown_label(label)),
-            Named::Several(count) => Err(error::ambiguous_label(label, count)),
+            LabelMatch::One(one) => Ok(found(*one)),
+            LabelMatch::Nobody => Err(error::unknown_label(label)),
+            LabelMatch::Several(count) => Err(error::ambiguous_label(label, count)),
         }
     }
 }

@@ -16,7 +16,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 
-use crate::approve::{AnswerTo, Given, RunRef, Waiting};
+use crate::approve::{AnswerTo, Given, RunRef, WaitingStep};
 use crate::{Engine, Store, error};
 
 /// An attempt that was refused only for lack of what the user must give.
@@ -57,7 +57,7 @@ impl AskedUser {
 
 impl<S: Store> Engine<S> {
     /// What to ask the user about this attempt; `None` if it is not the newest one or was already decided on.
-    pub fn open_for_user(&self, asked: &AskedUser) -> Result<Option<Waiting>, Box<ErrorEnvelope>> {
+    pub fn open_for_user(&self, asked: &AskedUser) -> Result<Option<WaitingStep>, Box<ErrorEnvelope>> {
         self.reading().look(asked.session, |facts| {
             let is_newest =
                 facts.latest_advance(asked.node()).is_some_and(|last| last.attempt == asked.attempt);
@@ -76,7 +76,7 @@ impl<S: Store> Engine<S> {
     pub fn record_from_chat(
         &self,
         asked: &AskedUser,
-        seen: &Waiting,
+        seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let (run, label) = (asked.run(), asked.label());

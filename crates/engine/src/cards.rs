@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use workrail_core::label::RunLabel;
 use workrail_core::overview::RunRow;
 use workrail_core::project::SessionState;
-use workrail_core::resume::{RunCard, RunPlace};
+use workrail_core::resume::{CardPosition, RunCard};
 use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
@@ -68,9 +68,9 @@ impl SessionSummaries {
 
 /// Which runs have a label.
 #[derive(Clone, Debug)]
-pub(crate) enum Named {
+pub(crate) enum LabelMatch {
     Nobody,
-    One(Box<(SessionId, RunPlace)>),
+    One(Box<(SessionId, CardPosition)>),
     /// There are only 65,536 labels of two words, so several runs can share one.
     Several(usize),
 }
@@ -179,24 +179,24 @@ impl<'a> Reading<'a> {
     }
 
     /// The position of a run, by its id; `None` if no healthy session has it.
-    pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, RunPlace)>, Box<ErrorEnvelope>> {
+    pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, CardPosition)>, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_run(run), &mut |_, _| {})?;
         let found = known.runs().find_map(|card| {
-            let place = card.at.as_ref().filter(|place| place.run == run)?;
-            Some((card.session, place.clone()))
+            let position = card.at.as_ref().filter(|position| position.run == run)?;
+            Some((card.session, position.clone()))
         });
         Ok(found)
     }
 
     /// The runs in this store with a label.
-    pub(crate) fn named(&self, label: RunLabel) -> Result<Named, Box<ErrorEnvelope>> {
+    pub(crate) fn named(&self, label: RunLabel) -> Result<LabelMatch, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_label(label), &mut |_, _| {})?;
         let mut fitting = known.runs().filter(|card| card.label() == Some(label));
-        let Some(first) = fitting.next() else { return Ok(Named::Nobody) };
+        let Some(first) = fitting.next() else { return Ok(LabelMatch::Nobody) };
         let others = fitting.count();
         Ok(match &first.at {
-            Some(place) if others == 0 => Named::One(Box::new((first.session, place.clone()))),
-            Some(_) | None => Named::Several(others + 1),
+            Some(position) if others == 0 => LabelMatch::One(Box::new((first.session, position.clone()))),
+            Some(_) | None => LabelMatch::Several(others + 1),
         })
     }
 }
@@ -243,12 +243,12 @@ pub(crate) fn record(
 }
 
 /// What a token for the run's tip needs.
-pub(crate) fn tip_of(place: &RunPlace) -> NodeFacts {
+pub(crate) fn tip_of(position: &CardPosition) -> NodeFacts {
     NodeFacts {
-        node: place.tip,
-        run: place.run,
-        node_event: place.tip_event,
-        created_by: place.tip_created_by,
-        workflow: place.workflow_hash,
+        node: position.tip,
+        run: position.run,
+        node_event: position.tip_event,
+        created_by: position.tip_created_by,
+        workflow: position.workflow_hash,
     }
 }

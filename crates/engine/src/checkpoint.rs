@@ -19,10 +19,10 @@ use workrail_model::tool::ToolName;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign};
 use crate::request::CheckpointWorkflow;
 use crate::token::Attempts;
-use crate::{Answer, Engine, Store, error, session, token};
+use crate::{Engine, ReplyResult, Store, error, session, token};
 
 impl<S: Store> Engine<S> {
-    pub(crate) fn checkpoint(&self, request: CheckpointWorkflow) -> Answer {
+    pub(crate) fn checkpoint(&self, request: CheckpointWorkflow) -> ReplyResult {
         match (&request.checkpoint_token, &request.session_token) {
             (Some(text), None) => self.checkpoint_step(text, &request),
             (None, Some(text)) => self.checkpoint_session(text, &request),
@@ -40,7 +40,7 @@ impl<S: Store> Engine<S> {
         error
     }
 
-    fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow) -> Answer {
+    fn checkpoint_step(&self, text: &str, request: &CheckpointWorkflow) -> ReplyResult {
         let reading = self.reading();
         let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Checkpoint).map_err(refused)?;
@@ -123,7 +123,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Notes on a session without a run: repeating the same words records one note.
-    fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow) -> Answer {
+    fn checkpoint_session(&self, text: &str, request: &CheckpointWorkflow) -> ReplyResult {
         let reading = self.reading();
         let refused = |cause| reading.refused(cause, request.echo());
         let verified = self.signer.verify(text, TokenKind::Session).map_err(refused)?;

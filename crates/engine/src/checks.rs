@@ -12,7 +12,7 @@ use workrail_core::decide::checks::{CheckAtHand, still_holds};
 use workrail_model::compiled::{CheckRequest, CompiledWorkflow};
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
-use workrail_model::evidence::{CheckRun, NotRunReason, TreeLook};
+use workrail_model::evidence::{CheckRun, NotRunReason, TreeInspection};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 use workrail_model::limits::CHECK_TIMEOUT_DEFAULT_MS;
 use workrail_model::name::{CheckName, WorkflowId};
@@ -42,7 +42,7 @@ impl WorkflowChecks {
 }
 
 /// Receives progress messages of a call.
-pub type Progress = Arc<dyn Fn(&str) + Send + Sync>;
+pub type CallProgress = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Whether this engine runs checks at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(crate) struct CheckedStep {
     /// The repository before the first of them.
     before: Option<Sha256>,
     /// The repository after the last of them.
-    pub(crate) tree: TreeLook,
+    pub(crate) tree: TreeInspection,
 }
 
 impl CheckedStep {
@@ -92,11 +92,11 @@ impl CheckedStep {
 /// The checks of attempts that are not recorded yet.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptChecks {
-    slots: Mutex<Vec<(AttemptKey, Arc<Slot>)>>,
+    slots: Mutex<Vec<(AttemptKey, Arc<CheckSlot>)>>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct CheckSlot {
     state: Mutex<SlotState>,
     changed: Condvar,
 }
@@ -112,7 +112,7 @@ enum SlotState {
     Recorded,
 }
 
-impl Slot {
+impl CheckSlot {
     fn state(&self) -> SlotState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -137,7 +137,7 @@ impl Slot {
 
 /// The call that runs an attempt's checks. Dropped without a result, it lets another call run them.
 struct Runner<'a> {
-    slot: &'a Slot,
+    slot: &'a CheckSlot,
     has_result: bool,
 }
 
@@ -156,21 +156,21 @@ impl Drop for Runner<'_> {
     }
 }
 
-enum Claim {
-    Run(Arc<Slot>),
-    Join(Arc<Slot>),
+enum SlotClaim {
+    Run(Arc<CheckSlot>),
+    Join(Arc<CheckSlot>),
     Take(Arc<CheckedStep>),
     Recorded,
 }
 
 impl AttemptChecks {
-    fn claim(&self, key: AttemptKey, tree: Option<Sha256>) -> Claim {
+    fn claim(&self, key: AttemptKey, tree: Option<Sha256>) -> SlotClaim {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slot)) = slots.iter().find(|(own, _)| *own == key) {
             match slot.state() {
-                SlotState::Running => return Claim::Join(Arc::clone(slot)),
-                SlotState::Finished(step) if step.fits(tree) => return Claim::Take(step),
-                SlotState::Recorded => return Claim::Recorded,
+                SlotState::Running => return SlotClaim::Join(Arc::clone(slot)),
+                SlotState::Finished(step) if step.fits(tree) => return SlotClaim::Take(step),
+                SlotState::Recorded => return SlotClaim::Recorded,
                 SlotState::Finished(_) | SlotState::Abandoned => {}
             }
         }
@@ -181,9 +181,9 @@ impl AttemptChecks {
                 slots.remove(finished);
             }
         }
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(CheckSlot::default());
         slots.push((key, Arc::clone(&slot)));
-        Claim::Run(slot)
+        SlotClaim::Run(slot)
     }
 
     /// Discards what is known of the attempt's checks because it no longer holds.
@@ -200,11 +200,11 @@ impl AttemptChecks {
     }
 }
 
-fn fingerprint(look: &TreeLook) -> Option<Sha256> {
-    match look {
+fn fingerprint(tree: &TreeInspection) -> Option<Sha256> {
+    match tree {
         // Without the commit, two clean trees cannot be told apart.
-        TreeLook::Seen(tree) => tree.head.is_some().then(|| tree.fingerprint()),
-        TreeLook::NoRepository | TreeLook::NotSeen(_) => None,
+        TreeInspection::Seen(tree) => tree.head.is_some().then(|| tree.fingerprint()),
+        TreeInspection::NoRepository | TreeInspection::NotSeen(_) => None,
     }
 }
 
@@ -214,20 +214,20 @@ impl<S: Store> Engine<S> {
     pub(crate) fn checked_step(
         &self,
         demand: &CheckDemand,
-        tree: &TreeLook,
+        tree: &TreeInspection,
     ) -> Result<Option<Arc<CheckedStep>>, Box<ErrorEnvelope>> {
         loop {
             match self.attempt_checks.claim(demand.key, fingerprint(tree)) {
-                Claim::Take(step) => return Ok(Some(step)),
-                Claim::Recorded => return Ok(None),
-                Claim::Run(slot) => {
+                SlotClaim::Take(step) => return Ok(Some(step)),
+                SlotClaim::Recorded => return Ok(None),
+                SlotClaim::Run(slot) => {
                     let runner = Runner { slot: &slot, has_result: false };
                     let step = Arc::new(self.run_checks(demand, tree.clone())?);
                     runner.finish(Arc::clone(&step));
                     return Ok(Some(step));
                 }
                 // If the other call ended without a result, this one runs them.
-                Claim::Join(slot) => {
+                SlotClaim::Join(slot) => {
                     if let Some(step) = self.joined(&slot) {
                         return Ok(Some(step));
                     }
@@ -236,7 +236,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn joined(&self, slot: &Slot) -> Option<Arc<CheckedStep>> {
+    fn joined(&self, slot: &CheckSlot) -> Option<Arc<CheckedStep>> {
         loop {
             self.say("Waiting for the checks of this step, which another call started.");
             match slot.wait(PROGRESS_EVERY) {
@@ -253,7 +253,11 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn run_checks(&self, demand: &CheckDemand, before: TreeLook) -> Result<CheckedStep, Box<ErrorEnvelope>> {
+    fn run_checks(
+        &self,
+        demand: &CheckDemand,
+        before: TreeInspection,
+    ) -> Result<CheckedStep, Box<ErrorEnvelope>> {
         let first = fingerprint(&before);
         let mut tree = before;
         let mut checks = Vec::new();
@@ -267,7 +271,7 @@ impl<S: Store> Engine<S> {
         &self,
         demand: &CheckDemand,
         request: &CheckRequest,
-        tree: &mut TreeLook,
+        tree: &mut TreeInspection,
     ) -> Result<CheckAtHand, Box<ErrorEnvelope>> {
         let name = &request.command;
         let not_run = |argv: &[String], reason| CheckAtHand::not_run(name.clone(), argv, reason);
@@ -297,7 +301,7 @@ impl<S: Store> Engine<S> {
         });
         match ran {
             Ok(process) => {
-                *tree = self.environment.observer.look(folder);
+                *tree = self.environment.observer.inspect_tree(folder);
                 Ok(CheckAtHand::ended(request, &argv, &process, (before, fingerprint(tree))))
             }
             Err(CheckRunError::NotStarted(_)) => Ok(not_run(&argv, NotRunReason::NotStarted)),
@@ -348,41 +352,41 @@ mod tests {
         (SessionId::from_bits([1; 10]), NodeId::from_bits([2; 10]), AttemptId::from_bits(3))
     }
 
-    fn tree(head: &str) -> TreeLook {
-        TreeLook::Seen(WorkingTree { head: Some(head.to_owned()), ..WorkingTree::default() })
+    fn tree(head: &str) -> TreeInspection {
+        TreeInspection::Seen(WorkingTree { head: Some(head.to_owned()), ..WorkingTree::default() })
     }
 
-    fn step(before: &TreeLook, after: TreeLook) -> Arc<CheckedStep> {
+    fn step(before: &TreeInspection, after: TreeInspection) -> Arc<CheckedStep> {
         Arc::new(CheckedStep { checks: Vec::new(), before: fingerprint(before), tree: after })
     }
 
     #[test]
     fn a_result_applies_while_the_repository_is_as_before_or_after_the_checks() {
         let checked = AttemptChecks::default();
-        let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
+        let SlotClaim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
         slot.set(SlotState::Finished(step(&tree("a"), tree("b"))));
         for head in ["a", "b"] {
-            assert!(matches!(checked.claim(key(), fingerprint(&tree(head))), Claim::Take(_)), "{head}");
+            assert!(matches!(checked.claim(key(), fingerprint(&tree(head))), SlotClaim::Take(_)), "{head}");
         }
-        assert!(matches!(checked.claim(key(), fingerprint(&tree("c"))), Claim::Run(_)));
+        assert!(matches!(checked.claim(key(), fingerprint(&tree("c"))), SlotClaim::Run(_)));
     }
 
     #[test]
     fn a_runner_that_ends_without_a_result_lets_others_run() {
         let checked = AttemptChecks::default();
-        let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
-        assert!(matches!(checked.claim(key(), None), Claim::Join(_)));
+        let SlotClaim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
+        assert!(matches!(checked.claim(key(), None), SlotClaim::Join(_)));
         drop(Runner { slot: &slot, has_result: false });
-        assert!(matches!(checked.claim(key(), None), Claim::Run(_)));
+        assert!(matches!(checked.claim(key(), None), SlotClaim::Run(_)));
     }
 
     #[test]
     fn the_checks_of_a_recorded_attempt_do_not_run_again() {
         let checked = AttemptChecks::default();
-        let Claim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
+        let SlotClaim::Run(slot) = checked.claim(key(), None) else { panic!("nobody runs them") };
         slot.set(SlotState::Finished(step(&tree("a"), tree("a"))));
         checked.recorded(key());
-        assert!(matches!(checked.claim(key(), fingerprint(&tree("a"))), Claim::Recorded));
+        assert!(matches!(checked.claim(key(), fingerprint(&tree("a"))), SlotClaim::Recorded));
     }
 
     #[test]
@@ -390,7 +394,7 @@ mod tests {
         let checked = AttemptChecks::default();
         for number in 0..200 {
             let own = (key().0, key().1, AttemptId::from_bits(number));
-            let Claim::Run(slot) = checked.claim(own, None) else { panic!("nobody runs them") };
+            let SlotClaim::Run(slot) = checked.claim(own, None) else { panic!("nobody runs them") };
             slot.set(SlotState::Finished(step(&tree("a"), tree("a"))));
         }
         assert!(checked.slots.lock().unwrap().len() <= REMEMBERED_MAX);

@@ -2,7 +2,7 @@
 
 use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
 use workrail_core::link::NodeLink;
-use workrail_core::report::{ContextValues, Covers, Detail, Signatures, Subject};
+use workrail_core::report::{ContextValues, Covers, Detail, ReportInput, Signatures};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
@@ -50,7 +50,7 @@ impl<S: Store> Engine<S> {
     fn part_at(&self, link: NodeLink) -> Result<PartOfRun, Box<ErrorEnvelope>> {
         let read = self.reading().salvage(link.session)?.or_refuse()?;
         let node = read.state.node(link.node).ok_or_else(|| error::unknown_reference(&link.to_string()))?;
-        let part = RunPart { extent: Extent::Point, place: PartEnd::Node(link.node) };
+        let part = RunPart { extent: Extent::Point, end: PartEnd::Node(link.node) };
         Ok(PartOfRun { session: link.session, run: node.run_id, part })
     }
 
@@ -73,7 +73,7 @@ impl Reading<'_> {
         context_values: ContextValues,
     ) -> Result<Comparison, Box<ErrorEnvelope>> {
         // Without keys there is no call to continue; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::Look);
+        let _ = self.signer.refresh(FirstKeys::ReadOnly);
         let read_a = self.salvage(a.session)?.or_refuse()?;
         // One read for both, so that a record arriving in between is in neither.
         let other = (a.session != b.session).then(|| self.salvage(b.session)?.or_refuse()).transpose()?;
@@ -95,7 +95,7 @@ impl Reading<'_> {
         context_values: ContextValues,
         signatures: &'a Signatures,
     ) -> Compared<'a> {
-        let subject = Subject {
+        let subject = ReportInput {
             facts: &read.state,
             events: &read.events,
             health: &read.health,

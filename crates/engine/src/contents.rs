@@ -73,13 +73,13 @@ impl Content<'_> {
 
 impl Contents {
     pub(crate) fn keep_workflow(&self, hash: WorkflowHash, workflow: Arc<CompiledWorkflow>) {
-        let mut kept = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.put(hash, workflow);
+        let mut cache = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.put(hash, workflow);
     }
 
     pub(crate) fn keep_snapshot(&self, of: SnapshotRef, snapshot: Arc<ExecutionSnapshot>) {
-        let mut kept = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.put(of, snapshot);
+        let mut cache = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.put(of, snapshot);
     }
 }
 

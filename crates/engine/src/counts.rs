@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use workrail_ports::session_store::StoreError;
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct AppendCounters {
     appends: AtomicU64,
     conflicts: AtomicU64,
 }
@@ -18,7 +18,7 @@ pub struct AppendCounts {
     pub conflicts: u64,
 }
 
-impl Counts {
+impl AppendCounters {
     pub(crate) fn appended(&self) {
         self.appends.fetch_add(1, Ordering::Relaxed);
     }

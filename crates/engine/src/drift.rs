@@ -34,15 +34,15 @@ impl Reading<'_> {
     }
 
     /// Whether the reply that led to this node mentioned the change: the reply to an advance does not repeat it.
-    pub(crate) fn drift_was_told(&self, facts: &SessionState, node: NodeId) -> bool {
-        let told = || {
+    pub(crate) fn drift_was_reported(&self, facts: &SessionState, node: NodeId) -> bool {
+        let reported = || {
             let at = facts.node(node)?;
             let attempt = at.edge.as_ref()?.attempt?;
             let reply = facts.advance(at.parent?, attempt)?.reply_ref?;
             let value = strict_json::parse(&self.content.store.blob(reply).ok()?).ok()?;
             value.get("body")?.get("workflowChanged")?.as_bool()
         };
-        told().unwrap_or(false)
+        reported().unwrap_or(false)
     }
 
     /// Whether the workflow's id now refers to a different file than the one the run was started from. False if the

@@ -3,7 +3,7 @@
 //! A key is a digest of where a source found the file. It is looked up among the sources' current files, so no text
 //! in a request can name another file (G100).
 
-use workrail_core::compile::{Bindings, CompileInput, Origin, authored_id, bindings_for, check, step_at};
+use workrail_core::compile::{Bindings, CompileInput, FileOrigin, authored_id, bindings_for, check, step_at};
 use workrail_core::discover::{plan, prompt_lines};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_model::compiled::CompiledWorkflow;
@@ -13,7 +13,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::Context;
 use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
-use workrail_ports::workflow_source::Candidate;
+use workrail_ports::workflow_source::CandidateFile;
 
 use crate::versions::StepPreview;
 use crate::{Engine, Store, error};
@@ -68,11 +68,11 @@ impl CheckedText {
 }
 
 /// Identifies a file of a source; stable when other sources are added or removed.
-pub fn file_key(file: &Candidate) -> Sha256 {
-    Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.place.as_bytes()])
+pub fn file_key(file: &CandidateFile) -> Sha256 {
+    Sha256::of_parts(&[format!("{:?}", file.precedence).as_bytes(), file.location.as_bytes()])
 }
 
-fn described(file: &Candidate) -> FileInSource {
+fn described(file: &CandidateFile) -> FileInSource {
     FileInSource {
         key: file_key(file),
         source_kind: file.precedence,
@@ -108,12 +108,12 @@ impl<S: Store> Engine<S> {
         &self,
         about: &FileInSource,
         text: &str,
-        place: Option<usize>,
+        cursor: Option<usize>,
     ) -> Result<CheckedText, Box<ErrorEnvelope>> {
         let bytes = text.as_bytes();
         let workflow_id = authored_id(bytes);
         let bindings = self.bindings_of(workflow_id.as_ref())?;
-        let origin = Origin::of(about.source_kind.source_kind());
+        let origin = FileOrigin::of(about.source_kind.source_kind());
         let library = self.catalog.library(self.environment.workspace.as_ref());
         let checked = check(CompileInput {
             bindings: &bindings,
@@ -126,7 +126,7 @@ impl<S: Store> Engine<S> {
             plan: plan(&workflow),
             steps: previews(&workflow),
         });
-        let step = place.and_then(|place| step_at(bytes, place));
+        let step = cursor.and_then(|cursor| step_at(bytes, cursor));
         Ok(CheckedText { diagnostics: checked.diagnostics, workflow_id, compiled, step })
     }
 

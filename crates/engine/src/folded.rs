@@ -120,8 +120,8 @@ impl Folded {
 impl FoldedSessions {
     /// The session's entry; empty if it was not cached.
     pub(crate) fn entry(&self, session: SessionId) -> Arc<Mutex<Folded>> {
-        let mut kept = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(kept.get_or_insert(session, || Arc::new(Mutex::new(Folded::new(session)))))
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(sessions.get_or_insert(session, || Arc::new(Mutex::new(Folded::new(session)))))
     }
 }
 

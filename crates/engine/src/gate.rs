@@ -9,7 +9,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;
 use workrail_ports::cache::{IfAbsent, ProjectionCache, SessionIndex};
-use workrail_ports::control::WishReader;
+use workrail_ports::control::PendingPreferencesReader;
 use workrail_ports::environment::Entropy;
 use workrail_ports::passkeys::PasskeyReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
@@ -17,7 +17,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionReader, Stor
 use crate::cards::{Cards, record};
 use crate::catalog::Catalog;
 use crate::contents::Content;
-use crate::counts::Counts;
+use crate::counts::AppendCounters;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
 use crate::{Engine, Environment, Store, error};
@@ -31,7 +31,7 @@ const INDEXED_EVENTS_MAX: u64 = 96;
 pub(crate) struct Reading<'a> {
     pub sessions: &'a dyn SessionReader,
     pub content: Content<'a>,
-    pub wishes: &'a dyn WishReader,
+    pub pending_preferences: &'a dyn PendingPreferencesReader,
     pub passkeys: &'a dyn PasskeyReader,
     pub entropy: &'a dyn Entropy,
     pub environment: &'a Environment,
@@ -179,7 +179,7 @@ pub(crate) enum Creation {
 pub(crate) struct Held<'a, L> {
     session: &'a mut L,
     folded: &'a mut Folded,
-    counts: &'a Counts,
+    counts: &'a AppendCounters,
 }
 
 impl<L: LockedSession> Held<'_, L> {

@@ -4,12 +4,12 @@
 
 use workrail_core::edits::AllowedEdits;
 use workrail_core::hook::{
-    self, ChatStart, Hold, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, RunPosition,
-    ToolUse, TurnEnd, Waiting,
+    self, ChatStart, Hold, HookEvent, HookEventKind, HookReply, PendingFor, PendingWork, PersonWait,
+    RunPosition, ToolUse, TurnEnd,
 };
 use workrail_core::label::RunLabel;
 use workrail_core::render::prompt::title_without_secrets;
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_model::chat::{ChatMemory, ChatRecord};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::evidence::{Evidence, HookObservation, PathList};
@@ -28,7 +28,7 @@ use crate::{Engine, Store, error};
 const CONTEXT_BYTES_MAX: usize = 9_000;
 const GOAL_BYTES_MAX: usize = 200;
 /// How many of a folder's chats are checked for unfinished work.
-const CHATS_LOOKED_AT_MAX: usize = 8;
+const CHATS_READ_MAX: usize = 8;
 
 /// A run that a chat works on, as a hook sees it.
 struct ChatRun {
@@ -98,7 +98,7 @@ impl<S: Store> Engine<S> {
         text: &str,
         chats: &dyn ChatDirectory,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Look)?;
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         let signed =
             hook::tokens_in(tool, text).into_iter().find_map(|token| self.signer.verify_any(token).ok());
         let Some(token) = signed else { return Ok(()) };
@@ -177,7 +177,7 @@ impl<S: Store> Engine<S> {
         let Some(workspace) = &event.workspace else { return HookReply::Silent };
         let records = chats.chats().into_iter().filter(|record| record.workspace.as_ref() == Some(workspace));
         let found = records
-            .take(CHATS_LOOKED_AT_MAX)
+            .take(CHATS_READ_MAX)
             .find_map(|record| self.chat_run(record.session_id, record.run_id).ok()?.work);
         found.map_or(HookReply::Silent, |work| HookReply::Context { text: hook::unfinished_here(&work) })
     }
@@ -227,7 +227,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn chat_run(&self, session: SessionId, run: RunId) -> Result<ChatRun, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Look)?;
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         let reading = self.reading();
         reading.look(session, |facts| {
             let label = RunLabel::of(run);
@@ -253,8 +253,8 @@ impl<S: Store> Engine<S> {
             let workflow = reading.content.workflow(state.workflow_hash)?;
             let context = facts.context_at(tip.node_id).map_err(|cause| error::context(&cause))?;
             let waits = match facts.waits_for_person(tip.node_id) {
-                true => Waiting::ForPerson,
-                false => Waiting::ForNobody,
+                true => PersonWait::ForPerson,
+                false => PersonWait::ForNobody,
             };
             let autonomy = facts.preferences(tip.node_id).autonomy;
             let whom = hook::pending_for(&workflow, pending, &context, autonomy, waits);
@@ -264,7 +264,7 @@ impl<S: Store> Engine<S> {
                 workflow: state.workflow_id.to_string(),
                 goal: goal.map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).replace('\n', " ")),
                 step: title_without_secrets(&workflow, pending, &context),
-                look: look_call(&state_token, label),
+                rehydrate_call: rehydrate_call(&state_token, label),
             };
             let rule = workflow.step(&pending.step_id).and_then(|step| step.edits.as_ref());
             let edits = rule.and_then(|rule| AllowedEdits::of(rule, &context));

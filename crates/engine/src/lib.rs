@@ -75,15 +75,15 @@ use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
 pub use access::{AccessRefusal, MadeToken};
-pub use approve::{EarlierDecision, Question, Waiting, typed_answer};
+pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
 pub use ask::AskedUser;
 use cards::Cards;
 use catalog::Catalog;
-use checks::{AttemptChecks, ChecksHere, Progress};
+use checks::{AttemptChecks, CallProgress, ChecksHere};
 pub use close::ClosedRun;
 use contents::{Content, Contents};
+use counts::AppendCounters;
 pub use counts::AppendCounts;
-use counts::Counts;
 pub use error::io as disk_error;
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NamedRun, Naming, SessionOrRun};
@@ -177,7 +177,7 @@ impl std::fmt::Debug for Environment {
 }
 
 /// An edge's result; boxed because errors carry everything a caller needs to fix the call.
-pub type Answer = Result<Reply, Box<ErrorEnvelope>>;
+pub type ReplyResult = Result<Reply, Box<ErrorEnvelope>>;
 
 /// Progress of a long use case: done, and total.
 type ProgressSink<'a> = &'a mut dyn FnMut(u64, u64);
@@ -189,7 +189,7 @@ pub struct Engine<S: Store> {
     caller: Caller,
     checks_here: ChecksHere,
     /// Receives progress messages of long work.
-    progress: Option<Progress>,
+    progress: Option<CallProgress>,
 }
 
 /// What the engines of all callers share.
@@ -205,7 +205,7 @@ pub struct Shared<S: Store> {
     catalog: Catalog,
     /// Held while a start with an idempotency key is decided and recorded.
     keyed_starts: Mutex<()>,
-    counts: Counts,
+    counts: AppendCounters,
 }
 
 impl<S: Store> std::fmt::Debug for Shared<S> {
@@ -254,7 +254,7 @@ impl<S: Store> Engine<S> {
             attempt_checks: AttemptChecks::default(),
             catalog,
             keyed_starts: Mutex::new(()),
-            counts: Counts::default(),
+            counts: AppendCounters::default(),
         });
         Self { shared, caller: Caller::Owner(None), checks_here: ChecksHere::Run, progress: None }
     }
@@ -271,7 +271,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The same, with progress messages.
-    pub fn reporting_to(&self, progress: Progress) -> Self {
+    pub fn reporting_to(&self, progress: CallProgress) -> Self {
         Self { progress: Some(progress), ..self.clone() }
     }
 
@@ -285,7 +285,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Answers one call of a tool.
-    pub fn answer(&self, request: Request) -> Answer {
+    pub fn answer(&self, request: Request) -> ReplyResult {
         self.permit(request.act())?;
         match request {
             Request::ListWorkflows(request) => Reply::plain(&self.list_workflows(request)?),
@@ -300,9 +300,9 @@ impl<S: Store> Engine<S> {
     }
 
     /// Completes the pending step with an ack, or returns it again without one.
-    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> Answer {
-        let looks = request.ack_token.is_none() && request.continue_token.is_none();
-        self.signer.refresh(if looks { FirstKeys::Look } else { FirstKeys::DoNotMake })?;
+    pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> ReplyResult {
+        let is_read_only = request.ack_token.is_none() && request.continue_token.is_none();
+        self.signer.refresh(if is_read_only { FirstKeys::ReadOnly } else { FirstKeys::DoNotMake })?;
         let too_many = request.ack_token.is_some() || request.state_token.is_some();
         if request.continue_token.is_some() && too_many {
             return Err(self.reading().leading_back(error::too_many_tokens(), request.echo(), None));
@@ -328,15 +328,15 @@ impl<S: Store> Engine<S> {
     }
 
     /// Saves work on the pending step without completing it.
-    pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> Answer {
+    pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> ReplyResult {
         self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::DoNotMake)?;
         self.checkpoint(request)
     }
 
     /// Finds runs again without any token.
-    pub fn resume_session(&self, request: ResumeSession) -> Answer {
-        self.signer.refresh(FirstKeys::Look)?;
+    pub fn resume_session(&self, request: ResumeSession) -> ReplyResult {
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         let reading = self.reading();
         let (found, clarity) = reading.resume(&request, workspace.as_ref())?;
@@ -350,14 +350,14 @@ impl<S: Store> Engine<S> {
     /// and `keys_problem` says why.
     pub fn find_runs(&self, request: ResumeSession) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         // `keys_problem` reports what is wrong with the keys.
-        let _ = self.signer.refresh(FirstKeys::Look);
+        let _ = self.signer.refresh(FirstKeys::ReadOnly);
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         self.reading().resume(&request, workspace.as_ref()).map(|(found, _)| found)
     }
 
     /// Why no token can be signed or checked now; `None` if the keys are usable or the store is new.
     pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Look).err()
+        self.signer.refresh(FirstKeys::ReadOnly).err()
     }
 
     /// Everything a read-only use case gets; this includes no way to append (G36).
@@ -365,7 +365,7 @@ impl<S: Store> Engine<S> {
         Reading {
             sessions: &*self.store,
             content: self.content(),
-            wishes: &*self.store,
+            pending_preferences: &*self.store,
             passkeys: &*self.store,
             entropy: &*self.environment.entropy,
             environment: &self.environment,

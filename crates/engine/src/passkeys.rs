@@ -22,7 +22,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::team::{Act, Caller};
 use workrail_ports::passkeys::PasskeyLogError;
 
-use crate::approve::{Waiting, taken};
+use crate::approve::{WaitingStep, taken};
 use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::mint::random;
@@ -30,7 +30,7 @@ use crate::token::FirstKeys;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::interpret::AskedProof;
-pub use workrail_core::passkey::{Ended, Enrolment, LogDamage, NewKey, Passkeys, Trust, fingerprint};
+pub use workrail_core::passkey::{Enrolment, KeyEnd, LogDamage, NewKey, Passkeys, Trust, fingerprint};
 
 /// How often a change is retried after another process made one first.
 const APPEND_TRIES: usize = 3;
@@ -112,7 +112,7 @@ impl<S: Store> Engine<S> {
 
     /// Whether a server of this store drew the nonce recently. The log ensures that it is not used twice.
     pub fn drew_nonce(&self, nonce: &Nonce) -> Result<bool, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Look)?;
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         let keyring = self.signer.keyring();
         Ok(keyring.is_some_and(|keys| access::nonce_holds(&keys, nonce.bytes(), self.now_epoch_s())))
     }
@@ -174,7 +174,7 @@ impl<S: Store> Engine<S> {
     pub fn challenge_for_run(
         &self,
         run: RunId,
-        seen: &Waiting,
+        seen: &WaitingStep,
         act: SignedAct<'_>,
         asking: Asking<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
@@ -333,7 +333,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let key = self.record_use(&Statement::Preferences { session, changes }, signed)?;
         let proof = PreferenceProof { signed: signed.clone(), session, changes: changes.to_vec(), key };
-        self.wish(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
+        self.request_preferences(SessionOrRun { session, run: None }, changes, Some(&proof)).map(drop)
     }
 
     /// The challenge for a setting that gives agents more autonomy.

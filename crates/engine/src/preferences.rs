@@ -6,7 +6,7 @@ use workrail_core::project::SessionState;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::name::WorkflowId;
-use workrail_model::passkey::{PreferenceProof, WishedPreferences};
+use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::preferences::{PreferenceChange, Preferences, RunStatus};
 use workrail_model::team::Act;
 
@@ -33,7 +33,7 @@ pub struct RunPreferences {
     pub pending_problem: Option<&'static str>,
 }
 
-const UNREADABLE_WISHES: &str = "The session's `control.json` cannot be read, so the next step applies no change. Set \
+const UNREADABLE_PREFERENCES: &str = "The session's `control.json` cannot be read, so the next step applies no change. Set \
                                  the preferences again.";
 
 impl<S: Store> Engine<S> {
@@ -54,7 +54,7 @@ impl<S: Store> Engine<S> {
         let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
         let tip = tip.ok_or_else(|| error::internal("a run has a tip"))?;
         let snapshot = self.content().snapshot(tip.snapshot_ref)?;
-        let wish = self.store.wished_preferences(facts.session_id(), run);
+        let pending = self.store.pending_preferences(facts.session_id(), run);
         Ok(RunPreferences {
             session_id: facts.session_id(),
             run_id: run,
@@ -63,11 +63,11 @@ impl<S: Store> Engine<S> {
             status: facts.run_status(run, snapshot.state().is_complete()),
             applied: facts.preferences(tip.node_id),
             applied_at: tip.node_id,
-            pending: wish.map_err(|cause| error::io(&cause))?.map(|wished| wished.preferences),
+            pending: pending.map_err(|cause| error::io(&cause))?.map(|pending| pending.preferences),
             pending_problem: self
                 .store
-                .has_unreadable_wishes(facts.session_id(), &|run| facts.run(run).is_some())
-                .then_some(UNREADABLE_WISHES),
+                .has_unreadable_pending_preferences(facts.session_id(), &|run| facts.run(run).is_some())
+                .then_some(UNREADABLE_PREFERENCES),
         })
     }
 
@@ -80,8 +80,8 @@ impl<S: Store> Engine<S> {
         let mut runs = self.preferences_of(found)?;
         runs.retain(|run| {
             let now = run.pending.unwrap_or(run.applied);
-            let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
-            is_open(run.status) && wish.autonomy > now.autonomy
+            let requested = changes.iter().fold(now, |preferences, change| preferences.with(*change));
+            is_open(run.status) && requested.autonomy > now.autonomy
         });
         Ok(runs)
     }
@@ -92,11 +92,11 @@ impl<S: Store> Engine<S> {
         found: SessionOrRun,
         changes: &[PreferenceChange],
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
-        self.wish(found, changes, None)
+        self.request_preferences(found, changes, None)
     }
 
     /// The same, with a passkey's signature.
-    pub(crate) fn wish(
+    pub(crate) fn request_preferences(
         &self,
         found: SessionOrRun,
         changes: &[PreferenceChange],
@@ -109,12 +109,12 @@ impl<S: Store> Engine<S> {
                 continue;
             }
             let now = run.pending.unwrap_or(run.applied);
-            let wish = changes.iter().fold(now, |preferences, change| preferences.with(*change));
+            let requested = changes.iter().fold(now, |preferences, change| preferences.with(*change));
             // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
-            let wished = WishedPreferences { preferences: wish, proof: proof.cloned() };
-            let kept = self.store.wish_preferences(run.session_id, run.run_id, wished);
-            kept.map_err(|cause| error::io(&cause))?;
-            asked.push(RunPreferences { pending: Some(wish), pending_problem: None, ..run });
+            let pending = PendingPreferences { preferences: requested, proof: proof.cloned() };
+            let stored = self.store.set_pending_preferences(run.session_id, run.run_id, pending);
+            stored.map_err(|cause| error::io(&cause))?;
+            asked.push(RunPreferences { pending: Some(requested), pending_problem: None, ..run });
         }
         if asked.is_empty() { Err(error::no_open_run()) } else { Ok(asked) }
     }

@@ -4,26 +4,26 @@ use serde_json::Value;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
 use workrail_core::read_run::{self, RunRecord};
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::read_run::ReadRunBody;
-use workrail_model::reply::{NextCall, replace_state_marks};
+use workrail_model::reply::{NextCall, replace_state_markers};
 use workrail_model::tool::ToolName;
 
-use crate::cards::Named;
+use crate::cards::LabelMatch;
 use crate::find::spelled_label;
 use crate::gate::Reading;
 use crate::reply::Reply;
 use crate::request::{Echo, ReadRun};
 use crate::session::body as session_body;
 use crate::token::FirstKeys;
-use crate::{Answer, Engine, Store, error, token};
+use crate::{Engine, ReplyResult, Store, error, token};
 
 const QUERY_BYTES_MAX: usize = 1_000;
 
 /// What was named.
-enum Subject {
+enum ReadSubject {
     Run(NamedRun),
     /// A session that has no run, or several.
     Session(SessionId),
@@ -38,8 +38,8 @@ struct NamedRun {
 
 impl<S: Store> Engine<S> {
     /// Reads the record of a run: an overview, one step, the context, or what contains some words.
-    pub fn read_run(&self, request: &ReadRun) -> Answer {
-        self.signer.refresh(FirstKeys::Look)?;
+    pub fn read_run(&self, request: &ReadRun) -> ReplyResult {
+        self.signer.refresh(FirstKeys::ReadOnly)?;
         Reply::plain(&self.reading().read_run(request)?)
     }
 }
@@ -50,8 +50,8 @@ impl Reading<'_> {
             return Err(error::query("query", query.len(), QUERY_BYTES_MAX));
         }
         let NamedRun { session, run, at } = match self.subject(&request.run)? {
-            Subject::Run(named) => named,
-            Subject::Session(session) => return self.read_session(session, request),
+            ReadSubject::Run(named) => named,
+            ReadSubject::Session(session) => return self.read_session(session, request),
         };
         self.look(session, |facts| {
             let state = facts.run(run).ok_or_else(|| error::internal("a run that was found is folded"))?;
@@ -59,7 +59,7 @@ impl Reading<'_> {
             let record = RunRecord::of(facts, run, at, workflow.as_deref(), &self.content)
                 .ok_or_else(|| error::internal("a run has a tip"))?;
             let text = self.asked(request, run, &record)?;
-            let text = replace_state_marks(&text, self.signer.bookmarks(facts));
+            let text = replace_state_markers(&text, self.signer.bookmarks(facts));
             self.paged(facts, run, request, &text)
         })
     }
@@ -121,7 +121,7 @@ impl Reading<'_> {
         }
         if let Some(tip) = facts.preferred_tip(run).filter(|_| self.continues()) {
             let at = token::node_facts(facts, tip)?;
-            let back = look_call(&self.signer.state(facts.session_id(), at), label);
+            let back = rehydrate_call(&self.signer.state(facts.session_id(), at), label);
             body.text.push_str(&format!(
                 "\n\nTo see where the run is now, call {} with:\n{}",
                 back.tool,
@@ -133,15 +133,15 @@ impl Reading<'_> {
     }
 
     /// What a label, an id or any token names.
-    fn subject(&self, text: &str) -> Result<Subject, Box<ErrorEnvelope>> {
+    fn subject(&self, text: &str) -> Result<ReadSubject, Box<ErrorEnvelope>> {
         let text = text.trim();
         let lower = spelled_label(text);
         if let Ok(label) = RunLabel::parse(&lower) {
             return match self.named(label)? {
-                Named::One(found) => {
-                    Ok(Subject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
+                LabelMatch::One(found) => {
+                    Ok(ReadSubject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
                 }
-                Named::Several(_) | Named::Nobody => {
+                LabelMatch::Several(_) | LabelMatch::Nobody => {
                     let echo = Echo { run: Some(&lower), ..Echo::default() };
                     Err(self.leading_back(error::unknown_label(&lower), echo, None))
                 }
@@ -150,7 +150,7 @@ impl Reading<'_> {
         if let Ok(id) = RunId::parse(&lower) {
             let found = self.placed(id)?;
             let found = found.map(|(session, _)| NamedRun { session, run: id, at: None });
-            return found.map(Subject::Run).ok_or_else(|| error::unknown_run(text));
+            return found.map(ReadSubject::Run).ok_or_else(|| error::unknown_run(text));
         }
         if let Ok(session) = SessionId::parse(&lower) {
             return self.look(session, |facts| Ok(of_session(facts)));
@@ -160,7 +160,7 @@ impl Reading<'_> {
         let session = token.session();
         self.look(session, |facts| match token::resolve(facts, &token) {
             Ok(resolved) => Ok(match resolved.at() {
-                Some(at) => Subject::Run(NamedRun { session, run: at.run, at: Some(at.node) }),
+                Some(at) => ReadSubject::Run(NamedRun { session, run: at.run, at: Some(at.node) }),
                 None => of_session(facts),
             }),
             Err(cause) => Err(self.refused(cause.into(), echo)),
@@ -169,12 +169,12 @@ impl Reading<'_> {
 }
 
 /// The run of a session that has exactly one; otherwise the session itself.
-fn of_session(facts: &SessionState) -> Subject {
+fn of_session(facts: &SessionState) -> ReadSubject {
     let session = facts.session_id();
     let mut runs = facts.runs();
     match runs.next().filter(|_| runs.len() == 0) {
-        Some(run) => Subject::Run(NamedRun { session, run: run.run_id, at: None }),
-        None => Subject::Session(session),
+        Some(run) => ReadSubject::Run(NamedRun { session, run: run.run_id, at: None }),
+        None => ReadSubject::Session(session),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
-use crate::{Answer, error, next_call, reply, token};
+use crate::{ReplyResult, error, next_call, reply, token};
 
 /// How many other runs a reply shows; for more it says "and more".
 const OTHER_RUNS_MAX: usize = 12;
@@ -34,7 +34,7 @@ impl Reading<'_> {
         state_token: &str,
         request: &ContinueWorkflow,
         workspace: Option<&WorkspacePath>,
-    ) -> Answer {
+    ) -> ReplyResult {
         let refused = |cause| self.refused(cause, request.echo());
         let verified = self.signer.verify(state_token, TokenKind::State).map_err(refused)?;
         let session = verified.session();
@@ -86,7 +86,8 @@ impl Reading<'_> {
         context: &Context,
         workspace: Option<&WorkspacePath>,
     ) -> StepExtras {
-        let told = Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
+        let recovering =
+            Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
         // The file may be missing or broken by now: the run does not need it.
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
         let state = facts.node(at.node).and_then(|node| self.content.state_at(node));
@@ -105,13 +106,13 @@ impl Reading<'_> {
             refused_before: refused.unwrap_or_default(),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, workspace),
-            run_is_at: told.run_is_at(at.node),
-            open_tips: told.open_tips(at.node),
+            run_is_at: recovering.run_is_at(at.node),
+            open_tips: recovering.open_tips(at.node),
             children: finished_inside(facts, at.node, &self.content),
-            recap: told.recap(at.node),
-            branches: told.branches(at.node),
-            downstream: told.downstream(at.node),
-            functions: told.functions(at.node),
+            recap: recovering.recap(at.node),
+            branches: recovering.branches(at.node),
+            downstream: recovering.downstream(at.node),
+            functions: recovering.functions(at.node),
             other_runs: self.other_runs(facts, at.run),
             ..StepExtras::default()
         }
@@ -125,16 +126,16 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        // Only reported here: an unreadable wish must not make looking fail.
-        let wish = self
-            .wishes
-            .wished_preferences(facts.session_id(), at.run)
+        // Only reported here: unreadable pending preferences must not make looking fail.
+        let pending = self
+            .pending_preferences
+            .pending_preferences(facts.session_id(), at.run)
             .unwrap_or_default()
-            .map(|wished| wished.preferences);
-        if let Some(wish) = wish.filter(|wish| *wish != facts.preferences(at.node)) {
+            .map(|pending| pending.preferences);
+        if let Some(pending) = pending.filter(|pending| *pending != facts.preferences(at.node)) {
             let message = format!(
                 "A change to {} is pending; it is applied when this step is completed.",
-                wish.autonomy.as_str()
+                pending.autonomy.as_str()
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }

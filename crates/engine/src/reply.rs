@@ -6,8 +6,8 @@ use workrail_core::reply::answered::{self, AnsweredReply, UserReply};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::EventIndex;
 use workrail_model::reply::{
-    ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK, ReplyBody, ReplyKind, STATE_TOKEN_MARK, StoredReply, Warning,
-    replace_state_marks,
+    ACK_TOKEN_MARKER, CHECKPOINT_TOKEN_MARKER, ReplyBody, ReplyKind, STATE_TOKEN_MARKER, StoredReply,
+    Warning, replace_state_markers,
 };
 
 use crate::ask::AskedUser;
@@ -166,8 +166,8 @@ pub(crate) fn sign_stored(
     tokens: &Tokens,
     other: impl Fn(EventIndex) -> String,
 ) -> Result<Reply, Box<ErrorEnvelope>> {
-    let signer = Marks { tokens, other: &other };
-    let Value::Object(mut members) = signer.replaced(stored) else {
+    let replacer = MarkerReplacer { tokens, other: &other };
+    let Value::Object(mut members) = replacer.replaced(stored) else {
         return Err(error::internal("a stored reply is an object"));
     };
     match (members.remove("parts"), members.remove("body")) {
@@ -182,12 +182,12 @@ pub(crate) fn sign_stored(
     }
 }
 
-struct Marks<'a> {
+struct MarkerReplacer<'a> {
     tokens: &'a Tokens,
     other: &'a dyn Fn(EventIndex) -> String,
 }
 
-impl Marks<'_> {
+impl MarkerReplacer<'_> {
     fn replaced(&self, value: Value) -> Value {
         match value {
             Value::String(text) if text.contains('\u{0}') => Value::String(self.signed(&text)),
@@ -201,9 +201,10 @@ impl Marks<'_> {
     }
 
     fn signed(&self, text: &str) -> String {
-        let text = text.replace(STATE_TOKEN_MARK, &self.tokens.state);
-        let text = text.replace(ACK_TOKEN_MARK, self.tokens.ack.as_deref().unwrap_or_default());
-        let text = text.replace(CHECKPOINT_TOKEN_MARK, self.tokens.checkpoint.as_deref().unwrap_or_default());
-        replace_state_marks(&text, |index| (self.other)(index))
+        let text = text.replace(STATE_TOKEN_MARKER, &self.tokens.state);
+        let text = text.replace(ACK_TOKEN_MARKER, self.tokens.ack.as_deref().unwrap_or_default());
+        let text =
+            text.replace(CHECKPOINT_TOKEN_MARKER, self.tokens.checkpoint.as_deref().unwrap_or_default());
+        replace_state_markers(&text, |index| (self.other)(index))
     }
 }

@@ -8,14 +8,14 @@ use workrail_core::progress::{Progress, rest_in_words};
 use workrail_core::project::SessionState;
 use workrail_core::render::prompt::title_without_secrets;
 use workrail_core::reply::recovery::{Reader, Recovering};
-use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, look_call, tips};
-use workrail_core::resume::{Fit, Query, Ranked, RecentRuns, RunCard, RunPlace, rank, snippet};
+use workrail_core::reply::{TITLE_SHOWN_BYTES_MAX, rehydrate_call, tips};
+use workrail_core::resume::{CardPosition, MatchQuality, Query, Ranked, RecentRuns, RunCard, rank, snippet};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{ObservationKey, ObservationValue};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::{NextCall, OpenTip, replace_state_marks, without_marks};
+use workrail_model::reply::{NextCall, OpenTip, replace_state_markers, without_markers};
 use workrail_model::resume::{Candidate, MatchReason, ResumeBody};
 use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
@@ -42,7 +42,7 @@ pub(crate) enum Clarity {
 }
 
 /// Clear means that it matches better than all others, not just that it is more recent.
-fn clarity(ranked: &[Offered]) -> Clarity {
+fn clarity(ranked: &[RankedRun]) -> Clarity {
     let is_clear = match ranked {
         [] => false,
         [only] => only.fit.matches(),
@@ -52,15 +52,15 @@ fn clarity(ranked: &[Offered]) -> Clarity {
 }
 
 /// A run chosen by ranking.
-struct Offered {
+struct RankedRun {
     card: RunCard,
     why: Vec<MatchReason>,
     reason: String,
     words: Vec<String>,
-    fit: Fit,
+    fit: MatchQuality,
 }
 
-impl From<Ranked<'_>> for Offered {
+impl From<Ranked<'_>> for RankedRun {
     fn from(ranked: Ranked<'_>) -> Self {
         let Ranked { card, why, reason, words, fit } = ranked;
         Self { card: card.clone(), why, reason, words, fit }
@@ -77,8 +77,8 @@ impl Reading<'_> {
         let (ranked, searched_runs, mut unhealthy_sessions) = {
             let mut known = self.cards_about(&about_query(&query), &mut |_, _| {})?;
             let ranked = loop {
-                let ranked: Vec<Offered> =
-                    rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(Offered::from).collect();
+                let ranked: Vec<RankedRun> =
+                    rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(RankedRun::from).collect();
                 // Only offered sessions are worth checking their segments.
                 let offered: Vec<SessionId> = ranked.iter().map(|offered| offered.card.session).collect();
                 if !self.drop_damaged(&mut known, &offered) {
@@ -179,10 +179,10 @@ impl Reading<'_> {
         Ok(query)
     }
 
-    fn candidate(&self, offered: Offered, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
-        let Offered { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
+    fn candidate(&self, offered: RankedRun, query: &Query) -> Result<Candidate, Box<ErrorEnvelope>> {
+        let RankedRun { card, why: why_matched, reason, words: matched_words, fit: _ } = offered;
         self.look(card.session, |facts| {
-            let tip = card.at.as_ref().map(|place| place.tip);
+            let tip = card.at.as_ref().map(|position| position.tip);
             let blank = Candidate {
                 session_id: card.session,
                 run_id: card.run(),
@@ -211,12 +211,12 @@ impl Reading<'_> {
             };
             match &card.at {
                 None => Ok(blank),
-                Some(place) => match self.run_candidate(facts, place, blank.clone()) {
+                Some(position) => match self.run_candidate(facts, position, blank.clone()) {
                     // Offered with the reason: a run with damaged or unreadable content is not gone.
                     Err(error) if is_about_content(error.code) => Ok(Candidate {
-                        workflow_id: Some(place.workflow_id.clone()),
+                        workflow_id: Some(position.workflow_id.clone()),
                         problem: Some(format!("{} {}", error.message, error.suggestion)),
-                        next_call: self.tip_call(facts, place),
+                        next_call: self.tip_call(facts, position),
                         ..blank
                     }),
                     candidate => candidate,
@@ -228,41 +228,42 @@ impl Reading<'_> {
     fn run_candidate(
         &self,
         facts: &SessionState,
-        place: &RunPlace,
+        position: &CardPosition,
         blank: Candidate,
     ) -> Result<Candidate, Box<ErrorEnvelope>> {
-        let node = facts.node(place.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
+        let node = facts.node(position.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
         let snapshot = self.content.snapshot(node.snapshot_ref)?;
-        let workflow = self.content.workflow(place.workflow_hash)?;
-        let context = facts.context_at(place.tip).map_err(|cause| error::context(&cause))?;
+        let workflow = self.content.workflow(position.workflow_hash)?;
+        let context = facts.context_at(position.tip).map_err(|cause| error::context(&cause))?;
         let goal = context.get("goal").and_then(Value::as_str);
         let pending = snapshot.state().pending_step();
         let progress = Progress::of(&workflow, snapshot.state(), &context);
-        let told = Recovering {
+        let recovering = Recovering {
             facts,
             workflow: &workflow,
             context: &context,
             snapshots: &self.content,
             reader: Reader::Person,
         };
-        let open_tips = told.open_tips(place.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
+        let open_tips =
+            recovering.open_tips(position.tip).into_iter().map(|tip| self.signed(facts, tip)).collect();
         Ok(Candidate {
-            workflow_id: Some(place.workflow_id.clone()),
-            goal: goal.map(|goal| without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
-            status: facts.run_status(place.run, snapshot.state().is_complete()),
+            workflow_id: Some(position.workflow_id.clone()),
+            goal: goal.map(|goal| without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))),
+            status: facts.run_status(position.run, snapshot.state().is_complete()),
             step_id: pending.map(|step| step.step_id.clone()),
             step_title: pending.map(|step| {
                 let title = title_without_secrets(&workflow, step, &context);
-                without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
+                without_markers(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX))
             }),
             step_number: progress.as_ref().map(|progress| progress.number),
             about_left: progress.as_ref().map(|progress| progress.about_left),
             loops: progress.map(|progress| progress.loops).unwrap_or_default(),
             open_tips,
             workflow_changed: facts
-                .run(place.run)
+                .run(position.run)
                 .is_some_and(|run| self.has_drifted(run, self.environment.workspace.as_ref())),
-            next_call: self.tip_call(facts, place),
+            next_call: self.tip_call(facts, position),
             ..blank
         })
     }
@@ -274,7 +275,7 @@ impl Reading<'_> {
             let mut call = call;
             for value in call.arguments.values_mut() {
                 if let Value::String(text) = value {
-                    *text = replace_state_marks(text, self.signer.bookmarks(facts));
+                    *text = replace_state_markers(text, self.signer.bookmarks(facts));
                 }
             }
             call
@@ -283,15 +284,15 @@ impl Reading<'_> {
     }
 
     /// The call that shows the tip of a run; `None` if no token can be signed.
-    fn tip_call(&self, facts: &SessionState, place: &RunPlace) -> Option<NextCall> {
-        let token = || self.signer.state(facts.session_id(), tip_of(place));
+    fn tip_call(&self, facts: &SessionState, position: &CardPosition) -> Option<NextCall> {
+        let token = || self.signer.state(facts.session_id(), tip_of(position));
         if !self.continues() {
             return Some(NextCall::new(
                 ToolName::ReadRun,
-                [("run", Value::from(RunLabel::of(place.run).to_string()))],
+                [("run", Value::from(RunLabel::of(position.run).to_string()))],
             ));
         }
-        self.signer.has_keys().then(|| look_call(&token(), RunLabel::of(place.run)))
+        self.signer.has_keys().then(|| rehydrate_call(&token(), RunLabel::of(position.run)))
     }
 
     /// Whether this server's agents can continue a run; otherwise they can only read it.
@@ -349,7 +350,7 @@ fn described(number: usize, candidate: &Candidate) -> String {
         let _ = write!(text, " · {}", status.in_words());
     }
     if let (Some(number), Some(title)) = (candidate.step_number, &candidate.step_title) {
-        let rest = without_marks(&rest_in_words(candidate.about_left, &candidate.loops));
+        let rest = without_markers(&rest_in_words(candidate.about_left, &candidate.loops));
         let _ = write!(text, " · step {number}{rest}: {title}");
     }
     if let Some(goal) = &candidate.goal {

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::MutexGuard;
 
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{Stage, Wanted};
+use workrail_core::overview::{ListQuery, Stage};
 use workrail_core::resume::{Query, RecentRuns, terms};
 use workrail_core::summary::{self, stage_number};
 use workrail_model::error::ErrorEnvelope;
@@ -22,7 +22,7 @@ const NEWEST_RANKED: usize = 24;
 const NEWEST_SPARE: usize = 24;
 
 /// Summaries that include everything a query needs.
-pub(crate) struct Selection<'a> {
+pub(crate) struct SummarySelection<'a> {
     known: SelectedSummaries<'a>,
 }
 
@@ -36,7 +36,7 @@ enum SelectedSummaries<'a> {
     },
 }
 
-impl Selection<'_> {
+impl SummarySelection<'_> {
     /// How many sessions the store has; 0 if the count was not requested.
     pub(crate) fn all_sessions(&self) -> u64 {
         match &self.known {
@@ -54,7 +54,7 @@ impl Selection<'_> {
     }
 }
 
-impl Deref for Selection<'_> {
+impl Deref for SummarySelection<'_> {
     type Target = SessionSummaries;
 
     fn deref(&self) -> &SessionSummaries {
@@ -65,7 +65,7 @@ impl Deref for Selection<'_> {
     }
 }
 
-impl DerefMut for Selection<'_> {
+impl DerefMut for SummarySelection<'_> {
     fn deref_mut(&mut self) -> &mut SessionSummaries {
         match &mut self.known {
             SelectedSummaries::All(all) => all,
@@ -85,7 +85,7 @@ pub(crate) fn about_query(query: &Query) -> IndexQuery {
 }
 
 /// What a list needs; `None` if any run may be in it.
-pub(crate) fn about_list(wanted: &Wanted) -> Option<IndexQuery> {
+pub(crate) fn about_list(wanted: &ListQuery) -> Option<IndexQuery> {
     let newest = wanted.newest_of_stages()?;
     let newest =
         newest.into_iter().map(|(stage, count)| (stage_number(stage), count.saturating_add(NEWEST_SPARE)));
@@ -107,7 +107,7 @@ impl<'a> Reading<'a> {
         &self,
         question: &IndexQuery,
         heard: &mut dyn FnMut(u64, u64),
-    ) -> Result<Selection<'a>, Box<ErrorEnvelope>> {
+    ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
         match self.found_in_index(question, heard) {
             Some(selection) => Ok(selection),
             None => self.all_cards(heard),
@@ -118,15 +118,15 @@ impl<'a> Reading<'a> {
     pub(crate) fn all_cards(
         &self,
         heard: &mut dyn FnMut(u64, u64),
-    ) -> Result<Selection<'a>, Box<ErrorEnvelope>> {
-        Ok(Selection { known: SelectedSummaries::All(self.cards_at(StampDepth::Manifest, heard)?) })
+    ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
+        Ok(SummarySelection { known: SelectedSummaries::All(self.cards_at(StampDepth::Manifest, heard)?) })
     }
 
     fn found_in_index(
         &self,
         question: &IndexQuery,
         heard: &mut dyn FnMut(u64, u64),
-    ) -> Option<Selection<'a>> {
+    ) -> Option<SummarySelection<'a>> {
         let mut answer = self.index.query_index(summary::VERSION, question)?;
         let mut read = SessionSummaries::default();
         if !answer.unindexed.is_empty() {
@@ -142,7 +142,7 @@ impl<'a> Reading<'a> {
                 self.refresh(&mut found, session);
             }
         }
-        Some(Selection { known: SelectedSummaries::Found { found: Box::new(found), sessions, runs } })
+        Some(SummarySelection { known: SelectedSummaries::Found { found: Box::new(found), sessions, runs } })
     }
 
     fn index_sessions(

@@ -12,11 +12,11 @@ use workrail_model::tool::{ToolName, ToolSet};
 use crate::reply::Reply;
 use crate::request::StartSession;
 use crate::token::FirstKeys;
-use crate::{Answer, Engine, Store, error};
+use crate::{Engine, ReplyResult, Store, error};
 
 impl<S: Store> Engine<S> {
     /// Opens a session that can hold notes without a run.
-    pub fn start_session(&self, request: StartSession) -> Answer {
+    pub fn start_session(&self, request: StartSession) -> ReplyResult {
         self.permit(Act::Work)?;
         self.signer.refresh(FirstKeys::Make)?;
         let id = self.fresh_session()?;
@@ -24,8 +24,14 @@ impl<S: Store> Engine<S> {
         let plan = open_session(id, &goal.unwrap_or_default(), self.minting(Act::Work)?)
             .map_err(|cause| error::decide(&cause))?;
         self.create(id, plan).map_err(|failed| {
-            let look = NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);
-            error::look_before_repeating(failed, &format!("session {id}"), "open a session again.", look)
+            let check_call =
+                NextCall::new(ToolName::ResumeSession, [("sessionId", Value::from(id.to_string()))]);
+            error::check_before_repeating(
+                failed,
+                &format!("session {id}"),
+                "open a session again.",
+                check_call,
+            )
         })?;
         Reply::plain(&body(id, self.signer.session(id), self.environment.tools, "The session is open."))
     }

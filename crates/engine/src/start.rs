@@ -13,7 +13,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{Context, ParentLink};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::{GOAL_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use workrail_model::name::WorkflowId;
@@ -25,12 +25,12 @@ use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::cards::Named;
+use crate::cards::LabelMatch;
 use crate::catalog::CatalogEntry;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
-use crate::token::{Attempts, FirstKeys, Refused};
-use crate::{Answer, Engine, Reply, Store, error, reply, token};
+use crate::token::{ArgumentTokenError, Attempts, FirstKeys};
+use crate::{Engine, Reply, ReplyResult, Store, error, reply, token};
 
 /// Everything settled before the session is touched.
 struct Prepared {
@@ -44,11 +44,11 @@ struct Prepared {
     /// Notices about the id that the caller used.
     notices: Vec<Warning>,
     observed: Vec<ObservedFact>,
-    tree: TreeLook,
+    tree: TreeInspection,
 }
 
 /// The session that the run goes into.
-enum Home {
+enum RunHome {
     New,
     Session(SessionId),
     Inside(workrail_core::token::VerifiedToken),
@@ -62,7 +62,7 @@ struct Keyed {
 
 impl<S: Store> Engine<S> {
     /// Starts a run and returns its first step.
-    pub fn start_workflow(&self, request: StartWorkflow) -> Answer {
+    pub fn start_workflow(&self, request: StartWorkflow) -> ReplyResult {
         self.permit(Act::Work)?;
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
         self.signer.refresh(FirstKeys::Make)?;
@@ -106,17 +106,17 @@ impl<S: Store> Engine<S> {
     /// Records the start; `None` if the key's run already exists.
     fn record_start(
         &self,
-        home: &Home,
+        home: &RunHome,
         prepared: &Prepared,
         keyed: Option<&Keyed>,
     ) -> Result<Option<(SessionId, StartedRun)>, Box<ErrorEnvelope>> {
         match home {
-            Home::New => self.start_new(prepared, keyed),
-            Home::Session(session) => {
+            RunHome::New => self.start_new(prepared, keyed),
+            RunHome::Session(session) => {
                 let begun = self.start_in(*session, prepared, keyed, |_| Ok(None))?;
                 Ok(begun.map(|begun| (*session, begun)))
             }
-            Home::Inside(parent) => {
+            RunHome::Inside(parent) => {
                 let link = |facts: &SessionState| self.parent_link(facts, parent);
                 let begun = self.start_in(parent.session(), prepared, keyed, link)?;
                 Ok(begun.map(|begun| (parent.session(), begun)))
@@ -126,7 +126,7 @@ impl<S: Store> Engine<S> {
 
     /// Refuses a key that has started a run in another session (G30). Two servers asked at the same moment, with
     /// different parents, do not see each other's start.
-    fn refuse_key_of_another_session(&self, home: &Home, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
+    fn refuse_key_of_another_session(&self, home: &RunHome, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
         let own = home.keyed_session(&keyed.key);
         let reading = self.reading();
         let known = reading.cards()?;
@@ -145,7 +145,7 @@ impl<S: Store> Engine<S> {
         id: &WorkflowId,
         request: &StartWorkflow,
         workspace: Option<&WorkspacePath>,
-        home: &Home,
+        home: &RunHome,
         keyed: Option<&Keyed>,
     ) -> Result<Prepared, Box<ErrorEnvelope>> {
         let CatalogEntry { workflow, source, source_digest, suggested, asked, .. } =
@@ -165,7 +165,8 @@ impl<S: Store> Engine<S> {
             context: initial_context(request)?,
             mode: request.mode,
             observed: workspace.map_or_else(Vec::new, |path| self.seen_in(path)),
-            tree: workspace.map_or(TreeLook::NoRepository, |path| self.environment.observer.look(path)),
+            tree: workspace
+                .map_or(TreeInspection::NoRepository, |path| self.environment.observer.inspect_tree(path)),
         })
     }
 
@@ -202,13 +203,13 @@ impl<S: Store> Engine<S> {
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
     }
 
-    fn start_again(&self, home: &Home, keyed: Option<&Keyed>) -> Answer {
+    fn start_again(&self, home: &RunHome, keyed: Option<&Keyed>) -> ReplyResult {
         let recorded = keyed.map(|keyed| self.recorded_start(home, keyed)).transpose()?.flatten();
         recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))
     }
 
     /// The reply given when this key was used before; refused if that was for a different start (G30).
-    fn recorded_start(&self, home: &Home, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
+    fn recorded_start(&self, home: &RunHome, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
         let session = home.keyed_session(&keyed.key);
         if self.store.stamp(session).is_none() {
             return Ok(None);
@@ -234,10 +235,10 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn home(&self, request: &StartWorkflow) -> Result<Home, Box<ErrorEnvelope>> {
-        let refused = |cause: Refused| self.reading().refused(cause, Echo::default());
+    fn home(&self, request: &StartWorkflow) -> Result<RunHome, Box<ErrorEnvelope>> {
+        let refused = |cause: ArgumentTokenError| self.reading().refused(cause, Echo::default());
         match (&request.parent, &request.session_token) {
-            (None, None) => Ok(Home::New),
+            (None, None) => Ok(RunHome::New),
             (Some(_), Some(_)) => Err(error::two_homes()),
             (None, Some(text)) => {
                 // A caller may have a label but no session token: the session of that run is meant.
@@ -245,25 +246,26 @@ impl<S: Store> Engine<S> {
                     return self.session_of(label);
                 }
                 let token = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
-                Ok(Home::Session(token.session()))
+                Ok(RunHome::Session(token.session()))
             }
             (Some(text), None) => {
                 let token = self.signer.verify_any(text).map_err(|cause| refused(cause.into()))?;
                 match token.kind() {
-                    TokenKind::State | TokenKind::Ack => Ok(Home::Inside(token)),
-                    TokenKind::Checkpoint | TokenKind::Session => {
-                        Err(refused(Refused::Kind { found: Box::new(token), wanted: TokenKind::State }))
-                    }
+                    TokenKind::State | TokenKind::Ack => Ok(RunHome::Inside(token)),
+                    TokenKind::Checkpoint | TokenKind::Session => Err(refused(ArgumentTokenError::Kind {
+                        found: Box::new(token),
+                        wanted: TokenKind::State,
+                    })),
                 }
             }
         }
     }
 
-    fn session_of(&self, label: RunLabel) -> Result<Home, Box<ErrorEnvelope>> {
+    fn session_of(&self, label: RunLabel) -> Result<RunHome, Box<ErrorEnvelope>> {
         match self.reading().named(label)? {
-            Named::One(found) => Ok(Home::Session(found.0)),
-            Named::Nobody => Err(error::unknown_label(&label.to_string())),
-            Named::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
+            LabelMatch::One(found) => Ok(RunHome::Session(found.0)),
+            LabelMatch::Nobody => Err(error::unknown_label(&label.to_string())),
+            LabelMatch::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
         }
     }
 
@@ -343,7 +345,7 @@ impl<S: Store> Engine<S> {
         .map_err(|cause| error::decide(&cause))
     }
 
-    fn signed(&self, facts: &SessionState, begun: &StartedRun) -> Answer {
+    fn signed(&self, facts: &SessionState, begun: &StartedRun) -> ReplyResult {
         let at = token::node_facts(facts, begun.root)?;
         let attempts = Attempts::both(begun.attempt, begun.reply.body.pending.is_some());
         let tokens = self.signer.tokens(facts.session_id(), at, attempts);
@@ -353,12 +355,12 @@ impl<S: Store> Engine<S> {
 
 /// A start without a key cannot be repeated safely once it may have been recorded.
 fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnvelope> {
-    let look = NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]);
+    let check_call = NextCall::new(ToolName::ResumeSession, [("run", Value::from(label))]);
     let repeat = "start the workflow again, with an `idempotencyKey`: such a start can be repeated safely.";
-    error::look_before_repeating(failed, &format!("run {label}"), repeat, look)
+    error::check_before_repeating(failed, &format!("run {label}"), repeat, check_call)
 }
 
-impl Home {
+impl RunHome {
     /// The session that a start with this key goes into.
     fn keyed_session(&self, key: &str) -> SessionId {
         match self {

@@ -62,7 +62,7 @@ pub(crate) fn target(resolved: &ResolvedToken) -> Result<(NodeFacts, AttemptId),
 
 /// Why a token is refused for an argument.
 #[derive(Clone, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum ArgumentTokenError {
     Token(TokenError),
     /// Genuine, but of a different kind than the argument takes.
     Kind {
@@ -71,7 +71,7 @@ pub(crate) enum Refused {
     },
 }
 
-impl From<TokenError> for Refused {
+impl From<TokenError> for ArgumentTokenError {
     fn from(cause: TokenError) -> Self {
         Self::Token(cause)
     }
@@ -106,7 +106,7 @@ pub(crate) enum FirstKeys {
     DoNotMake,
     /// The call only reads, so it takes no lock and leaves a new store as it is (G16). Its tokens may be signed with
     /// keys that are not durable yet; if those are lost, the agent asks again.
-    Look,
+    ReadOnly,
 }
 
 #[derive(Clone)]
@@ -197,7 +197,7 @@ impl Signer {
         // mount, they are used anyway, and the next call tries again.
         let durable = match first {
             FirstKeys::Make | FirstKeys::DoNotMake => self.source.load_or_create().ok(),
-            FirstKeys::Look => None,
+            FirstKeys::ReadOnly => None,
         };
         match durable {
             Some(keyring) => self.adopt(keyring),
@@ -216,9 +216,13 @@ impl Signer {
     }
 
     /// The same, for an argument that takes one kind only.
-    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, Refused> {
+    pub(crate) fn verify(&self, text: &str, wanted: TokenKind) -> Result<VerifiedToken, ArgumentTokenError> {
         let found = self.verify_any(text)?;
-        if found.kind() == wanted { Ok(found) } else { Err(Refused::Kind { found: Box::new(found), wanted }) }
+        if found.kind() == wanted {
+            Ok(found)
+        } else {
+            Err(ArgumentTokenError::Kind { found: Box::new(found), wanted })
+        }
     }
 
     /// Whether tokens can be signed: not before `refresh` has found keys.

@@ -49,8 +49,8 @@ impl<S: Store> Engine<S> {
         let source = self.catalog.source_text(id, workspace)?;
         let mut pinned: BTreeMap<WorkflowHash, usize> = BTreeMap::new();
         let known = self.reading().cards()?;
-        for place in known.runs().filter_map(|card| card.at.as_ref()).filter(|at| at.workflow_id == *id) {
-            *pinned.entry(place.workflow_hash).or_default() += 1;
+        for position in known.runs().filter_map(|card| card.at.as_ref()).filter(|at| at.workflow_id == *id) {
+            *pinned.entry(position.workflow_hash).or_default() += 1;
         }
         drop(known);
         let mut pinned: Vec<PinnedVersion> =

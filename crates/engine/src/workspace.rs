@@ -9,7 +9,7 @@ use workrail_core::project::SessionState;
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{ObservationKey, ObservationValue};
-use workrail_model::evidence::{TreeLook, WorkingTree};
+use workrail_model::evidence::{TreeInspection, WorkingTree};
 use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_ports::workspace::WorkspacePath;
 
@@ -65,16 +65,16 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         node: NodeId,
         folder: Option<&WorkspacePath>,
-        (look, observed): (&TreeLook, &[ObservedFact]),
+        (tree, observed): (&TreeInspection, &[ObservedFact]),
     ) -> WorkspaceAtHand {
         if !is_same_repository(facts, observed) {
             return WorkspaceAtHand::default();
         }
-        let changed = match (look, folder) {
-            (TreeLook::Seen(tree), Some(folder)) => self.changed_since(facts, node, folder, tree),
-            (TreeLook::Seen(_) | TreeLook::NotSeen(_) | TreeLook::NoRepository, _) => None,
+        let changed = match (tree, folder) {
+            (TreeInspection::Seen(tree), Some(folder)) => self.changed_since(facts, node, folder, tree),
+            (TreeInspection::Seen(_) | TreeInspection::NotSeen(_) | TreeInspection::NoRepository, _) => None,
         };
-        WorkspaceAtHand { look: look.clone(), changed, changed_in_run: None }
+        WorkspaceAtHand { tree: tree.clone(), changed, changed_in_run: None }
     }
 
     /// Every file that changed since the run began; `None` if that is unknown.
@@ -83,11 +83,11 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         run: RunId,
         folder: Option<&WorkspacePath>,
-        look: &TreeLook,
+        tree: &TreeInspection,
     ) -> Option<Vec<String>> {
-        match look {
-            TreeLook::Seen(tree) => self.changed_since(facts, facts.run(run)?.root?, folder?, tree),
-            TreeLook::NotSeen(_) | TreeLook::NoRepository => None,
+        match tree {
+            TreeInspection::Seen(tree) => self.changed_since(facts, facts.run(run)?.root?, folder?, tree),
+            TreeInspection::NotSeen(_) | TreeInspection::NoRepository => None,
         }
     }
 

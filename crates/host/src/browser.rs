@@ -32,7 +32,7 @@ const NAMES: [&str; 7] = [
 ];
 
 /// Where installers put it if it is not on the path.
-const PLACES: [&str; 5] = [
+const USUAL_PATHS: [&str; 5] = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     "/opt/google/chrome/chrome",
@@ -80,13 +80,13 @@ impl Browser {
     /// The browser named by the user, else the first one found.
     pub fn find() -> Result<Self, BrowserError> {
         let path = std::env::var("PATH").unwrap_or_default();
-        Self::choose(env_vars::BROWSER.get(), &path, &PLACES, &is_program)
+        Self::choose(env_vars::BROWSER.get(), &path, &USUAL_PATHS, &is_program)
     }
 
     fn choose(
         named: Option<String>,
         path: &str,
-        places: &[&str],
+        paths: &[&str],
         is_program: &dyn Fn(&Utf8Path) -> bool,
     ) -> Result<Self, BrowserError> {
         if let Some(named) = named {
@@ -100,7 +100,7 @@ impl Browser {
         // A relative entry would find programs in the user's working folder.
         let folders = || path.split(':').map(Utf8Path::new).filter(|folder| folder.is_absolute());
         let on_path = NAMES.iter().flat_map(|name| folders().map(move |folder| folder.join(name)));
-        let found = on_path.chain(places.iter().map(Utf8PathBuf::from)).find(|program| is_program(program));
+        let found = on_path.chain(paths.iter().map(Utf8PathBuf::from)).find(|program| is_program(program));
         found.map(|program| Self { program }).ok_or(BrowserError::NotFound)
     }
 
@@ -119,8 +119,8 @@ impl Browser {
         let mut child = self.command(root, &page, &pdf).spawn()?;
         let ended = wait(&mut child)?;
         match ended {
-            Ended::OutOfTime => Err(failed(format!("it took longer than {} s", TIME_MAX.as_secs()))),
-            Ended::By(status) => match std::fs::read(&pdf) {
+            BrowserExit::OutOfTime => Err(failed(format!("it took longer than {} s", TIME_MAX.as_secs()))),
+            BrowserExit::By(status) => match std::fs::read(&pdf) {
                 Ok(bytes) if bytes.starts_with(b"%PDF-") => Ok(bytes),
                 Ok(_) | Err(_) => Err(failed(status)),
             },
@@ -165,16 +165,16 @@ impl Browser {
     }
 }
 
-enum Ended {
+enum BrowserExit {
     By(String),
     OutOfTime,
 }
 
-fn wait(child: &mut Child) -> io::Result<Ended> {
+fn wait(child: &mut Child) -> io::Result<BrowserExit> {
     let since = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Ended::By(status.to_string()));
+            return Ok(BrowserExit::By(status.to_string()));
         }
         if since.elapsed() > TIME_MAX {
             if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -182,7 +182,7 @@ fn wait(child: &mut Child) -> io::Result<Ended> {
                 let _ = kill_process_group(group, Signal::KILL);
             }
             child.wait()?;
-            return Ok(Ended::OutOfTime);
+            return Ok(BrowserExit::OutOfTime);
         }
         thread::sleep(POLL);
     }
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
 
     fn choose(named: Option<&str>, path: &str, there: &[&str]) -> Result<Browser, BrowserError> {
-        let places = ["/opt/google/chrome/chrome"];
-        Browser::choose(named.map(str::to_owned), path, &places, &|program| there.contains(&program.as_str()))
+        let paths = ["/opt/google/chrome/chrome"];
+        Browser::choose(named.map(str::to_owned), path, &paths, &|program| there.contains(&program.as_str()))
     }
 
     #[test]

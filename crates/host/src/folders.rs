@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn a_path_is_resolved_through_links_and_missing_parts() {
-        let place = tempfile::tempdir().unwrap();
-        let root = Utf8Path::from_path(place.path()).unwrap().canonicalize_utf8().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(folder.path()).unwrap().canonicalize_utf8().unwrap();
         std::fs::create_dir(root.join("real")).unwrap();
         std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
         assert_eq!(resolved(&root.join("link/a/b")).unwrap(), root.join("real/a/b"));

@@ -42,17 +42,18 @@ fn key_of(text: &str) -> Result<[u8; 32], StorePasswordError> {
 }
 
 /// Where the environment gives a secret: directly, or in a file.
-struct Named {
+struct SecretVariables {
     secret: EnvVar,
     file: EnvVar,
 }
 
-const PASSWORD: Named = Named { secret: env_vars::STORE_PASSWORD, file: env_vars::STORE_PASSWORD_FILE };
-const KEY: Named = Named { secret: env_vars::STORE_KEY, file: env_vars::STORE_KEY_FILE };
+const PASSWORD: SecretVariables =
+    SecretVariables { secret: env_vars::STORE_PASSWORD, file: env_vars::STORE_PASSWORD_FILE };
+const KEY: SecretVariables = SecretVariables { secret: env_vars::STORE_KEY, file: env_vars::STORE_KEY_FILE };
 
 fn choose(
     get: impl Fn(&EnvVar) -> Option<String>,
-    named: &Named,
+    named: &SecretVariables,
     named_in_address: Option<&str>,
 ) -> Result<Option<String>, StorePasswordError> {
     if let Some(secret) = get(&named.secret) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use camino::Utf8Path;
 use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::digest::Sha256;
-use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason, TreeLook, WorkingTree};
+use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason, TreeInspection, WorkingTree};
 use workrail_model::text::BoundedText;
 
 use crate::bounded;
@@ -38,19 +38,19 @@ const SETTINGS: [&str; 6] = [
     "diff.ignoreSubmodules=dirty",
 ];
 
-/// Looks at the repository with this root. `filters_off` are the settings that turn off its filters.
-pub(crate) fn look(
+/// Inspects the repository with this root. `filters_off` are the settings that turn off its filters.
+pub(crate) fn inspect(
     root: &Utf8Path,
     filters_off: &[String],
     branch: Option<String>,
     head: Option<String>,
-) -> TreeLook {
+) -> TreeInspection {
     let arguments = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
     match run(root, filters_off, &arguments) {
-        Err(reason) => TreeLook::NotSeen(reason),
+        Err(reason) => TreeInspection::NotSeen(reason),
         Ok(printed) => match dirty(root, &printed) {
-            None => TreeLook::NotSeen(NotSeenReason::TooLarge),
-            Some(dirty) => TreeLook::Seen(WorkingTree { branch, head, dirty }),
+            None => TreeInspection::NotSeen(NotSeenReason::TooLarge),
+            Some(dirty) => TreeInspection::Seen(WorkingTree { branch, head, dirty }),
         },
     }
 }
@@ -133,12 +133,12 @@ pub(crate) fn run(root: &Utf8Path, off: &[String], arguments: &[&str]) -> Result
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn().map_err(|_| NotSeenReason::GitFailed)?;
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let (told, ended) = std::sync::mpsc::channel();
+    let (sender, ended) = std::sync::mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
         std::thread::spawn(move || {
             let mut printed = Vec::new();
             let _ = pipe.take(PRINTED_BYTES_MAX as u64 + 1).read_to_end(&mut printed);
-            let _ = told.send(printed);
+            let _ = sender.send(printed);
         });
     }
     let since = Instant::now();

@@ -34,9 +34,11 @@ fn repository(files: usize) -> (tempfile::TempDir, Utf8PathBuf) {
 }
 
 fn seen(root: &Utf8Path) -> WorkingTree {
-    match look(root, &[], None, None) {
-        TreeLook::Seen(tree) => tree,
-        other @ (TreeLook::NoRepository | TreeLook::NotSeen(_)) => panic!("the tree is seen: {other:?}"),
+    match inspect(root, &[], None, None) {
+        TreeInspection::Seen(tree) => tree,
+        other @ (TreeInspection::NoRepository | TreeInspection::NotSeen(_)) => {
+            panic!("the tree is seen: {other:?}")
+        }
     }
 }
 
@@ -73,7 +75,7 @@ fn commits_are_compared_by_their_files() {
 fn a_folder_that_git_rejects_is_not_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8");
-    assert_eq!(look(root, &[], None, None), TreeLook::NotSeen(NotSeenReason::GitFailed));
+    assert_eq!(inspect(root, &[], None, None), TreeInspection::NotSeen(NotSeenReason::GitFailed));
 }
 
 /// At most twice what `git status` takes, the best of several runs of each.
@@ -92,7 +94,7 @@ fn figure_looking_at_a_tree_against_git_status() {
         times.min().unwrap_or(Duration::MAX)
     };
     let status = best(&|| drop(git(&root, &["status", "--porcelain", "--untracked-files=all"])));
-    let looked = best(&|| drop(seen(&root)));
-    println!("5,000 files, 20 edited: git status {status:?}, look {looked:?}");
-    assert!(looked <= status * 2, "{looked:?} against {status:?}");
+    let inspected = best(&|| drop(seen(&root)));
+    println!("5,000 files, 20 edited: git status {status:?}, look {inspected:?}");
+    assert!(inspected <= status * 2, "{inspected:?} against {status:?}");
 }

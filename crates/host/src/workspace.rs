@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{ObservationKey, ObservationValue};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::text::BoundedText;
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 
@@ -104,17 +104,17 @@ impl WorkspaceObserver for GitObserver {
         is_folder(workspace.as_str())
     }
 
-    fn look(&self, workspace: &WorkspacePath) -> TreeLook {
+    fn inspect_tree(&self, workspace: &WorkspacePath) -> TreeInspection {
         let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
-            return TreeLook::NoRepository;
+            return TreeInspection::NoRepository;
         };
         let Repository { root, own, common } = &repository;
         let filters_off = match self.filters.settings_off(root, own, common, SystemTime::now()) {
             Ok(settings) => settings,
-            Err(reason) => return TreeLook::NotSeen(reason),
+            Err(reason) => return TreeInspection::NotSeen(reason),
         };
         let (branch, head) = repository.head();
-        tree::look(root, &filters_off, branch, head)
+        tree::inspect(root, &filters_off, branch, head)
     }
 
     fn changed_between(&self, workspace: &WorkspacePath, from: &str, to: &str) -> Option<Vec<String>> {

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_host::clients::{
-    Bases, Change, Client, ClientError, ClientFile, Connection, Intent, Ledger, Part, Scope, Setup, Target,
-    WithoutVariable, apply, plan,
+    Bases, Client, ClientError, ClientFile, Connection, FileChange, Intent, Ledger, Setup, SetupPart,
+    SetupScope, SetupTarget, WithoutVariable, apply, plan,
 };
 use workrail_model::keyring::HttpSecret;
 
@@ -59,30 +59,30 @@ impl Machine {
         Ledger::in_data_dir(&self.bases.home.join("data"))
     }
 
-    fn planned(&self, file: &ClientFile, intent: Intent<'_>) -> Result<Change, ClientError> {
-        let target = Target { client: file.client, scope: file.scope };
-        let mut changes = plan(&[target], &[Part::Server], intent, &self.bases, &self.ledger())?;
+    fn planned(&self, file: &ClientFile, intent: Intent<'_>) -> Result<FileChange, ClientError> {
+        let target = SetupTarget { client: file.client, scope: file.scope };
+        let mut changes = plan(&[target], &[SetupPart::Server], intent, &self.bases, &self.ledger())?;
         assert_eq!(changes.len(), 1);
         Ok(changes.remove(0))
     }
 
-    fn installed(&self, file: &ClientFile) -> Result<Change, ClientError> {
+    fn installed(&self, file: &ClientFile) -> Result<FileChange, ClientError> {
         self.planned(file, Intent::Install(&started()))
     }
 
-    fn installed_http(&self, file: &ClientFile) -> Result<Change, ClientError> {
+    fn installed_http(&self, file: &ClientFile) -> Result<FileChange, ClientError> {
         self.planned(file, Intent::Install(&reached()))
     }
 
-    fn removed(&self, file: &ClientFile) -> Result<Change, ClientError> {
+    fn removed(&self, file: &ClientFile) -> Result<FileChange, ClientError> {
         self.planned(file, Intent::Uninstall)
     }
 
-    fn apply(&self, change: &Change) -> Result<Option<Utf8PathBuf>, ClientError> {
+    fn apply(&self, change: &FileChange) -> Result<Option<Utf8PathBuf>, ClientError> {
         apply(change, &self.ledger())
     }
 
-    fn file(&self, client: Client, scope: Scope, text: Option<&str>) -> ClientFile {
+    fn file(&self, client: Client, scope: SetupScope, text: Option<&str>) -> ClientFile {
         let file = server_file(client, scope, &self.bases).unwrap();
         if let Some(text) = text {
             fs::create_dir_all(file.path.parent().unwrap()).unwrap();
@@ -92,7 +92,7 @@ impl Machine {
     }
 }
 
-fn server_file(client: Client, scope: Scope, bases: &Bases) -> Option<ClientFile> {
+fn server_file(client: Client, scope: SetupScope, bases: &Bases) -> Option<ClientFile> {
     client.server_files(bases).into_iter().find(|file| file.scope == scope)
 }
 
@@ -113,16 +113,16 @@ fn reached() -> Setup {
 }
 
 /// What a client starts: a project's file is shared, so it names the program.
-fn program(scope: Scope) -> &'static str {
+fn program(scope: SetupScope) -> &'static str {
     match scope {
-        Scope::User => "/opt/workrail",
-        Scope::Project => "workrail",
+        SetupScope::User => "/opt/workrail",
+        SetupScope::Project => "workrail",
     }
 }
 
 /// Installs, checks that doing so again changes nothing, adds a line as the user would, removes, and shows both
 /// results.
-fn through(client: Client, scope: Scope, text: Option<&str>) -> String {
+fn through(client: Client, scope: SetupScope, text: Option<&str>) -> String {
     let machine = Machine::new();
     let file = machine.file(client, scope, text);
     let is_first = Client::command_in(&file) == Ok(None);
@@ -155,7 +155,7 @@ fn every_client_from_nothing() {
     let mut shown = String::new();
     let bases = Machine::new().bases;
     for client in Client::ALL.iter().copied() {
-        for scope in Scope::ALL.iter().copied() {
+        for scope in SetupScope::ALL.iter().copied() {
             if let Some(file) = server_file(client, scope, &bases) {
                 let path = shown_path(&file, &bases);
                 shown.push_str(&format!("== {} {path}\n{}", client.as_str(), through(client, scope, None)));
@@ -188,14 +188,14 @@ fn every_json_client_with_a_file_in_use() {
 fn codex_with_a_file_in_use() {
     let mut shown = String::new();
     for (what, text) in [("empty", ""), ("in use", CODEX), ("inline", CODEX_INLINE)] {
-        shown.push_str(&format!("== {what}\n{}", through(Client::Codex, Scope::User, Some(text))));
+        shown.push_str(&format!("== {what}\n{}", through(Client::Codex, SetupScope::User, Some(text))));
     }
     insta::assert_snapshot!(shown);
 }
 
 #[test]
 fn an_entry_of_the_users_own_keeps_what_they_added() {
-    insta::assert_snapshot!(through(Client::Cursor, Scope::Project, Some(OWN_ENTRY)));
+    insta::assert_snapshot!(through(Client::Cursor, SetupScope::Project, Some(OWN_ENTRY)));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_file_that_cannot_be_parsed_is_refused_and_left_alone() {
     let cases = json.iter().map(|text| (Client::ClaudeCode, *text));
     for (client, text) in cases.chain(toml.iter().map(|text| (Client::Codex, *text))) {
         let machine = Machine::new();
-        let file = machine.file(client, Scope::User, Some(text));
+        let file = machine.file(client, SetupScope::User, Some(text));
         let refused = machine.installed(&file);
         assert!(matches!(refused, Err(ClientError::Malformed { .. })), "{text:?}: {refused:?}");
         assert_eq!(fs::read_to_string(&file.path).unwrap(), text);
@@ -226,10 +226,10 @@ fn a_file_that_cannot_be_parsed_is_refused_and_left_alone() {
         );
     }
     let machine = Machine::new();
-    let file = machine.file(Client::ClaudeCode, Scope::User, None);
+    let file = machine.file(Client::ClaudeCode, SetupScope::User, None);
     fs::create_dir_all(&file.path).unwrap();
     assert!(matches!(machine.installed(&file), Err(ClientError::Unreadable { .. })));
-    let bytes = machine.file(Client::Gemini, Scope::User, Some(""));
+    let bytes = machine.file(Client::Gemini, SetupScope::User, Some(""));
     fs::write(&bytes.path, b"{\"a\": \"\xff\"}").unwrap();
     assert!(matches!(machine.installed(&bytes), Err(ClientError::Unreadable { .. })));
 }
@@ -237,7 +237,7 @@ fn a_file_that_cannot_be_parsed_is_refused_and_left_alone() {
 #[test]
 fn permissions_links_line_endings_and_byte_order_marks_stay() {
     let machine = Machine::new();
-    let file = machine.file(Client::ClaudeCode, Scope::User, Some("\u{feff}{\r\n  \"a\": 1\r\n}\r\n"));
+    let file = machine.file(Client::ClaudeCode, SetupScope::User, Some("\u{feff}{\r\n  \"a\": 1\r\n}\r\n"));
     let real = Utf8Path::new(file.path.parent().unwrap().as_str()).join("real.json");
     fs::rename(&file.path, &real).unwrap();
     fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
@@ -254,7 +254,7 @@ fn permissions_links_line_endings_and_byte_order_marks_stay() {
 #[test]
 fn changes_another_program_made_in_the_meantime_are_kept() {
     let machine = Machine::new();
-    let file = machine.file(Client::ClaudeCode, Scope::User, Some("{}\n"));
+    let file = machine.file(Client::ClaudeCode, SetupScope::User, Some("{}\n"));
     let planned = machine.installed(&file).unwrap();
     fs::write(&file.path, "{ \"new\": true }\n").unwrap();
     assert!(matches!(machine.apply(&planned), Err(ClientError::Unwritable { .. })));
@@ -262,7 +262,7 @@ fn changes_another_program_made_in_the_meantime_are_kept() {
 }
 
 /// Sets a client up for HTTP, checks that doing so again changes nothing, and switches back to starting a program.
-fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
+fn through_http(client: Client, scope: SetupScope, text: Option<&str>) -> String {
     let machine = Machine::new();
     let file = machine.file(client, scope, text);
     machine.apply(&machine.installed_http(&file).unwrap()).unwrap();
@@ -272,7 +272,7 @@ fn through_http(client: Client, scope: Scope, text: Option<&str>) -> String {
     let secret = HttpSecret::new([0; 32]);
     assert_eq!(
         after.contains(secret.reveal()),
-        scope == Scope::User,
+        scope == SetupScope::User,
         "only a user's own file has the secret"
     );
     machine.apply(&machine.installed(&file).unwrap()).unwrap();
@@ -288,12 +288,12 @@ fn every_client_that_speaks_http() {
     let machine = Machine::new();
     let bases = machine.bases.clone();
     for client in Client::ALL.iter().copied() {
-        for scope in Scope::ALL.iter().copied() {
+        for scope in SetupScope::ALL.iter().copied() {
             let Some(file) = server_file(client, scope, &bases) else { continue };
             // Nor if it is not known how to name a variable instead of the secret.
             if let Err(refused) = machine.installed_http(&file) {
                 assert!(matches!(refused, ClientError::NoHttp { .. }), "{refused}");
-                assert!(scope == Scope::Project || !client.speaks_http(), "{refused}");
+                assert!(scope == SetupScope::Project || !client.speaks_http(), "{refused}");
                 shown.push_str(&format!("== {} {} cannot\n", client.as_str(), scope.as_str()));
                 continue;
             }
@@ -302,7 +302,7 @@ fn every_client_that_speaks_http() {
         }
     }
     for (client, scope, text) in
-        [(Client::Cursor, Scope::Project, OWN_ENTRY), (Client::Codex, Scope::User, CODEX)]
+        [(Client::Cursor, SetupScope::Project, OWN_ENTRY), (Client::Codex, SetupScope::User, CODEX)]
     {
         shown.push_str(&format!(
             "== {} in use\n{}",
@@ -316,7 +316,7 @@ fn every_client_that_speaks_http() {
 #[test]
 fn a_file_with_the_secret_in_it_is_readable_by_its_user_alone() {
     let machine = Machine::new();
-    let file = machine.file(Client::Cursor, Scope::User, Some("{}\n"));
+    let file = machine.file(Client::Cursor, SetupScope::User, Some("{}\n"));
     fs::set_permissions(&file.path, fs::Permissions::from_mode(0o644)).unwrap();
     machine.apply(&machine.installed_http(&file).unwrap()).unwrap();
     assert_eq!(fs::metadata(&file.path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -335,7 +335,7 @@ fn at_a_team() -> Setup {
 fn every_client_of_a_teams_server() {
     let mut shown = String::new();
     for client in Client::ALL.iter().copied() {
-        for scope in Scope::ALL.iter().copied() {
+        for scope in SetupScope::ALL.iter().copied() {
             let machine = Machine::new();
             let Some(file) = server_file(client, scope, &machine.bases) else { continue };
             let planned = machine.planned(&file, Intent::Install(&at_a_team()));

@@ -77,18 +77,18 @@ const CHANGES: [Change; 13] = [
     }),
 ];
 
-/// After each change the marked survey is out of date, and a new one shows the same as walking.
+/// After each change the last listing is out of date, and a new one shows the same as walking.
 fn every_change_is_noticed(sources: &Sources, scene: &Scene) {
     let workspace = scene.workspace();
-    let mut marked = sources.survey(Some(&workspace));
+    let mut last = sources.survey(Some(&workspace));
     for (what, change) in CHANGES {
         change(scene);
-        let mark = sources.mark(Some(&workspace));
-        assert!(mark.is_none() || mark != marked.mark, "{what} goes unnoticed");
+        let listing = sources.unchanged_listing(Some(&workspace));
+        assert!(listing.is_none() || listing != last.id, "{what} goes unnoticed");
         let seen = sources.survey(Some(&workspace));
         let walked = scene.sources().survey(Some(&workspace));
         assert_eq!(references(&seen), references(&walked), "{what}");
-        marked = seen;
+        last = seen;
     }
 }
 
@@ -102,8 +102,8 @@ fn every_change_made_before_a_call_is_seen_by_it() {
 fn folders_that_cannot_be_watched_are_walked() {
     let scene = Scene::new();
     let sources = scene.sources().watched_up_to(0);
-    assert_eq!(sources.survey(None).mark, None);
-    assert_eq!(sources.mark(None), None);
+    assert_eq!(sources.survey(None).id, None);
+    assert_eq!(sources.unchanged_listing(None), None);
     every_change_is_noticed(&sources, &scene);
 }
 
@@ -112,9 +112,9 @@ fn without_a_change_the_survey_stays_known_for_each_workspace() {
     let scene = Scene::new();
     let sources = scene.sources().watched();
     let workspace = scene.workspace();
-    let first = sources.survey(Some(&workspace)).mark;
+    let first = sources.survey(Some(&workspace)).id;
     let survey = sources.survey(None);
-    let alone = survey.mark;
+    let alone = survey.id;
     assert!(first.is_some() && alone.is_some() && first != alone);
     // Reading is not a change.
     for file in &survey.files {
@@ -123,7 +123,10 @@ fn without_a_change_the_survey_stays_known_for_each_workspace() {
     fs::read(scene.path("custom/a.json")).unwrap();
     fs::read_dir(scene.path("custom")).unwrap().count();
     scene.write("work/other.txt", "");
-    assert_eq!((sources.mark(Some(&workspace)), sources.mark(None)), (first, alone));
+    assert_eq!(
+        (sources.unchanged_listing(Some(&workspace)), sources.unchanged_listing(None)),
+        (first, alone)
+    );
 }
 
 #[test]
@@ -136,5 +139,5 @@ fn nothing_behind_a_link_is_watched_or_walked() {
     assert_eq!(references(&survey), ["a.json"]);
     scene.write("outside/o.json", "2");
     scene.write("outside/new.json", "2");
-    assert_eq!(sources.mark(None), survey.mark, "what happens outside is nobody's business");
+    assert_eq!(sources.unchanged_listing(None), survey.id, "what happens outside is nobody's business");
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use workrail_engine::Waiting;
+use workrail_engine::WaitingStep;
 use workrail_model::digest::Sha256;
 use workrail_model::id::{NodeId, SessionId};
 
@@ -21,7 +21,7 @@ pub(crate) struct FormSubject {
 }
 
 impl FormSubject {
-    pub(crate) fn of(waiting: &Waiting) -> Self {
+    pub(crate) fn of(waiting: &WaitingStep) -> Self {
         Self { session: waiting.session, node: waiting.node, submitted: waiting.submitted }
     }
 }

@@ -8,7 +8,7 @@ use rmcp::model::{ClientJsonRpcMessage, JsonRpcError, RequestId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::message::{self, Refused};
+use crate::message::{self, RejectedMessage};
 
 /// The maximum number of messages in a batch. As many calls run at once.
 pub(crate) const MESSAGES_MAX: usize = 64;
@@ -22,7 +22,10 @@ pub(crate) fn elements(bytes: &[u8]) -> Option<Vec<Box<RawValue>>> {
 }
 
 /// One message of a batch, or the reason why it is refused.
-pub(crate) fn element(index: usize, bytes: &[u8]) -> Result<(Value, Option<message::Ambiguity>), Refused> {
+pub(crate) fn element(
+    index: usize,
+    bytes: &[u8],
+) -> Result<(Value, Option<message::Ambiguity>), RejectedMessage> {
     let (message, ambiguity) = message::check(bytes)?;
     if index >= MESSAGES_MAX {
         return Err(message::refusal(bytes, &format!("a batch has at most {MESSAGES_MAX} messages")));
@@ -55,11 +58,11 @@ struct OpenBatch {
 
 /// What happens to an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum BatchedAnswer {
     /// It belongs to no batch.
     Alone(Vec<u8>),
     /// Other answers of its batch are missing.
-    Kept,
+    Incomplete,
     /// It completes its batch.
     Together(Vec<u8>),
 }
@@ -86,7 +89,7 @@ impl Batches {
                     }
                     messages.push(message);
                 }
-                Err(Refused { answer, reason }) => {
+                Err(RejectedMessage { answer, reason }) => {
                     tracing::warn!(reason, "a message of a batch was refused");
                     if let Some(answer) = answer {
                         batch.refuse(&answer);
@@ -107,12 +110,12 @@ impl Batches {
     }
 
     /// Takes the answer of a request.
-    pub(crate) fn answered(&mut self, id: &RequestId, answer: Vec<u8>) -> Answered {
+    pub(crate) fn answered(&mut self, id: &RequestId, answer: Vec<u8>) -> BatchedAnswer {
         let Some(position) = self.open.iter().position(|batch| batch.waiting.contains(id)) else {
-            return Answered::Alone(answer);
+            return BatchedAnswer::Alone(answer);
         };
         self.open[position].answers.push(answer);
-        self.settle(position, id).map_or(Answered::Kept, Answered::Together)
+        self.settle(position, id).map_or(BatchedAnswer::Incomplete, BatchedAnswer::Together)
     }
 
     /// A cancelled request is not answered: its batch is complete without it.
@@ -167,10 +170,10 @@ mod tests {
         let both = format!("[{},{}]", ping(1), ping(2));
         assert_eq!(open(&mut batches, &both), (2, None));
         let (one, two, other) = (RequestId::Number(1), RequestId::Number(2), RequestId::Number(3));
-        assert_eq!(batches.answered(&other, b"{}".to_vec()), Answered::Alone(b"{}".to_vec()));
-        assert_eq!(batches.answered(&two, b"2".to_vec()), Answered::Kept);
-        assert_eq!(batches.answered(&one, b"1".to_vec()), Answered::Together(b"[2,1]".to_vec()));
-        assert_eq!(batches.answered(&one, b"1".to_vec()), Answered::Alone(b"1".to_vec()));
+        assert_eq!(batches.answered(&other, b"{}".to_vec()), BatchedAnswer::Alone(b"{}".to_vec()));
+        assert_eq!(batches.answered(&two, b"2".to_vec()), BatchedAnswer::Incomplete);
+        assert_eq!(batches.answered(&one, b"1".to_vec()), BatchedAnswer::Together(b"[2,1]".to_vec()));
+        assert_eq!(batches.answered(&one, b"1".to_vec()), BatchedAnswer::Alone(b"1".to_vec()));
     }
 
     #[test]
@@ -178,7 +181,7 @@ mod tests {
         let mut batches = Batches::default();
         let both = format!("[{},{}]", ping(1), ping(2));
         assert_eq!(open(&mut batches, &both), (2, None));
-        assert_eq!(batches.answered(&RequestId::Number(1), b"1".to_vec()), Answered::Kept);
+        assert_eq!(batches.answered(&RequestId::Number(1), b"1".to_vec()), BatchedAnswer::Incomplete);
         assert_eq!(batches.cancelled(&RequestId::Number(2)), Some(b"[1]".to_vec()));
         assert_eq!(batches.cancelled(&RequestId::Number(2)), None);
     }
@@ -194,7 +197,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#
         );
         assert_eq!(open(&mut batches, &text), (1, None));
-        let Answered::Together(answer) = batches.answered(&RequestId::Number(1), b"{}".to_vec()) else {
+        let BatchedAnswer::Together(answer) = batches.answered(&RequestId::Number(1), b"{}".to_vec()) else {
             panic!("the batch is complete")
         };
         let answers: Vec<Value> = serde_json::from_slice(&answer).unwrap();

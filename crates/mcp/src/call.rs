@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use workrail_engine::checks::Progress;
+use workrail_engine::checks::CallProgress;
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
-use workrail_engine::{Answer, AskedUser, Reply, UserReply, Waiting};
+use workrail_engine::{AskedUser, Reply, ReplyResult, UserReply, WaitingStep};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
 use workrail_model::team::Caller;
@@ -24,12 +24,12 @@ pub trait Execution: Send + Sync + 'static {
     fn offers(&self, tool: ToolName) -> bool;
     /// Whether this caller sees it: tools that a role cannot use are hidden, and a call of one returns the reason.
     fn lists(&self, tool: ToolName) -> bool;
-    fn answer(&self, request: Request) -> Answer;
+    fn answer(&self, request: Request) -> ReplyResult;
     /// The execution on behalf of a team member, and through a program of this name; `None` if neither makes a
     /// difference.
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;
     /// The execution that reports in words how far long work is.
-    fn reporting_to(&self, progress: Progress) -> Arc<dyn Execution>;
+    fn reporting_to(&self, progress: CallProgress) -> Arc<dyn Execution>;
     /// The server is ending: work whose result would reach no client is ended, too.
     fn ending(&self);
     /// Whether the server's machine has such a folder.
@@ -43,12 +43,12 @@ pub trait Execution: Send + Sync + 'static {
     /// Whether the user is asked through the client, by the current settings.
     fn chat(&self) -> Chat;
     /// What to ask the user about a blocked attempt.
-    fn open_for_user(&self, asked: &AskedUser) -> Option<Waiting>;
+    fn open_for_user(&self, asked: &AskedUser) -> Option<WaitingStep>;
     /// Records an answer from the chat to what was shown there.
     fn record_from_chat(
         &self,
         asked: &AskedUser,
-        seen: &Waiting,
+        seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>>;
 }
@@ -142,7 +142,7 @@ fn with_next_call(execution: &dyn Execution, mut error: Box<ErrorEnvelope>) -> B
     error
 }
 
-fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> Answer {
+fn answer(execution: &dyn Execution, tool: ToolName, arguments: Map<String, Value>) -> ReplyResult {
     let again = arguments.clone();
     let answered = request(tool, arguments).and_then(|request| execution.answer(request));
     answered.map_err(|mut error| {
@@ -170,12 +170,12 @@ fn request(tool: ToolName, arguments: Map<String, Value>) -> Result<Request, Box
 fn parse<T: DeserializeOwned>(arguments: Map<String, Value>) -> Result<T, Box<ErrorEnvelope>> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
-        let place = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };
+        let location = if path == "." { "the arguments".to_owned() } else { format!("`{path}`") };
         Box::new(ErrorEnvelope {
             code: ErrorCode::ValidationError,
-            message: format!("In {place}: {}. Nothing was recorded.", error.into_inner()),
+            message: format!("In {location}: {}. Nothing was recorded.", error.into_inner()),
             retry: Retry::RetryableImmediate,
-            suggestion: format!("Correct {place} as the tool's input schema says and call again."),
+            suggestion: format!("Correct {location} as the tool's input schema says and call again."),
             suggestion_for_people: None,
             next_call: None,
             details: None,

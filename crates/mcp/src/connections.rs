@@ -61,16 +61,16 @@ pub(crate) async fn serve(
     listener: TcpListener,
     encryption: Option<Encryption>,
     routes: Router,
-    told_to_end: impl Future<Output = ()>,
+    shutdown_signal: impl Future<Output = ()>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (end, ending) = watch::channel(());
     let (alive, mut all_ended) = mpsc::channel::<Infallible>(1);
-    let mut told_to_end = pin!(told_to_end);
+    let mut shutdown_signal = pin!(shutdown_signal);
     loop {
         let (stream, slots) = tokio::select! {
-            accepted = accept(&listener, encryption.as_ref(), &places) => accepted,
-            () = &mut told_to_end => break,
+            accepted = accept(&listener, encryption.as_ref(), &permits) => accepted,
+            () = &mut shutdown_signal => break,
         };
         let connection = Connection { ending: ending.clone(), _slots: slots, _alive: alive.clone() };
         let tls = encryption.as_ref().map(|own| Arc::clone(&own.tls));
@@ -92,7 +92,7 @@ struct Slots {
 async fn accept(
     listener: &TcpListener,
     encryption: Option<&Encryption>,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> (TcpStream, Slots) {
     let (stream, of_address) = loop {
         match listener.accept().await {
@@ -114,8 +114,8 @@ async fn accept(
         }
     };
     // The semaphore is never closed.
-    let place = Arc::clone(places).acquire_owned().await.expect("there are places while the server runs");
-    (stream, Slots { _place: place, _of_address: of_address })
+    let permit = Arc::clone(permits).acquire_owned().await.expect("there are places while the server runs");
+    (stream, Slots { _place: permit, _of_address: of_address })
 }
 
 fn is_of_client(error: &io::Error) -> bool {

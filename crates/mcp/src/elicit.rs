@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
 use tokio::time::timeout;
-use workrail_engine::{AskedUser, Reply, UserReply, Waiting};
+use workrail_engine::{AskedUser, Reply, UserReply, WaitingStep};
 use workrail_model::reply::{Warning, WarningCode};
 
 use crate::asked_forms::FormSubject;
@@ -166,7 +166,7 @@ impl Server {
     async fn recorded(
         &self,
         asked: AskedUser,
-        seen: Waiting,
+        seen: WaitingStep,
         said: Vec<UserReply>,
         context: &RequestContext<RoleServer>,
     ) -> Vec<UserReply> {
@@ -212,8 +212,8 @@ fn unrecorded(mut reply: Reply) -> Reply {
 }
 
 /// Whether only the effects of an answer differ: its questions are closed, and a title may contain it.
-fn differs_by_answers(seen: &Waiting, now: &Waiting) -> bool {
-    let answered = Waiting { questions: now.questions.clone(), title: now.title.clone(), ..seen.clone() };
+fn differs_by_answers(seen: &WaitingStep, now: &WaitingStep) -> bool {
+    let answered = WaitingStep { questions: now.questions.clone(), title: now.title.clone(), ..seen.clone() };
     answered == *now
 }
 

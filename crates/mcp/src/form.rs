@@ -9,7 +9,7 @@ use rmcp::model::{
     NumberSchema, PrimitiveSchemaDefinition, StringSchema,
 };
 use serde_json::{Map, Value};
-use workrail_engine::{Question, UserReply, Waiting};
+use workrail_engine::{Question, UserReply, WaitingStep};
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::digest::Sha256;
@@ -44,7 +44,7 @@ pub(crate) struct Form {
 
 impl Form {
     /// `None` if there is nothing that may be asked in the chat.
-    pub(crate) fn of(waiting: &Waiting, approvals: ChatApprovals) -> Option<Self> {
+    pub(crate) fn of(waiting: &WaitingStep, approvals: ChatApprovals) -> Option<Self> {
         let (secret, questions): (Vec<Question>, Vec<Question>) =
             waiting.questions.iter().cloned().partition(|question| question.is_secret);
         // An answer comes before an approval, and a secret is never given in the chat. A key with the name of our own
@@ -72,7 +72,7 @@ impl Form {
     }
 
     /// Identifies what was shown. A client returns it with the answer, which is accepted only for the same form.
-    pub(crate) fn digest(&self, waiting: &Waiting) -> String {
+    pub(crate) fn digest(&self, waiting: &WaitingStep) -> String {
         let schema = serde_json::to_string(&self.schema()).unwrap_or_default();
         let parts = [
             waiting.session.to_string(),
@@ -208,7 +208,7 @@ fn answer(question: &Question, value: &Value) -> Option<Value> {
     }
 }
 
-fn message(waiting: &Waiting, questions: &[Question], submitted: Option<&str>) -> String {
+fn message(waiting: &WaitingStep, questions: &[Question], submitted: Option<&str>) -> String {
     let mut text = format!("WorkRail run {} ({}) waits for you.", waiting.label, clean(&waiting.workflow));
     if let Some(goal) = &waiting.goal {
         text.push_str(&format!("\nGoal: {}", one_line(&truncate_with_marker(goal, GOAL_BYTES_MAX))));
@@ -231,7 +231,7 @@ fn message(waiting: &Waiting, questions: &[Question], submitted: Option<&str>) -
 }
 
 /// Everything that the agent submitted; `None` if a part would have to be left out.
-fn submitted(waiting: &Waiting) -> Option<String> {
+fn submitted(waiting: &WaitingStep) -> Option<String> {
     let mut text = match &waiting.notes {
         Some(notes) => {
             format!("\n\nThe agent asks you to approve this:\n{}", quoted(notes, NOTES_BYTES_MAX)?)

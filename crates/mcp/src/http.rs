@@ -33,7 +33,7 @@ use crate::batch;
 use crate::call::Execution;
 use crate::connections;
 use crate::loopback::{AdmissionError, AllowList, Authentication};
-use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, Refused};
+use crate::message::{self, Ambiguity, MESSAGE_BYTES_MAX, RejectedMessage};
 use crate::runtime;
 use crate::server::Server;
 
@@ -89,27 +89,27 @@ fn serve_until(
     listening: impl FnOnce(&str),
 ) -> io::Result<()> {
     runtime::with_sockets()?.block_on(async {
-        let signal = told_to_end()?;
+        let signal = shutdown_signal()?;
         let input_ended = input_ended(lifetime)?;
         let listener = TcpListener::bind(address.socket_address()).await?;
         let bound = listener.local_addr()?;
         let routes = routes(handler, AllowList::of(bound, authentication));
         listening(&format!("http://{bound}/mcp"));
 
-        let told_to_end = async {
+        let shutdown_signal = async {
             tokio::select! {
                 () = signal => (),
                 () = input_ended => tracing::debug!("the client that started this server has left"),
             }
             ending();
         };
-        connections::serve(listener, None, routes, told_to_end).await;
+        connections::serve(listener, None, routes, shutdown_signal).await;
         Ok(())
     })
 }
 
 /// Resolves, with an error, when the server ends: endless streams must watch it.
-pub type Ending = watch::Receiver<()>;
+pub type ShutdownSignal = watch::Receiver<()>;
 
 /// Serves the routes of another interface under `localhost`, with the limits of this one, until the process receives
 /// a termination signal. `listening` gets the address once requests are accepted.
@@ -118,19 +118,19 @@ pub type Ending = watch::Receiver<()>;
 /// other family would receive this user's secrets.
 pub fn serve_localhost(
     address: LoopbackAddress,
-    routes: impl FnOnce(SocketAddr, Ending) -> Router,
+    routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
     let served = runtime.block_on(async {
-        let signal = told_to_end()?;
+        let signal = shutdown_signal()?;
         let (listener, other) = localhost(address).await?;
         let bound = listener.local_addr()?;
         let (end, ending) = watch::channel(());
         let routes = routes(bound, ending.clone());
         listening(bound);
 
-        let ended = |mut ending: Ending| async move {
+        let ended = |mut ending: ShutdownSignal| async move {
             let _ = ending.changed().await;
         };
         let serving = connections::serve(listener, None, routes.clone(), ended(ending.clone()));
@@ -284,7 +284,7 @@ enum BodyError {
 
 /// The body; an oversized one is not kept, except for the id to answer.
 async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
-    let mut kept = Vec::new();
+    let mut received = Vec::new();
     let mut too_long: Option<Scan> = None;
     let mut bytes = 0;
     while let Some(frame) = body.frame().await {
@@ -295,15 +295,15 @@ async fn whole(mut body: Body) -> Result<Vec<u8>, BodyError> {
         }
         match &mut too_long {
             Some(scan) => scan.feed(&piece),
-            None => kept.extend_from_slice(&piece),
+            None => received.extend_from_slice(&piece),
         }
-        if kept.len() > MESSAGE_BYTES_MAX {
-            too_long.get_or_insert_default().feed(&std::mem::take(&mut kept));
+        if received.len() > MESSAGE_BYTES_MAX {
+            too_long.get_or_insert_default().feed(&std::mem::take(&mut received));
         }
     }
     match too_long {
         Some(scan) => Err(BodyError::TooLong(scan.finish())),
-        None => Ok(kept),
+        None => Ok(received),
     }
 }
 
@@ -326,7 +326,7 @@ async fn each(parts: &Parts, elements: &[Box<RawValue>], next: &Next) -> Respons
                 let answer = to_bytes(answer.into_body(), usize::MAX).await.unwrap_or_default();
                 answers.extend(Some(answer.to_vec()).filter(|answer| answer.starts_with(b"{")));
             }
-            Err(Refused { answer, reason }) => {
+            Err(RejectedMessage { answer, reason }) => {
                 tracing::warn!(reason, "a message of a batch was refused");
                 answers.extend(answer.and_then(|answer| serde_json::to_vec(&answer).ok()));
             }
@@ -358,7 +358,7 @@ fn unify_media_types(headers: &mut HeaderMap) {
 }
 
 /// The reason in the body, as JSON-RPC if an answer is allowed.
-fn refusal(status: StatusCode, refused: Refused) -> Response {
+fn refusal(status: StatusCode, refused: RejectedMessage) -> Response {
     tracing::warn!(reason = refused.reason, "a message was refused");
     let body = refused.answer.and_then(|answer: JsonRpcError| serde_json::to_vec(&answer).ok());
     match body {
@@ -369,7 +369,7 @@ fn refusal(status: StatusCode, refused: Refused) -> Response {
 
 /// Resolves when the process is asked to end; listens from now on, not from the first poll.
 #[cfg(unix)]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -382,7 +382,7 @@ pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+pub(crate) fn shutdown_signal() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

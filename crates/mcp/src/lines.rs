@@ -20,8 +20,8 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::addressee::{Addressee, Scan};
-use crate::batch::{self, Answered, Batches};
-use crate::message::{self, MESSAGE_BYTES_MAX, Refused};
+use crate::batch::{self, BatchedAnswer, Batches};
+use crate::message::{self, MESSAGE_BYTES_MAX, RejectedMessage};
 
 /// How many lines may wait on either side; with this many unread answers, reading stops.
 const QUEUE_LINES_MAX: usize = 64;
@@ -118,7 +118,7 @@ impl Lines {
             },
             Line::TooLong(addressee) => message::too_long(addressee),
         };
-        let Refused { answer, reason } = refused;
+        let RejectedMessage { answer, reason } = refused;
         tracing::warn!(reason, "a message was refused");
         LineAction::Answer(answer.and_then(|answer| serde_json::to_vec(&answer).ok()))
     }
@@ -166,8 +166,8 @@ impl Transport<RoleServer> for Lines {
         let sender = self.sender();
         let line = serde_json::to_vec(&message).map(|bytes| match answered_id(&message) {
             Some(id) => match self.batches().unanswered.answered(id, bytes) {
-                Answered::Alone(answer) | Answered::Together(answer) => Some(answer),
-                Answered::Kept => None,
+                BatchedAnswer::Alone(answer) | BatchedAnswer::Together(answer) => Some(answer),
+                BatchedAnswer::Incomplete => None,
             },
             None => Some(bytes),
         });

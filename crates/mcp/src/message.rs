@@ -15,7 +15,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A refused message: the answer to it, or none if the protocol forbids one.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RejectedMessage {
     pub(crate) answer: Option<JsonRpcError>,
     pub(crate) reason: String,
 }
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Id {
 pub(crate) struct Ambiguity(pub(crate) String);
 
 /// Reads one message strictly.
-pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
+pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, RejectedMessage> {
     typed(bytes, check(bytes)?)
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<ClientJsonRpcMessage, Refused> {
 pub(crate) fn typed(
     bytes: &[u8],
     (value, ambiguity): (Value, Option<Ambiguity>),
-) -> Result<ClientJsonRpcMessage, Refused> {
+) -> Result<ClientJsonRpcMessage, RejectedMessage> {
     let mut message = serde_json::from_value(value).map_err(|_| refused(bytes, Fault::Shape))?;
     if let (ClientJsonRpcMessage::Request(call), Some(ambiguity)) = (&mut message, ambiguity) {
         call.request.extensions_mut().insert(ambiguity);
@@ -70,7 +70,7 @@ pub(crate) fn typed(
 }
 
 /// Reads strictly without deciding what the message means.
-pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), Refused> {
+pub(crate) fn check(bytes: &[u8]) -> Result<(Value, Option<Ambiguity>), RejectedMessage> {
     match strict_json::parse(bytes) {
         Ok(value) if !value.is_object() => Err(refused(bytes, Fault::Shape)),
         Ok(value) => match has_unusable_id(&value) {
@@ -101,7 +101,7 @@ fn ambiguous_call(bytes: &[u8]) -> Option<Value> {
 }
 
 /// The answer to a message that was not kept.
-pub(crate) fn too_long(addressee: Addressee) -> Refused {
+pub(crate) fn too_long(addressee: Addressee) -> RejectedMessage {
     let reason = format!(
         "the message is longer than {MESSAGE_BYTES_MAX} bytes and none of it was recorded: send less, such as shorter notes"
     );
@@ -111,11 +111,11 @@ pub(crate) fn too_long(addressee: Addressee) -> Refused {
         Addressee::Unknown => Some(JsonRpcError::new(None, error)),
         Addressee::Nobody => None,
     };
-    Refused { answer, reason }
+    RejectedMessage { answer, reason }
 }
 
 /// Refuses a message that is valid JSON.
-pub(crate) fn refusal(bytes: &[u8], reason: &str) -> Refused {
+pub(crate) fn refusal(bytes: &[u8], reason: &str) -> RejectedMessage {
     refused(bytes, Fault::Other(reason.to_owned()))
 }
 
@@ -126,7 +126,7 @@ enum Fault {
     Other(String),
 }
 
-fn refused(bytes: &[u8], fault: Fault) -> Refused {
+fn refused(bytes: &[u8], fault: Fault) -> RejectedMessage {
     // Skipping does not look into strings, so the text encoding is checked first.
     let is_json = str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     let envelope: Option<Envelope> = serde_json::from_slice(bytes).ok();
@@ -153,7 +153,7 @@ fn refused(bytes: &[u8], fault: Fault) -> Refused {
     };
     // JSON-RPC: a notification is never answered.
     let answer = (!is_notification).then(|| JsonRpcError::new(id, error));
-    Refused { answer, reason }
+    RejectedMessage { answer, reason }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const BOUNDS_MS: [u64; 9] = [5, 10, 25, 50, 100, 250, 1000, 2500, 10_000];
 
 /// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Refused {
+pub enum RefusalReason {
     Host,
     Origin,
     /// No token, or an invalid one.
@@ -24,7 +24,7 @@ pub enum Refused {
     Store,
 }
 
-impl Refused {
+impl RefusalReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -83,13 +83,13 @@ impl StoreNumbers {
 }
 
 #[derive(Debug, Default)]
-pub struct Metrics(Mutex<Counts>);
+pub struct Metrics(Mutex<CallCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct CallCounts {
     calls: BTreeMap<(ToolName, String), u64>,
     durations: BTreeMap<ToolName, Durations>,
-    refused: BTreeMap<Refused, u64>,
+    refused: BTreeMap<RefusalReason, u64>,
     refused_connections: u64,
 }
 
@@ -114,7 +114,7 @@ impl Metrics {
         }
     }
 
-    pub fn refused(&self, why: Refused) {
+    pub fn refused(&self, why: RefusalReason) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.refused.entry(why).or_default() += 1;
     }
@@ -172,7 +172,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.call(ToolName::ReadRun, "ok", Duration::from_millis(7));
         metrics.call(ToolName::ReadRun, "SESSION_NOT_FOUND", Duration::from_secs(20));
-        metrics.refused(Refused::Token);
+        metrics.refused(RefusalReason::Token);
         metrics.connection_refused();
         let pools = vec![PoolNumbers { name: "writers", size: 8, used: 2, waits: 5 }];
         let text = metrics.text(&StoreNumbers { appends: 3, conflicts: 1, pools });

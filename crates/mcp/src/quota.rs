@@ -26,14 +26,14 @@ struct Usage {
 
 /// A request, counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedRequest {
     quotas: Quotas,
     member: AccessTokenId,
 }
 
 impl Quotas {
     /// Counts a request; `None` if the member must wait.
-    pub(crate) fn take(&self, member: AccessTokenId, now: Instant) -> Option<Counted> {
+    pub(crate) fn take(&self, member: AccessTokenId, now: Instant) -> Option<CountedRequest> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MEMBERS_MAX && !all.contains_key(&member) {
             let idle = all.iter().filter(|(_, usage)| usage.running == 0);
@@ -49,11 +49,11 @@ impl Quotas {
         }
         usage.running += 1;
         usage.left -= 1.0;
-        Some(Counted { quotas: self.clone(), member })
+        Some(CountedRequest { quotas: self.clone(), member })
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedRequest {
     fn drop(&mut self) {
         let mut all = self.quotas.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(usage) = all.get_mut(&self.member) {

@@ -13,7 +13,7 @@ use workrail_model::tool::ToolName;
 use crate::catalogue::input_schema;
 
 /// Listing more mistakes than this teaches nothing.
-const TOLD_MAX: usize = 8;
+const SENTENCES_MAX: usize = 8;
 
 /// Where models put the result of a step when they forget `output`.
 const OUTPUT_MEMBERS: [&str; 4] = ["notesMarkdown", "notes", "notes_markdown", "artifacts"];
@@ -34,10 +34,10 @@ pub(crate) struct Fitted {
 }
 
 /// The first few of many sentences, and how many there are in total.
-fn told(all: &[String]) -> String {
-    let mut text = all.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
-    if all.len() > TOLD_MAX {
-        text.push_str(&format!("; and {} more", all.len() - TOLD_MAX));
+fn first_few(all: &[String]) -> String {
+    let mut text = all.iter().take(SENTENCES_MAX).cloned().collect::<Vec<_>>().join("; ");
+    if all.len() > SENTENCES_MAX {
+        text.push_str(&format!("; and {} more", all.len() - SENTENCES_MAX));
     }
     text
 }
@@ -49,10 +49,10 @@ pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<F
     let arguments = checking.with_output_in_place(schema, arguments);
     let fitted = checking.object("", schema, arguments);
     if checking.problems.is_empty() {
-        let note = (!checking.adjusted.is_empty()).then(|| format!("{}.", told(&checking.adjusted)));
+        let note = (!checking.adjusted.is_empty()).then(|| format!("{}.", first_few(&checking.adjusted)));
         return Ok(Fitted { arguments: fitted, note });
     }
-    let problems = told(&checking.problems);
+    let problems = first_few(&checking.problems);
     let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", checking.tool);
     let has_required = required(schema).all(|name| fitted.contains_key(name));
     Err(Box::new(ErrorEnvelope {
@@ -71,19 +71,19 @@ fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn is_token(place: &str) -> bool {
-    place.ends_with("Token") || place == "parent"
+fn is_token(path: &str) -> bool {
+    path.ends_with("Token") || path == "parent"
 }
 
 /// Free text can be made from almost anything; a token, an id or a path cannot.
-fn is_prose(place: &str) -> bool {
-    place == "goal" || place == "query" || place.starts_with("tags[") || place.ends_with("notesMarkdown")
+fn is_prose(path: &str) -> bool {
+    path == "goal" || path == "query" || path.starts_with("tags[") || path.ends_with("notesMarkdown")
 }
 
 impl Checking {
     fn object(
         &mut self,
-        place: &str,
+        path: &str,
         schema: &Map<String, Value>,
         given: Map<String, Value>,
     ) -> Map<String, Value> {
@@ -99,22 +99,24 @@ impl Checking {
             given.into_iter().partition(|(name, _)| properties.contains_key(name));
         for (name, value) in exact {
             if !is_blank(&name, &value)
-                && let Some(value) = self.value(&path(place, &name), &properties[&name], value)
+                && let Some(value) = self.value(&child_path(path, &name), &properties[&name], value)
             {
                 fitted.insert(name, value);
             }
         }
         for (sent, value) in other {
-            let Some(name) = self.unknown(place, &sent, properties) else { continue };
+            let Some(name) = self.unknown(path, &sent, properties) else { continue };
             if is_blank(&name, &value) {
                 continue;
             }
-            let Some(value) = self.value(&path(place, &name), &properties[&name], value) else { continue };
+            let Some(value) = self.value(&child_path(path, &name), &properties[&name], value) else {
+                continue;
+            };
             if fitted.get(&name).is_some_and(|taken| *taken != value) {
                 self.problems.push(format!(
                     "`{}` and `{}` say different things; send only `{name}`",
-                    path(place, &shown(&sent)),
-                    path(place, &name)
+                    child_path(path, &shown(&sent)),
+                    child_path(path, &name)
                 ));
             } else {
                 fitted.insert(name, value);
@@ -122,7 +124,7 @@ impl Checking {
         }
         for name in required(schema) {
             if !fitted.contains_key(name) {
-                self.problems.push(format!("`{}` is missing", path(place, name)));
+                self.problems.push(format!("`{}` is missing", child_path(path, name)));
             }
         }
         fitted
@@ -168,8 +170,8 @@ impl Checking {
 
     /// The property that an unknown name means. A name that only resembles a property is a problem, because its
     /// content would be lost; any other is ignored.
-    fn unknown(&mut self, place: &str, name: &str, properties: &Map<String, Value>) -> Option<String> {
-        let shown = path(place, &shown(name));
+    fn unknown(&mut self, path: &str, name: &str, properties: &Map<String, Value>) -> Option<String> {
+        let shown = child_path(path, &shown(name));
         let known = || properties.keys().map(String::as_str);
         if let Some(same) = same_name(name, known()) {
             self.adjusted.push(format!("`{shown}` was taken as `{same}`"));
@@ -185,49 +187,47 @@ impl Checking {
         close
     }
 
-    fn value(&mut self, place: &str, schema: &Value, given: Value) -> Option<Value> {
+    fn value(&mut self, path: &str, schema: &Value, given: Value) -> Option<Value> {
         let wanted = schema.get("type").and_then(Value::as_str).unwrap_or_default();
         if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
-            return self.choice(place, choices, given);
+            return self.choice(path, choices, given);
         }
         match (wanted, given) {
             ("object", Value::Object(members)) => match schema.as_object() {
-                Some(schema) => Some(Value::Object(self.object(place, schema, members))),
+                Some(schema) => Some(Value::Object(self.object(path, schema, members))),
                 None => Some(Value::Object(members)),
             },
-            ("array", Value::Array(items)) => Some(Value::Array(self.items(place, schema, items))),
+            ("array", Value::Array(items)) => Some(Value::Array(self.items(path, schema, items))),
             ("string", text @ Value::String(_)) | ("", text) => Some(text),
             ("integer", number @ Value::Number(_)) if number.is_u64() => Some(number),
             ("boolean", switch @ Value::Bool(_)) => Some(switch),
-            (wanted, given) => self.wrong_type(place, schema, wanted, given),
+            (wanted, given) => self.wrong_type(path, schema, wanted, given),
         }
     }
 
-    fn items(&mut self, place: &str, schema: &Value, items: Vec<Value>) -> Vec<Value> {
+    fn items(&mut self, path: &str, schema: &Value, items: Vec<Value>) -> Vec<Value> {
         let Some(each) = schema.get("items") else { return items };
         let fitted = items.into_iter().enumerate();
-        fitted
-            .filter_map(|(position, item)| self.value(&format!("{place}[{position}]"), each, item))
-            .collect()
+        fitted.filter_map(|(position, item)| self.value(&format!("{path}[{position}]"), each, item)).collect()
     }
 
-    fn choice(&mut self, place: &str, choices: &[Value], given: Value) -> Option<Value> {
+    fn choice(&mut self, path: &str, choices: &[Value], given: Value) -> Option<Value> {
         if choices.contains(&given) {
             return Some(given);
         }
         let names: Vec<&str> = choices.iter().filter_map(Value::as_str).collect();
         let close = given.as_str().and_then(|text| closest(text, names.iter().copied()));
         let hint = close.as_ref().map_or_else(String::new, |close| format!(", did you mean `{close}`?"));
-        self.problems.push(format!("`{place}` must be one of {}{hint}", names.join(", ")));
+        self.problems.push(format!("`{path}` must be one of {}{hint}", names.join(", ")));
         close.map(Value::from)
     }
 
     /// A value of the wrong type; usually JSON written as text, or a single item instead of a list.
-    fn wrong_type(&mut self, place: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
+    fn wrong_type(&mut self, path: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
         let found = type_name(&given);
-        if wanted == "string" && !is_prose(place) {
-            let what = if is_token(place) { "a token, exactly as it was returned" } else { "a string" };
-            self.problems.push(format!("`{place}` must be {what}, not of type {found}"));
+        if wanted == "string" && !is_prose(path) {
+            let what = if is_token(path) { "a token, exactly as it was returned" } else { "a string" };
+            self.problems.push(format!("`{path}` must be {what}, not of type {found}"));
             return None;
         }
         match (wanted, given) {
@@ -235,24 +235,24 @@ impl Checking {
                 let inner = strict_json::parse(text.as_bytes());
                 match inner {
                     Ok(inner) if type_name(&inner) == wanted => {
-                        self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
-                        self.value(place, schema, inner)
+                        self.adjusted.push(format!("`{path}` was sent as a string and was read as JSON"));
+                        self.value(path, schema, inner)
                     }
                     // Plain words where `output` expects an object are the notes.
-                    Err(_) if place == "output" && !text.trim_start().starts_with(['{', '[']) => {
+                    Err(_) if path == "output" && !text.trim_start().starts_with(['{', '[']) => {
                         self.adjusted
                             .push("the text in `output` was taken as its `notesMarkdown`".to_owned());
                         Some(json!({ "notesMarkdown": text }))
                     }
                     Err(error) if text.trim_start().starts_with(['{', '[']) => {
                         self.problems.push(format!(
-                            "`{place}` is a string with invalid JSON ({error}); send the {wanted} itself"
+                            "`{path}` is a string with invalid JSON ({error}); send the {wanted} itself"
                         ));
-                        self.rescued_text(place, text)
+                        self.rescued_text(path, text)
                     }
                     Ok(_) | Err(_) => {
-                        self.problems.push(format!("`{place}` must be of type {wanted}, not a string"));
-                        self.rescued_text(place, text)
+                        self.problems.push(format!("`{path}` must be of type {wanted}, not a string"));
+                        self.rescued_text(path, text)
                     }
                 }
             }
@@ -261,36 +261,36 @@ impl Checking {
                     if wanted == "integer" { plain.is_u64() } else { plain.is_boolean() }
                 }) =>
             {
-                self.adjusted.push(format!("`{place}` was sent as a string and was read as JSON"));
+                self.adjusted.push(format!("`{path}` was sent as a string and was read as JSON"));
                 strict_json::parse(text.as_bytes()).ok()
             }
             ("array", item @ Value::Object(_)) => {
-                self.adjusted.push(format!("the {found} in `{place}` was taken as a list of one"));
-                Some(Value::Array(self.items(place, schema, vec![item])))
+                self.adjusted.push(format!("the {found} in `{path}` was taken as a list of one"));
+                Some(Value::Array(self.items(path, schema, vec![item])))
             }
             ("string", plain @ (Value::Number(_) | Value::Bool(_))) => {
-                self.problems.push(format!("`{place}` must be a string, not a {found}"));
+                self.problems.push(format!("`{path}` must be a string, not a {found}"));
                 Some(Value::from(plain.to_string()))
             }
             ("string", Value::Array(lines)) if lines.iter().all(Value::is_string) => {
-                self.adjusted.push(format!("the lines in `{place}` were joined"));
+                self.adjusted.push(format!("the lines in `{path}` were joined"));
                 let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
                 Some(Value::from(lines.join("\n")))
             }
             ("string", other) => {
-                self.problems.push(format!("`{place}` must be a string, not of type {found}"));
+                self.problems.push(format!("`{path}` must be a string, not of type {found}"));
                 Some(Value::from(other.to_string()))
             }
             (wanted, _) => {
-                self.problems.push(format!("`{place}` must be of type {wanted}, not {found}"));
+                self.problems.push(format!("`{path}` must be of type {wanted}, not {found}"));
                 None
             }
         }
     }
 
     /// Keeps the sent text in the suggested call.
-    fn rescued_text(&self, place: &str, text: String) -> Option<Value> {
-        (place == "output").then(|| json!({ "notesMarkdown": text }))
+    fn rescued_text(&self, path: &str, text: String) -> Option<Value> {
+        (path == "output").then(|| json!({ "notesMarkdown": text }))
     }
 }
 
@@ -327,8 +327,8 @@ fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<Strin
     known.iter().find(|(other, _)| other == near).map(|(_, other)| (*other).to_owned())
 }
 
-fn path(place: &str, name: &str) -> String {
-    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
+fn child_path(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 fn type_name(value: &Value) -> &'static str {

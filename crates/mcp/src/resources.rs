@@ -22,7 +22,7 @@ const STEPS_LISTED_MAX: u64 = 20;
 
 /// The part of a run that an address names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum ResourcePart {
     Overview,
     Step(String),
     Context,
@@ -32,7 +32,7 @@ enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Address {
     run: String,
-    part: Part,
+    part: ResourcePart,
     page: Option<u64>,
 }
 
@@ -47,10 +47,10 @@ impl Address {
         let mut names = path.strip_prefix(PREFIX)?.trim_end_matches('/').split('/');
         let run = names.next().filter(|run| !run.is_empty())?.to_owned();
         let part = match (names.next(), names.next()) {
-            (None, _) => Part::Overview,
-            (Some("context"), None) => Part::Context,
-            (Some("notes"), None) => Part::Notes,
-            (Some("step"), Some(step)) if !step.is_empty() => Part::Step(step.to_owned()),
+            (None, _) => ResourcePart::Overview,
+            (Some("context"), None) => ResourcePart::Context,
+            (Some("notes"), None) => ResourcePart::Notes,
+            (Some("step"), Some(step)) if !step.is_empty() => ResourcePart::Step(step.to_owned()),
             (Some(_), _) => return None,
         };
         names.next().is_none().then_some(Self { run, part, page })
@@ -60,10 +60,10 @@ impl Address {
         let Self { run, part, page } = self;
         let blank = ReadRun { run, page, ..ReadRun::default() };
         match part {
-            Part::Overview => blank,
-            Part::Step(step) => ReadRun { step: Some(step), ..blank },
-            Part::Context => ReadRun { context: true, ..blank },
-            Part::Notes => ReadRun { step: Some(ALL_STEPS.to_owned()), ..blank },
+            ResourcePart::Overview => blank,
+            ResourcePart::Step(step) => ReadRun { step: Some(step), ..blank },
+            ResourcePart::Context => ReadRun { context: true, ..blank },
+            ResourcePart::Notes => ReadRun { step: Some(ALL_STEPS.to_owned()), ..blank },
         }
     }
 }
@@ -135,23 +135,23 @@ fn failed(error: &ErrorEnvelope, data: Value) -> ErrorData {
 mod tests {
     use super::*;
 
-    fn address(part: Part, page: Option<u64>) -> Option<Address> {
+    fn address(part: ResourcePart, page: Option<u64>) -> Option<Address> {
         Some(Address { run: "amber-falcon".to_owned(), part, page })
     }
 
     #[test]
     fn addresses_name_a_run_and_a_part_of_it() {
         for (uri, expected) in [
-            ("workrail://run/amber-falcon", address(Part::Overview, None)),
-            ("workrail://run/amber-falcon/", address(Part::Overview, None)),
-            ("workrail://run/amber-falcon?page=2", address(Part::Overview, Some(2))),
-            ("workrail://run/amber-falcon/step/3", address(Part::Step("3".to_owned()), None)),
+            ("workrail://run/amber-falcon", address(ResourcePart::Overview, None)),
+            ("workrail://run/amber-falcon/", address(ResourcePart::Overview, None)),
+            ("workrail://run/amber-falcon?page=2", address(ResourcePart::Overview, Some(2))),
+            ("workrail://run/amber-falcon/step/3", address(ResourcePart::Step("3".to_owned()), None)),
             (
                 "workrail://run/amber-falcon/step/wr.review?page=1",
-                address(Part::Step("wr.review".to_owned()), Some(1)),
+                address(ResourcePart::Step("wr.review".to_owned()), Some(1)),
             ),
-            ("workrail://run/amber-falcon/context", address(Part::Context, None)),
-            ("workrail://run/amber-falcon/notes", address(Part::Notes, None)),
+            ("workrail://run/amber-falcon/context", address(ResourcePart::Context, None)),
+            ("workrail://run/amber-falcon/notes", address(ResourcePart::Notes, None)),
             ("workrail://run/amber-falcon/step", None),
             ("workrail://run/amber-falcon/step/3/more", None),
             ("workrail://run/amber-falcon/secrets", None),

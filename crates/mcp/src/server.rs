@@ -131,10 +131,10 @@ impl Server {
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
-        look_up: impl FnOnce(&dyn Execution) -> T + Send + 'static,
+        query: impl FnOnce(&dyn Execution) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
         let execution = self.execution(context);
-        let found = tokio::task::spawn_blocking(move || look_up(&*execution)).await;
+        let found = tokio::task::spawn_blocking(move || query(&*execution)).await;
         found.map_err(|_| ErrorData::internal_error("the request failed inside WorkRail", None))
     }
 

@@ -23,9 +23,9 @@ use workrail_model::team::Caller;
 
 use crate::call::Execution;
 use crate::connections::{self, Encryption};
-use crate::http::{ENDING_WAIT, Ending, mcp_route, told_to_end, unauthorized};
+use crate::http::{ENDING_WAIT, ShutdownSignal, mcp_route, shutdown_signal, unauthorized};
 use crate::loopback::{AdmissionError, bearer, check_names};
-use crate::metrics::{Metrics, Refused, StoreNumbers};
+use crate::metrics::{Metrics, RefusalReason, StoreNumbers};
 use crate::quota::Quotas;
 use crate::runtime;
 use crate::server::Server;
@@ -116,8 +116,8 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
         return unauthorized("Unauthorized\n");
     };
     let Some(counted) = door.quotas.take(principal.token_id, Instant::now()) else {
-        door.metrics.refused(Refused::Quota);
-        return answer_to(Refused::Quota);
+        door.metrics.refused(RefusalReason::Quota);
+        return answer_to(RefusalReason::Quota);
     };
     // Nothing after this needs the token, so nothing after this can log it.
     request.headers_mut().remove(header::AUTHORIZATION);
@@ -130,43 +130,43 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
 
 impl Door {
     /// The token of a request that names this server.
-    fn token(&self, request: &Request) -> Result<String, Refused> {
+    fn token(&self, request: &Request) -> Result<String, RefusalReason> {
         check_names(&self.names, request.uri(), request.headers()).map_err(|refused| match refused {
-            AdmissionError::Host | AdmissionError::Secret => Refused::Host,
-            AdmissionError::Origin => Refused::Origin,
+            AdmissionError::Host | AdmissionError::Secret => RefusalReason::Host,
+            AdmissionError::Origin => RefusalReason::Origin,
         })?;
-        bearer(request.headers()).map(str::to_owned).ok_or(Refused::Token)
+        bearer(request.headers()).map(str::to_owned).ok_or(RefusalReason::Token)
     }
 
-    async fn caller(&self, token: String) -> Result<Caller, Refused> {
+    async fn caller(&self, token: String) -> Result<Caller, RefusalReason> {
         let members = Arc::clone(&self.members);
         match spawn_blocking(move || members.caller(&token)).await {
             Ok(Ok(caller)) => Ok(caller),
-            Ok(Err(NotLetIn::Stranger)) => Err(Refused::Token),
-            Ok(Err(NotLetIn::Unavailable)) | Err(_) => Err(Refused::Store),
+            Ok(Err(NotLetIn::Stranger)) => Err(RefusalReason::Token),
+            Ok(Err(NotLetIn::Unavailable)) | Err(_) => Err(RefusalReason::Store),
         }
     }
 }
 
 /// The answer to a refused request.
-fn answer_to(refused: Refused) -> Response {
+fn answer_to(refused: RefusalReason) -> Response {
     match refused {
-        Refused::Host => {
+        RefusalReason::Host => {
             (StatusCode::FORBIDDEN, "Forbidden: the Host header does not name this server\n").into_response()
         }
-        Refused::Origin => {
+        RefusalReason::Origin => {
             (StatusCode::FORBIDDEN, "Forbidden: the Origin header is not this server's own\n").into_response()
         }
-        Refused::Token => unauthorized(
+        RefusalReason::Token => unauthorized(
             "Unauthorized: send the header `Authorization: Bearer TOKEN`. An administrator makes tokens with \
              `workrail team token create`.\n",
         ),
-        Refused::Quota => {
+        RefusalReason::Quota => {
             let reason =
                 "Too Many Requests: this token has too many requests under way, or sent too many lately\n";
             (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "1")], reason).into_response()
         }
-        Refused::Store => {
+        RefusalReason::Store => {
             (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: the store does not answer\n")
                 .into_response()
         }
@@ -179,12 +179,12 @@ pub fn serve(
     address: SocketAddr,
     tls: Option<Tls>,
     metrics: Arc<Metrics>,
-    routes: impl FnOnce(SocketAddr, Ending) -> Router,
+    routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
     listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
     let runtime = runtime::with_sockets()?;
     let served = runtime.block_on(async {
-        let signal = told_to_end()?;
+        let signal = shutdown_signal()?;
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
         let (end, ending) = watch::channel(());

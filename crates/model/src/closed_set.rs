@@ -84,7 +84,7 @@ mod tests {
             crate::approval::RequiredProof,
             crate::blocker::BlockerCode,
             crate::compiled::WarningCode,
-            crate::config::Origin,
+            crate::config::ValueOrigin,
             crate::discovery::DiscoveryWarningCode,
             crate::event::DivergenceReason,
             crate::event::EdgeKind,

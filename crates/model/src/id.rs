@@ -192,9 +192,9 @@ impl AttemptId {
         let aligned = (bits & ((1 << 45) - 1)) << 3;
         let mut body = [0; 10];
         base32().encode_mut(&aligned.to_be_bytes()[2..], &mut body);
-        let mut kept = [0; 9];
-        kept.copy_from_slice(&body[..9]);
-        Self(kept)
+        let mut bytes = [0; 9];
+        bytes.copy_from_slice(&body[..9]);
+        Self(bytes)
     }
 
     /// The 45 bits behind the id.

@@ -182,7 +182,7 @@ pub struct PreferenceProof {
 
 /// Preferences that a person asked for, and the passkey that agreed to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WishedPreferences {
+pub struct PendingPreferences {
     pub preferences: Preferences,
     pub proof: Option<PreferenceProof>,
 }

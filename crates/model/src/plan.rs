@@ -24,6 +24,9 @@ pub enum AttachmentKind {
     Workflow,
 }
 
+/// Identifies stored content.
+pub type ContentKey = (AttachmentKind, Sha256);
+
 impl AttachmentKind {
     /// The maximum size of an attachment of this kind.
     pub fn bytes_max(self) -> u64 {

@@ -22,20 +22,20 @@ use crate::tool::ToolName;
 pub const META_KEY: &str = "workrail/reply";
 
 /// Marks the place of a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
-pub const STATE_TOKEN_MARK: &str = "\u{0}state\u{0}";
-pub const ACK_TOKEN_MARK: &str = "\u{0}ack\u{0}";
-pub const CHECKPOINT_TOKEN_MARK: &str = "\u{0}checkpoint\u{0}";
+pub const STATE_TOKEN_MARKER: &str = "\u{0}state\u{0}";
+pub const ACK_TOKEN_MARKER: &str = "\u{0}ack\u{0}";
+pub const CHECKPOINT_TOKEN_MARKER: &str = "\u{0}checkpoint\u{0}";
 
 /// The start of a marker for another node's bookmark; the index of its `node_created` follows.
 const OTHER_STATE: &str = "\u{0}state@";
 
 /// The marker for the bookmark of another node in the session, named by the index of its event.
-pub fn state_mark_of(node: EventIndex) -> String {
+pub fn state_marker_of(node: EventIndex) -> String {
     format!("{OTHER_STATE}{}\u{0}", node.get())
 }
 
 /// Replaces every marker of another node's bookmark with what `sign` returns for its event index.
-pub fn replace_state_marks(text: &str, mut sign: impl FnMut(EventIndex) -> String) -> String {
+pub fn replace_state_markers(text: &str, mut sign: impl FnMut(EventIndex) -> String) -> String {
     let mut signed = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(OTHER_STATE) {
@@ -51,7 +51,7 @@ pub fn replace_state_marks(text: &str, mut sign: impl FnMut(EventIndex) -> Strin
 }
 
 /// Replaces what could be taken for a token marker.
-pub fn without_marks(text: &str) -> String {
+pub fn without_markers(text: &str) -> String {
     text.replace('\u{0}', "\u{fffd}")
 }
 
@@ -82,13 +82,13 @@ pub struct RunInfo {
     pub about_left: Option<u64>,
     /// The loops that the step is in, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loops: Vec<LoopPlace>,
+    pub loops: Vec<LoopPosition>,
 }
 
 /// Which iteration of a loop a step is in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LoopPlace {
+pub struct LoopPosition {
     /// What an iteration is called: the variable of its item, or the loop's id.
     pub name: String,
     /// Counted from 1.
@@ -98,7 +98,7 @@ pub struct LoopPlace {
     pub of: Option<u64>,
 }
 
-impl fmt::Display for LoopPlace {
+impl fmt::Display for LoopPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.iteration)?;
         self.of.map_or(Ok(()), |of| write!(f, " of {of}"))
@@ -135,8 +135,8 @@ impl NextCall {
         let mut text = Value::Object(self.arguments.clone()).to_string();
         // Markers contain NUL characters; written as JSON they would be escaped and never be found again. Other NULs
         // are the author's text and stay escaped.
-        for mark in [STATE_TOKEN_MARK, ACK_TOKEN_MARK, CHECKPOINT_TOKEN_MARK] {
-            text = text.replace(&mark.replace('\u{0}', "\\u0000"), mark);
+        for marker in [STATE_TOKEN_MARKER, ACK_TOKEN_MARKER, CHECKPOINT_TOKEN_MARKER] {
+            text = text.replace(&marker.replace('\u{0}', "\\u0000"), marker);
         }
         let mut shown = String::with_capacity(text.len());
         let mut rest = text.as_str();
@@ -279,7 +279,7 @@ pub struct Branch {
     pub summary: String,
     /// The pending step, when it is not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stands_at: Option<String>,
+    pub current_step: Option<String>,
     pub is_complete: bool,
     /// Shows where the branch is and changes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -463,22 +463,22 @@ mod tests {
 
     #[test]
     fn only_markers_are_written_unescaped() {
-        let mark = state_mark_of(EventIndex::new(17).unwrap());
+        let marker = state_marker_of(EventIndex::new(17).unwrap());
         let call = NextCall::new(
             ToolName::ContinueWorkflow,
-            [("a", Value::from(ACK_TOKEN_MARK)), ("b", Value::from(mark.clone()))],
+            [("a", Value::from(ACK_TOKEN_MARKER)), ("b", Value::from(marker.clone()))],
         );
-        assert_eq!(call.arguments_text(), format!(r#"{{"a":"{ACK_TOKEN_MARK}","b":"{mark}"}}"#));
+        assert_eq!(call.arguments_text(), format!(r#"{{"a":"{ACK_TOKEN_MARKER}","b":"{marker}"}}"#));
         let call = NextCall::new(ToolName::ContinueWorkflow, [("a", Value::from("x\u{0}y"))]);
         assert_eq!(call.arguments_text(), r#"{"a":"x\u0000y"}"#);
     }
 
     #[test]
     fn marks_of_other_nodes_are_replaced_and_nothing_else() {
-        let mark = state_mark_of(EventIndex::new(17).unwrap());
-        let text = format!("a {mark} b {mark}{STATE_TOKEN_MARK}");
-        let signed = replace_state_marks(&text, |index| format!("<{}>", index.get()));
-        assert_eq!(signed, format!("a <17> b <17>{STATE_TOKEN_MARK}"));
-        assert_eq!(replace_state_marks("\u{0}state@x\u{0}y", |_| "never".into()), "y");
+        let marker = state_marker_of(EventIndex::new(17).unwrap());
+        let text = format!("a {marker} b {marker}{STATE_TOKEN_MARKER}");
+        let signed = replace_state_markers(&text, |index| format!("<{}>", index.get()));
+        assert_eq!(signed, format!("a <17> b <17>{STATE_TOKEN_MARKER}"));
+        assert_eq!(replace_state_markers("\u{0}state@x\u{0}y", |_| "never".into()), "y");
     }
 }

@@ -8,7 +8,7 @@ use crate::closed_set::closed_set;
 use crate::id::{RunId, SessionId};
 use crate::name::{StepId, WorkflowId};
 use crate::preferences::RunStatus;
-use crate::reply::{LoopPlace, NextCall, OpenTip};
+use crate::reply::{LoopPosition, NextCall, OpenTip};
 
 closed_set! {
     "snake_case",
@@ -56,7 +56,7 @@ pub struct Candidate {
     pub about_left: Option<u64>,
     /// The loops that the step is in, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loops: Vec<LoopPlace>,
+    pub loops: Vec<LoopPosition>,
     /// When it was last worked on; for people, nothing is ranked by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_worked_on: Option<String>,

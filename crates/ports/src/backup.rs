@@ -91,7 +91,7 @@ pub struct CopyReport {
     pub segments: Tally,
     pub content: Tally,
     /// Paths of damaged content that was replaced by an intact copy; the damaged file is moved aside.
-    pub mended: Vec<String>,
+    pub repaired: Vec<String>,
     pub lost_content: Vec<LostContent>,
     pub keys: KeysCopy,
 }

@@ -269,17 +269,17 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Lists a directory with metadata of each entry, or of the file `below` in each entry that is a directory: the
     /// result of `list` and `stat` in fewer system calls. `None` where there is nothing to stat.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
-        let look = |entry: DirEntry| {
+        let with_stat = |entry: DirEntry| {
             let child = path.child(&entry.name);
-            let place = match below {
+            let path = match below {
                 None => child,
                 Some(below) => {
                     child.filter(|_| entry.kind == FileKind::Directory).and_then(|dir| dir.child(below))
                 }
             };
-            StatEntry { stat: place.and_then(|place| self.stat(&place).ok()), entry }
+            StatEntry { stat: path.and_then(|path| self.stat(&path).ok()), entry }
         };
-        Ok(self.list(path)?.into_iter().map(look).collect())
+        Ok(self.list(path)?.into_iter().map(with_stat).collect())
     }
     /// Takes an advisory lock on a file, creating it if needed and waiting at most `wait_max`; `None` if another
     /// handle (of this or another process) still holds it after that.

@@ -129,7 +129,7 @@ pub trait SessionReader: Send + Sync {
     /// A number that changes when a session may have been added, written or removed. It may change before the write is
     /// committed, so after a change the caller checks again a little later. `None` if the store has no cheap way to
     /// tell.
-    fn change_mark(&self) -> Option<u64> {
+    fn change_stamp(&self) -> Option<u64> {
         None
     }
 

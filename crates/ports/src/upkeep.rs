@@ -132,7 +132,7 @@ pub struct LostSegment {
     pub path: String,
     /// The index range in the segment's name; absent if the name cannot be parsed.
     pub indexes: Option<(u64, u64)>,
-    pub is_there: bool,
+    pub exists: bool,
     pub events: Vec<LostEvent>,
     pub unreadable_lines: u64,
 }

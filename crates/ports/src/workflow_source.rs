@@ -24,21 +24,21 @@ pub struct BindingsFile {
 
 /// Differs when the file may have changed; for one file, equal stamps mean equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp(pub [u64; 4]);
+pub struct WorkflowFileStamp(pub [u64; 4]);
 
 /// A file that may hold a workflow; found but not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct CandidateFile {
     pub precedence: Precedence,
     /// Position of its folder within its precedence; a later folder wins.
     pub folder: usize,
     /// Relative to its folder, separated by `/`.
     pub reference: String,
     /// Where the adapter finds it. Opaque, unique, never shown and never recorded.
-    pub place: String,
+    pub location: String,
     pub package: Option<String>,
     /// Absent if the file is so fresh that it could change again without changing its stamp.
-    pub stamp: Option<Stamp>,
+    pub stamp: Option<WorkflowFileStamp>,
 }
 
 /// Something that was found but cannot be a candidate, or a folder that should exist and does not.
@@ -51,18 +51,18 @@ pub struct SourceProblem {
     pub fix: String,
 }
 
-/// Identifies one survey: no two surveys of a process have the same mark.
+/// Identifies one survey: no two surveys of a process have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(pub u64);
+pub struct ListingId(pub u64);
 
 /// Everything that was found, without reading any of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceListing {
     /// By precedence, folder and reference.
-    pub files: Vec<Candidate>,
+    pub files: Vec<CandidateFile>,
     pub problems: Vec<SourceProblem>,
     /// Absent if a change would go unnoticed.
-    pub mark: Option<Mark>,
+    pub id: Option<ListingId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,13 +87,13 @@ pub trait WorkflowSource: Send + Sync {
     /// file, and never fails: problems are listed in the result.
     fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing;
 
-    /// The mark of the workspace's latest survey, if nothing it found or read has changed since. `None` if something
+    /// The id of the workspace's latest survey, if nothing it found or read has changed since. `None` if something
     /// did or that is unknown; the cost does not depend on the number of files.
-    fn mark(&self, _workspace: Option<&WorkspacePath>) -> Option<Mark> {
+    fn unchanged_listing(&self, _workspace: Option<&WorkspacePath>) -> Option<ListingId> {
         None
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError>;
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError>;
 
     /// What the workspace chose for extension points: its `.workrail/bindings.json`, if any.
     fn bindings(&self, workspace: Option<&WorkspacePath>) -> Result<Option<BindingsFile>, SourceError>;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use workrail_model::event::{ObservationKey, ObservationValue};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 
 /// The longest path that the kernel accepts.
 const PATH_BYTES_MAX: usize = 4096;
@@ -67,8 +67,8 @@ pub trait WorkspaceObserver: Send + Sync {
     /// Takes microseconds and never blocks.
     fn observe(&self, workspace: &WorkspacePath) -> WorkspaceFacts;
     /// The state of the working tree, at about the cost of `git status`; gives up on huge trees.
-    fn look(&self, _workspace: &WorkspacePath) -> TreeLook {
-        TreeLook::NoRepository
+    fn inspect_tree(&self, _workspace: &WorkspacePath) -> TreeInspection {
+        TreeInspection::NoRepository
     }
     /// The files that differ between two commits of the workspace's repository; `None` if that cannot be determined.
     fn changed_between(&self, _workspace: &WorkspacePath, _from: &str, _to: &str) -> Option<Vec<String>> {

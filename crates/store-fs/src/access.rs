@@ -15,7 +15,7 @@ use crate::store::LocalStore;
 
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct AccessFile {
     v: u64,
     tokens: Vec<AccessToken>,
 }
@@ -26,7 +26,7 @@ fn invalid(problem: impl ToString) -> KeyringError {
 
 impl<F: FileSystem> LocalStore<F> {
     fn write_access_tokens(&self, tokens: Vec<AccessToken>) -> Result<(), KeyringError> {
-        let mut bytes = serde_json::to_vec(&Written { v: 1, tokens }).map_err(invalid)?;
+        let mut bytes = serde_json::to_vec(&AccessFile { v: 1, tokens }).map_err(invalid)?;
         bytes.push(b'\n');
         if bytes.len() as u64 > ACCESS_TOKENS_BYTES_MAX {
             return Err(invalid("there are too many tokens"));
@@ -47,7 +47,7 @@ impl<F: FileSystem> AccessTokens for LocalStore<F> {
             Some(version) => return Err(KeyringError::UnknownVersion { path: path.to_string(), version }),
             None => return Err(invalid("`v` must be a version number")),
         }
-        let written: Written = serde_json::from_value(value).map_err(invalid)?;
+        let written: AccessFile = serde_json::from_value(value).map_err(invalid)?;
         Ok(written.tokens)
     }
 

@@ -109,7 +109,7 @@ pub(crate) fn set_aside<F: FileSystem>(
 }
 
 /// Content that events refer to but that cannot be used.
-pub(crate) enum Unusable {
+pub(crate) enum UnusableContent {
     /// Missing or damaged.
     Lost(RelPath),
     /// This user may not read it, so whether it is damaged is unknown.
@@ -117,13 +117,13 @@ pub(crate) enum Unusable {
 }
 
 /// The first piece of content that the events refer to and that cannot be used.
-pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<Unusable>, FsError> {
+pub(crate) fn unusable<F: FileSystem>(fs: &F, events: &[Event]) -> Result<Option<UnusableContent>, FsError> {
     for (kind, digest) in events.iter().flat_map(|event| event.data.content_refs()) {
         match stored(fs, kind, digest) {
             Ok(Some(_)) => {}
-            Ok(None) => return Ok(Some(Unusable::Lost(layout::content(kind, digest)))),
+            Ok(None) => return Ok(Some(UnusableContent::Lost(layout::content(kind, digest)))),
             Err(error) if error.kind == FsErrorKind::PermissionDenied => {
-                return Ok(Some(Unusable::Denied(error)));
+                return Ok(Some(UnusableContent::Denied(error)));
             }
             Err(error) => return Err(error),
         }

@@ -24,8 +24,8 @@ use crate::store::LocalStore;
 
 const HEADER: &[u8; 8] = b"WRINDEX1";
 /// Starts every record, so that a reader can resynchronise after a damaged one.
-const MARK: [u8; 4] = [0xF5, b'W', b'R', 0xFA];
-/// Mark, length and checksum.
+const MAGIC: [u8; 4] = [0xF5, b'W', b'R', 0xFA];
+/// Magic, length and checksum.
 const FRAME_BYTES: usize = 16;
 /// Session, stamp and cursor, which precede the summary.
 const FIXED_BYTES: usize = 10 + 4 * 8 + 4 * 8 + 32;
@@ -128,7 +128,7 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 fn frame(out: &mut Vec<u8>, body: &[u8]) {
-    out.extend_from_slice(&MARK);
+    out.extend_from_slice(&MAGIC);
     // A body is far smaller than 4 GiB: a longer summary is not framed.
     out.extend_from_slice(&(body.len() as u32).to_le_bytes());
     out.extend_from_slice(&checksum(body).to_le_bytes());
@@ -150,7 +150,7 @@ fn bodies(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
             if damaged > DAMAGED_MAX {
                 return None;
             }
-            let next = bytes[at + 1..].windows(MARK.len()).position(|window| window == MARK);
+            let next = bytes[at + 1..].windows(MAGIC.len()).position(|window| window == MAGIC);
             at = next.map_or(end, |distance| at + 1 + distance);
         }
         None
@@ -159,11 +159,11 @@ fn bodies(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> + '_ {
 
 fn body_at(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let frame = bytes.get(at..at.checked_add(FRAME_BYTES)?)?;
-    let (mark, rest) = frame.split_at(MARK.len());
+    let (magic, rest) = frame.split_at(MAGIC.len());
     let (len, sum) = rest.split_at(4);
     let len = u32::from_le_bytes(len.try_into().ok()?) as usize;
     let body = at + FRAME_BYTES..(at + FRAME_BYTES).checked_add(len)?;
-    let fits = mark == MARK && (FIXED_BYTES..=FIXED_BYTES + INDEX_RECORD_BYTES_MAX).contains(&len);
+    let fits = magic == MAGIC && (FIXED_BYTES..=FIXED_BYTES + INDEX_RECORD_BYTES_MAX).contains(&len);
     let found = bytes.get(body.clone()).filter(|_| fits)?;
     (checksum(found).to_le_bytes() == sum).then_some(body)
 }

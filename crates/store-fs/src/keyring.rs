@@ -19,7 +19,7 @@ use crate::{layout, suspect};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct KeyringFile {
     v: u64,
     current: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,8 @@ impl<F: FileSystem> LocalStore<F> {
             Some(version) => return Err(KeyringError::UnknownVersion { path: named, version }),
             None => return Err(invalid("`v` must be a version number".to_owned())),
         }
-        let written: Written = serde_json::from_value(value).map_err(|error| invalid(error.to_string()))?;
+        let written: KeyringFile =
+            serde_json::from_value(value).map_err(|error| invalid(error.to_string()))?;
         let key = |text: &str| {
             BASE64URL_NOPAD
                 .decode(text.as_bytes())
@@ -120,7 +121,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     fn write_keyring(&self, keyring: &Keyring) -> Result<(), KeyringError> {
         let encode = |key: &SigningKey| BASE64URL_NOPAD.encode(key.bytes());
-        let written = Written {
+        let written = KeyringFile {
             v: 1,
             current: encode(&keyring.current),
             previous: keyring.previous.as_ref().map(encode),

@@ -51,8 +51,8 @@ pub(crate) struct Memos(VecDeque<(SessionId, Memo)>);
 
 impl Memos {
     pub(crate) fn take(&mut self, session: SessionId) -> Option<Memo> {
-        let place = self.0.iter().position(|(own, _)| *own == session)?;
-        self.0.remove(place).map(|(_, memo)| memo)
+        let index = self.0.iter().position(|(own, _)| *own == session)?;
+        self.0.remove(index).map(|(_, memo)| memo)
     }
 
     /// Keeps a memo as the newest, and drops the oldest one if there are too many.

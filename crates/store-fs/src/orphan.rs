@@ -11,9 +11,9 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
-use crate::content::{self, Unusable};
+use crate::content::{self, UnusableContent};
 use crate::layout;
-use crate::segment::{self, Bytes};
+use crate::segment::{self, SegmentRead};
 
 /// A complete and valid segment that starts where the committed ones end.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Orphan {
 
 /// What follows the end of a log.
 #[derive(Debug)]
-pub(crate) enum Pending {
+pub(crate) enum LogContinuation {
     Nothing,
     /// A completed write, which the next writer will roll forward.
     Write(Orphan),
@@ -58,22 +58,22 @@ pub(crate) fn pending<F: FileSystem>(
     session: SessionId,
     end: &Cursor,
     tail: &[u8],
-) -> Result<Pending, FsError> {
-    let mut found = Pending::Nothing;
+) -> Result<LogContinuation, FsError> {
+    let mut found = LogContinuation::Nothing;
     for candidate in candidates(fs, session, end)?.into_iter().rev() {
         let reason = match candidate {
             Err(denied) => access_denied(&denied),
             Ok(orphan) if !orphan.explains(tail) => continue,
             Ok(orphan) => match content::unusable(fs, &orphan.events)? {
-                None => return Ok(Pending::Write(orphan)),
-                Some(Unusable::Denied(denied)) => access_denied(&denied),
-                Some(Unusable::Lost(content)) => CorruptionReason::PendingContent {
+                None => return Ok(LogContinuation::Write(orphan)),
+                Some(UnusableContent::Denied(denied)) => access_denied(&denied),
+                Some(UnusableContent::Lost(content)) => CorruptionReason::PendingContent {
                     segment: format!("events/{}", orphan.name),
                     content: content.to_string(),
                 },
             },
         };
-        found = Pending::Damaged(reason);
+        found = LogContinuation::Damaged(reason);
     }
     Ok(found)
 }
@@ -104,9 +104,9 @@ pub(crate) fn candidates<F: FileSystem>(
     let mut found = Vec::new();
     for name in names {
         match segment::read(fs, session, &name)? {
-            Bytes::Read(bytes) => found.extend(orphan(session, end, name, bytes).map(Ok)),
-            Bytes::Denied(error) => found.push(Err(error)),
-            Bytes::NoSegment => {}
+            SegmentRead::Read(bytes) => found.extend(orphan(session, end, name, bytes).map(Ok)),
+            SegmentRead::Denied(error) => found.push(Err(error)),
+            SegmentRead::NoSegment => {}
         }
     }
     Ok(found)

@@ -16,7 +16,7 @@ use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
 use crate::layout;
 use crate::load::{self, NoGroup};
-use crate::segment::{self, Bytes};
+use crate::segment::{self, SegmentRead};
 
 /// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
 /// unrelated digests differ in about 60 of 64 digits.
@@ -43,7 +43,7 @@ enum SegmentMismatch {
 }
 
 /// A segment that could come next.
-struct Candidate {
+struct SegmentCandidate {
     name: String,
     segment: Vec<u8>,
     events: Vec<Event>,
@@ -145,11 +145,11 @@ fn read<F: FileSystem>(
     first: EventIndex,
     name: &str,
     attested: &BTreeMap<String, Sha256>,
-) -> Result<Result<Candidate, SegmentMismatch>, FsError> {
+) -> Result<Result<SegmentCandidate, SegmentMismatch>, FsError> {
     let segment = match segment::read(fs, session, name)? {
-        Bytes::Read(bytes) => bytes,
-        Bytes::Denied(error) => return Ok(Err(SegmentMismatch::Denied(error))),
-        Bytes::NoSegment => return Ok(Err(SegmentMismatch::Invalid)),
+        SegmentRead::Read(bytes) => bytes,
+        SegmentRead::Denied(error) => return Ok(Err(SegmentMismatch::Denied(error))),
+        SegmentRead::NoSegment => return Ok(Err(SegmentMismatch::Invalid)),
     };
     // Checked before its events are read: a changed byte may look like a newer build's kind or version, but a segment
     // that a newer build wrote matches the digest that its manifest attests.
@@ -167,7 +167,7 @@ fn read<F: FileSystem>(
         Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(SegmentMismatch::Invalid)),
     };
     let standing = (said == Some(&digest), false);
-    Ok(Ok(Candidate { name: name.to_owned(), segment, events, standing }))
+    Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, standing }))
 }
 
 fn differing_digits(one: Sha256, other: Sha256) -> usize {

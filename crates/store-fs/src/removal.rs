@@ -104,8 +104,8 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 /// Whether the result of a stat says that the mark is set.
-pub(crate) fn is_mark(look: &Result<FileStat, FsError>) -> bool {
-    match look {
+pub(crate) fn is_mark(stat: &Result<FileStat, FsError>) -> bool {
+    match stat {
         Ok(_) => true,
         // A mark that cannot be inspected may be set.
         Err(error) => error.kind != FsErrorKind::NotFound,

@@ -24,7 +24,7 @@ struct Plan {
     health: SessionHealth,
     /// How far the current manifest attests the log.
     validated_until: EventIndex,
-    kept: Rebuilt,
+    rebuilt: Rebuilt,
 }
 
 impl<F: FileSystem> LocalStore<F> {
@@ -39,13 +39,13 @@ impl<F: FileSystem> LocalStore<F> {
     fn described(&self, session: SessionId, plan: &Plan) -> Result<Diagnosis, UpkeepError> {
         let backup = layout::backup(session, next_number(self.fs(), session)?);
         let old = rebuild::manifest_bytes(self.fs(), session)?;
-        let same = old.iter().zip(&plan.kept.manifest).take_while(|(old, new)| old == new).count();
-        let validated = plan.validated_until.get().min(plan.kept.end.get());
+        let same = old.iter().zip(&plan.rebuilt.manifest).take_while(|(old, new)| old == new).count();
+        let validated = plan.validated_until.get().min(plan.rebuilt.end.get());
         Ok(Diagnosis {
             health: plan.health.clone(),
-            keeps_until: plan.kept.end,
-            events_rebuilt: plan.kept.end.get() - validated,
-            gives_up: self.given_up(session, &plan.kept.segments, &old)?,
+            keeps_until: plan.rebuilt.end,
+            events_rebuilt: plan.rebuilt.end.get() - validated,
+            gives_up: self.given_up(session, &plan.rebuilt.segments, &old)?,
             manifest_bytes: (old.len() - same) as u64,
             backup: backup.to_string(),
         })
@@ -65,8 +65,8 @@ impl<F: FileSystem> LocalStore<F> {
         let plan = self.plan_repair(session, trusted_until)?;
         let diagnosis = self.described(session, &plan)?;
         self.back_up(session, next_number(self.fs(), session)?)?;
-        self.remove_given_up(session, &plan.kept.segments)?;
-        commit::replace_manifest(self.fs(), session, &plan.kept.manifest)?;
+        self.remove_given_up(session, &plan.rebuilt.segments)?;
+        commit::replace_manifest(self.fs(), session, &plan.rebuilt.manifest)?;
         self.fs().about_to_acknowledge();
         self.forget(session);
         // Derived from what is gone; a stale one would be detected and dropped anyway.
@@ -92,18 +92,18 @@ impl<F: FileSystem> LocalStore<F> {
         if !is_repairable || load::denied_path(&health).is_some() {
             return not_repairable(health);
         }
-        let kept = rebuild::rebuild(self.fs(), session, trusted_until)?;
-        if let Some(error) = &kept.denied {
+        let rebuilt = rebuild::rebuild(self.fs(), session, trusted_until)?;
+        if let Some(error) = &rebuilt.denied {
             return not_repairable(SessionHealth::CorruptHead { reason: orphan::access_denied(error) });
         }
-        if let Some((record, version)) = kept.newer {
+        if let Some((record, version)) = rebuilt.newer {
             // Cutting it off or rewriting it would give up what the newer build recorded.
             return not_repairable(SessionHealth::UnknownVersion { record, version });
         }
-        if kept.end == EventIndex::ZERO {
+        if rebuilt.end == EventIndex::ZERO {
             return not_repairable(health);
         }
-        Ok(Plan { health, validated_until, kept })
+        Ok(Plan { health, validated_until, rebuilt })
     }
 
     /// Copies the whole folder under the next free number; the name appears once everything is durable.
@@ -172,13 +172,13 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Removes the given-up segments, and nothing that is not named like a segment.
-    fn remove_given_up(&self, session: SessionId, kept: &BTreeSet<String>) -> Result<(), FsError> {
+    fn remove_given_up(&self, session: SessionId, rebuilt: &BTreeSet<String>) -> Result<(), FsError> {
         let events = layout::events(session);
         for entry in load::list_events(self.fs(), session)? {
             let is_segment =
                 entry.kind == FileKind::Regular && layout::segment_indexes(&entry.name).is_some();
             if is_segment
-                && !kept.contains(&format!("events/{}", entry.name))
+                && !rebuilt.contains(&format!("events/{}", entry.name))
                 && let Some(path) = events.child(&entry.name)
             {
                 self.fs().remove_file(&path)?;
@@ -191,23 +191,23 @@ impl<F: FileSystem> LocalStore<F> {
     fn given_up(
         &self,
         session: SessionId,
-        kept: &BTreeSet<String>,
+        rebuilt: &BTreeSet<String>,
         manifest: &[u8],
     ) -> Result<Vec<LostSegment>, UpkeepError> {
         let mut lost = Vec::new();
         for entry in load::list_events(self.fs(), session)? {
             let path = format!("events/{}", entry.name);
-            if !kept.contains(&path) && layout::segment_indexes(&entry.name).is_some() {
+            if !rebuilt.contains(&path) && layout::segment_indexes(&entry.name).is_some() {
                 lost.push(self.lost_segment(session, path)?);
             }
         }
         for path in rebuild::attested(session, manifest).into_keys() {
-            if !kept.contains(&path) && !lost.iter().any(|known| known.path == path) {
+            if !rebuilt.contains(&path) && !lost.iter().any(|known| known.path == path) {
                 let indexes = indexes_of(&path);
                 lost.push(LostSegment {
                     path,
                     indexes,
-                    is_there: false,
+                    exists: false,
                     events: Vec::new(),
                     unreadable_lines: 0,
                 });
@@ -233,7 +233,7 @@ impl<F: FileSystem> LocalStore<F> {
         let mut lost = LostSegment {
             indexes: indexes_of(&path),
             path,
-            is_there: true,
+            exists: true,
             events: Vec::new(),
             unreadable_lines: 0,
         };

@@ -12,7 +12,7 @@ use crate::layout;
 use crate::load::{self, NoGroup};
 
 /// The result of reading a file with a segment's name.
-pub(crate) enum Bytes {
+pub(crate) enum SegmentRead {
     Read(Vec<u8>),
     /// This user may not read it, so whether it is damaged is unknown.
     Denied(FsError),
@@ -35,12 +35,12 @@ pub(crate) fn names<F: FileSystem>(
 }
 
 /// Reads a segment; `name` is relative to the segments folder.
-pub(crate) fn read<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<Bytes, FsError> {
-    let Some(path) = layout::events(session).child(name) else { return Ok(Bytes::NoSegment) };
+pub(crate) fn read<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<SegmentRead, FsError> {
+    let Some(path) = layout::events(session).child(name) else { return Ok(SegmentRead::NoSegment) };
     match fs.read(&path, 0, SEGMENT_BYTES_MAX) {
-        Ok(bytes) => Ok(Bytes::Read(bytes)),
-        Err(error) if error.kind == FsErrorKind::PermissionDenied => Ok(Bytes::Denied(error)),
-        Err(error) if error.kind.is_verdict_on_file() => Ok(Bytes::NoSegment),
+        Ok(bytes) => Ok(SegmentRead::Read(bytes)),
+        Err(error) if error.kind == FsErrorKind::PermissionDenied => Ok(SegmentRead::Denied(error)),
+        Err(error) if error.kind.is_verdict_on_file() => Ok(SegmentRead::NoSegment),
         Err(error) => Err(error),
     }
 }

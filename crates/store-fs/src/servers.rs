@@ -28,7 +28,7 @@ const LOGS_MAX: usize = 32;
 const LOG_END_BYTES: u64 = 64 * 1024;
 
 /// A server's entry in the list, removed when this is dropped.
-pub struct Registered<F: FileSystem> {
+pub struct ServerRegistration<F: FileSystem> {
     store: Arc<LocalStore<F>>,
     id: ServerId,
     log: Mutex<Log<F>>,
@@ -43,7 +43,7 @@ struct Log<F: FileSystem> {
     bytes: u64,
 }
 
-impl<F: FileSystem> std::fmt::Debug for Registered<F> {
+impl<F: FileSystem> std::fmt::Debug for ServerRegistration<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Registered").field("id", &self.id).finish_non_exhaustive()
     }
@@ -51,7 +51,7 @@ impl<F: FileSystem> std::fmt::Debug for Registered<F> {
 
 impl<F: FileSystem> LocalStore<F> {
     /// Adds a server to the list, and removes those that ended without unregistering.
-    pub fn register(self: Arc<Self>, record: &ServerRecord) -> Result<Registered<F>, FsError> {
+    pub fn register(self: Arc<Self>, record: &ServerRecord) -> Result<ServerRegistration<F>, FsError> {
         self.fs().create_dir(&layout::servers())?;
         self.fs().create_dir(&layout::logs())?;
         self.forget_dead()?;
@@ -67,7 +67,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.fs().rename(&temp, &layout::server(id))?;
         let (path, before) = layout::server_logs(&record.started_at, id);
         let log = Mutex::new(Log { file: None, path, before, bytes: 0 });
-        Ok(Registered { store: self, id, log, lock })
+        Ok(ServerRegistration { store: self, id, log, lock })
     }
 
     /// The activity counter's file names that something else occupies. Empty if that cannot be determined.
@@ -200,7 +200,7 @@ impl<F: FileSystem> ServerDirectory for LocalStore<F> {
     }
 }
 
-impl<F: FileSystem> Registered<F> {
+impl<F: FileSystem> ServerRegistration<F> {
     /// Adds a call to the log; failures are ignored.
     pub fn log(&self, call: &LoggedCall) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,7 +236,7 @@ impl<F: FileSystem> Registered<F> {
     }
 }
 
-impl<F: FileSystem> Drop for Registered<F> {
+impl<F: FileSystem> Drop for ServerRegistration<F> {
     fn drop(&mut self) {
         self.store.strike(self.id);
     }

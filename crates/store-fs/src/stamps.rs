@@ -39,9 +39,9 @@ fn stamp<F: FileSystem>(
 
 /// A fingerprint of the files that every append, import and removal touches: the counter, and the folders of sessions
 /// and of running servers.
-pub(crate) fn mark<F: FileSystem>(fs: &F) -> u64 {
-    let places = [layout::activity(), layout::sessions(), layout::servers()];
-    places.iter().fold(0, |sum, place| match fs.stat(place) {
+pub(crate) fn of_store<F: FileSystem>(fs: &F) -> u64 {
+    let paths = [layout::activity(), layout::sessions(), layout::servers()];
+    paths.iter().fold(0, |sum, path| match fs.stat(path) {
         Ok(stat) => mixed(sum, &stat),
         Err(_) => sum.rotate_left(23),
     })

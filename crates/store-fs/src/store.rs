@@ -20,7 +20,7 @@ use workrail_ports::session_store::{
 use crate::commit::{self, Tail};
 use crate::load::{self, CursorOrigin, Loaded};
 use crate::memo::{Memo, Memos};
-use crate::orphan::Pending;
+use crate::orphan::LogContinuation;
 use crate::{layout, obstacles, orphan, stamps, suspect};
 
 /// How long a writer waits for a lock.
@@ -58,12 +58,12 @@ impl<F: FileSystem> LocalStore<F> {
                 made => made?,
             }
         }
-        Ok(Self::look(fs, entropy, boot_id))
+        Ok(Self::read_only(fs, entropy, boot_id))
     }
 
     /// The store as it is: no folder is created, and a missing one reads as empty if `fs` says so. For commands that
     /// only read; writers use `open`.
-    pub fn look(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
+    pub fn read_only(fs: F, entropy: Box<dyn Entropy>, boot_id: String) -> Self {
         let (memos, doubted, read_before) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { fs, entropy, boot_id, memos, doubted, read_before }
     }
@@ -171,9 +171,9 @@ impl<F: FileSystem> LocalStore<F> {
         let _store_lock = store_lock.ok_or(StoreError::Busy)?;
         let torn = orphan::tail_behind(&self.fs, session, &loaded.cursor)?;
         let orphan = match orphan::pending(&self.fs, session, &loaded.cursor, &torn)? {
-            Pending::Nothing => return Ok(false),
-            Pending::Write(orphan) => orphan,
-            Pending::Damaged(reason) => {
+            LogContinuation::Nothing => return Ok(false),
+            LogContinuation::Write(orphan) => orphan,
+            LogContinuation::Damaged(reason) => {
                 let health = load::corrupt_from(&loaded.cursor, reason);
                 return Err(StoreError::Unhealthy { session, health });
             }
@@ -266,8 +266,8 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
         stamps::one(&self.fs, session)
     }
 
-    fn change_mark(&self) -> Option<u64> {
-        Some(stamps::mark(&self.fs))
+    fn change_stamp(&self) -> Option<u64> {
+        Some(stamps::of_store(&self.fs))
     }
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {

@@ -9,7 +9,7 @@ use workrail_ports::upkeep::{Stray, StrayKind};
 
 use crate::layout::{self, CONTENT_KINDS, content_digest, content_dir, is_temporary};
 use crate::rebuild;
-use crate::segment::{self, Bytes};
+use crate::segment::{self, SegmentRead};
 
 /// Our own names in the root, apart from the counter's. Anything new that WorkRail creates there must be added.
 const ROOT_NAMES: [&str; 19] = [
@@ -96,7 +96,7 @@ pub(crate) fn foreign_folders<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsEr
 
 pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u64), FsError> {
     let mut found = StrayList { strays: Vec::new(), count: 0, max };
-    let mut look = |folder: RelPath, belongs: &dyn Fn(&DirEntry) -> bool| -> Result<(), FsError> {
+    let mut check = |folder: RelPath, belongs: &dyn Fn(&DirEntry) -> bool| -> Result<(), FsError> {
         for entry in listed(fs, &folder)? {
             if !belongs(&entry) {
                 found.add(&folder, &entry);
@@ -104,31 +104,31 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
         }
         Ok(())
     };
-    look(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()) || is_counter(entry))?;
-    look(layout::keys_dir(), &|entry| {
+    check(RelPath::root(), &|entry| ROOT_NAMES.contains(&entry.name.as_str()) || is_counter(entry))?;
+    check(layout::keys_dir(), &|entry| {
         KEY_NAMES.contains(&entry.name.as_str()) || layout::is_key_aside(&entry.name)
     })?;
-    look(layout::sessions(), &|entry| {
+    check(layout::sessions(), &|entry| {
         // If it is not a folder, it is reported as a damaged session.
         SessionId::parse(&entry.name).is_ok()
             || is_foreign_folder(entry)
             || layout::is_suspect_mark(&entry.name)
     })?;
     for kind in CONTENT_KINDS {
-        look(content_dir(kind), &|entry| {
+        check(content_dir(kind), &|entry| {
             entry.kind == FileKind::Regular
                 && (content_digest(kind, &entry.name).is_some() || layout::is_suspect_mark(&entry.name))
         })?;
     }
     for entry in listed(fs, &layout::sessions())? {
         let Ok(session) = SessionId::parse(&entry.name) else { continue };
-        look(layout::session(session), &|entry| SESSION_NAMES.contains(&entry.name.as_str()))?;
+        check(layout::session(session), &|entry| SESSION_NAMES.contains(&entry.name.as_str()))?;
         let segments = Segments::of(fs, session);
-        look(layout::events(session), &|entry| {
+        check(layout::events(session), &|entry| {
             entry.kind == FileKind::Regular && segments.explain(fs, session, &entry.name)
         })?;
     }
-    look(layout::backups(), &|entry| !is_temporary(&entry.name))?;
+    check(layout::backups(), &|entry| !is_temporary(&entry.name))?;
     Ok((found.strays, found.count))
 }
 
@@ -157,9 +157,9 @@ impl Segments {
         }
         let Some(index) = EventIndex::new(first).filter(|_| first == self.end) else { return false };
         match segment::read(fs, session, name) {
-            Ok(Bytes::Read(bytes)) => segment::events(session, index, name, &bytes).is_ok(),
-            Ok(Bytes::Denied(_)) | Err(_) => true,
-            Ok(Bytes::NoSegment) => false,
+            Ok(SegmentRead::Read(bytes)) => segment::events(session, index, name, &bytes).is_ok(),
+            Ok(SegmentRead::Denied(_)) | Err(_) => true,
+            Ok(SegmentRead::NoSegment) => false,
         }
     }
 }

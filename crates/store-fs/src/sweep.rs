@@ -1,8 +1,8 @@
 //! The sweep: removes unreferenced content, and what interrupted work left behind (G25).
 //!
-//! Everything reachable is marked once, without any lock. Then, in a bounded number of batches, the store is locked
+//! Everything reachable is collected once, without any lock. Then, in a bounded number of batches, the store is locked
 //! against writers, sessions whose manifest changed meanwhile are read on from their last position, and what is still
-//! unmarked is removed. Writers hold the same lock, shared, from their first byte of content to their last fsync, so
+//! unreachable is removed. Writers hold the same lock, shared, from their first byte of content to their last fsync, so
 //! that nothing they are about to refer to is ever removed.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErr
 use workrail_ports::upkeep::{Sweep, Swept, Tally, UpkeepError};
 
 use crate::layout::{CONTENT_KINDS, content, content_digest, content_dir, is_temporary};
-use crate::marks::Marks;
+use crate::reachable::ReachableContent;
 use crate::removal::move_to_tombstone;
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, load, tree};
@@ -32,23 +32,23 @@ impl<F: FileSystem> LocalStore<F> {
             Sweep::DryRun { without } => without,
             Sweep::Real => &nobody,
         };
-        let mut marks = Marks::default();
-        marks.look(self.fs(), without).map_err(UpkeepError::InDoubt)?;
-        let unmarked = self.unmarked(&marks)?;
+        let mut reachable = ReachableContent::default();
+        reachable.extend(self.fs(), without).map_err(UpkeepError::InDoubt)?;
+        let unreachable = self.unreachable(&reachable)?;
         let mut swept = Swept::default();
         match sweep {
             Sweep::DryRun { .. } => {
-                for (kind, digest) in unmarked {
+                for (kind, digest) in unreachable {
                     swept.of(kind).add(self.len_of(&content(kind, digest)));
                 }
                 self.leftovers(&mut |path| swept.leftovers.add(self.len_of(path)))?;
             }
             Sweep::Real => {
-                self.sweep_leftovers(&mut marks, &mut swept.leftovers)?;
-                let files = unmarked.len().div_ceil(BATCHES_MAX).max(BATCH_FILES_MIN);
-                for batch in unmarked.chunks(files) {
+                self.sweep_leftovers(&mut reachable, &mut swept.leftovers)?;
+                let files = unreachable.len().div_ceil(BATCHES_MAX).max(BATCH_FILES_MIN);
+                for batch in unreachable.chunks(files) {
                     self.fs().give_way();
-                    self.sweep_batch(&mut marks, batch, &mut swept)?;
+                    self.sweep_batch(&mut reachable, batch, &mut swept)?;
                 }
                 for kind in CONTENT_KINDS {
                     self.fs().sync_dir(&content_dir(kind))?;
@@ -62,22 +62,22 @@ impl<F: FileSystem> LocalStore<F> {
         self.fs().lock(&layout::store_lock(), LockMode::Exclusive, LOCK_WAIT)?.ok_or(UpkeepError::Busy)
     }
 
-    /// Locks out writers, and marks everything that they have appended.
-    fn without_writers(&self, marks: &mut Marks) -> Result<F::Lock, UpkeepError> {
+    /// Locks out writers, and adds everything that they have appended.
+    fn without_writers(&self, reachable: &mut ReachableContent) -> Result<F::Lock, UpkeepError> {
         let lock = self.exclusive_store_lock()?;
-        marks.look(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
+        reachable.extend(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
         Ok(lock)
     }
 
     fn sweep_batch(
         &self,
-        marks: &mut Marks,
+        reachable: &mut ReachableContent,
         batch: &[(AttachmentKind, Sha256)],
         swept: &mut Swept,
     ) -> Result<(), UpkeepError> {
-        let _lock = self.without_writers(marks)?;
+        let _lock = self.without_writers(reachable)?;
         for (kind, digest) in batch {
-            if !marks.reach(*kind, *digest) {
+            if !reachable.contains(*kind, *digest) {
                 self.remove_counted(&content(*kind, *digest), swept.of(*kind))?;
             }
         }
@@ -85,13 +85,14 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Every piece of content without a known reference.
-    fn unmarked(&self, marks: &Marks) -> Result<Vec<(AttachmentKind, Sha256)>, FsError> {
-        let mut unmarked = Vec::new();
+    fn unreachable(&self, reachable: &ReachableContent) -> Result<Vec<(AttachmentKind, Sha256)>, FsError> {
+        let mut unreachable = Vec::new();
         for kind in CONTENT_KINDS {
-            let found = self.contents_of(kind)?.into_iter().filter(|digest| !marks.reach(kind, *digest));
-            unmarked.extend(found.map(|digest| (kind, digest)));
+            let found =
+                self.contents_of(kind)?.into_iter().filter(|digest| !reachable.contains(kind, *digest));
+            unreachable.extend(found.map(|digest| (kind, digest)));
         }
-        Ok(unmarked)
+        Ok(unreachable)
     }
 
     pub(crate) fn contents_of(&self, kind: AttachmentKind) -> Result<Vec<Sha256>, FsError> {
@@ -152,8 +153,12 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Runs first, because it makes removals durable: no crash may bring back a session whose content is swept after
     /// this.
-    fn sweep_leftovers(&self, marks: &mut Marks, tally: &mut Tally) -> Result<(), UpkeepError> {
-        let _lock = self.without_writers(marks)?;
+    fn sweep_leftovers(
+        &self,
+        reachable: &mut ReachableContent,
+        tally: &mut Tally,
+    ) -> Result<(), UpkeepError> {
+        let _lock = self.without_writers(reachable)?;
         self.fs().sync_dir(&layout::sessions())?;
         for folder in CONTENT_KINDS.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
@@ -167,7 +172,7 @@ impl<F: FileSystem> LocalStore<F> {
             self.count_and_remove(&path, tally)?;
         }
         for session in self.folders()? {
-            self.tidy(session, marks, tally)?;
+            self.tidy(session, reachable, tally)?;
         }
         Ok(())
     }
@@ -203,8 +208,13 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Removes what interrupted writes left in a session's folder, and the folder if nothing was ever committed.
-    fn tidy(&self, session: SessionId, marks: &Marks, tally: &mut Tally) -> Result<(), FsError> {
-        let begun = marks.have_read(session) || load::holds_work(self.fs(), session)?;
+    fn tidy(
+        &self,
+        session: SessionId,
+        reachable: &ReachableContent,
+        tally: &mut Tally,
+    ) -> Result<(), FsError> {
+        let begun = reachable.have_read(session) || load::holds_work(self.fs(), session)?;
         if begun && temporaries_of(self.fs(), session)?.is_empty() {
             return Ok(());
         }

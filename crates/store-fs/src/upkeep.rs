@@ -15,7 +15,7 @@ use workrail_ports::upkeep::{
 };
 
 use crate::content::write_temp;
-use crate::orphan::Pending;
+use crate::orphan::LogContinuation;
 use crate::store::LocalStore;
 use crate::{backup, layout, load, obstacles, orphan, removal, strays, suspect, tree};
 
@@ -125,13 +125,13 @@ impl<F: FileSystem> Inspection for LocalStore<F> {
         }
         let torn = orphan::tail_behind(self.fs(), session, &loaded.cursor)?;
         match orphan::pending(self.fs(), session, &loaded.cursor, &torn)? {
-            Pending::Write(orphan) => Ok(Some(PendingWrite {
+            LogContinuation::Write(orphan) => Ok(Some(PendingWrite {
                 session,
                 segment: format!("events/{}", orphan.name),
                 events: orphan.events.len() as u64,
             })),
             // Damage is reported in the session's health.
-            Pending::Nothing | Pending::Damaged(_) => Ok(None),
+            LogContinuation::Nothing | LogContinuation::Damaged(_) => Ok(None),
         }
     }
 }

@@ -134,16 +134,16 @@ fn running_out_of_file_handles_neither_loses_nor_repeats_a_number() {
 fn the_store_fingerprint_changes_with_every_number_and_session_without_reading_sessions() {
     let fs = SimFs::new();
     let store = open(fs.clone());
-    let mut marks = vec![store.change_mark().unwrap()];
+    let mut stamps = vec![store.change_stamp().unwrap()];
     for seed in 1..4 {
         write_session(&store, seed, &[Step::Advance]);
-        marks.push(store.change_mark().unwrap());
+        stamps.push(store.change_stamp().unwrap());
         store.next().unwrap();
-        marks.push(store.change_mark().unwrap());
+        stamps.push(store.change_stamp().unwrap());
     }
-    assert!(marks.windows(2).all(|pair| pair[0] != pair[1]), "{marks:?}");
-    assert_eq!(store.change_mark(), store.change_mark(), "nothing changed in between");
+    assert!(stamps.windows(2).all(|pair| pair[0] != pair[1]), "{stamps:?}");
+    assert_eq!(store.change_stamp(), store.change_stamp(), "nothing changed in between");
     let seen = fs.trace().len();
-    store.change_mark().unwrap();
+    store.change_stamp().unwrap();
     assert!(fs.trace().len() - seen <= 3, "a few looks, however many sessions there are");
 }

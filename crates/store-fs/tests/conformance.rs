@@ -7,7 +7,7 @@ mod real_disk {
     use tempfile::TempDir;
     use workrail_store_fs::LocalStore;
     use workrail_store_fs::disk::Disk;
-    use workrail_testkit::conformance::Subject;
+    use workrail_testkit::conformance::StoreUnderTest;
     use workrail_testkit::monitor::Monitored;
 
     use super::support;
@@ -19,7 +19,7 @@ mod real_disk {
 
     struct Plain(TempDir);
 
-    impl Subject for Plain {
+    impl StoreUnderTest for Plain {
         type Store = LocalStore<Disk>;
 
         fn open(&self) -> Self::Store {
@@ -33,7 +33,7 @@ mod real_disk {
 
     struct Watched(TempDir);
 
-    impl Subject for Watched {
+    impl StoreUnderTest for Watched {
         type Store = LocalStore<Monitored<Disk>>;
 
         fn open(&self) -> Self::Store {
@@ -51,7 +51,7 @@ mod real_disk {
 mod simulated_disk {
     use workrail_store_fs::LocalStore;
     use workrail_store_fs::sim::SimFs;
-    use workrail_testkit::conformance::Subject;
+    use workrail_testkit::conformance::StoreUnderTest;
     use workrail_testkit::monitor::Monitored;
 
     use super::support;
@@ -59,7 +59,7 @@ mod simulated_disk {
     #[derive(Default)]
     struct Plain(SimFs);
 
-    impl Subject for Plain {
+    impl StoreUnderTest for Plain {
         type Store = LocalStore<SimFs>;
 
         fn open(&self) -> Self::Store {
@@ -73,7 +73,7 @@ mod simulated_disk {
 
     struct Watched(Monitored<SimFs>);
 
-    impl Subject for Watched {
+    impl StoreUnderTest for Watched {
         type Store = LocalStore<Monitored<SimFs>>;
 
         fn open(&self) -> Self::Store {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use workrail_ports::session_store::{LockedSession, SessionStore};
 use workrail_store_pg::{Address, PgStore};
-use workrail_testkit::bare_rows::{self, Place, Rows, plans};
+use workrail_testkit::bare_rows::{self, Rows, SegmentPosition, plans};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -93,11 +93,11 @@ fn by_store(address: &Address, begin: &Barrier, seed: u64) -> Duration {
 fn by_hand(cluster: &Cluster, database: &str, begin: &Barrier, seed: u64) -> Duration {
     let mut client = bare_rows::connect(cluster, database);
     let rows: Vec<Rows> = plans(seed, APPENDS_EACH).iter().map(Rows::of).collect();
-    rows[0].write(&mut client, Place::First);
+    rows[0].write(&mut client, SegmentPosition::First);
     begin.wait();
     let begun = Instant::now();
     for row in &rows[1..] {
-        row.write(&mut client, Place::Later);
+        row.write(&mut client, SegmentPosition::Later);
     }
     begun.elapsed()
 }

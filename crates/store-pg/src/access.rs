@@ -11,11 +11,11 @@ use workrail_ports::access::AccessTokens;
 use workrail_ports::file_system::FsOp;
 use workrail_ports::keyring::KeyringError;
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-const PLACE: &str = "access_token";
+const ERROR_PATH: &str = "access_token";
 
 const COLUMNS: &str =
     "SELECT id, name, role, digest, created_at, expires_at, revoked_at FROM workrail.access_token";
@@ -26,18 +26,19 @@ const ADD: &str = "INSERT INTO workrail.access_token (tenant, id, name, role, di
 const REVOKE: &str =
     "UPDATE workrail.access_token SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING id";
 
-fn failed(op: FsOp, error: &Failed) -> KeyringError {
+fn failed(op: FsOp, error: &StatementError) -> KeyringError {
     match error {
-        Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(error.at(op, PLACE))
-        }
+        StatementError::Locked => KeyringError::Locked,
+        StatementError::Busy
+        | StatementError::NoAnswer
+        | StatementError::Local(_)
+        | StatementError::Database(_) => KeyringError::Io(error.at(op, ERROR_PATH)),
     }
 }
 
 fn parse(row: &Row) -> Result<AccessToken, KeyringError> {
     let invalid = |column: &str| KeyringError::Invalid {
-        path: PLACE.to_owned(),
+        path: ERROR_PATH.to_owned(),
         problem: format!("`{column}` is not what it must be"),
     };
     let time = |column: usize, name: &str| {

@@ -6,11 +6,11 @@ use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::session_store::StoreError;
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-const PLACE: &str = "activity";
+const ERROR_PATH: &str = "activity";
 
 const NEXT: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), 1) \
                     ON CONFLICT (tenant) DO UPDATE SET number = activity.number + 1 RETURNING number";
@@ -18,11 +18,11 @@ const NEXT: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (curre
 const RAISE: &str = "INSERT INTO workrail.activity (tenant, number) VALUES (current_setting('workrail.tenant'), $1) \
                      ON CONFLICT (tenant) DO UPDATE SET number = greatest(activity.number, $1)";
 
-fn failed(failed: &Failed) -> StoreError {
+fn failed(failed: &StatementError) -> StoreError {
     match failed {
-        Failed::Busy | Failed::Locked => StoreError::Busy,
-        Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            StoreError::Io(failed.at(FsOp::Write, PLACE))
+        StatementError::Busy | StatementError::Locked => StoreError::Busy,
+        StatementError::NoAnswer | StatementError::Local(_) | StatementError::Database(_) => {
+            StoreError::Io(failed.at(FsOp::Write, ERROR_PATH))
         }
     }
 }
@@ -31,7 +31,7 @@ fn number(value: i64) -> Result<Activity, StoreError> {
     u64::try_from(value).ok().and_then(Activity::new).ok_or_else(|| {
         StoreError::Io(FsError {
             op: FsOp::Read,
-            path: RelPath::parse(PLACE).unwrap_or_else(RelPath::root),
+            path: RelPath::parse(ERROR_PATH).unwrap_or_else(RelPath::root),
             kind: FsErrorKind::Database,
             detail: "the counter holds a number that no event can have".to_owned(),
         })

@@ -99,9 +99,9 @@ impl Address {
     /// are encrypted with a verified certificate, unless the address says otherwise (G116).
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
         // The last `@`: a password may contain one.
-        let user = place.rsplit_once('@').map_or("", |(user, _)| user);
+        let user = server.rsplit_once('@').map_or("", |(user, _)| user);
         let options: Vec<(&str, &str)> = query
             .split('&')
             .filter(|option| !option.is_empty())
@@ -130,7 +130,7 @@ impl Address {
                 _ => for_client.push(format!("{name}={value}")),
             }
         }
-        let mut config = client_config(place, &for_client)?;
+        let mut config = client_config(server, &for_client)?;
         let encryption = encryption(mode, roots, reach(&config))?;
         config.ssl_mode(match encryption {
             Encryption::Off => SslMode::Disable,
@@ -140,7 +140,7 @@ impl Address {
             Some(tenant) => tenant,
             None => tenant_of(DEFAULT_TENANT)?,
         };
-        let shown = format!("postgres://{place}");
+        let shown = format!("postgres://{server}");
         Ok(Self { config, tenant, password_file, key_file, limits, encryption, shown })
     }
 
@@ -248,7 +248,7 @@ impl SslModeName {
 
 /// What connections to an address pass through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum ConnectionRoute {
     /// Sockets, which are never encrypted.
     Sockets,
     /// Nothing leaves the machine.
@@ -257,25 +257,34 @@ enum Reach {
 }
 
 /// libpq's `require` accepts any certificate; here it means `verify-full`.
-fn encryption(mode: Option<SslModeName>, roots: Roots, reach: Reach) -> Result<Encryption, AddressError> {
+fn encryption(
+    mode: Option<SslModeName>,
+    roots: Roots,
+    reach: ConnectionRoute,
+) -> Result<Encryption, AddressError> {
     let on = |check| Encryption::On { check, roots };
     match (reach, mode) {
-        (Reach::Sockets, _) | (_, Some(SslModeName::Disable)) => Ok(Encryption::Off),
-        (Reach::Loopback, None | Some(SslModeName::Allow | SslModeName::Prefer)) => Ok(Encryption::Off),
-        (Reach::Network, Some(mode @ (SslModeName::Allow | SslModeName::Prefer))) => {
+        (ConnectionRoute::Sockets, _) | (_, Some(SslModeName::Disable)) => Ok(Encryption::Off),
+        (ConnectionRoute::Loopback, None | Some(SslModeName::Allow | SslModeName::Prefer)) => {
+            Ok(Encryption::Off)
+        }
+        (ConnectionRoute::Network, Some(mode @ (SslModeName::Allow | SslModeName::Prefer))) => {
             Err(AddressError::Opportunistic { mode: mode.as_str() })
         }
-        (Reach::Network | Reach::Loopback, Some(SslModeName::VerifyCa)) => Ok(on(CertificateCheck::Signed)),
-        (Reach::Network, None)
-        | (Reach::Network | Reach::Loopback, Some(SslModeName::Require | SslModeName::VerifyFull)) => {
-            Ok(on(CertificateCheck::SignedForHost))
+        (ConnectionRoute::Network | ConnectionRoute::Loopback, Some(SslModeName::VerifyCa)) => {
+            Ok(on(CertificateCheck::Signed))
         }
+        (ConnectionRoute::Network, None)
+        | (
+            ConnectionRoute::Network | ConnectionRoute::Loopback,
+            Some(SslModeName::Require | SslModeName::VerifyFull),
+        ) => Ok(on(CertificateCheck::SignedForHost)),
     }
 }
 
-fn client_config(place: &str, options: &[String]) -> Result<Config, AddressError> {
+fn client_config(server: &str, options: &[String]) -> Result<Config, AddressError> {
     let question = if options.is_empty() { "" } else { "?" };
-    let text = format!("postgres://{place}{question}{}", options.join("&"));
+    let text = format!("postgres://{server}{question}{}", options.join("&"));
     let mut config = Config::from_str(&text).map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         AddressError::Unreadable { problem: cause.unwrap_or_else(|| error.to_string()) }
@@ -293,7 +302,7 @@ fn client_config(place: &str, options: &[String]) -> Result<Config, AddressError
     Ok(config)
 }
 
-fn reach(config: &Config) -> Reach {
+fn reach(config: &Config) -> ConnectionRoute {
     let is_loopback = |name: &str| {
         name == "localhost"
             || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -310,11 +319,11 @@ fn reach(config: &Config) -> Reach {
     };
     let hosts = config.get_hosts();
     if !hosts.iter().all(is_local) || !config.get_hostaddrs().iter().all(IpAddr::is_loopback) {
-        return Reach::Network;
+        return ConnectionRoute::Network;
     }
     match hosts.iter().all(is_socket) && config.get_hostaddrs().is_empty() {
-        true => Reach::Sockets,
-        false => Reach::Loopback,
+        true => ConnectionRoute::Sockets,
+        false => ConnectionRoute::Loopback,
     }
 }
 

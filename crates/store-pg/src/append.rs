@@ -17,7 +17,7 @@ use workrail_ports::session_store::StoreError;
 
 use crate::content::kind_name;
 use crate::log::Position;
-use crate::reader::place;
+use crate::reader::path_of;
 use crate::transaction::Transaction;
 
 /// A new plan, written into an open transaction.
@@ -61,7 +61,7 @@ pub(crate) fn prepare(
     {
         return Ok(Some(Write { session, next }));
     }
-    let found = Found::of(transaction, plan, &needed)?;
+    let found = ExistingRows::of(transaction, plan, &needed)?;
     if found.is_recorded(plan)? {
         return Ok(None);
     }
@@ -74,9 +74,9 @@ pub(crate) fn prepare(
 }
 
 /// What the database already has of a plan: the keys of its events, and the content it needs.
-struct Found(BTreeSet<(String, Vec<u8>)>);
+struct ExistingRows(BTreeSet<(String, Vec<u8>)>);
 
-impl Found {
+impl ExistingRows {
     fn of(transaction: &mut Transaction<'_>, plan: &AppendPlan, needed: &Needed) -> Result<Self, StoreError> {
         let session = plan.session_id();
         let (keys, (kinds, digests)) = (fingerprints(plan.events()), columns(needed));
@@ -135,14 +135,14 @@ impl Write {
 
 /// Commits what was written to a session; a distinct error says that the outcome is unknown.
 pub(crate) fn commit(transaction: Transaction<'_>, session: SessionId) -> Result<(), StoreError> {
-    commit_at(transaction, &place(session))
+    commit_at(transaction, &path_of(session))
 }
 
 /// Like `commit`, for writes outside any session.
-pub(crate) fn commit_at(transaction: Transaction<'_>, place: &str) -> Result<(), StoreError> {
+pub(crate) fn commit_at(transaction: Transaction<'_>, path: &str) -> Result<(), StoreError> {
     transaction.commit().map_err(|failed| {
         let is_unknown = failed.is_lost();
-        let error = failed.at(FsOp::Write, place);
+        let error = failed.at(FsOp::Write, path);
         if is_unknown { StoreError::Uncertain(error) } else { StoreError::Io(error) }
     })
 }
@@ -231,7 +231,7 @@ fn too_long(session: SessionId) -> FsError {
     FsError {
         op: FsOp::Write,
         // An id is a plain path.
-        path: RelPath::parse(&place(session)).unwrap_or_else(RelPath::root),
+        path: RelPath::parse(&path_of(session)).unwrap_or_else(RelPath::root),
         kind: FsErrorKind::TooLarge { len: MANIFEST_BYTES_MAX, max: MANIFEST_BYTES_MAX },
         detail: "its manifest is full".to_owned(),
     }

@@ -17,7 +17,7 @@ use workrail_ports::session_store::StoreError;
 
 use crate::append::{self, Segment};
 use crate::content::kind_name;
-use crate::log::{self, Position, Stretch};
+use crate::log::{self, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -35,7 +35,7 @@ impl SessionArchive for PgStore {
         loop {
             // One transaction per batch: a log only grows, so later batches are consistent with earlier ones.
             let loaded = self.within(Purpose::Reading, |transaction| {
-                log::load(transaction, session, Some(&shown), Stretch::Segments(AT_ONCE))
+                log::load(transaction, session, Some(&shown), ReadRange::Segments(AT_ONCE))
             });
             let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
             let loaded = loaded.ok_or(StoreError::NotFound { session })?;

@@ -10,7 +10,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-fn place(session: SessionId) -> String {
+fn path_of(session: SessionId) -> String {
     format!("sessions/{session}/projection")
 }
 
@@ -55,7 +55,7 @@ impl ProjectionCache for PgStore {
                 ],
             )
         });
-        put.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &place(session)))
+        put.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &path_of(session)))
     }
 
     fn invalidate(&self, session: SessionId) -> Result<(), FsError> {
@@ -63,7 +63,7 @@ impl ProjectionCache for PgStore {
         let sql = "DELETE FROM workrail.projection WHERE session = $1";
         let gone =
             self.within(Purpose::WritingLoosely, |transaction| transaction.query(sql, &[(&id, Type::TEXT)]));
-        gone.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &place(session)))
+        gone.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
     }
 }
 

@@ -11,7 +11,7 @@ use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, NoTls, Row, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::error::Failed;
+use crate::error::StatementError;
 
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -83,13 +83,13 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(endpoint: &Endpoint, answer_max: Duration) -> Result<Self, Failed> {
+    pub(crate) fn open(endpoint: &Endpoint, answer_max: Duration) -> Result<Self, StatementError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failed::Local(error.to_string()))?;
+            .map_err(|error| StatementError::Local(error.to_string()))?;
         let connected = runtime.block_on(async { timeout(answer_max, endpoint.connect()).await });
-        let client = connected.map_err(|_| Failed::NoAnswer)??;
+        let client = connected.map_err(|_| StatementError::NoAnswer)??;
         Ok(Self { runtime, client, answer_max })
     }
 
@@ -99,16 +99,23 @@ impl Connection {
     }
 
     /// Unnamed statements leave nothing on a connection that a pooler may hand to another client.
-    pub(crate) fn query(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Failed> {
+    pub(crate) fn query(
+        &mut self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, StatementError> {
         self.answer(self.client.query_typed(sql, parameters))
     }
 
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), StatementError> {
         self.answer(self.client.batch_execute(sql))
     }
 
-    fn answer<T>(&self, asked: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Failed> {
+    fn answer<T>(
+        &self,
+        asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, StatementError> {
         let answered = self.runtime.block_on(async { timeout(self.answer_max, asked).await });
-        Ok(answered.map_err(|_| Failed::NoAnswer)??)
+        Ok(answered.map_err(|_| StatementError::NoAnswer)??)
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn kind_name(kind: AttachmentKind) -> &'static str {
     }
 }
 
-fn place(kind: AttachmentKind, digest: Sha256) -> String {
+fn path_of(kind: AttachmentKind, digest: Sha256) -> String {
     format!("content/{}/{}", kind_name(kind), digest.hex())
 }
 
@@ -35,7 +35,7 @@ impl PgStore {
         let row = self.within(Purpose::Reading, |transaction| {
             transaction.query_opt(sql, &[(&name, Type::TEXT), (&key, Type::BYTEA)])
         });
-        let path = place(kind, digest);
+        let path = path_of(kind, digest);
         let row = row.map_err(|failed| ContentError::Io(failed.at(FsOp::Read, &path)))?;
         let Some(row) = row else { return Err(ContentError::Missing { path }) };
         let bytes: Vec<u8> = row.get(0);
@@ -46,7 +46,7 @@ impl PgStore {
 impl ContentStore for PgStore {
     fn snapshot(&self, reference: SnapshotRef) -> Result<ExecutionSnapshot, ContentError> {
         let bytes = self.content_bytes(AttachmentKind::Snapshot, reference.digest())?;
-        let path = || place(AttachmentKind::Snapshot, reference.digest());
+        let path = || path_of(AttachmentKind::Snapshot, reference.digest());
         ExecutionSnapshot::parse(&bytes).map_err(|source| ContentError::Snapshot { path: path(), source })
     }
 
@@ -56,7 +56,7 @@ impl ContentStore for PgStore {
 
     fn workflow(&self, hash: WorkflowHash) -> Result<CompiledWorkflow, ContentError> {
         let bytes = self.content_bytes(AttachmentKind::Workflow, hash.digest())?;
-        let path = || place(AttachmentKind::Workflow, hash.digest());
+        let path = || path_of(AttachmentKind::Workflow, hash.digest());
         CompiledWorkflow::parse(&bytes).map_err(|source| ContentError::Workflow { path: path(), source })
     }
 }

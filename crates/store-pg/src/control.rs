@@ -3,80 +3,80 @@
 use postgres_types::Type;
 use tokio_postgres::Row;
 use workrail_model::id::{RunId, SessionId};
-use workrail_model::passkey::WishedPreferences;
-use workrail_ports::control::{SessionControl, WishReader};
+use workrail_model::passkey::PendingPreferences;
+use workrail_ports::control::{PendingPreferencesReader, SessionControl};
 use workrail_ports::file_system::{FsError, FsOp};
 
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-fn place(session: SessionId) -> String {
+fn path_of(session: SessionId) -> String {
     format!("sessions/{session}/wishes")
 }
 
-const WISH: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences, proof) \
+const SET_PENDING: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences, proof) \
                     VALUES (current_setting('workrail.tenant'), $1, $2, $3, $4) \
                     ON CONFLICT (tenant, session, run) \
                     DO UPDATE SET preferences = excluded.preferences, proof = excluded.proof";
 
-/// Reads the columns `run, preferences, proof`. A wish with an unreadable proof is ignored.
-fn wish_of(row: &Row) -> Option<(RunId, WishedPreferences)> {
+/// Reads the columns `run, preferences, proof`. A row with an unreadable proof is ignored.
+fn pending_of(row: &Row) -> Option<(RunId, PendingPreferences)> {
     let run = RunId::parse(row.get(0)).ok()?;
     let preferences = serde_json::from_slice(row.get(1)).ok()?;
     let proof = row.get::<_, Option<&[u8]>>(2).map(serde_json::from_slice).transpose().ok()?;
-    Some((run, WishedPreferences { preferences, proof }))
+    Some((run, PendingPreferences { preferences, proof }))
 }
 
-impl WishReader for PgStore {
-    fn wished_preferences(
+impl PendingPreferencesReader for PgStore {
+    fn pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
-    ) -> Result<Option<WishedPreferences>, FsError> {
+    ) -> Result<Option<PendingPreferences>, FsError> {
         let (id, run) = (session.to_string(), run.to_string());
         let sql = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1 AND run = $2";
         let row = self.within(Purpose::Reading, |transaction| {
             transaction.query_opt(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
-        let row = row.map_err(|failed| failed.at(FsOp::Read, &place(session)))?;
-        Ok(row.as_ref().and_then(wish_of).map(|(_, wished)| wished))
+        let row = row.map_err(|failed| failed.at(FsOp::Read, &path_of(session)))?;
+        Ok(row.as_ref().and_then(pending_of).map(|(_, pending)| pending))
     }
 
-    fn has_unreadable_wishes(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
+    fn has_unreadable_pending_preferences(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool {
         let id = session.to_string();
         let sql = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1";
         let rows = self.within(Purpose::Reading, |transaction| transaction.query(sql, &[(&id, Type::TEXT)]));
         let Ok(rows) = rows else { return true };
-        !rows.iter().all(|row| wish_of(row).is_some_and(|(run, _)| is_run(run)))
+        !rows.iter().all(|row| pending_of(row).is_some_and(|(run, _)| is_run(run)))
     }
 }
 
 impl SessionControl for PgStore {
-    fn wish_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
-        wished: WishedPreferences,
+        pending: PendingPreferences,
     ) -> Result<(), FsError> {
         let (id, run) = (session.to_string(), run.to_string());
         // Numbers, texts, ids and closed sets always serialise.
-        let preferences = serde_json::to_vec(&wished.preferences).expect("plain struct");
-        let proof = wished.proof.map(|proof| serde_json::to_vec(&proof).expect("plain struct"));
-        let wished = self.within(Purpose::Writing, |transaction| {
+        let preferences = serde_json::to_vec(&pending.preferences).expect("plain struct");
+        let proof = pending.proof.map(|proof| serde_json::to_vec(&proof).expect("plain struct"));
+        let written = self.within(Purpose::Writing, |transaction| {
             transaction.query(
-                WISH,
+                SET_PENDING,
                 &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
             )
         });
-        wished.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &place(session)))
+        written.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &path_of(session)))
     }
 
-    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
         let (id, run) = (session.to_string(), run.to_string());
         let sql = "DELETE FROM workrail.wish WHERE session = $1 AND run = $2";
         let forgotten = self.within(Purpose::Writing, |transaction| {
             transaction.query(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
-        forgotten.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &place(session)))
+        forgotten.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
     }
 }

@@ -7,7 +7,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 
 /// Why a transaction could not begin or a statement failed.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum StatementError {
     /// Every connection was in use for too long.
     Busy,
     /// A lock was not free in time.
@@ -19,7 +19,7 @@ pub(crate) enum Failed {
     Database(tokio_postgres::Error),
 }
 
-impl From<tokio_postgres::Error> for Failed {
+impl From<tokio_postgres::Error> for StatementError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             true => Self::Locked,
@@ -28,7 +28,7 @@ impl From<tokio_postgres::Error> for Failed {
     }
 }
 
-impl Failed {
+impl StatementError {
     /// Converts it to an operation on the logical path it concerned.
     pub(crate) fn at(&self, op: FsOp, path: &str) -> FsError {
         let detail = self.detail();
@@ -48,7 +48,7 @@ impl Failed {
     }
 }
 
-impl Failed {
+impl StatementError {
     /// In words, never with a value from a row.
     pub(crate) fn detail(&self) -> String {
         match self {

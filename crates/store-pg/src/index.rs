@@ -17,7 +17,7 @@ use workrail_ports::file_system::FileStamp;
 use workrail_ports::session_store::LogStamp;
 
 use crate::cache::cursor_bytes;
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -28,7 +28,7 @@ const COUNT_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// The counts, and when they were taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CachedCounts {
     sessions: u64,
     runs: u64,
     at: Instant,
@@ -158,13 +158,13 @@ impl SessionIndex for PgStore {
 
     fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
         match self.ask_once(version, question)? {
-            Asked::Answer(answer) => Some(answer),
-            Asked::Newer => None,
-            Asked::Older => {
+            IndexReading::Answer(answer) => Some(answer),
+            IndexReading::Newer => None,
+            IndexReading::Older => {
                 self.within(Purpose::WritingLoosely, |transaction| raise(transaction, version)).ok()?;
                 match self.ask_once(version, question)? {
-                    Asked::Answer(answer) => Some(answer),
-                    Asked::Newer | Asked::Older => None,
+                    IndexReading::Answer(answer) => Some(answer),
+                    IndexReading::Newer | IndexReading::Older => None,
                 }
             }
         }
@@ -172,8 +172,9 @@ impl SessionIndex for PgStore {
 }
 
 impl PgStore {
-    fn ask_once(&self, version: u32, question: &IndexQuery) -> Option<Asked> {
-        let mut known = self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(Counted::is_fresh);
+    fn ask_once(&self, version: u32, question: &IndexQuery) -> Option<IndexReading> {
+        let mut known =
+            self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(CachedCounts::is_fresh);
         let asked = self
             .within(Purpose::Reading, |transaction| ask(transaction, version, question, &mut known))
             .ok()?;
@@ -182,7 +183,7 @@ impl PgStore {
     }
 }
 
-impl Counted {
+impl CachedCounts {
     fn is_fresh(&self) -> bool {
         self.runs > RUNS_COUNTED_ALWAYS && self.at.elapsed() < COUNT_AGE_MAX
     }
@@ -192,7 +193,7 @@ fn add(
     transaction: &mut Transaction<'_>,
     version: u32,
     mut newest: BTreeMap<SessionId, &IndexRecord>,
-) -> Result<(), Failed> {
+) -> Result<(), StatementError> {
     let version = i64::from(version);
     let sessions: Vec<String> = newest.keys().map(ToString::to_string).collect();
     let marked = transaction.query(TAKE_MARKS, &[(&sessions, Type::TEXT_ARRAY), (&version, Type::INT8)])?;
@@ -248,7 +249,7 @@ fn recency(activity: Option<Activity>) -> i64 {
     activity.map_or(-1, |activity| i64::try_from(activity.get()).unwrap_or(i64::MAX))
 }
 
-enum Asked {
+enum IndexReading {
     Answer(IndexAnswer),
     /// The index has an older version, or does not exist.
     Older,
@@ -259,20 +260,20 @@ fn ask(
     transaction: &mut Transaction<'_>,
     version: u32,
     question: &IndexQuery,
-    known: &mut Option<Counted>,
-) -> Result<Asked, Failed> {
+    known: &mut Option<CachedCounts>,
+) -> Result<IndexReading, StatementError> {
     // Must come first: a session without a mark now is in the index that is read next. Every statement sees what was
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
     let (own, is_counted) = (i64::from(version), question.count == Count::All && known.is_none());
     let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
-    let Some(head) = head.first() else { return Ok(Asked::Older) };
+    let Some(head) = head.first() else { return Ok(IndexReading::Older) };
     match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {
-        None | Some(std::cmp::Ordering::Less) => return Ok(Asked::Older),
-        Some(std::cmp::Ordering::Greater) => return Ok(Asked::Newer),
+        None | Some(std::cmp::Ordering::Less) => return Ok(IndexReading::Older),
+        Some(std::cmp::Ordering::Greater) => return Ok(IndexReading::Newer),
         Some(std::cmp::Ordering::Equal) => {}
     }
-    let counted = Counted {
+    let counted = CachedCounts {
         sessions: head.get::<_, i64>(1).unsigned_abs(),
         runs: head.get::<_, i64>(2).unsigned_abs(),
         at: Instant::now(),
@@ -297,7 +298,7 @@ fn ask(
     }
     let wanted: Vec<String> = wanted.into_iter().collect();
     let records = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;
-    Ok(Asked::Answer(IndexAnswer {
+    Ok(IndexReading::Answer(IndexAnswer {
         records: records.iter().filter_map(record_of).collect(),
         unindexed: unindexed.iter().filter_map(|row| SessionId::parse(row.get(0)).ok()).collect(),
         sessions,
@@ -306,7 +307,7 @@ fn ask(
 }
 
 /// Sessions that hold any of the terms, up to the limit for each term.
-fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<String>, Failed> {
+fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<String>, StatementError> {
     let terms: Vec<i64> = terms.iter().map(|term| term.cast_signed()).collect();
     let rows =
         transaction.query(HOLDING, &[(&terms, Type::INT8_ARRAY), (&SESSIONS_PER_TERM_MAX, Type::INT8)])?;
@@ -327,7 +328,7 @@ fn holding(transaction: &mut Transaction<'_>, terms: &[u64]) -> Result<Vec<Strin
     Ok(sessions)
 }
 
-fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), Failed> {
+fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), StatementError> {
     let raised = transaction.query_opt(RAISE, &[(&i64::from(version), Type::INT8)])?;
     if raised.is_some() {
         transaction.batch(CLEAR)?;
@@ -340,8 +341,8 @@ fn raise(transaction: &mut Transaction<'_>, version: u32) -> Result<(), Failed> 
 fn stamp_bytes(stamp: &LogStamp) -> [u8; 32] {
     let words = [stamp.bytes, stamp.file.file, stamp.file.changed_ns.cast_unsigned(), stamp.segments];
     let mut bytes = [0; 32];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_be_bytes());
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_be_bytes());
     }
     bytes
 }

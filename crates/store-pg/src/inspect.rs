@@ -12,7 +12,7 @@ use workrail_ports::upkeep::{Inspection, Obstacle, PendingWrite, Stray};
 
 use crate::content::kind_name;
 use crate::open::PgStore;
-use crate::reader::place;
+use crate::reader::path_of;
 use crate::transaction::Purpose;
 
 impl Inspection for PgStore {
@@ -53,7 +53,7 @@ impl Inspection for PgStore {
         let sql = "SELECT count(*) FROM workrail.segment WHERE session = $1";
         let row =
             self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[(&id, Type::TEXT)]));
-        let row = row.map_err(|failed| failed.at(FsOp::List, &place(session)))?;
+        let row = row.map_err(|failed| failed.at(FsOp::List, &path_of(session)))?;
         Ok(row.map_or(0, |row| row.get::<_, i64>(0)).unsigned_abs())
     }
 

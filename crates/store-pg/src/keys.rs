@@ -12,12 +12,12 @@ use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
 
 use crate::connection::Parameter;
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
-use crate::wrapping::Slot;
+use crate::wrapping::KeySlot;
 
-const PLACE: &str = "keyring";
+const ERROR_PATH: &str = "keyring";
 const NOT_GIVEN: &str = "they are encrypted, and no key was given: set `WORKRAIL_STORE_KEY` or `WORKRAIL_STORE_KEY_FILE`, or name \
                          the file in the address with `key_file=/PATH`";
 /// Unencrypted keys.
@@ -40,12 +40,13 @@ const MOVE_ASIDE: &str = "INSERT INTO workrail.keyring_aside (tenant, number, v,
 /// Serialises changes of keys and passkeys per tenant, even before there are any.
 pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('workrail/keys/' || current_setting('workrail.tenant'), 0))";
 
-fn failed(op: FsOp, failed: &Failed) -> KeyringError {
+fn failed(op: FsOp, failed: &StatementError) -> KeyringError {
     match failed {
-        Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(failed.at(op, PLACE))
-        }
+        StatementError::Locked => KeyringError::Locked,
+        StatementError::Busy
+        | StatementError::NoAnswer
+        | StatementError::Local(_)
+        | StatementError::Database(_) => KeyringError::Io(failed.at(op, ERROR_PATH)),
     }
 }
 
@@ -63,13 +64,13 @@ struct StoredKeys {
 }
 
 fn invalid(problem: &str) -> KeyringError {
-    KeyringError::Invalid { path: PLACE.to_owned(), problem: problem.to_owned() }
+    KeyringError::Invalid { path: ERROR_PATH.to_owned(), problem: problem.to_owned() }
 }
 
 impl PgStore {
     fn parse(&self, row: &Row) -> Result<Keyring, KeyringError> {
         let version: i64 = row.get(0);
-        let key = |slot: Slot, bytes: &[u8]| {
+        let key = |slot: KeySlot, bytes: &[u8]| {
             let bytes = match (version, &self.wrapping) {
                 (PLAIN, _) => bytes.to_vec(),
                 (_, Some(wrapping)) => wrapping.unwrap(&self.tenant, slot, bytes).ok_or_else(|| {
@@ -83,11 +84,12 @@ impl PgStore {
             key.map_err(|_| invalid("a key must have 32 bytes"))
         };
         if version != PLAIN && version != WRAPPED {
-            let path = PLACE.to_owned();
+            let path = ERROR_PATH.to_owned();
             return Err(KeyringError::UnknownVersion { path, version: version.unsigned_abs() });
         }
-        let previous = row.get::<_, Option<&[u8]>>(2).map(|bytes| key(Slot::Previous, bytes)).transpose()?;
-        let keyring = Keyring { current: key(Slot::Current, row.get(1))?, previous };
+        let previous =
+            row.get::<_, Option<&[u8]>>(2).map(|bytes| key(KeySlot::Previous, bytes)).transpose()?;
+        let keyring = Keyring { current: key(KeySlot::Current, row.get(1))?, previous };
         match row.get::<_, &[u8]>(3) == check_of(&keyring) {
             true => Ok(keyring),
             false => Err(invalid("the keys do not match their check")),
@@ -96,7 +98,7 @@ impl PgStore {
 
     /// Converts the keys to a row.
     fn stored(&self, keyring: &Keyring) -> Result<StoredKeys, KeyringError> {
-        let stored = |slot: Slot, key: &SigningKey| match &self.wrapping {
+        let stored = |slot: KeySlot, key: &SigningKey| match &self.wrapping {
             None => Ok(key.bytes().to_vec()),
             Some(wrapping) => {
                 let wrapped = wrapping.wrap(&self.tenant, slot, self.random()?, key.bytes());
@@ -105,8 +107,8 @@ impl PgStore {
         };
         Ok(StoredKeys {
             version: if self.wrapping.is_some() { WRAPPED } else { PLAIN },
-            current: stored(Slot::Current, &keyring.current)?,
-            previous: keyring.previous.as_ref().map(|key| stored(Slot::Previous, key)).transpose()?,
+            current: stored(KeySlot::Current, &keyring.current)?,
+            previous: keyring.previous.as_ref().map(|key| stored(KeySlot::Previous, key)).transpose()?,
         })
     }
 
@@ -134,7 +136,7 @@ impl PgStore {
         let mut bytes = [0; LEN];
         self.entropy.fill(&mut bytes).map_err(|error| FsError {
             op: FsOp::CreateFile,
-            path: RelPath::parse(PLACE).unwrap_or_else(RelPath::root),
+            path: RelPath::parse(ERROR_PATH).unwrap_or_else(RelPath::root),
             kind: FsErrorKind::Io,
             detail: error.to_string(),
         })?;
@@ -150,7 +152,7 @@ impl PgStore {
         &self,
         change: impl FnOnce(&mut Transaction<'_>, Option<&Row>) -> Result<T, KeyringError>,
     ) -> Result<T, KeyringError> {
-        let write = |error: Failed| failed(FsOp::Write, &error);
+        let write = |error: StatementError| failed(FsOp::Write, &error);
         let mut transaction = self.begin(Purpose::Writing).map_err(write)?;
         transaction.batch(LOCK).map_err(write)?;
         let row = transaction.query_opt(SELECT, &[]).map_err(write)?;
@@ -196,11 +198,11 @@ impl KeyringStore for PgStore {
     fn replace(&self) -> Result<ReplacedKeyring, KeyringError> {
         let fresh = self.fresh_key()?;
         self.change(|transaction, row| {
-            let write = |error: Failed| failed(FsOp::Write, &error);
+            let write = |error: StatementError| failed(FsOp::Write, &error);
             let mut moved_to = None;
             if let Some(row) = row {
                 if self.parse(row).is_ok() {
-                    return Err(KeyringError::Usable { path: PLACE.to_owned() });
+                    return Err(KeyringError::Usable { path: ERROR_PATH.to_owned() });
                 }
                 // They are not lost: the wrapping key was not given.
                 if row.get::<_, i64>(0) == WRAPPED && self.wrapping.is_none() {

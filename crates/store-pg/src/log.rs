@@ -14,7 +14,7 @@ use workrail_model::manifest::{
 use workrail_model::plan::{PlanError, RawSegment};
 use workrail_model::text::truncate_with_marker;
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::transaction::Transaction;
 
 /// A position in a log: its cursor, and the digest of everything before it.
@@ -39,7 +39,7 @@ impl Position {
 }
 
 /// A segment as stored in its row.
-pub(crate) struct Stored {
+pub(crate) struct StoredSegment {
     pub(crate) first_event: i64,
     pub(crate) next_event: i64,
     next_manifest: i64,
@@ -68,7 +68,7 @@ impl Loaded {
 
 /// How much of a log is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stretch {
+pub(crate) enum ReadRange {
     ToTheEnd,
     /// At most this many segments; if there are more, the end of the log is not checked.
     Segments(i64),
@@ -83,8 +83,8 @@ pub(crate) fn load(
     transaction: &mut Transaction<'_>,
     session: SessionId,
     since: Option<&Cursor>,
-    stretch: Stretch,
-) -> Result<Option<Loaded>, Failed> {
+    stretch: ReadRange,
+) -> Result<Option<Loaded>, StatementError> {
     let from = since.copied().unwrap_or_else(Cursor::start);
     if let Some(loaded) = load_from(transaction, session, &from, stretch)? {
         return Ok(loaded);
@@ -100,13 +100,13 @@ fn load_from(
     transaction: &mut Transaction<'_>,
     session: SessionId,
     from: &Cursor,
-    stretch: Stretch,
-) -> Result<Option<Option<Loaded>>, Failed> {
+    stretch: ReadRange,
+) -> Result<Option<Option<Loaded>>, StatementError> {
     let at_start = *from == Cursor::start();
     // One more row: the segment that ends at the cursor shows whether the cursor matches.
     let limit = match stretch {
-        Stretch::ToTheEnd => i64::MAX,
-        Stretch::Segments(count) => count.saturating_add(1),
+        ReadRange::ToTheEnd => i64::MAX,
+        ReadRange::Segments(count) => count.saturating_add(1),
     };
     let id = session.to_string();
     let Ok(since) = i64::try_from(from.next_event_index.get()) else { return Ok(None) };
@@ -140,7 +140,7 @@ fn load_from(
     Ok(Some(Some(Loaded { segments, position, continues: true, health })))
 }
 
-impl Stored {
+impl StoredSegment {
     /// The position after this segment, if it is the one that the cursor names.
     fn end(self, cursor: &Cursor) -> Option<Position> {
         let found = Cursor {
@@ -186,8 +186,8 @@ pub(crate) fn head_of(row: &Row) -> Option<Position> {
 }
 
 /// The segment of a row of `READ`; `None` if the session has no segment.
-pub(crate) fn stored_of(row: &Row) -> Option<Stored> {
-    Some(Stored {
+pub(crate) fn stored_of(row: &Row) -> Option<StoredSegment> {
+    Some(StoredSegment {
         first_event: row.get::<_, Option<i64>>(6)?,
         next_event: row.get(7),
         next_manifest: row.get(8),
@@ -202,7 +202,7 @@ pub(crate) fn stored_of(row: &Row) -> Option<Stored> {
 fn follow(
     session: SessionId,
     position: &Position,
-    row: Stored,
+    row: StoredSegment,
 ) -> Result<(RawSegment, Position), SessionHealth> {
     let expected = position.cursor.next_event_index;
     let corrupt = |reason: CorruptionReason| corrupt_from(position, reason);

@@ -10,8 +10,8 @@ use workrail_ports::environment::Entropy;
 
 use crate::address::{Address, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
-use crate::error::Failed;
-use crate::index::Counted;
+use crate::error::StatementError;
+use crate::index::CachedCounts;
 use crate::log::Position;
 use crate::pool::{Pool, PoolUse};
 use crate::schema;
@@ -90,7 +90,7 @@ pub struct PgStore {
     /// How far this process has validated each log.
     pub(crate) validated: Mutex<BTreeMap<SessionId, Position>>,
     /// The last counts of sessions and runs.
-    pub(crate) counted: Mutex<Option<Counted>>,
+    pub(crate) counted: Mutex<Option<CachedCounts>>,
 }
 
 impl fmt::Debug for PgStore {
@@ -148,7 +148,7 @@ impl PgStore {
         [self.writers.in_use("writers"), self.others.in_use("others")]
     }
 
-    pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, Failed> {
+    pub(crate) fn begin(&self, purpose: Purpose) -> Result<Transaction<'_>, StatementError> {
         Transaction::begin(&self.others, &self.tenant, purpose)
     }
 
@@ -157,8 +157,8 @@ impl PgStore {
     pub(crate) fn within<T>(
         &self,
         purpose: Purpose,
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, Failed>,
-    ) -> Result<T, Failed> {
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<T, StatementError>,
+    ) -> Result<T, StatementError> {
         let mut transaction = self.begin(purpose)?;
         let done = work(&mut transaction)?;
         transaction.commit()?;
@@ -166,7 +166,7 @@ impl PgStore {
     }
 }
 
-fn unreachable(failed: &Failed) -> OpenError {
+fn unreachable(failed: &StatementError) -> OpenError {
     let detail = failed.detail();
     match detail.split_once("error performing TLS handshake: ") {
         Some((_, cause)) => OpenError::NotEncrypted { detail: cause.to_owned() },
@@ -183,7 +183,7 @@ fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> 
             &[],
         )
         .map_err(|failed| unreachable(&failed))?;
-    let row = rows.first().ok_or_else(|| unreachable(&Failed::NoAnswer))?;
+    let row = rows.first().ok_or_else(|| unreachable(&StatementError::NoAnswer))?;
     let (version, role): (String, String) = (row.get(1), row.get(2));
     if row.get::<_, i32>(0) < SERVER_VERSION_MIN {
         return Err(OpenError::OldServer { version });
@@ -204,7 +204,7 @@ fn check_server(client: &mut Connection) -> Result<(String, String), OpenError> 
 }
 
 fn up_to_date(client: &mut Connection) -> Result<i32, OpenError> {
-    let failed = |failed: Failed| OpenError::Migration { detail: failed.detail() };
+    let failed = |failed: StatementError| OpenError::Migration { detail: failed.detail() };
     let mut found = schema::version(client).map_err(failed)?;
     if found < schema::VERSION {
         found = schema::migrate(client).map_err(failed)?;

@@ -8,12 +8,12 @@ use workrail_ports::file_system::FsOp;
 use workrail_ports::keyring::KeyringError;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::keys;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
-const PLACE: &str = "passkey_log";
+const ERROR_PATH: &str = "passkey_log";
 
 const SELECT: &str =
     "SELECT (SELECT bytes FROM workrail.passkey_log), (SELECT last_line FROM workrail.passkey_head)";
@@ -30,20 +30,21 @@ const SET_ASIDE: &str = "INSERT INTO workrail.passkey_log_aside (tenant, sha256,
                          VALUES (current_setting('workrail.tenant'), $1, $2) \
                          ON CONFLICT (tenant, sha256) DO NOTHING";
 
-fn failed(op: FsOp, error: &Failed) -> PasskeyLogError {
+fn failed(op: FsOp, error: &StatementError) -> PasskeyLogError {
     PasskeyLogError::File(match error {
-        Failed::Locked => KeyringError::Locked,
-        Failed::Busy | Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
-            KeyringError::Io(error.at(op, PLACE))
-        }
+        StatementError::Locked => KeyringError::Locked,
+        StatementError::Busy
+        | StatementError::NoAnswer
+        | StatementError::Local(_)
+        | StatementError::Database(_) => KeyringError::Io(error.at(op, ERROR_PATH)),
     })
 }
 
-fn write_failed(error: Failed) -> PasskeyLogError {
+fn write_failed(error: StatementError) -> PasskeyLogError {
     failed(FsOp::Write, &error)
 }
 
-fn stored(transaction: &mut Transaction<'_>) -> Result<StoredPasskeys, Failed> {
+fn stored(transaction: &mut Transaction<'_>) -> Result<StoredPasskeys, StatementError> {
     let row = transaction.query_opt(SELECT, &[])?;
     Ok(row.map_or_else(StoredPasskeys::default, |row| StoredPasskeys {
         log: row.get::<_, Option<Vec<u8>>>(0).unwrap_or_default(),

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, Endpoint, Limits};
-use crate::error::Failed;
+use crate::error::StatementError;
 
 /// How long a call waits for a free connection.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub struct PoolUse {
 
 /// Whether a connection was used before: if so, the server may have closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ConnectionOrigin {
     Fresh,
     Idle,
 }
@@ -64,14 +64,14 @@ impl Pool {
     }
 
     /// A connection for the exclusive use of the caller; returned with `put` or `discard`.
-    pub(crate) fn take(&self) -> Result<(Connection, Origin), Failed> {
+    pub(crate) fn take(&self) -> Result<(Connection, ConnectionOrigin), StatementError> {
         let deadline = Instant::now() + WAIT_MAX;
         let mut state = self.state();
         let mut has_waited = false;
         loop {
             if let Some(client) = state.idle.pop() {
                 state.used += 1;
-                return Ok((client, Origin::Idle));
+                return Ok((client, ConnectionOrigin::Idle));
             }
             if state.used < self.size {
                 state.used += 1;
@@ -82,13 +82,13 @@ impl Pool {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Failed::Busy);
+                return Err(StatementError::Busy);
             }
             state = self.returned.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
         match Connection::open(&self.endpoint, self.limits.answer()) {
-            Ok(client) => Ok((client, Origin::Fresh)),
+            Ok(client) => Ok((client, ConnectionOrigin::Fresh)),
             Err(error) => {
                 self.discard();
                 Err(error)

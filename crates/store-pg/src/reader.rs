@@ -11,22 +11,22 @@ use workrail_ports::session_store::{
     LogStamp, SessionReader, SessionSlice, StampDepth, StampedSession, StoreError,
 };
 
-use crate::error::Failed;
-use crate::log::{self, Loaded, Position, Stretch};
+use crate::error::StatementError;
+use crate::log::{self, Loaded, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
-pub(crate) fn place(session: SessionId) -> String {
+pub(crate) fn path_of(session: SessionId) -> String {
     format!("sessions/{session}")
 }
 
-impl Failed {
+impl StatementError {
     pub(crate) fn of_session(&self, op: FsOp, session: SessionId) -> StoreError {
         match self {
             Self::Busy => StoreError::Busy,
             Self::Locked => StoreError::Locked { session },
             Self::NoAnswer | Self::Local(_) | Self::Database(_) => {
-                StoreError::Io(self.at(op, &place(session)))
+                StoreError::Io(self.at(op, &path_of(session)))
             }
         }
     }
@@ -105,7 +105,7 @@ impl SessionReader for PgStore {
     }
 
     /// The running and finished transactions: every write changes it, and so do other things.
-    fn change_mark(&self) -> Option<u64> {
+    fn change_stamp(&self) -> Option<u64> {
         let sql = "SELECT pg_current_snapshot()::text";
         let row = self.within(Purpose::Reading, |transaction| transaction.query_opt(sql, &[])).ok()??;
         let snapshot: String = row.get(0);
@@ -116,7 +116,7 @@ impl SessionReader for PgStore {
 
     fn read(&self, session: SessionId, since: Option<&Cursor>) -> Result<SessionSlice, StoreError> {
         let loaded = self.within(Purpose::Reading, |transaction| {
-            log::load(transaction, session, since, Stretch::ToTheEnd)
+            log::load(transaction, session, since, ReadRange::ToTheEnd)
         });
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
         loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session })

@@ -16,11 +16,11 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
 use crate::append::{self, Segment};
-use crate::error::Failed;
-use crate::log::{self, Position, Stored, Stretch};
+use crate::error::StatementError;
+use crate::log::{self, Position, ReadRange, StoredSegment};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
-use crate::upkeep::{aside_place, remove_rows};
+use crate::upkeep::{aside_path, remove_rows};
 
 /// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
 /// unrelated digests differ in about 60 of 64 digits.
@@ -51,13 +51,13 @@ const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = 
 
 /// A damaged session and the result of its repair.
 struct Plan {
-    kept: Vec<RawSegment>,
+    rebuilt_segments: Vec<RawSegment>,
     diagnosis: Diagnosis,
     number: i64,
 }
 
 /// Why a row's events cannot be used.
-enum Unusable {
+enum UnusableRow {
     Invalid,
     Newer { record: String, version: u64 },
 }
@@ -83,7 +83,7 @@ impl PgStore {
         let is_kept = put_aside(&mut transaction, session, plan.number)
             .map_err(|failed| failed.of_session(FsOp::Write, session))?;
         let mut head = Position::start();
-        for segment in &plan.kept {
+        for segment in &plan.rebuilt_segments {
             let raw = Segment { events: segment.events(), bytes: segment.bytes() };
             head = append::write_checked(&mut transaction, &head, session, &raw)?;
         }
@@ -99,7 +99,11 @@ impl PgStore {
 }
 
 /// Copies the rows of the session and removes them; returns whether it was marked to be kept.
-fn put_aside(transaction: &mut Transaction<'_>, session: SessionId, number: i64) -> Result<bool, Failed> {
+fn put_aside(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+    number: i64,
+) -> Result<bool, StatementError> {
     let id = session.to_string();
     let is_kept = transaction.query_opt(IS_KEPT, &[(&id, Type::TEXT)])?.is_some_and(|row| row.get(0));
     for sql in [SESSION_ASIDE, SEGMENTS_ASIDE] {
@@ -115,8 +119,8 @@ fn planned(
     session: SessionId,
     trusted_until: Option<EventIndex>,
 ) -> Result<Plan, UpkeepError> {
-    let failed = |failed: Failed| failed.of_session(FsOp::Read, session);
-    let loaded = log::load(transaction, session, None, Stretch::ToTheEnd).map_err(failed)?;
+    let failed = |failed: StatementError| failed.of_session(FsOp::Read, session);
+    let loaded = log::load(transaction, session, None, ReadRange::ToTheEnd).map_err(failed)?;
     let loaded = loaded.ok_or(StoreError::NotFound { session })?;
     let not_repairable = |health| Err(UpkeepError::NotRepairable { session, health });
     let is_repairable = match &loaded.health {
@@ -129,15 +133,15 @@ fn planned(
     }
     let id = session.to_string();
     let rows = transaction.query(SEGMENTS, &[(&id, Type::TEXT)]).map_err(failed)?;
-    let rows: Vec<Stored> = rows.iter().filter_map(log::stored_of).collect();
+    let rows: Vec<StoredSegment> = rows.iter().filter_map(log::stored_of).collect();
     let number = transaction.query_opt(NEXT_NUMBER, &[(&id, Type::TEXT)]).map_err(failed)?;
     let number = number.map_or(1, |row| row.get(0));
-    let (kept, end, lost) = match rebuilt(session, rows, trusted_until) {
+    let (rebuilt_segments, end, lost) = match rebuilt(session, rows, trusted_until) {
         Ok(rebuilt) => rebuilt,
         // Cutting it off would give up what the newer build recorded.
         Err((record, version)) => return not_repairable(SessionHealth::UnknownVersion { record, version }),
     };
-    if kept.is_empty() {
+    if rebuilt_segments.is_empty() {
         return not_repairable(loaded.health);
     }
     let validated = loaded.position.cursor.next_event_index.get().min(end.get());
@@ -147,31 +151,31 @@ fn planned(
         events_rebuilt: end.get() - validated,
         manifest_bytes: lost.iter().map(|row| row.manifest.len() as u64).sum(),
         gives_up: lost.iter().map(described).collect(),
-        backup: aside_place(session, number),
+        backup: aside_path(session, number),
     };
-    Ok(Plan { kept, diagnosis, number })
+    Ok(Plan { rebuilt_segments, diagnosis, number })
 }
 
-type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<Stored>);
+type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<StoredSegment>);
 
 /// Follows the segments from the first event up to `until`, if given. The error is a record of a newer build.
 fn rebuilt(
     session: SessionId,
-    rows: Vec<Stored>,
+    rows: Vec<StoredSegment>,
     until: Option<EventIndex>,
 ) -> Result<Rebuilt, (String, u64)> {
-    let mut kept = Vec::new();
+    let mut rebuilt_segments = Vec::new();
     let mut lost = Vec::new();
     let mut position = Position::start();
     for row in rows {
         let expected = position.cursor.next_event_index;
         let segment = match whole(session, &row) {
             Ok(segment) => segment,
-            Err(Unusable::Invalid) => {
+            Err(UnusableRow::Invalid) => {
                 lost.push(row);
                 continue;
             }
-            Err(Unusable::Newer { record, version }) => return Err((record, version)),
+            Err(UnusableRow::Newer { record, version }) => return Err((record, version)),
         };
         let events = segment.events();
         let records = commit_group(position.cursor.next_manifest_index, events, segment.bytes());
@@ -182,40 +186,40 @@ fn rebuilt(
         match next.filter(is_within) {
             Some(next) => {
                 position = next;
-                kept.push(segment);
+                rebuilt_segments.push(segment);
             }
             None => lost.push(row),
         }
     }
-    Ok((kept, position.cursor.next_event_index, lost))
+    Ok((rebuilt_segments, position.cursor.next_event_index, lost))
 }
 
 /// The events of a row, if nothing shows that they were changed.
-fn whole(session: SessionId, row: &Stored) -> Result<RawSegment, Unusable> {
+fn whole(session: SessionId, row: &StoredSegment) -> Result<RawSegment, UnusableRow> {
     let digest = Sha256::of(&row.events);
     // Checked before the events are read: a changed byte may look like a newer build's kind or version.
     if attested(session, &row.manifest)
         .is_some_and(|said| differing_digits(said, digest) > DAMAGED_DIGITS_MAX)
     {
-        return Err(Unusable::Invalid);
+        return Err(UnusableRow::Invalid);
     }
     if !row.events.ends_with(b"\n") {
-        return Err(Unusable::Invalid);
+        return Err(UnusableRow::Invalid);
     }
     let segment = RawSegment::parse(row.events.clone()).map_err(|error| newer(&error))?;
     match segment.events().first() {
         Some(first) if first.session_id == session => Ok(segment),
-        Some(_) | None => Err(Unusable::Invalid),
+        Some(_) | None => Err(UnusableRow::Invalid),
     }
 }
 
-fn newer(error: &PlanError) -> Unusable {
-    let PlanError::Event { position, source } = error else { return Unusable::Invalid };
+fn newer(error: &PlanError) -> UnusableRow {
+    let PlanError::Event { position, source } = error else { return UnusableRow::Invalid };
     let record = format!("event {position} of a segment");
     match source {
-        EventError::UnknownVersion { version } => Unusable::Newer { record, version: *version },
-        EventError::UnknownKind { .. } => Unusable::Newer { record, version: 1 },
-        EventError::Json(_) | EventError::Field { .. } => Unusable::Invalid,
+        EventError::UnknownVersion { version } => UnusableRow::Newer { record, version: *version },
+        EventError::UnknownKind { .. } => UnusableRow::Newer { record, version: 1 },
+        EventError::Json(_) | EventError::Field { .. } => UnusableRow::Invalid,
     }
 }
 
@@ -232,11 +236,11 @@ fn differing_digits(one: Sha256, other: Sha256) -> usize {
     one.hex().bytes().zip(other.hex().bytes()).filter(|(a, b)| a != b).count()
 }
 
-fn described(row: &Stored) -> LostSegment {
+fn described(row: &StoredSegment) -> LostSegment {
     let index = |value: i64| u64::try_from(value).ok();
     let indexes = index(row.first_event).zip(index(row.next_event.saturating_sub(1)));
     let mut lost =
-        LostSegment { path: row.name(), indexes, is_there: true, events: Vec::new(), unreadable_lines: 0 };
+        LostSegment { path: row.name(), indexes, exists: true, events: Vec::new(), unreadable_lines: 0 };
     for line in row.events.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match Event::parse(line) {
             Ok(event) => lost.events.push(LostEvent {

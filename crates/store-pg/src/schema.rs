@@ -1,7 +1,7 @@
 //! The tables, migrated step by step. A schema from a newer WorkRail is refused.
 
 use crate::connection::Connection;
-use crate::error::Failed;
+use crate::error::StatementError;
 
 /// The migration steps, in order; a released step never changes.
 const STEPS: &[&str] = &[
@@ -23,7 +23,7 @@ const EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_c
                       ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relname = 'schema_version')";
 
 /// The schema's version; 0 if there is none.
-pub(crate) fn version(client: &mut Connection) -> Result<i32, Failed> {
+pub(crate) fn version(client: &mut Connection) -> Result<i32, StatementError> {
     let exists = client.query(EXISTS, &[])?;
     if !exists.first().is_some_and(|row| row.get(0)) {
         return Ok(0);
@@ -33,7 +33,7 @@ pub(crate) fn version(client: &mut Connection) -> Result<i32, Failed> {
 }
 
 /// Applies all missing steps or none; returns the version found under the lock. A newer schema is left alone.
-pub(crate) fn migrate(client: &mut Connection) -> Result<i32, Failed> {
+pub(crate) fn migrate(client: &mut Connection) -> Result<i32, StatementError> {
     client.batch(&format!("BEGIN; {LOCK}"))?;
     let migrated = apply_missing(client);
     let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
@@ -43,7 +43,7 @@ pub(crate) fn migrate(client: &mut Connection) -> Result<i32, Failed> {
     Ok(version)
 }
 
-fn apply_missing(client: &mut Connection) -> Result<i32, Failed> {
+fn apply_missing(client: &mut Connection) -> Result<i32, StatementError> {
     let found = version(client)?;
     if found == 0 {
         client.batch(

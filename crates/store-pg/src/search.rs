@@ -3,7 +3,7 @@
 use workrail_model::id::SessionId;
 use workrail_ports::file_system::{FsError, FsOp};
 
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -14,13 +14,13 @@ const ROWS_AT_ONCE: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundRow {
     /// The table and the row's identity, for users.
-    pub place: String,
+    pub location: String,
     /// The session that it belongs to.
     pub session: Option<SessionId>,
 }
 
 /// A table whose rows hold texts of users or agents.
-struct Searched {
+struct SearchedTable {
     table: &'static str,
     /// SQL that identifies a row.
     name: &'static str,
@@ -28,7 +28,7 @@ struct Searched {
     columns: &'static [&'static str],
 }
 
-const TABLES: [Searched; 10] = [
+const TABLES: [SearchedTable; 10] = [
     of_session("segment", "next_event", &["events", "manifest"]),
     of_session("projection", "version", &["state"]),
     of_session("session_summary", "version", &["summary"]),
@@ -41,12 +41,20 @@ const TABLES: [Searched; 10] = [
     of_store("passkey_head", "''", &["last_line"]),
 ];
 
-const fn of_session(table: &'static str, name: &'static str, columns: &'static [&'static str]) -> Searched {
-    Searched { table, name, of_session: true, columns }
+const fn of_session(
+    table: &'static str,
+    name: &'static str,
+    columns: &'static [&'static str],
+) -> SearchedTable {
+    SearchedTable { table, name, of_session: true, columns }
 }
 
-const fn of_store(table: &'static str, name: &'static str, columns: &'static [&'static str]) -> Searched {
-    Searched { table, name, of_session: false, columns }
+const fn of_store(
+    table: &'static str,
+    name: &'static str,
+    columns: &'static [&'static str],
+) -> SearchedTable {
+    SearchedTable { table, name, of_session: false, columns }
 }
 
 impl PgStore {
@@ -69,11 +77,11 @@ impl PgStore {
 
 fn rows_of(
     transaction: &mut Transaction<'_>,
-    searched: &Searched,
+    searched: &SearchedTable,
     session: Option<SessionId>,
     holds: &dyn Fn(&[u8]) -> bool,
-) -> Result<Vec<FoundRow>, Failed> {
-    let Searched { table, name, of_session, columns } = searched;
+) -> Result<Vec<FoundRow>, StatementError> {
+    let SearchedTable { table, name, of_session, columns } = searched;
     let of = if *of_session { "session" } else { "NULL::text" };
     // An id has no characters that are special in SQL.
     let filter = session.map_or_else(String::new, |session| format!(" WHERE session = '{session}'"));
@@ -88,10 +96,10 @@ fn rows_of(
             if (2..row.len()).any(|column| holds(row.get(column))) {
                 let session = row.get::<_, Option<&str>>(0);
                 let name: &str = row.get(1);
-                let place =
+                let location =
                     [Some("workrail."), Some(table), session.map(|_| " "), session, Some(" "), Some(name)];
                 found.push(FoundRow {
-                    place: place.into_iter().flatten().collect::<String>().trim_end().to_owned(),
+                    location: location.into_iter().flatten().collect::<String>().trim_end().to_owned(),
                     session: session.and_then(|id| SessionId::parse(id).ok()),
                 });
             }

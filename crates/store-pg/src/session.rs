@@ -20,7 +20,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use workrail_ports::session_store::{Appended, LockedSession, SessionSlice, SessionStore, StoreError};
 
 use crate::append;
-use crate::log::{self, Loaded, Position, Stretch};
+use crate::log::{self, Loaded, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -33,7 +33,7 @@ impl PgStore {
     }
 
     /// This thread's turn to lock the session, among the threads of the process.
-    fn take_turn(&self, session: SessionId) -> Result<Turn<'_>, StoreError> {
+    fn take_turn(&self, session: SessionId) -> Result<ProcessLock<'_>, StoreError> {
         let deadline = Instant::now() + Duration::from_millis(LOCK_WAIT_MS_MAX);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while held.contains(&session) {
@@ -44,12 +44,12 @@ impl PgStore {
             held = self.released.wait_timeout(held, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         held.insert(session);
-        Ok(Turn { store: self, session })
+        Ok(ProcessLock { store: self, session })
     }
 
     /// A transaction that holds the session's lock in the database, and the store's lock, shared.
     pub(crate) fn lock_in_database(&self, session: SessionId) -> Result<Transaction<'_>, StoreError> {
-        let failed = |failed: crate::error::Failed| failed.of_session(FsOp::Lock, session);
+        let failed = |failed: crate::error::StatementError| failed.of_session(FsOp::Lock, session);
         // Two sessions with the same key would only wait for each other. The store's lock keeps sweeps out.
         let key = lock_key(b"workrail/session-lock", &[self.tenant.as_str(), "/", &session.to_string()]);
         let store = self.store_lock_key();
@@ -73,7 +73,7 @@ impl PgStore {
         let mut transaction = self.lock_in_database(session)?;
         let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
         let since = (base != Position::start()).then_some(base.cursor);
-        let loaded = log::load(&mut transaction, session, since.as_ref(), Stretch::ToTheEnd)
+        let loaded = log::load(&mut transaction, session, since.as_ref(), ReadRange::ToTheEnd)
             .map_err(|failed| failed.of_session(FsOp::Read, session))?;
         let exists = loaded.is_some();
         let loaded = loaded.unwrap_or_else(|| Loaded {
@@ -110,12 +110,12 @@ fn lock_key(purpose: &[u8], names: &[&str]) -> i64 {
 }
 
 /// Held while a thread of this process has the session.
-struct Turn<'a> {
+struct ProcessLock<'a> {
     store: &'a PgStore,
     session: SessionId,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ProcessLock<'_> {
     fn drop(&mut self) {
         self.store.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.session);
         self.store.released.notify_all();
@@ -129,7 +129,7 @@ pub struct Locked<'a> {
     /// `None` after an append, until the next one. Declared before `turn`, so that it is dropped first.
     transaction: RefCell<Option<Transaction<'a>>>,
     #[expect(dead_code, reason = "held for its drop, which lets the next thread in")]
-    turn: Turn<'a>,
+    turn: ProcessLock<'a>,
     head: Position,
     /// Where `tail` starts.
     base: Cursor,
@@ -190,7 +190,7 @@ impl LockedSession for Locked<'_> {
             return Ok(SessionSlice { events: self.tail.clone(), continues: true, cursor, health });
         }
         let mut transaction = self.locked_transaction()?;
-        let loaded = log::load(&mut transaction, self.session, since, Stretch::ToTheEnd);
+        let loaded = log::load(&mut transaction, self.session, since, ReadRange::ToTheEnd);
         *self.transaction.borrow_mut() = Some(transaction);
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, self.session))?;
         loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session: self.session })

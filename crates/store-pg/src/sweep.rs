@@ -1,7 +1,7 @@
 //! The sweep: removes unreferenced content, and rows that belong to removed sessions (G25).
 //!
-//! Everything reachable is marked once, without a lock. Then, in a bounded number of batches, writers are locked out,
-//! what sessions gained meanwhile is read, and what is still unmarked is removed. Writers share the same lock while
+//! Everything reachable is collected once, without a lock. Then, in a bounded number of batches, writers are locked out,
+//! what sessions gained meanwhile is read, and what is still unreachable is removed. Writers share the same lock while
 //! they hold a session, so nothing that they are about to refer to is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use postgres_types::Type;
 use workrail_model::digest::Sha256;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
-use workrail_model::plan::AttachmentKind;
+use workrail_model::plan::{AttachmentKind, ContentKey};
 use workrail_ports::file_system::FsOp;
 use workrail_ports::upkeep::{SafeModeReason, Swept, Tally, UpkeepError};
 
 use crate::append;
 use crate::content::kind_name;
-use crate::error::Failed;
-use crate::log::{self, Position, Stretch};
+use crate::error::StatementError;
+use crate::log::{self, Position, ReadRange};
 use crate::open::PgStore;
 use crate::reader::HEADS;
 use crate::transaction::{Purpose, Transaction};
@@ -36,58 +36,56 @@ const SESSION_TABLES: [&str; 4] = ["event_key", "wish", "projection", "session_s
 const DELETE: &str = "DELETE FROM workrail.content c USING unnest($2::bytea[]) AS gone (sha256) \
                       WHERE c.kind = $1 AND c.sha256 = gone.sha256 RETURNING octet_length(c.bytes)";
 
-type Piece = (AttachmentKind, Sha256);
-
 /// What sessions refer to, as far as they were read.
 #[derive(Default)]
-struct Marks {
-    reachable: BTreeSet<Piece>,
+struct ReachableContent {
+    referenced: BTreeSet<ContentKey>,
     /// Digests of any kind in logs that repairs moved aside.
     in_asides: BTreeSet<Sha256>,
     ends: BTreeMap<SessionId, Position>,
 }
 
-/// Why a look ended early.
-enum Ended {
-    Failed(Failed),
+/// Why collecting stopped early.
+enum CollectError {
+    Failed(StatementError),
     InDoubt(Vec<SafeModeReason>),
 }
 
-impl From<Failed> for Ended {
-    fn from(failed: Failed) -> Self {
+impl From<StatementError> for CollectError {
+    fn from(failed: StatementError) -> Self {
         Self::Failed(failed)
     }
 }
 
-impl From<Ended> for UpkeepError {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::Failed(failed) => of_store(&failed),
-            Ended::InDoubt(doubts) => Self::InDoubt(doubts),
+impl From<CollectError> for UpkeepError {
+    fn from(error: CollectError) -> Self {
+        match error {
+            CollectError::Failed(failed) => of_store(&failed),
+            CollectError::InDoubt(doubts) => Self::InDoubt(doubts),
         }
     }
 }
 
-fn of_store(failed: &Failed) -> UpkeepError {
+fn of_store(failed: &StatementError) -> UpkeepError {
     match failed {
-        Failed::Busy | Failed::Locked => UpkeepError::Busy,
-        Failed::NoAnswer | Failed::Local(_) | Failed::Database(_) => {
+        StatementError::Busy | StatementError::Locked => UpkeepError::Busy,
+        StatementError::NoAnswer | StatementError::Local(_) | StatementError::Database(_) => {
             failed.at(FsOp::Remove, "content").into()
         }
     }
 }
 
-impl Marks {
-    fn reach(&self, (kind, digest): Piece) -> bool {
-        self.reachable.contains(&(kind, digest)) || self.in_asides.contains(&digest)
+impl ReachableContent {
+    fn contains(&self, (kind, digest): ContentKey) -> bool {
+        self.referenced.contains(&(kind, digest)) || self.in_asides.contains(&digest)
     }
 
-    /// Marks what was appended since the last pass. Marks are only ever added.
-    fn look(
+    /// Collects what was appended since the last pass. Nothing is ever taken out.
+    fn extend(
         &mut self,
         transaction: &mut Transaction<'_>,
         without: &BTreeSet<SessionId>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CollectError> {
         let mut doubts = Vec::new();
         for row in transaction.query(HEADS, &[])? {
             let name: &str = row.get(6);
@@ -105,26 +103,26 @@ impl Marks {
                 doubts.push(doubt(why));
             }
         }
-        self.look_at_asides(transaction)?;
-        if doubts.is_empty() { Ok(()) } else { Err(Ended::InDoubt(doubts)) }
+        self.extend_from_asides(transaction)?;
+        if doubts.is_empty() { Ok(()) } else { Err(CollectError::InDoubt(doubts)) }
     }
 
-    /// Marks what a session refers to, or returns why that is unknown.
+    /// Collects what a session refers to, or returns why that is unknown.
     fn read(
         &mut self,
         transaction: &mut Transaction<'_>,
         session: SessionId,
-    ) -> Result<Option<String>, Failed> {
+    ) -> Result<Option<String>, StatementError> {
         loop {
             let since = self.ends.get(&session).map(|end| end.cursor);
-            let stretch = Stretch::Segments(SEGMENTS_AT_ONCE);
+            let stretch = ReadRange::Segments(SEGMENTS_AT_ONCE);
             // Gone since the listing.
             let Some(loaded) = log::load(transaction, session, since.as_ref(), stretch)? else {
                 return Ok(None);
             };
             let is_end = loaded.segments.is_empty();
             let events = loaded.segments.iter().flat_map(|segment| segment.events());
-            self.reachable.extend(events.flat_map(|event| event.data.content_refs()));
+            self.referenced.extend(events.flat_map(|event| event.data.content_refs()));
             self.ends.insert(session, loaded.position);
             match loaded.health {
                 SessionHealth::Healthy if is_end => return Ok(None),
@@ -140,7 +138,7 @@ impl Marks {
     }
 
     /// A log that was moved aside is damaged, so it is not parsed as one: every digest in it counts.
-    fn look_at_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Failed> {
+    fn extend_from_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StatementError> {
         for row in transaction.query("SELECT manifest, events FROM workrail.segment_aside", &[])? {
             self.in_asides.extend(digests(row.get(0)));
             self.in_asides.extend(digests(row.get(1)));
@@ -152,7 +150,7 @@ impl Marks {
 impl PgStore {
     /// A transaction during which no other process writes sessions or content.
     pub(crate) fn without_writers(&self) -> Result<Transaction<'_>, UpkeepError> {
-        let failed = |failed: Failed| of_store(&failed);
+        let failed = |failed: StatementError| of_store(&failed);
         let mut transaction =
             Transaction::begin(&self.writers, &self.tenant, Purpose::Writing).map_err(failed)?;
         let key = self.store_lock_key();
@@ -161,11 +159,14 @@ impl PgStore {
     }
 
     /// What is reachable now, and the content that is not.
-    fn unmarked(&self, without: &BTreeSet<SessionId>) -> Result<(Marks, Vec<(Piece, u64)>), UpkeepError> {
+    fn unreachable(
+        &self,
+        without: &BTreeSet<SessionId>,
+    ) -> Result<(ReachableContent, Vec<(ContentKey, u64)>), UpkeepError> {
         let mut transaction = self.begin(Purpose::Reading).map_err(|failed| of_store(&failed))?;
-        let mut marks = Marks::default();
-        marks.look(&mut transaction, without)?;
-        let mut unmarked = Vec::new();
+        let mut reachable = ReachableContent::default();
+        reachable.extend(&mut transaction, without)?;
+        let mut unreachable = Vec::new();
         for kind in KINDS {
             let sql = "SELECT sha256, octet_length(bytes) FROM workrail.content WHERE kind = $1";
             let rows = transaction
@@ -174,18 +175,18 @@ impl PgStore {
             for row in rows {
                 // Not a digest, so not ours to judge.
                 let Ok(digest) = row.get::<_, &[u8]>(0).try_into().map(Sha256::from_bytes) else { continue };
-                if !marks.reach((kind, digest)) {
-                    unmarked.push(((kind, digest), u64::from(row.get::<_, i32>(1).unsigned_abs())));
+                if !reachable.contains((kind, digest)) {
+                    unreachable.push(((kind, digest), u64::from(row.get::<_, i32>(1).unsigned_abs())));
                 }
             }
         }
-        Ok((marks, unmarked))
+        Ok((reachable, unreachable))
     }
 
     pub(crate) fn would_sweep(&self, without: &BTreeSet<SessionId>) -> Result<Swept, UpkeepError> {
-        let (_, unmarked) = self.unmarked(without)?;
+        let (_, unreachable) = self.unreachable(without)?;
         let mut swept = Swept::default();
-        for ((kind, _), bytes) in unmarked {
+        for ((kind, _), bytes) in unreachable {
             swept.of(kind).add(bytes);
         }
         let leftovers = self.within(Purpose::Reading, |transaction| {
@@ -202,15 +203,15 @@ impl PgStore {
     }
 
     pub(crate) fn sweep_for_real(&self, nobody: &BTreeSet<SessionId>) -> Result<Swept, UpkeepError> {
-        let (mut marks, unmarked) = self.unmarked(nobody)?;
+        let (mut reachable, unreachable) = self.unreachable(nobody)?;
         let mut swept = Swept { leftovers: self.sweep_leftovers()?, ..Swept::default() };
-        let pieces = unmarked.len().div_ceil(BATCHES_MAX).max(BATCH_PIECES_MIN);
-        for batch in unmarked.chunks(pieces) {
+        let pieces = unreachable.len().div_ceil(BATCHES_MAX).max(BATCH_PIECES_MIN);
+        for batch in unreachable.chunks(pieces) {
             let mut transaction = self.without_writers()?;
-            marks.look(&mut transaction, nobody)?;
+            reachable.extend(&mut transaction, nobody)?;
             for kind in KINDS {
                 let going = batch.iter().map(|(piece, _)| *piece);
-                let going = going.filter(|piece| piece.0 == kind && !marks.reach(*piece));
+                let going = going.filter(|piece| piece.0 == kind && !reachable.contains(*piece));
                 let digests: Vec<Vec<u8>> = going.map(|(_, digest)| digest.as_bytes().to_vec()).collect();
                 let parameters = [(&kind_name(kind) as _, Type::TEXT), (&digests as _, Type::BYTEA_ARRAY)];
                 let rows = transaction.query(DELETE, &parameters).map_err(|failed| of_store(&failed))?;

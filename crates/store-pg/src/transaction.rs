@@ -6,8 +6,8 @@ use workrail_model::limits::LOCK_WAIT_MS_MAX;
 
 use crate::address::TenantName;
 use crate::connection::{Connection, Limits, Parameter};
-use crate::error::Failed;
-use crate::pool::{Origin, Pool};
+use crate::error::StatementError;
+use crate::pool::{ConnectionOrigin, Pool};
 
 /// What a transaction is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,11 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn begin(pool: &'a Pool, tenant: &TenantName, purpose: Purpose) -> Result<Self, Failed> {
+    pub(crate) fn begin(
+        pool: &'a Pool,
+        tenant: &TenantName,
+        purpose: Purpose,
+    ) -> Result<Self, StatementError> {
         Self::begin_with(pool, tenant, purpose, "")
     }
 
@@ -36,24 +40,24 @@ impl<'a> Transaction<'a> {
         tenant: &TenantName,
         purpose: Purpose,
         first: &str,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, StatementError> {
         let prelude = format!("{}; {first}", prelude(tenant, purpose, pool.limits()));
         loop {
             let (mut client, origin) = pool.take()?;
             match client.batch(&prelude) {
                 Ok(()) => return Ok(Self { pool, client: Some(client) }),
-                Err(Failed::Locked) => {
+                Err(StatementError::Locked) => {
                     // Rolled back and returned: the connection is still usable.
                     drop(Self { pool, client: Some(client) });
-                    return Err(Failed::Locked);
+                    return Err(StatementError::Locked);
                 }
                 Err(error) => {
                     drop(client);
                     pool.discard();
                     // Nothing was begun, so another connection may be tried, at most once per idle one. A server that
                     // does not answer on one connection will not answer on another.
-                    let may_answer = error.is_lost() && !matches!(error, Failed::NoAnswer);
-                    if origin == Origin::Fresh || !may_answer {
+                    let may_answer = error.is_lost() && !matches!(error, StatementError::NoAnswer);
+                    if origin == ConnectionOrigin::Fresh || !may_answer {
                         return Err(error);
                     }
                 }
@@ -61,7 +65,11 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    pub(crate) fn query(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Failed> {
+    pub(crate) fn query(
+        &mut self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, StatementError> {
         let answer = self.connection()?.query(sql, parameters);
         self.answered(answer)
     }
@@ -71,28 +79,28 @@ impl<'a> Transaction<'a> {
         &mut self,
         sql: &str,
         parameters: &[Parameter<'_>],
-    ) -> Result<Option<Row>, Failed> {
+    ) -> Result<Option<Row>, StatementError> {
         Ok(self.query(sql, parameters)?.into_iter().next())
     }
 
-    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), Failed> {
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), StatementError> {
         let answer = self.connection()?.batch(sql);
         self.answered(answer)
     }
 
-    fn connection(&mut self) -> Result<&mut Connection, Failed> {
+    fn connection(&mut self) -> Result<&mut Connection, StatementError> {
         self.client.as_mut().ok_or_else(lost_before)
     }
 
     /// Drops a connection that does not answer: the server rolls back when it notices.
-    fn answered<T>(&mut self, answer: Result<T, Failed>) -> Result<T, Failed> {
-        if answer.as_ref().is_err_and(Failed::is_lost) && self.client.take().is_some() {
+    fn answered<T>(&mut self, answer: Result<T, StatementError>) -> Result<T, StatementError> {
+        if answer.as_ref().is_err_and(StatementError::is_lost) && self.client.take().is_some() {
             self.pool.discard();
         }
         answer
     }
 
-    pub(crate) fn commit(mut self) -> Result<(), Failed> {
+    pub(crate) fn commit(mut self) -> Result<(), StatementError> {
         let mut client = self.client.take().ok_or_else(lost_before)?;
         let committed = client.batch("COMMIT");
         match &committed {
@@ -121,8 +129,8 @@ impl Drop for Transaction<'_> {
 }
 
 /// COMMIT was not sent, so nothing was recorded.
-fn lost_before() -> Failed {
-    Failed::Local("the connection to the database was lost".to_owned())
+fn lost_before() -> StatementError {
+    StatementError::Local("the connection to the database was lost".to_owned())
 }
 
 fn prelude(tenant: &TenantName, purpose: Purpose, limits: Limits) -> String {

@@ -16,11 +16,11 @@ use workrail_ports::upkeep::{Diagnosis, Sweep, Swept, Tally, Upkeep, UpkeepError
 
 use crate::append;
 use crate::content::kind_name;
-use crate::error::Failed;
+use crate::error::StatementError;
 use crate::index;
-use crate::log::{self, Stretch};
+use crate::log::{self, ReadRange};
 use crate::open::PgStore;
-use crate::reader::place;
+use crate::reader::path_of;
 use crate::transaction::{Purpose, Transaction};
 
 const KEEP: &str = "UPDATE workrail.session SET is_kept = $2 WHERE id = $1 RETURNING 1";
@@ -50,7 +50,10 @@ VALUES (current_setting('workrail.tenant'), $1, $2, $3)
 ON CONFLICT (tenant, kind, sha256) DO UPDATE SET bytes = excluded.bytes";
 
 /// Deletes every row of a session.
-pub(crate) fn remove_rows(transaction: &mut Transaction<'_>, session: SessionId) -> Result<(), Failed> {
+pub(crate) fn remove_rows(
+    transaction: &mut Transaction<'_>,
+    session: SessionId,
+) -> Result<(), StatementError> {
     let id = session.to_string();
     for sql in [index::REMOVE_MARK, index::REMOVE, REMOVE] {
         transaction.query(sql, &[(&id, Type::TEXT)])?;
@@ -58,24 +61,24 @@ pub(crate) fn remove_rows(transaction: &mut Transaction<'_>, session: SessionId)
     Ok(())
 }
 
-fn weighed(transaction: &mut Transaction<'_>, session: SessionId) -> Result<Option<Tally>, Failed> {
+fn weighed(transaction: &mut Transaction<'_>, session: SessionId) -> Result<Option<Tally>, StatementError> {
     let row = transaction.query_opt(WEIGH, &[(&session.to_string(), Type::TEXT)])?;
     let number = |value: i64| value.unsigned_abs();
     Ok(row.map(|row| Tally { files: number(row.get(0)), bytes: number(row.get(1)) }))
 }
 
 impl PgStore {
-    fn mark(&self, session: SessionId, is_kept: bool) -> Result<(), UpkeepError> {
+    fn set_kept(&self, session: SessionId, is_kept: bool) -> Result<(), UpkeepError> {
         let mut transaction = self.lock_in_database(session)?;
-        let marked = transaction
+        let updated = transaction
             .query_opt(KEEP, &[(&session.to_string(), Type::TEXT), (&is_kept, Type::BOOL)])
             .map_err(|failed| failed.of_session(FsOp::Write, session))?;
-        marked.ok_or(StoreError::NotFound { session })?;
+        updated.ok_or(StoreError::NotFound { session })?;
         Ok(append::commit(transaction, session)?)
     }
 
     fn remove_one(&self, session: SessionId, judged: Option<&Cursor>) -> Result<Tally, UpkeepError> {
-        let failed = |failed: Failed| failed.of_session(FsOp::Remove, session);
+        let failed = |failed: StatementError| failed.of_session(FsOp::Remove, session);
         let mut transaction = self.lock_in_database(session)?;
         let sql = "SELECT is_kept FROM workrail.session WHERE id = $1";
         let row = transaction.query_opt(sql, &[(&session.to_string(), Type::TEXT)]).map_err(failed)?;
@@ -84,7 +87,7 @@ impl PgStore {
         }
         if let Some(judged) = judged {
             let loaded =
-                log::load(&mut transaction, session, Some(judged), Stretch::ToTheEnd).map_err(failed)?;
+                log::load(&mut transaction, session, Some(judged), ReadRange::ToTheEnd).map_err(failed)?;
             let loaded = loaded.ok_or(StoreError::NotFound { session })?;
             if !(loaded.health.is_healthy() && loaded.continues && loaded.position.cursor == *judged) {
                 return Err(UpkeepError::Changed { session });
@@ -100,11 +103,11 @@ impl PgStore {
 
 impl Upkeep for PgStore {
     fn keep(&self, session: SessionId) -> Result<(), UpkeepError> {
-        self.mark(session, true)
+        self.set_kept(session, true)
     }
 
     fn unkeep(&self, session: SessionId) -> Result<(), UpkeepError> {
-        self.mark(session, false)
+        self.set_kept(session, false)
     }
 
     fn remove_all(&self, sessions: &[(SessionId, Option<Cursor>)]) -> Vec<Result<Tally, UpkeepError>> {
@@ -168,6 +171,6 @@ impl Upkeep for PgStore {
 }
 
 /// Where a repair moves the rows of a session.
-pub(crate) fn aside_place(session: SessionId, number: i64) -> String {
-    format!("workrail.segment_aside, number {number} of {}", place(session))
+pub(crate) fn aside_path(session: SessionId, number: i64) -> String {
+    format!("workrail.segment_aside, number {number} of {}", path_of(session))
 }

@@ -25,7 +25,7 @@ impl fmt::Debug for WrappingKey {
 
 /// Which of the two keys it is, so that one cannot be swapped for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum KeySlot {
     Current,
     Previous,
 }
@@ -38,7 +38,7 @@ impl WrappingKey {
     pub(crate) fn wrap(
         &self,
         tenant: &TenantName,
-        slot: Slot,
+        slot: KeySlot,
         nonce: [u8; NONCE_BYTES],
         key: &[u8],
     ) -> Option<Vec<u8>> {
@@ -48,7 +48,7 @@ impl WrappingKey {
     }
 
     /// `None` if it was wrapped with another key, for another tenant or slot, or was altered.
-    pub(crate) fn unwrap(&self, tenant: &TenantName, slot: Slot, wrapped: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn unwrap(&self, tenant: &TenantName, slot: KeySlot, wrapped: &[u8]) -> Option<Vec<u8>> {
         let (nonce, sealed) = wrapped.split_first_chunk::<NONCE_BYTES>()?;
         let payload = Payload { msg: sealed, aad: &about(tenant, slot) };
         XChaCha20Poly1305::new(&self.0.into()).decrypt(&XNonce::from(*nonce), payload).ok()
@@ -56,10 +56,10 @@ impl WrappingKey {
 }
 
 /// What the encryption binds a key to.
-fn about(tenant: &TenantName, slot: Slot) -> Vec<u8> {
+fn about(tenant: &TenantName, slot: KeySlot) -> Vec<u8> {
     let slot = match slot {
-        Slot::Current => "current",
-        Slot::Previous => "previous",
+        KeySlot::Current => "current",
+        KeySlot::Previous => "previous",
     };
     format!("workrail/keyring/{}/{slot}", tenant.as_str()).into_bytes()
 }
@@ -72,16 +72,16 @@ mod tests {
     fn a_wrapped_key_opens_only_with_its_key_tenant_and_slot() {
         let tenant = |name: &str| TenantName::parse(name).expect("a name");
         let (one, other) = (WrappingKey::new([1; 32]), WrappingKey::new([2; 32]));
-        let wrapped = one.wrap(&tenant("a"), Slot::Current, [7; 24], &[9; 32]).expect("it is encrypted");
+        let wrapped = one.wrap(&tenant("a"), KeySlot::Current, [7; 24], &[9; 32]).expect("it is encrypted");
         assert!(!wrapped.windows(4).any(|window| window == [9; 4]));
-        assert_eq!(one.unwrap(&tenant("a"), Slot::Current, &wrapped), Some(vec![9; 32]));
-        assert_eq!(other.unwrap(&tenant("a"), Slot::Current, &wrapped), None);
-        assert_eq!(one.unwrap(&tenant("b"), Slot::Current, &wrapped), None);
-        assert_eq!(one.unwrap(&tenant("a"), Slot::Previous, &wrapped), None);
+        assert_eq!(one.unwrap(&tenant("a"), KeySlot::Current, &wrapped), Some(vec![9; 32]));
+        assert_eq!(other.unwrap(&tenant("a"), KeySlot::Current, &wrapped), None);
+        assert_eq!(one.unwrap(&tenant("b"), KeySlot::Current, &wrapped), None);
+        assert_eq!(one.unwrap(&tenant("a"), KeySlot::Previous, &wrapped), None);
         for at in 0..wrapped.len() {
             let mut altered = wrapped.clone();
             altered[at] ^= 1;
-            assert_eq!(one.unwrap(&tenant("a"), Slot::Current, &altered), None);
+            assert_eq!(one.unwrap(&tenant("a"), KeySlot::Current, &altered), None);
         }
     }
 }

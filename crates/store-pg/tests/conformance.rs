@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
-workrail_testkit::conformance_tests!(match support::Place::new() {
-    Some(place) => place,
+workrail_testkit::conformance_tests!(match support::TestDatabase::new() {
+    Some(database) => database,
     None => return,
 });

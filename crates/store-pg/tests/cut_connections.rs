@@ -13,20 +13,20 @@ use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::ROLE;
 
 use proxy::{Cut, Proxy};
-use support::{Place, open};
+use support::{TestDatabase, open};
 
-fn through(proxy: &Proxy, place: &Place) -> PgStore {
+fn through(proxy: &Proxy, database: &TestDatabase) -> PgStore {
     let folder = proxy.folder().display();
-    let address = format!("postgres://{ROLE}@/{}?host={folder}&tenant={}", place.database, place.tenant);
+    let address = format!("postgres://{ROLE}@/{}?host={folder}&tenant={}", database.name, database.tenant);
     open(&Address::parse(&address).unwrap())
 }
 
 /// Appends the second plan over a connection that is cut; returns the writer's error, and the result of sending the
 /// same plan again.
 fn appended_over(cut: Cut) -> Option<(StoreError, Appended)> {
-    let place = Place::new()?;
-    let proxy = Proxy::start(place.cluster.socket_folder());
-    let store = through(&proxy, &place);
+    let database = TestDatabase::new()?;
+    let proxy = Proxy::start(database.cluster.socket_folder());
+    let store = through(&proxy, &database);
     let made: Vec<PlanParts> = plans(1, &[Step::AdvanceWithArtifact, Step::Advance]);
     let session = made[0].events[0].session_id;
     store.create(session).unwrap().append(made[0].plan()).unwrap();
@@ -46,7 +46,7 @@ fn appended_over(cut: Cut) -> Option<(StoreError, Appended)> {
         }
     };
     store.lock(session).unwrap().append(made[2].plan()).unwrap();
-    let slice = open(&place.address()).read(session, None).unwrap();
+    let slice = open(&database.address()).read(session, None).unwrap();
     assert!(slice.health.is_healthy(), "{:?}", slice.health);
     let expected: Vec<_> = made.into_iter().flat_map(|parts| parts.events).collect();
     assert_eq!(slice.events, expected);
@@ -83,16 +83,16 @@ fn cut_before_the_writing_statement_nothing_was_recorded_for_certain() {
 /// As after a restart of the server, or a firewall that drops idle connections.
 #[test]
 fn connections_that_died_while_idle_are_replaced_without_an_error() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let made = plans(1, &[Step::Advance]);
     let session = made[0].events[0].session_id;
     store.create(session).unwrap().append(made[0].plan()).unwrap();
     let end = format!(
         "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE datname = '{}' AND usename = '{ROLE}'",
-        place.database
+        database.name
     );
-    assert_ne!(place.cluster.sql("postgres", &end), "0");
+    assert_ne!(database.cluster.sql("postgres", &end), "0");
     store.lock(session).unwrap().append(made[1].plan()).unwrap();
     assert_eq!(store.sessions(), Ok(vec![session]));
 }

@@ -11,7 +11,7 @@ use workrail_store_pg::{Address, PgStore};
 use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE};
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 /// A store that gives up after a second.
 fn impatient(cluster: &Cluster, database: &str) -> PgStore {
@@ -85,14 +85,14 @@ fn a_frozen_server_is_given_up_and_used_again_once_it_continues() {
 /// continues, it overwrites nothing that others wrote.
 #[test]
 fn a_frozen_writer_loses_its_lock_and_overwrites_nothing() {
-    let Some(place) = Place::new() else { return };
-    let slow = impatient(place.cluster, &place.database);
+    let Some(database) = TestDatabase::new() else { return };
+    let slow = impatient(database.cluster, &database.name);
     let made = plans(1, &[Step::Advance, Step::Advance]);
     let session = made[0].events[0].session_id;
     slow.create(session).unwrap().append(made[0].plan()).unwrap();
     let mut held = slow.lock(session).unwrap();
     // It does nothing from here on; the others wait until the server ends its transaction.
-    let other = open(&place.address());
+    let other = open(&database.address());
     assert!(matches!(append_at_last(&other, &made[1]), Appended::Committed { .. }));
     let told = held.append(made[1].plan()).expect_err("its connection is gone");
     assert!(is_io(&told), "{told:?}");

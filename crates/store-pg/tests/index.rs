@@ -15,7 +15,7 @@ use workrail_ports::upkeep::Upkeep;
 use workrail_store_pg::PgStore;
 use workrail_testkit::history::{PlanParts, Step, plans};
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 const VERSION: u32 = 4;
 
@@ -60,8 +60,8 @@ fn sorted(mut sessions: Vec<SessionId>) -> Vec<SessionId> {
 
 #[test]
 fn records_are_found_by_terms_and_by_order() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     assert_eq!(ask(&store, &[1], 9), IndexAnswer::default());
     let sessions: Vec<SessionId> = (1..=3).map(|seed| session_of(&started(&store, seed))).collect();
     assert_eq!(ask(&store, &[1], 9).unindexed, sorted(sessions.clone()));
@@ -90,8 +90,8 @@ fn records_are_found_by_terms_and_by_order() {
 
 #[test]
 fn a_changed_log_is_unindexed_until_its_newest_state_is_summarised() {
-    let Some(place) = Place::new() else { return };
-    let (store, other) = (open(&place.address()), open(&place.address()));
+    let Some(database) = TestDatabase::new() else { return };
+    let (store, other) = (open(&database.address()), open(&database.address()));
     ask(&store, &[], 0);
     let made = started(&store, 1);
     let session = session_of(&made);
@@ -109,14 +109,14 @@ fn a_changed_log_is_unindexed_until_its_newest_state_is_summarised() {
     assert_eq!(found(&ask(&store, &[1], 0)), []);
 
     let tampered = "UPDATE workrail.session SET chain = '\\x00'";
-    place.cluster.sql(&place.database, tampered);
+    database.cluster.sql(&database.name, tampered);
     assert_eq!(ask(&store, &[], 0).unindexed, [session], "by hand, too");
 }
 
 #[test]
 fn a_newer_version_reindexes_everything_and_an_older_server_reads_all() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     ask(&store, &[], 0);
     let session = session_of(&started(&store, 1));
     store.add_to_index(VERSION, &[record(&store, session, &[1], 1)], IfAbsent::Skip);
@@ -133,21 +133,21 @@ fn a_newer_version_reindexes_everything_and_an_older_server_reads_all() {
 
 #[test]
 fn for_common_terms_the_sessions_that_hold_most_of_them_are_found() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     ask(&store, &[], 0);
     let session = session_of(&started(&store, 1));
     store.add_to_index(VERSION, &[record(&store, session, &[1, 2], 1)], IfAbsent::Skip);
     let others = "INSERT INTO workrail.indexed_term \
                   SELECT 'here', 1 + n % 2, 'sess_' || lpad(n::text, 16, '0') FROM generate_series(1, 1000) n";
-    place.cluster.sql(&place.database, others);
+    database.cluster.sql(&database.name, others);
     assert_eq!(found(&ask(&store, &[1, 2], 0)), [session]);
 }
 
 #[test]
 fn nothing_of_a_removed_session_stays_in_the_index() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     ask(&store, &[], 0);
     let made = started(&store, 1);
     let session = session_of(&made);
@@ -155,7 +155,7 @@ fn nothing_of_a_removed_session_stays_in_the_index() {
     store.lock(session).unwrap().append(made[1].plan()).unwrap();
     store.remove(session, None).unwrap();
     for table in ["unindexed", "indexed_run", "indexed_term", "session_summary"] {
-        let left = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{table}"));
+        let left = database.cluster.sql(&database.name, &format!("SELECT count(*) FROM workrail.{table}"));
         assert_eq!(left, "0", "{table}");
     }
     assert_eq!(ask(&store, &[1], 9), IndexAnswer::default());

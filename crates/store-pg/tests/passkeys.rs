@@ -7,7 +7,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::limits::PASSKEY_LOG_BYTES_MAX;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyLogError, PasskeyReader, StoredPasskeys};
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 fn head(line: &[u8]) -> Option<Vec<u8>> {
     Some(Sha256::of(line).to_string().into_bytes())
@@ -15,8 +15,8 @@ fn head(line: &[u8]) -> Option<Vec<u8>> {
 
 #[test]
 fn a_line_is_appended_only_to_the_log_that_was_read() {
-    let Some(place) = Place::new() else { return };
-    let (store, other) = (open(&place.address()), open(&place.address()));
+    let Some(database) = TestDatabase::new() else { return };
+    let (store, other) = (open(&database.address()), open(&database.address()));
     let empty = store.passkey_log().unwrap();
     assert_eq!(empty, StoredPasskeys::default());
     store.append_passkey(&empty, b"one\n").unwrap();
@@ -30,13 +30,13 @@ fn a_line_is_appended_only_to_the_log_that_was_read() {
     assert_eq!(store.append_passkey(&forged, b"three\n"), Err(PasskeyLogError::Changed));
     drop((store, other));
     let expected = StoredPasskeys { log: b"one\ntwo\n".to_vec(), head: head(b"two") };
-    assert_eq!(open(&place.address()).passkey_log(), Ok(expected));
+    assert_eq!(open(&database.address()).passkey_log(), Ok(expected));
 }
 
 #[test]
 fn a_full_log_is_left_unchanged() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     store.append_passkey(&StoredPasskeys::default(), b"one\n").unwrap();
     let seen = store.passkey_log().unwrap();
     let mut line = vec![b'x'; usize::try_from(PASSKEY_LOG_BYTES_MAX).unwrap() - seen.log.len()];
@@ -47,20 +47,20 @@ fn a_full_log_is_left_unchanged() {
 
 #[test]
 fn the_last_line_survives_a_deleted_log() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     store.append_passkey(&StoredPasskeys::default(), b"one\n").unwrap();
-    place.cluster.sql(&place.database, "DELETE FROM workrail.passkey_log");
+    database.cluster.sql(&database.name, "DELETE FROM workrail.passkey_log");
     let expected = StoredPasskeys { log: Vec::new(), head: head(b"one") };
     assert_eq!(store.passkey_log(), Ok(expected));
 }
 
 #[test]
 fn a_damaged_log_is_moved_aside_and_its_intact_part_kept() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     store.append_passkey(&StoredPasskeys::default(), b"sound\n").unwrap();
-    place.cluster.sql(&place.database, "UPDATE workrail.passkey_log SET bytes = bytes || 'torn'");
+    database.cluster.sql(&database.name, "UPDATE workrail.passkey_log SET bytes = bytes || 'torn'");
     let damaged = store.passkey_log().unwrap();
     let stale = StoredPasskeys { head: None, ..damaged.clone() };
     assert_eq!(store.replace_passkeys(&stale, 6, b"reset\n"), Err(PasskeyLogError::Changed));
@@ -69,5 +69,5 @@ fn a_damaged_log_is_moved_aside_and_its_intact_part_kept() {
     let expected = StoredPasskeys { log: b"sound\nreset\n".to_vec(), head: head(b"reset") };
     assert_eq!(store.passkey_log(), Ok(expected));
     let aside = "SELECT convert_from(bytes, 'UTF8') FROM workrail.passkey_log_aside";
-    assert_eq!(place.cluster.sql(&place.database, aside), "sound\ntorn");
+    assert_eq!(database.cluster.sql(&database.name, aside), "sound\ntorn");
 }

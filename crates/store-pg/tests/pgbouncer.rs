@@ -10,41 +10,41 @@ use std::thread;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_pg::{Address, PgStore};
-use workrail_testkit::conformance::Subject;
+use workrail_testkit::conformance::StoreUnderTest;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::pooler::Pooler;
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 const WRITERS_PER_TENANT: u64 = 6;
 const APPENDS: usize = 12;
 
 /// A database behind a pooler.
 struct Pooled {
-    place: Place,
+    database: TestDatabase,
     pooler: Pooler,
 }
 
 impl Pooled {
     /// `None` if PostgreSQL or PgBouncer is not installed.
     fn new() -> Option<Self> {
-        let place = Place::new()?;
-        let pooler = Pooler::start(place.cluster)?;
-        drop(open(&place.address()));
-        Some(Self { place, pooler })
+        let database = TestDatabase::new()?;
+        let pooler = Pooler::start(database.cluster)?;
+        drop(open(&database.address()));
+        Some(Self { database, pooler })
     }
 
     fn open_as(&self, tenant: &str) -> PgStore {
-        let address = self.pooler.address(&self.place.database, tenant);
+        let address = self.pooler.address(&self.database.name, tenant);
         open(&Address::parse(&address).expect("the address is valid"))
     }
 }
 
-impl Subject for Pooled {
+impl StoreUnderTest for Pooled {
     type Store = PgStore;
 
     fn open(&self) -> PgStore {
-        self.open_as(self.place.tenant)
+        self.open_as(self.database.tenant)
     }
 }
 

@@ -11,7 +11,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionReader, Sess
 use workrail_store_pg::PgStore;
 use workrail_testkit::history::{PlanParts, Step, plans};
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 const RACERS: usize = 16;
 const ROUNDS: usize = 6;
@@ -29,8 +29,8 @@ fn race(store: &PgStore, parts: &PlanParts) -> Appended {
 
 #[test]
 fn of_sixteen_racers_with_one_plan_one_records_it() {
-    let Some(place) = Place::new() else { return };
-    let stores: Vec<PgStore> = (0..RACERS).map(|_| open(&place.address())).collect();
+    let Some(database) = TestDatabase::new() else { return };
+    let stores: Vec<PgStore> = (0..RACERS).map(|_| open(&database.address())).collect();
     let made = plans(1, &[Step::Advance; ROUNDS]);
     let session = made[0].events[0].session_id;
     stores[0].create(session).unwrap().append(made[0].plan()).unwrap();
@@ -52,7 +52,7 @@ fn of_sixteen_racers_with_one_plan_one_records_it() {
         let winners = answers.iter().filter(|answer| matches!(answer, Appended::Committed { .. })).count();
         assert_eq!(winners, 1);
     }
-    let slice = open(&place.address()).read(session, None).unwrap();
+    let slice = open(&database.address()).read(session, None).unwrap();
     assert!(slice.health.is_healthy());
     let expected: Vec<_> = made.into_iter().flat_map(|parts| parts.events).collect();
     assert_eq!(slice.events, expected);
@@ -61,8 +61,8 @@ fn of_sixteen_racers_with_one_plan_one_records_it() {
 /// The lock ends with an append; a second append under the same witness must not overwrite what came between.
 #[test]
 fn a_witness_that_was_overtaken_after_its_append_cannot_append() {
-    let Some(place) = Place::new() else { return };
-    let (slow, fast) = (open(&place.address()), open(&place.address()));
+    let Some(database) = TestDatabase::new() else { return };
+    let (slow, fast) = (open(&database.address()), open(&database.address()));
     let made = plans(1, &[Step::Advance, Step::Advance]);
     let session = made[0].events[0].session_id;
     slow.create(session).unwrap().append(made[0].plan()).unwrap();

@@ -9,7 +9,7 @@ use workrail_store_pg::{Address, OpenError, Password, PgStore};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE, SUPERUSER};
 
-use support::Place;
+use support::TestDatabase;
 
 fn refusal(address: &str, password: Option<&Password>) -> OpenError {
     let address = Address::parse(address).unwrap();
@@ -18,11 +18,11 @@ fn refusal(address: &str, password: Option<&Password>) -> OpenError {
 
 #[test]
 fn roles_that_bypass_row_level_security_are_refused() {
-    let Some(place) = Place::new() else { return };
-    let address = |role: &str| place.cluster.address(&place.database, role, "here");
+    let Some(database) = TestDatabase::new() else { return };
+    let address = |role: &str| database.cluster.address(&database.name, role, "here");
     let unrestricted = |role: &str| OpenError::Unrestricted { role: role.to_owned() };
     assert_eq!(refusal(&address(SUPERUSER), None), unrestricted(SUPERUSER));
-    place.cluster.sql("postgres", "CREATE ROLE bypassing LOGIN BYPASSRLS");
+    database.cluster.sql("postgres", "CREATE ROLE bypassing LOGIN BYPASSRLS");
     assert_eq!(refusal(&address("bypassing"), None), unrestricted("bypassing"));
 }
 
@@ -40,33 +40,33 @@ fn a_server_that_can_lose_acknowledged_work_is_refused() {
 
 #[test]
 fn a_newer_schema_is_refused_and_left_alone() {
-    let Some(place) = Place::new() else { return };
-    drop(support::open(&place.address()));
-    place.cluster.sql(&place.database, "INSERT INTO workrail.schema_version (version) VALUES (99)");
-    let address = place.cluster.address(&place.database, ROLE, "here");
+    let Some(database) = TestDatabase::new() else { return };
+    drop(support::open(&database.address()));
+    database.cluster.sql(&database.name, "INSERT INTO workrail.schema_version (version) VALUES (99)");
+    let address = database.cluster.address(&database.name, ROLE, "here");
     assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 5 });
-    let versions = place
+    let versions = database
         .cluster
-        .sql(&place.database, "SELECT string_agg(version::text, ' ') FROM workrail.schema_version");
+        .sql(&database.name, "SELECT string_agg(version::text, ' ') FROM workrail.schema_version");
     assert_eq!(versions, "1 2 3 4 5 99");
 }
 
 #[test]
 fn stores_opened_at_once_create_the_tables_once() {
-    let Some(place) = Place::new() else { return };
+    let Some(database) = TestDatabase::new() else { return };
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| support::open(&place.address()));
+            scope.spawn(|| support::open(&database.address()));
         }
     });
-    assert_eq!(place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.schema_version"), "5");
+    assert_eq!(database.cluster.sql(&database.name, "SELECT count(*) FROM workrail.schema_version"), "5");
 }
 
 #[test]
 fn a_role_that_may_not_create_tables_is_told_which_privilege_it_needs() {
-    let Some(place) = Place::new() else { return };
-    place.cluster.sql("postgres", "CREATE ROLE reader LOGIN");
-    let refused = refusal(&place.cluster.address(&place.database, "reader", "here"), None);
+    let Some(database) = TestDatabase::new() else { return };
+    database.cluster.sql("postgres", "CREATE ROLE reader LOGIN");
+    let refused = refusal(&database.cluster.address(&database.name, "reader", "here"), None);
     assert!(matches!(refused, OpenError::Migration { .. }), "{refused:?}");
 }
 

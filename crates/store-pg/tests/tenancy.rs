@@ -10,7 +10,7 @@ use postgres::NoTls;
 use workrail_model::digest::{BlobRef, SnapshotRef, WorkflowHash};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
-use workrail_model::passkey::WishedPreferences;
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::Preferences;
 use workrail_ports::archive::{SessionArchive, SessionImport};
@@ -19,7 +19,7 @@ use workrail_ports::cache::{
     ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{SessionControl, WishReader};
+use workrail_ports::control::{PendingPreferencesReader, SessionControl};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyReader, StoredPasskeys};
@@ -29,12 +29,12 @@ use workrail_store_pg::PgStore;
 use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::ROLE;
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 const RUN: [u8; 10] = [3; 10];
 
-fn wished() -> WishedPreferences {
-    WishedPreferences { preferences: Preferences::default(), proof: None }
+fn pending() -> PendingPreferences {
+    PendingPreferences { preferences: Preferences::default(), proof: None }
 }
 
 /// Indexes a session, and then appends to its log, so that it must be indexed again.
@@ -80,7 +80,7 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     store.next().unwrap();
     store.append_passkey(&StoredPasskeys::default(), b"line\n").unwrap();
     store.replace_passkeys(&store.passkey_log().unwrap(), 0, b"another\n").unwrap();
-    store.wish_preferences(session, RunId::from_bits(RUN), wished()).unwrap();
+    store.set_pending_preferences(session, RunId::from_bits(RUN), pending()).unwrap();
     store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
     index(store, session, cursor);
     session
@@ -88,14 +88,14 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
 
 #[test]
 fn another_tenant_finds_nothing_by_any_query() {
-    let Some(place) = Place::new() else { return };
+    let Some(database) = TestDatabase::new() else { return };
     let made = plans(1, &[Step::AdvanceWithArtifact]);
-    let own = open(&place.address());
+    let own = open(&database.address());
     let session = fill(&own, &made);
     let before = own.read(session, None).unwrap();
     let keys = own.load_or_create().unwrap();
 
-    let other = open(&place.of_tenant("elsewhere").address());
+    let other = open(&database.of_tenant("elsewhere").address());
     assert_eq!(other.sessions(), Ok(Vec::new()));
     assert_eq!(other.stamped_sessions(StampDepth::Segments), Ok(Vec::new()));
     assert_eq!(other.stamp(session), None);
@@ -123,8 +123,8 @@ fn another_tenant_finds_nothing_by_any_query() {
     let of_id = IndexQuery { sessions: vec![session], ..question() };
     assert_eq!(other.query_index(1, &of_id), Some(IndexAnswer::default()));
     assert_eq!(other.stamps(&[session]), [None]);
-    assert_eq!(other.wished_preferences(session, RunId::from_bits(RUN)), Ok(None));
-    assert!(!other.has_unreadable_wishes(session, &|_| false));
+    assert_eq!(other.pending_preferences(session, RunId::from_bits(RUN)), Ok(None));
+    assert!(!other.has_unreadable_pending_preferences(session, &|_| false));
     assert_eq!(other.passkey_log(), Ok(StoredPasskeys::default()));
     assert_eq!(other.peek(), Ok(None));
     assert_eq!(other.newest_activity().map(|activity| activity.get()), Ok(0));
@@ -139,7 +139,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     // Repeats every change that touches rows by the same ids: the first tenant keeps everything.
     fill(&other, &made);
     other.rotate().unwrap();
-    other.forget_wish(session, RunId::from_bits(RUN)).unwrap();
+    other.clear_pending_preferences(session, RunId::from_bits(RUN)).unwrap();
     other.invalidate(session).unwrap();
     other.unkeep(session).unwrap();
     other.remove(session, None).unwrap();
@@ -150,21 +150,21 @@ fn another_tenant_finds_nothing_by_any_query() {
     assert!(own.get(session, 1).is_some());
     let answer = own.query_index(1, &question()).unwrap();
     assert_eq!((answer.records.len(), answer.unindexed.as_slice(), answer.runs), (1, &[session][..], 1));
-    assert_eq!(own.wished_preferences(session, RunId::from_bits(RUN)), Ok(Some(wished())));
+    assert_eq!(own.pending_preferences(session, RunId::from_bits(RUN)), Ok(Some(pending())));
 }
 
 #[test]
 fn a_transaction_without_a_tenant_sees_no_row_and_adds_none() {
-    let Some(place) = Place::new() else { return };
-    fill(&open(&place.address()), &plans(1, &[Step::AdvanceWithArtifact]));
+    let Some(database) = TestDatabase::new() else { return };
+    fill(&open(&database.address()), &plans(1, &[Step::AdvanceWithArtifact]));
     let token = "INSERT INTO workrail.access_token VALUES ('here', 'tok', 'ada', 'agent', 'x', 'x', 'x')";
-    place.cluster.sql(&place.database, token);
+    database.cluster.sql(&database.name, token);
     let sql = "SELECT c.relname, c.relrowsecurity AND c.relforcerowsecurity FROM pg_class c \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'workrail' AND c.relkind = 'r'";
     let mut client = postgres::Config::new()
-        .host_path(place.cluster.socket_folder())
+        .host_path(database.cluster.socket_folder())
         .user(ROLE)
-        .dbname(&place.database)
+        .dbname(&database.name)
         .connect(NoTls)
         .unwrap();
     let tables = client.query(sql, &[]).unwrap();
@@ -178,7 +178,7 @@ fn a_transaction_without_a_tenant_sees_no_row_and_adds_none() {
         assert!(is_forced, "{name}");
         let count = client.query_one(&format!("SELECT count(*) FROM workrail.{name}"), &[]).unwrap();
         assert_eq!(count.get::<_, i64>(0), 0, "{name}");
-        let all = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{name}"));
+        let all = database.cluster.sql(&database.name, &format!("SELECT count(*) FROM workrail.{name}"));
         assert!(all != "0" || name == "keyring_aside", "{name} holds rows that were not seen");
     }
     let stolen = client.execute("INSERT INTO workrail.activity (tenant, number) VALUES ('here', 1)", &[]);

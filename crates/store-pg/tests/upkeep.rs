@@ -18,7 +18,7 @@ use workrail_ports::upkeep::{Inspection, Sweep, Upkeep, UpkeepError};
 use workrail_store_pg::PgStore;
 use workrail_testkit::history::{PlanParts, Step, plans};
 
-use support::{Place, open};
+use support::{TestDatabase, open};
 
 fn session_of(made: &[PlanParts]) -> SessionId {
     made[0].events[0].session_id
@@ -40,15 +40,15 @@ fn content_count(store: &PgStore) -> usize {
 
 #[test]
 fn a_kept_session_is_not_removed_and_a_removed_one_leaves_no_row() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let made = written(&store, 1, &[Step::Advance]);
     let session = session_of(&made);
     let cursor = store.read(session, None).unwrap().cursor;
     store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
 
     store.keep(session).unwrap();
-    assert!(open(&place.address()).is_kept(session));
+    assert!(open(&database.address()).is_kept(session));
     assert_eq!(store.kept(BTreeSet::from([session])), BTreeSet::from([session]));
     assert_eq!(store.remove(session, None), Err(UpkeepError::Kept { session }));
     store.lock(session).unwrap();
@@ -57,7 +57,7 @@ fn a_kept_session_is_not_removed_and_a_removed_one_leaves_no_row() {
     assert_eq!(store.remove(session, Some(&cursor)), Ok(weighed));
     assert_eq!(store.read(session, None), Err(StoreError::NotFound { session }));
     for table in ["session", "segment", "event_key", "projection"] {
-        let rows = place.cluster.sql(&place.database, &format!("SELECT count(*) FROM workrail.{table}"));
+        let rows = database.cluster.sql(&database.name, &format!("SELECT count(*) FROM workrail.{table}"));
         assert_eq!(rows, "0", "{table}");
     }
     assert_eq!(store.keep(session), Err(StoreError::NotFound { session }.into()));
@@ -67,21 +67,21 @@ fn a_kept_session_is_not_removed_and_a_removed_one_leaves_no_row() {
 /// Only what was selected is removed, not what was written since.
 #[test]
 fn a_session_written_to_since_it_was_selected_is_not_removed() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let made = plans(1, &[Step::Advance]);
     let session = session_of(&made);
     store.create(session).unwrap().append(made[0].plan()).unwrap();
     let judged = store.read(session, None).unwrap().cursor;
-    open(&place.address()).lock(session).unwrap().append(made[1].plan()).unwrap();
+    open(&database.address()).lock(session).unwrap().append(made[1].plan()).unwrap();
     assert_eq!(store.remove(session, Some(&judged)), Err(UpkeepError::Changed { session }));
     assert!(store.read(session, None).is_ok());
 }
 
 #[test]
 fn a_sweep_removes_the_content_of_removed_sessions_and_nothing_else() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let stays = written(&store, 1, &[Step::AdvanceWithArtifact]);
     let before = content_count(&store);
     let goes = session_of(&written(&store, 2, &[Step::AdvanceWithArtifact]));
@@ -106,8 +106,8 @@ fn a_sweep_removes_the_content_of_removed_sessions_and_nothing_else() {
 /// A writer that holds a session keeps sweeps out, and a sweep sees what another server wrote since it began.
 #[test]
 fn a_sweep_waits_for_writers_and_spares_what_they_wrote() {
-    let Some(place) = Place::new() else { return };
-    let (store, other) = (open(&place.address()), open(&place.address()));
+    let Some(database) = TestDatabase::new() else { return };
+    let (store, other) = (open(&database.address()), open(&database.address()));
     let made = plans(1, &[Step::AdvanceWithArtifact]);
     let session = session_of(&made);
     other.create(session).unwrap().append(made[0].plan()).unwrap();
@@ -123,11 +123,11 @@ fn a_sweep_waits_for_writers_and_spares_what_they_wrote() {
 
 #[test]
 fn a_damaged_session_keeps_all_content() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let made = written(&store, 1, &[Step::AdvanceWithArtifact]);
     let alter = "UPDATE workrail.segment SET events = overlay(events PLACING '\\x58'::bytea FROM 9) WHERE first_event > 0";
-    place.cluster.sql(&place.database, alter);
+    database.cluster.sql(&database.name, alter);
     let refused = store.sweep(Sweep::Real);
     let Err(UpkeepError::InDoubt(doubts)) = refused else { panic!("{refused:?}") };
     assert_eq!(doubts[0].what, session_of(&made).to_string());
@@ -137,8 +137,8 @@ fn a_damaged_session_keeps_all_content() {
 /// Numbers, records and digests follow from the events, so damage to them alone loses nothing.
 #[test]
 fn a_repair_rebuilds_everything_derived_from_the_events() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let made = written(&store, 1, &[Step::Advance, Step::Advance]);
     let session = session_of(&made);
     let sound = store.read(session, None).unwrap();
@@ -149,8 +149,8 @@ fn a_repair_rebuilds_everything_derived_from_the_events() {
         "UPDATE workrail.session SET next_event = 99",
         "UPDATE workrail.segment SET manifest_bytes = 7",
     ] {
-        place.cluster.sql(&place.database, damage);
-        let fresh = open(&place.address());
+        database.cluster.sql(&database.name, damage);
+        let fresh = open(&database.address());
         assert!(!fresh.read(session, None).unwrap().health.is_healthy(), "{damage}");
         let planned = fresh.diagnose(session, None).unwrap();
         assert!(planned.gives_up.is_empty(), "{damage}: {planned:?}");
@@ -160,14 +160,14 @@ fn a_repair_rebuilds_everything_derived_from_the_events() {
     }
     let refused = store.repair(session, None);
     assert_eq!(refused, Err(UpkeepError::NotRepairable { session, health: SessionHealth::Healthy }));
-    let asides = place.cluster.sql(&place.database, "SELECT count(*) FROM workrail.session_aside");
+    let asides = database.cluster.sql(&database.name, "SELECT count(*) FROM workrail.session_aside");
     assert_eq!(asides, "4", "each repair puts the session aside first");
 }
 
 #[test]
 fn a_repair_cuts_altered_events_off_and_moves_them_aside() {
-    let Some(place) = Place::new() else { return };
-    let store = open(&place.address());
+    let Some(database) = TestDatabase::new() else { return };
+    let store = open(&database.address());
     let made = written(&store, 1, &[Step::Advance, Step::Advance]);
     let session = session_of(&made);
     let from = made[2].events[0].event_index;
@@ -176,7 +176,7 @@ fn a_repair_cuts_altered_events_off_and_moves_them_aside() {
         "UPDATE workrail.segment SET events = convert_to(replace(convert_from(events, 'UTF8'), 'evt_', 'EVT_'), 'UTF8') \
          WHERE first_event = {first}"
     );
-    place.cluster.sql(&place.database, &alter);
+    database.cluster.sql(&database.name, &alter);
     let repaired = store.repair(session, None).unwrap();
     assert_eq!(repaired.keeps_until, from);
     assert_eq!(repaired.gives_up.len(), 1);
@@ -186,10 +186,10 @@ fn a_repair_cuts_altered_events_off_and_moves_them_aside() {
     assert_eq!(slice.cursor.next_event_index, from);
     let aside =
         "SELECT count(*) FROM workrail.segment_aside WHERE convert_from(events, 'UTF8') LIKE '%EVT\\_%'";
-    assert_eq!(place.cluster.sql(&place.database, aside), "1");
+    assert_eq!(database.cluster.sql(&database.name, aside), "1");
     // The same plan is recorded again, because its keys were removed with it.
     store.lock(session).unwrap().append(made[2].plan()).unwrap();
-    assert_eq!(open(&place.address()).read(session, None).unwrap().cursor.next_event_index, end(&made));
+    assert_eq!(open(&database.address()).read(session, None).unwrap().cursor.next_event_index, end(&made));
 }
 
 fn end(made: &[PlanParts]) -> EventIndex {

@@ -35,7 +35,7 @@ pub fn plans(seed: u64, advances: usize) -> Vec<PlanParts> {
 
 /// Whether a session is created or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SegmentPosition {
     First,
     Later,
 }
@@ -78,12 +78,14 @@ impl Rows {
     }
 
     /// Writes them in one transaction of a connection whose tenant is `bench`.
-    pub fn write(&self, client: &mut Client, place: Place) {
+    pub fn write(&self, client: &mut Client, position: SegmentPosition) {
         let digest = [7_u8; 32].as_slice();
         let mut transaction = client.transaction().unwrap();
-        let head = match place {
-            Place::First => "INSERT INTO workrail.session VALUES ('bench', $1, $2, 0, 0, 0, $3, $3)",
-            Place::Later => {
+        let head = match position {
+            SegmentPosition::First => {
+                "INSERT INTO workrail.session VALUES ('bench', $1, $2, 0, 0, 0, $3, $3)"
+            }
+            SegmentPosition::Later => {
                 "UPDATE workrail.session SET next_event = $2, anchor = $3, chain = $3 WHERE id = $1"
             }
         };

@@ -93,14 +93,14 @@ fn reachable(program: &Path, user: User) -> PathBuf {
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandRun {
     /// A killed command has the exit code that a shell would show.
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Ran {
+impl CommandRun {
     fn from_output(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self { code: output.status.code().unwrap_or(137), out: text(output.stdout), err: text(output.stderr) }
@@ -327,46 +327,46 @@ impl Home {
     }
 
     /// Runs a command to its end, with no standard input.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> CommandRun {
         self.run_in(&[], arguments)
     }
 
-    pub fn run_in(&self, wrapper: &[&str], arguments: &[&str]) -> Ran {
+    pub fn run_in(&self, wrapper: &[&str], arguments: &[&str]) -> CommandRun {
         let output = self.command_in(wrapper, arguments).stdin(Stdio::null()).output();
-        Ran::from_output(output.expect("the command starts"))
+        CommandRun::from_output(output.expect("the command starts"))
     }
 
     /// Runs a command with these bytes on its standard input, which it need not read.
-    pub fn fed_in(&self, wrapper: &[&str], arguments: &[&str], input: &[u8]) -> Ran {
+    pub fn fed_in(&self, wrapper: &[&str], arguments: &[&str], input: &[u8]) -> CommandRun {
         let mut command = self.command_in(wrapper, arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command starts");
         let mut keyboard = child.stdin.take().expect("stdin is piped");
         let _ = keyboard.write_all(input);
         drop(keyboard);
-        Ran::from_output(child.wait_with_output().expect("the command ends"))
+        CommandRun::from_output(child.wait_with_output().expect("the command ends"))
     }
 
     /// Runs a command with additional environment variables.
-    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> CommandRun {
         let more = variables.iter().fold(self.clone(), |home, (name, value)| home.with(name, value));
         more.run(arguments)
     }
 
     /// Runs a command that must succeed.
-    pub fn done(&self, arguments: &[&str]) -> Ran {
+    pub fn done(&self, arguments: &[&str]) -> CommandRun {
         let ran = self.run(arguments);
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
         ran
     }
 
     /// Runs a command at a terminal and types a line into it; the output is what the terminal showed.
-    pub fn typed(&self, arguments: &[&str], line: &str) -> Ran {
+    pub fn typed(&self, arguments: &[&str], line: &str) -> CommandRun {
         let mut terminal = self.at_a_terminal(arguments);
         let mut keyboard = terminal.stdin.take().expect("stdin is piped");
         writeln!(keyboard, "{line}").expect("the command reads");
         drop(keyboard);
-        Ran::from_output(terminal.wait_with_output().expect("the command ends"))
+        CommandRun::from_output(terminal.wait_with_output().expect("the command ends"))
     }
 
     /// Starts a command at a terminal: its keyboard is the child's standard input, its screen the standard output.

@@ -193,13 +193,13 @@ impl McpClient {
     /// Closes the server's input and waits for it to exit; returns the status and what it wrote to a piped stderr.
     pub fn end(mut self) -> (ExitStatus, String) {
         drop(self.stdin.take());
-        let mut told = String::new();
+        let mut printed = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             let mut bytes = Vec::new();
             stderr.read_to_end(&mut bytes).expect("stderr can be read");
-            told = String::from_utf8_lossy(&bytes).into_owned();
+            printed = String::from_utf8_lossy(&bytes).into_owned();
         }
-        (self.child.wait().expect("the server ends when its input does"), told)
+        (self.child.wait().expect("the server ends when its input does"), printed)
     }
 
     /// Closes the server's input and waits for it to exit.

@@ -61,7 +61,7 @@ struct Running {
 
 /// What happens to the data when a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
+enum DataOnStop {
     Kept,
     Removed,
 }
@@ -301,7 +301,7 @@ impl Cluster {
         let server = self.server_process();
         let killed = Command::new("kill").args(["-9", &server.to_string()]).status();
         assert!(killed.is_ok_and(|status| status.success()), "the server could be killed");
-        self.stop(Data::Kept);
+        self.stop(DataOnStop::Kept);
     }
 
     /// Stops all processes of the server, as on a host that is suspended or out of memory.
@@ -339,7 +339,7 @@ impl Cluster {
             if self.accepts_connections() {
                 return;
             }
-            self.stop(Data::Kept);
+            self.stop(DataOnStop::Kept);
         }
         panic!(
             "PostgreSQL did not start: {}",
@@ -391,10 +391,10 @@ impl Cluster {
         }
     }
 
-    fn stop(&self, data: Data) {
+    fn stop(&self, data: DataOnStop) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Running { mut keeper, pipe, .. }) = running else { return };
-        if data == Data::Kept {
+        if data == DataOnStop::Kept {
             // Killed before the pipe ends, it removes nothing.
             let _ = keeper.kill();
         }
@@ -405,7 +405,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.stop(Data::Removed);
+        self.stop(DataOnStop::Removed);
     }
 }
 
@@ -464,13 +464,13 @@ fn template(programs: &Path) -> PathBuf {
 }
 
 fn make_template(programs: &Path, template: &Path) {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    fs::set_permissions(place.path(), Permissions::from_mode(0o777)).expect("the folder is ours");
-    let data = place.path().join("data");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("the folder is ours");
+    let data = folder.path().join("data");
     let made = unprivileged(programs.join("initdb").to_str().expect("a plain path"))
         .args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", "-D"])
         .arg(&data)
-        .current_dir(place.path())
+        .current_dir(folder.path())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .output()

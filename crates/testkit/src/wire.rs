@@ -102,13 +102,13 @@ pub struct Http {
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Answer {
+impl HttpResponse {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{} {}", self.status, self.body))
     }
@@ -149,7 +149,7 @@ impl Http {
     }
 
     /// One exchange on its own connection.
-    pub fn exchange(&self, head: &str, body: &[u8]) -> Answer {
+    pub fn exchange(&self, head: &str, body: &[u8]) -> HttpResponse {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = head.replace("{address}", &self.address);
         let length = body.len();
@@ -160,10 +160,10 @@ impl Http {
         let _ = stream.read_to_string(&mut answer);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+        HttpResponse { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
     }
 
-    pub fn post(&self, headers: &str, body: &str) -> Answer {
+    pub fn post(&self, headers: &str, body: &str) -> HttpResponse {
         let head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {{address}}\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\n{}{headers}",

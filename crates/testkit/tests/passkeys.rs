@@ -4,8 +4,8 @@
 
 use serde_json::json;
 use workrail_core::passkey::{
-    AssertionError, NewKey, Passkeys, ProofError, RecordedIn, Refusal, SignerOrigin, Statement, Trust,
-    check_recorded, registered,
+    AssertionError, AssertionRefusal, NewKey, Passkeys, ProofError, RecordedIn, SignerOrigin, Statement,
+    Trust, check_recorded, registered,
 };
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::digest::Sha256;
@@ -237,7 +237,7 @@ fn keys_change_only_with_the_signature_of_a_key() {
     assert!(log.keys().line(enrolled("Agent", key, Some(word)), now()).is_err(), "a word is used once");
     let decided = Decided::new();
     let late = sign(&mut other, &decided.statement(), nonce(6));
-    assert_eq!(log.keys().accept(&decided.statement(), &late), Err(Refusal::RemovedKey));
+    assert_eq!(log.keys().accept(&decided.statement(), &late), Err(AssertionRefusal::RemovedKey));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn counters_go_up_and_a_reset_is_remembered() {
     device.counter = 0;
     let decided = Decided { note: Some("again"), ..Decided::new() };
     let signed = sign(&mut device, &decided.statement(), nonce(9));
-    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::CounterWentBack));
+    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(AssertionRefusal::CounterWentBack));
     log.append(PasskeyChange::Reset { damaged: None });
     assert!(!log.keys().has_any());
     log.enrol("Agent", new_key(&Authenticator::new(9)), None);
@@ -325,7 +325,7 @@ fn a_response_that_no_console_or_authenticator_makes_is_refused() {
         let signed = sign(&mut device, &decided.statement(), nonce(9));
         assert_eq!(
             log.keys().accept(&decided.statement(), &signed),
-            Err(Refusal::Assertion(problem)),
+            Err(AssertionRefusal::Assertion(problem)),
             "{case}"
         );
     }
@@ -384,7 +384,7 @@ fn a_counter_below_the_one_at_enrolment_is_refused() {
     device.counter = 7;
     let decided = Decided::new();
     let signed = sign(&mut device, &decided.statement(), nonce(7));
-    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::CounterWentBack));
+    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(AssertionRefusal::CounterWentBack));
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn the_alternative_form_of_a_signature_is_a_replay_as_well() {
     let mut signed = proof.signed.clone();
     signed.assertion.signature = Binary::new(other_form(signed.assertion.signature.bytes())).unwrap();
     assert_ne!(signed, proof.signed);
-    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(Refusal::Replayed));
+    assert_eq!(log.keys().accept(&decided.statement(), &signed), Err(AssertionRefusal::Replayed));
 }
 
 /// The second valid signature of the same message: s is replaced by the order of the curve minus s.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use workrail_core::builtins::{self, Template};
-use workrail_core::compile::{CompileInput, Origin, check};
+use workrail_core::compile::{CompileInput, FileOrigin, check};
 use workrail_core::discover::older_names;
 use workrail_host::sources::bundled;
 use workrail_model::compiled::CompiledWorkflow;
@@ -22,7 +22,7 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
 }
 
 fn compiled(file: &str, text: &str) -> Result<CompiledWorkflow> {
-    let input = CompileInput { origin: Origin::Bundled, ..CompileInput::new(text.as_bytes(), file) };
+    let input = CompileInput { origin: FileOrigin::Bundled, ..CompileInput::new(text.as_bytes(), file) };
     let checked = check(input);
     match checked.workflow {
         Some(workflow) => Ok(workflow),

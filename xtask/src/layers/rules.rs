@@ -1,7 +1,7 @@
 //! The rules over the graph: every edge that the table does not allow is reported.
 
 use super::graph::{Graph, Origin, Package, Used};
-use super::table::{External, FEATURES, FeatureRule, IMPURE, LAYERS, Layer, Pure, TEST_ONLY, Wanted};
+use super::table::{External, FEATURES, FeatureRule, FeatureState, IMPURE, LAYERS, Layer, Pure, TEST_ONLY};
 use crate::findings::Findings;
 
 pub(super) fn check(graph: &Graph) -> Findings {
@@ -82,11 +82,11 @@ fn check_feature(graph: &Graph, rule: &FeatureRule, findings: &mut Findings) {
     for found in graph.packages.iter().filter(|found| found.name == *package) {
         let on = found.features.iter().any(|name| name == feature);
         match (wanted, on) {
-            (Wanted::On, true) | (Wanted::Off, false) => {}
-            (Wanted::On, false) => {
+            (FeatureState::On, true) | (FeatureState::Off, false) => {}
+            (FeatureState::On, false) => {
                 findings.problem(format!("{} must have the feature `{feature}`: {reason}", found.id));
             }
-            (Wanted::Off, true) => {
+            (FeatureState::Off, true) => {
                 findings.problem(format!("{} must not have the feature `{feature}`: {reason}", found.id));
             }
         }

@@ -149,12 +149,12 @@ pub(super) fn is_pure(name: &str) -> bool {
 pub(super) struct FeatureRule {
     pub(super) package: &'static str,
     pub(super) feature: &'static str,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: FeatureState,
     pub(super) reason: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum FeatureState {
     On,
     Off,
 }
@@ -163,19 +163,19 @@ pub(super) const FEATURES: &[FeatureRule] = &[
     FeatureRule {
         package: "serde_json",
         feature: "float_roundtrip",
-        wanted: Wanted::On,
+        wanted: FeatureState::On,
         reason: "without it many doubles are misread by a bit, and every hash over them changes",
     },
     FeatureRule {
         package: "serde_json",
         feature: "preserve_order",
-        wanted: Wanted::Off,
+        wanted: FeatureState::Off,
         reason: "it makes the order of keys depend on who wrote them first",
     },
     FeatureRule {
         package: "serde_json",
         feature: "arbitrary_precision",
-        wanted: Wanted::Off,
+        wanted: FeatureState::Off,
         reason: "it lets numbers through that the canonical form cannot hold",
     },
 ];

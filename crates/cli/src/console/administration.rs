@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_console::{
-    Administration, ChecksInfo, ClientInfo, ClientState, Finding, GitInfo, Level, NewSource, OfferedCheck,
-    SourceInfo, SourceProblem,
+    Administration, ChecksInfo, ClientInfo, ClientState, DoctorFinding, DoctorLevel, GitInfo, NewSource,
+    OfferedCheck, SourceInfo, SourceProblem,
 };
 use workrail_core::evidence::not_run;
 use workrail_core::trial::{Script, try_workflow};
@@ -22,14 +22,14 @@ use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::name::WorkflowId;
 use workrail_model::time::Timestamp;
-use workrail_ports::workflow_source::{Candidate, WorkflowSource as _};
+use workrail_ports::workflow_source::{CandidateFile, WorkflowSource as _};
 
-use super::{ConsoleEnvironment, told, watched};
+use super::{ConsoleEnvironment, failure_text, watched};
 use crate::config::{change, needs_a_terminal};
 use crate::doctor;
 use crate::install as clients;
 use crate::settings;
-use crate::trust::{Asked, Offers, in_shell, revoked};
+use crate::trust::{CheckSubject, Offers, in_shell, revoked};
 use crate::workflows::author;
 use crate::workflows::sources::{self, NewGit};
 
@@ -43,12 +43,12 @@ impl ConsoleEnvironment {
 
 impl Administration for ConsoleEnvironment {
     fn wanted(&self) -> Result<Settings, String> {
-        let place = settings::place().map_err(|error| error.to_string())?;
-        config::load_file(&place).map_err(|error| error.to_string())
+        let config_path = settings::config_path().map_err(|error| error.to_string())?;
+        config::load_file(&config_path).map_err(|error| error.to_string())
     }
 
     fn change(&self, key: Key, value: Option<&str>) -> Result<(), String> {
-        if needs_a_terminal(key, value).map_err(told)? {
+        if needs_a_terminal(key, value).map_err(failure_text)? {
             if self.is_for_a_passkey(key) {
                 return Err("This needs a passkey, and none is enrolled. Enrol one under Settings, Passkeys. Nothing was \
                             changed."
@@ -61,24 +61,24 @@ impl Administration for ConsoleEnvironment {
                 key.as_str()
             ));
         }
-        change(key, value).map(drop).map_err(told)
+        change(key, value).map(drop).map_err(failure_text)
     }
 
     fn needs_passkey(&self, key: Key, value: Option<&str>) -> Result<bool, String> {
         let has_keys = self.engine.passkeys().is_ok_and(|keys| keys.is_ok_and(|keys| keys.has_any()));
-        Ok(self.is_for_a_passkey(key) && has_keys && needs_a_terminal(key, value).map_err(told)?)
+        Ok(self.is_for_a_passkey(key) && has_keys && needs_a_terminal(key, value).map_err(failure_text)?)
     }
 
     fn change_agreed(&self, key: Key, value: Option<&str>) -> Result<(), String> {
-        change(key, value).map(drop).map_err(told)
+        change(key, value).map(drop).map_err(failure_text)
     }
 
     fn sources(&self) -> Result<Vec<SourceInfo>, String> {
-        let settings = settings::fresh().map_err(told)?.settings;
-        let looked_at = sources::looked_at_in(Sources::from_settings(&settings));
+        let settings = settings::fresh().map_err(failure_text)?.settings;
+        let reports = sources::source_reports_of(Sources::from_settings(&settings));
         // A value set by this process's environment is not in the file, and not removed from it.
         let wanted = self.wanted()?;
-        let shown = looked_at.into_iter().map(|(report, count)| {
+        let shown = reports.into_iter().map(|(report, count)| {
             let registered_as = match report.precedence {
                 Precedence::Git => {
                     wanted.git_sources().contains_key(&report.name).then(|| report.name.clone())
@@ -86,9 +86,10 @@ impl Administration for ConsoleEnvironment {
                 Precedence::Custom => {
                     wanted.list(Key::SourcePaths).contains(&report.name).then(|| report.name.clone())
                 }
-                Precedence::Plugin => {
-                    wanted.list(Key::SourcePlugins).contains(&report.place).then(|| report.place.clone())
-                }
+                Precedence::Plugin => wanted
+                    .list(Key::SourcePlugins)
+                    .contains(&report.location)
+                    .then(|| report.location.clone()),
                 Precedence::Bundled | Precedence::User | Precedence::Project => None,
             };
             let problems = report.problems.into_iter().map(|own| SourceProblem {
@@ -99,7 +100,7 @@ impl Administration for ConsoleEnvironment {
             SourceInfo {
                 kind: report.precedence.word(),
                 name: report.name,
-                place: report.place,
+                location: report.location,
                 state: report.state.as_str(),
                 is_well: report.state.is_well(),
                 usable: count.usable,
@@ -131,24 +132,24 @@ impl Administration for ConsoleEnvironment {
             })
             .map(drop),
         }
-        .map_err(told)?;
+        .map_err(failure_text)?;
         self.use_registered_sources()
     }
 
     fn remove_source(&self, registered_as: &str) -> Result<(), String> {
-        sources::forget(registered_as).map(drop).map_err(told)?;
+        sources::forget(registered_as).map(drop).map_err(failure_text)?;
         self.use_registered_sources()
     }
 
     fn sync_source(&self, name: &str) -> Result<(), String> {
-        let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+        let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
         let mirror = sources.mirrors().iter().find(|mirror| mirror.name == name);
         let mirror = mirror.ok_or_else(|| format!("Unknown git source `{name}`."))?;
         mirror.sync().map(drop).map_err(|error| format!("{name} could not be fetched: {error}."))
     }
 
     fn clients(&self) -> Result<Vec<ClientInfo>, String> {
-        let known = clients::known(&clients::bases().map_err(told)?);
+        let known = clients::known(&clients::bases().map_err(failure_text)?);
         let files = known.into_iter().flat_map(|known| {
             let (client, is_found) = (known.client.as_str(), known.present);
             known.files.into_iter().map(move |(file, command)| ClientInfo {
@@ -166,14 +167,14 @@ impl Administration for ConsoleEnvironment {
         Ok(files.collect())
     }
 
-    fn health(&self) -> Vec<Finding> {
-        let found = doctor::looked();
-        let shown = found.into_iter().map(|own| Finding {
+    fn health(&self) -> Vec<DoctorFinding> {
+        let found = doctor::findings();
+        let shown = found.into_iter().map(|own| DoctorFinding {
             area: own.area,
             level: match own.level {
-                doctor::Level::Good => Level::Good,
-                doctor::Level::Warning => Level::Warning,
-                doctor::Level::Problem => Level::Problem,
+                doctor::Level::Good => DoctorLevel::Good,
+                doctor::Level::Warning => DoctorLevel::Warning,
+                doctor::Level::Problem => DoctorLevel::Problem,
             },
             what: own.what,
             fix: own.fix,
@@ -213,11 +214,11 @@ impl Administration for ConsoleEnvironment {
         if offers.digest() != seen {
             return Err("The commands are not the ones that were shown. Nothing was trusted.".to_owned());
         }
-        offers.trust().map_err(told)
+        offers.trust().map_err(failure_text)
     }
 
     fn revoke_check(&self, check: &str) -> Result<(), String> {
-        revoked(Some(check)).map(drop).map_err(told)
+        revoked(Some(check)).map(drop).map_err(failure_text)
     }
 
     fn keys_changed_at(&self) -> Option<Timestamp> {
@@ -226,10 +227,10 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn write_workflow(&self, id: &WorkflowId, bytes: &[u8]) -> Result<String, String> {
-        let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+        let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
         let reports = sources.reports(default_workspace().as_ref());
         let own = reports.into_iter().find(|report| report.precedence == Precedence::User);
-        let folder = own.map(|report| Utf8PathBuf::from(report.place));
+        let folder = own.map(|report| Utf8PathBuf::from(report.location));
         let folder =
             folder.ok_or("There is no folder for workflows of your own: no home directory was found.")?;
         let file = folder.join(format!("{id}.json"));
@@ -257,15 +258,15 @@ impl Administration for ConsoleEnvironment {
             format!("There is no test script `{name}` next to the file. `workrail workflow test` shows how one starts.")
         })?;
         let script: Script = toml::from_str(&script).map_err(|error| format!("The test script: {error}"))?;
-        let workflow = author::compiled_text(text, &file.reference, file.precedence).map_err(told)?;
+        let workflow = author::compiled_text(text, &file.reference, file.precedence).map_err(failure_text)?;
         let workflow = workflow.ok_or("The workflow has errors. Fix them first.")?;
         Ok(try_workflow(&workflow, &script))
     }
 }
 
 /// The source file that a key names; no other file is ever read or written.
-fn file_with(key: Sha256) -> Result<Candidate, String> {
-    let sources = Sources::from_settings(&settings::fresh().map_err(told)?.settings);
+fn file_with(key: Sha256) -> Result<CandidateFile, String> {
+    let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
     let files = sources.survey(default_workspace().as_ref()).files;
     files
         .into_iter()
@@ -275,12 +276,12 @@ fn file_with(key: Sha256) -> Result<Candidate, String> {
 
 impl ConsoleEnvironment {
     fn offers(&self) -> Result<Offers, String> {
-        Offers::here(&self.engine, &Asked::Workflows(Vec::new())).map_err(told)
+        Offers::here(&self.engine, &CheckSubject::Workflows(Vec::new())).map_err(failure_text)
     }
 
     /// What was just registered or removed holds in this console from now on.
     fn use_registered_sources(&self) -> Result<(), String> {
-        self.sources.exchange(watched(&settings::fresh().map_err(told)?.settings));
+        self.sources.exchange(watched(&settings::fresh().map_err(failure_text)?.settings));
         Ok(())
     }
 }

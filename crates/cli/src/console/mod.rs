@@ -23,7 +23,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::{Clock, Entropy};
 
 use crate::outcome::{self, Failure, Format, described};
-use crate::wiring::{AnyEngine, Opened};
+use crate::wiring::{AnyEngine, EngineWithStore};
 use crate::{output, presence, settings, version, wiring};
 
 /// The usual port, unless it is taken: bookmarks keep working.
@@ -75,7 +75,7 @@ impl From<Failure> for ConsoleFailure {
 fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
     let current = settings::current()?;
     let sources = Arc::new(ExchangeableSources::new(watched(&current.settings)));
-    let Opened { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
+    let EngineWithStore { engine, .. } = wiring::open_with(current, Arc::clone(&sources) as _)?;
     let engine = Arc::new(engine);
     let environment = Arc::new(ConsoleEnvironment {
         engine: Arc::clone(&engine),
@@ -169,7 +169,7 @@ impl Environment for ConsoleEnvironment {
         let above = self.started_below.clone().zip(processes::ancestors());
         let above = above.map(|(then, now)| then.into_iter().chain(now).collect());
         let what = "Deciding in this console";
-        let (requester, _) = presence::descent_among(&self.engine, what, above).map_err(told)?;
+        let (requester, _) = presence::descent_among(&self.engine, what, above).map_err(failure_text)?;
         Ok(ApprovalOrigin {
             channel: ApprovalChannel::Console,
             descends_from_server: requester.descends_from_server,
@@ -177,7 +177,7 @@ impl Environment for ConsoleEnvironment {
     }
 
     fn settings(&self) -> Result<Settings, String> {
-        settings::fresh().map(|current| current.settings).map_err(told)
+        settings::fresh().map(|current| current.settings).map_err(failure_text)
     }
 
     fn data_dir(&self) -> String {
@@ -194,7 +194,7 @@ impl Environment for ConsoleEnvironment {
     }
 }
 
-pub(crate) fn told(failure: Failure) -> String {
+pub(crate) fn failure_text(failure: Failure) -> String {
     match failure {
         Failure::Call(text) | Failure::Environment(text) => text,
         Failure::Refused(error) | Failure::Stopped(error) => described(&error),

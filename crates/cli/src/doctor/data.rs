@@ -24,7 +24,7 @@ const FREE_BYTES_LOW: u64 = 1 << 30;
 /// With less than this, the next call may fail.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
-pub(super) fn look(findings: &mut Findings) {
+pub(super) fn check(findings: &mut Findings) {
     let Ok(current) = settings::current() else { return };
     let root = match data_dir(&current.settings) {
         Ok(root) => root,
@@ -42,7 +42,7 @@ pub(super) fn look(findings: &mut Findings) {
     } else {
         folder(findings, &root);
     }
-    match wiring::look(current) {
+    match wiring::read_only(current) {
         Ok(opened) => {
             if let (AnyStore::Database { shared, .. }, Some(address)) = (&*opened.store, &address) {
                 let server = shared.server();
@@ -81,7 +81,7 @@ fn unusable(findings: &mut Findings, part: &'static str, failure: outcome::Failu
     findings.problem(part, what, fix);
 }
 
-type Opened = wiring::Opened<AnyStore>;
+type Opened = wiring::EngineWithStore<AnyStore>;
 
 fn keys(findings: &mut Findings, opened: &Opened) {
     match opened.engine.keys() {
@@ -90,11 +90,11 @@ fn keys(findings: &mut Findings, opened: &Opened) {
                 findings.good(DATA, "the signing keys are usable, and private to this user");
             }
             AnyStore::Database { shared, .. } => {
-                let kept = match shared.has_wrapped_keys() {
+                let protection = match shared.has_wrapped_keys() {
                     Ok(Some(true)) => "encrypted with the key that this machine has",
                     Ok(Some(false) | None) | Err(_) => "every role that reads these rows can read them",
                 };
-                findings.good(STORE, format!("the signing keys are usable; {kept}"));
+                findings.good(STORE, format!("the signing keys are usable; {protection}"));
             }
         },
         Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
@@ -271,7 +271,8 @@ fn servers(findings: &mut Findings, opened: &Opened) {
             "restart that client",
         );
     }
-    let desired = settings::place().and_then(|place| workrail_host::config::load_file(&place));
+    let desired =
+        settings::config_path().and_then(|config_path| workrail_host::config::load_file(&config_path));
     let Ok(desired) = desired else { return };
     for behind in behind(&desired).unwrap_or_default() {
         let stale = behind.differences.iter().filter(|difference| difference.restart.is_some());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use workrail_engine::catalog::Catalog;
-use workrail_host::clients::Scope;
+use workrail_host::clients::SetupScope;
 use workrail_host::config::{ConfigError, load, nearest_variable};
 use workrail_host::env_vars;
 use workrail_host::machine::{program, version_of};
@@ -23,7 +23,7 @@ const ENVIRONMENT: &str = "environment";
 const CLIENTS: &str = "clients";
 const WORKFLOWS: &str = "workflows";
 
-pub(super) fn look(findings: &mut Findings) {
+pub(super) fn check(findings: &mut Findings) {
     this_program(findings);
     settings(findings);
     variables(findings);
@@ -61,14 +61,18 @@ fn this_program(findings: &mut Findings) {
 }
 
 fn settings(findings: &mut Findings) {
-    let place = match settings::place() {
-        Ok(place) => place,
+    let config_path = match settings::config_path() {
+        Ok(config_path) => config_path,
         Err(error) => return findings.warning(SETTINGS, error.to_string(), "set HOME or WORKRAIL_CONFIG"),
     };
-    match load(Some(&place), settings::named_store()) {
-        Ok(_) if place.path.exists() => findings.good(SETTINGS, format!("{} is in order", place.path)),
-        Ok(_) => findings
-            .good(SETTINGS, format!("no settings file, using defaults ({} does not exist)", place.path)),
+    match load(Some(&config_path), settings::named_store()) {
+        Ok(_) if config_path.path.exists() => {
+            findings.good(SETTINGS, format!("{} is in order", config_path.path))
+        }
+        Ok(_) => findings.good(
+            SETTINGS,
+            format!("no settings file, using defaults ({} does not exist)", config_path.path),
+        ),
         Err(error @ ConfigError::WrongVariable { .. }) => {
             findings.problem(SETTINGS, error.to_string(), "correct or unset the variable");
         }
@@ -147,7 +151,7 @@ fn remote_servers(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     let files = install::known(&bases).into_iter().flat_map(|known| known.files);
     // Everyone with push access can edit a project's file: the token must not be sent to the host it names.
-    let own = files.filter(|(file, _)| file.scope == Scope::User);
+    let own = files.filter(|(file, _)| file.scope == SetupScope::User);
     let addresses = own.filter_map(|(_, command)| command.ok().flatten());
     let servers: BTreeMap<String, PublicUrl> = addresses
         .filter_map(|address| server_of(&address))

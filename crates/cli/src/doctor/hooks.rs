@@ -1,7 +1,8 @@
 //! The hooks in clients' files: each is run as its host would, and what would prevent that is reported.
 
 use workrail_host::clients::{
-    Bases, Client, HookTrial, InstalledHook, Scope, hooks_off, installed_hooks, try_hook, untrusted_by_codex,
+    Bases, Client, HookTrial, InstalledHook, SetupScope, hooks_off, installed_hooks, try_hook,
+    untrusted_by_codex,
 };
 
 use super::Findings;
@@ -9,7 +10,7 @@ use crate::install;
 
 const HOOKS: &str = "hooks";
 
-pub(super) fn look(findings: &mut Findings) {
+pub(super) fn check(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
     let (hooks, unreadable) = installed_hooks(&bases);
     for error in unreadable {
@@ -79,7 +80,7 @@ fn codex(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
     let Some(skipped) = untrusted_by_codex(&bases.project) else {
         return findings.good(HOOKS, "Codex: unknown whether it trusts the hooks; it could not be queried");
     };
-    for scope in Scope::ALL {
+    for scope in SetupScope::ALL {
         let untrusted: Vec<&str> = own
             .iter()
             .filter(|hook| hook.scope == *scope && skipped.contains(&hook.command))

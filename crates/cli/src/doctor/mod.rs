@@ -73,16 +73,16 @@ impl Findings {
 }
 
 /// The results of all checks.
-pub(crate) fn looked() -> Vec<Finding> {
+pub(crate) fn findings() -> Vec<Finding> {
     let mut findings = Findings::default();
-    environment::look(&mut findings);
-    hooks::look(&mut findings);
-    data::look(&mut findings);
+    environment::check(&mut findings);
+    hooks::check(&mut findings);
+    data::check(&mut findings);
     findings.0
 }
 
 pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
-    let findings = Findings(looked());
+    let findings = Findings(findings());
     let format = Format::json_if(arguments.json);
     show(&findings, format);
     let problems = findings.count(Level::Problem);

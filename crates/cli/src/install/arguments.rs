@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use workrail_host::clients::{Client, Part, Scope};
+use workrail_host::clients::{Client, SetupPart, SetupScope};
 use workrail_model::loopback::LoopbackAddress;
 use workrail_model::public_url::PublicUrl;
 
@@ -22,7 +22,7 @@ use crate::outcome::EXIT_CODES;
 ))]
 pub(crate) struct InstallArguments {
     #[command(flatten)]
-    pub(super) selection: Selection,
+    pub(super) selection: ClientArguments,
     /// Print what goes into each file instead of writing it, to be copied by hand.
     #[arg(long, conflicts_with_all = ["list", "dry_run", "http"])]
     pub(super) print: bool,
@@ -45,12 +45,12 @@ pub(crate) struct InstallArguments {
 ))]
 pub(crate) struct UninstallArguments {
     #[command(flatten)]
-    pub(super) selection: Selection,
+    pub(super) selection: ClientArguments,
 }
 
 /// Which clients, for whom, and which parts.
 #[derive(Debug, Args)]
-pub(crate) struct Selection {
+pub(crate) struct ClientArguments {
     /// The client. May be repeated.
     #[arg(long, value_parser = client())]
     pub(super) client: Vec<Client>,
@@ -59,10 +59,10 @@ pub(crate) struct Selection {
     scope: Option<ScopeArgument>,
     /// Only this part. May be repeated.
     #[arg(long, value_name = "PART", value_parser = part(), conflicts_with = "without")]
-    only: Vec<Part>,
+    only: Vec<SetupPart>,
     /// Everything but this part. May be repeated.
     #[arg(long, value_name = "PART", value_parser = part())]
-    without: Vec<Part>,
+    without: Vec<SetupPart>,
     /// Show the change without making it.
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -77,20 +77,20 @@ pub(crate) struct Selection {
     pub(super) json: bool,
 }
 
-impl Selection {
-    pub(super) fn scope(&self) -> Option<Scope> {
+impl ClientArguments {
+    pub(super) fn scope(&self) -> Option<SetupScope> {
         self.scope.map(|scope| match scope {
-            ScopeArgument::User => Scope::User,
-            ScopeArgument::Project => Scope::Project,
+            ScopeArgument::User => SetupScope::User,
+            ScopeArgument::Project => SetupScope::Project,
         })
     }
 
-    pub(super) fn parts(&self) -> Vec<Part> {
-        let is_meant = |part: &Part| match self.only.is_empty() {
+    pub(super) fn parts(&self) -> Vec<SetupPart> {
+        let is_meant = |part: &SetupPart| match self.only.is_empty() {
             true => !self.without.contains(part),
             false => self.only.contains(part),
         };
-        Part::ALL.iter().copied().filter(is_meant).collect()
+        SetupPart::ALL.iter().copied().filter(is_meant).collect()
     }
 }
 
@@ -107,8 +107,9 @@ fn client() -> impl TypedValueParser<Value = Client> {
     })
 }
 
-fn part() -> impl TypedValueParser<Value = Part> {
-    let names = Part::ALL.iter().map(|part| part.as_str());
-    PossibleValuesParser::new(names)
-        .try_map(|name| Part::ALL.iter().copied().find(|part| part.as_str() == name).ok_or("unknown part"))
+fn part() -> impl TypedValueParser<Value = SetupPart> {
+    let names = SetupPart::ALL.iter().map(|part| part.as_str());
+    PossibleValuesParser::new(names).try_map(|name| {
+        SetupPart::ALL.iter().copied().find(|part| part.as_str() == name).ok_or("unknown part")
+    })
 }

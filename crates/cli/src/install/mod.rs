@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use workrail_host::clients::{
-    self, Bases, Change, Client, ClientError, Connection, Intent, Ledger, Part, Scope, Setup, Target,
-    WithoutVariable,
+    self, Bases, Client, ClientError, Connection, FileChange, Intent, Ledger, Setup, SetupPart, SetupScope,
+    SetupTarget, WithoutVariable,
 };
 use workrail_host::data_dir::data_dir;
 use workrail_model::keyring::HttpSecret;
@@ -24,7 +24,7 @@ use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
 
-pub(crate) use arguments::{InstallArguments, Selection, UninstallArguments};
+pub(crate) use arguments::{ClientArguments, InstallArguments, UninstallArguments};
 pub(crate) use status::known;
 
 pub(crate) fn install(arguments: &InstallArguments) -> ExitCode {
@@ -70,7 +70,7 @@ fn setup(connection: Connection) -> Setup {
 }
 
 /// The client in the requested scope, or else in its widest one.
-fn target(client: Client, scope: Option<Scope>) -> Result<Target, Failure> {
+fn target(client: Client, scope: Option<SetupScope>) -> Result<SetupTarget, Failure> {
     let Some(usual) = client.scopes().next() else {
         return Err(Failure::Call(format!(
             "WorkRail does not edit the files of {}. `workrail install --client {} --print` shows what to paste.",
@@ -79,8 +79,8 @@ fn target(client: Client, scope: Option<Scope>) -> Result<Target, Failure> {
         )));
     };
     match scope {
-        None => Ok(Target { client, scope: usual }),
-        Some(scope) if client.scopes().any(|own| own == scope) => Ok(Target { client, scope }),
+        None => Ok(SetupTarget { client, scope: usual }),
+        Some(scope) if client.scopes().any(|own| own == scope) => Ok(SetupTarget { client, scope }),
         Some(_) => Err(Failure::Call(format!(
             "{} has no such scope; use --scope {}.",
             client.as_str(),
@@ -89,15 +89,15 @@ fn target(client: Client, scope: Option<Scope>) -> Result<Target, Failure> {
     }
 }
 
-fn named(selection: &Selection) -> Result<Vec<Target>, Failure> {
+fn named(selection: &ClientArguments) -> Result<Vec<SetupTarget>, Failure> {
     selection.client.iter().map(|client| target(*client, selection.scope())).collect()
 }
 
 /// The clients on this machine that can be configured in this scope.
-fn found(selection: &Selection, bases: &Bases) -> Result<Vec<Target>, Failure> {
+fn found(selection: &ClientArguments, bases: &Bases) -> Result<Vec<SetupTarget>, Failure> {
     let present: Vec<Client> =
         Client::ALL.iter().copied().filter(|client| client.is_present(bases)).collect();
-    let targets: Vec<Target> =
+    let targets: Vec<SetupTarget> =
         present.iter().filter_map(|client| target(*client, selection.scope()).ok()).collect();
     match targets.is_empty() {
         true => Err(Failure::Call(
@@ -156,12 +156,12 @@ fn remote(url: &PublicUrl, without_variable: WithoutVariable) -> Result<Connecti
 }
 
 /// The requested parts. Hooks need the store, which is not local with a team's server.
-fn parts(arguments: &InstallArguments) -> Vec<Part> {
-    let is_meant = |part: &Part| arguments.remote.is_none() || *part != Part::Hooks;
+fn parts(arguments: &InstallArguments) -> Vec<SetupPart> {
+    let is_meant = |part: &SetupPart| arguments.remote.is_none() || *part != SetupPart::Hooks;
     arguments.selection.parts().into_iter().filter(is_meant).collect()
 }
 
-fn take_out(selection: &Selection, format: Format) -> Result<(), Failure> {
+fn take_out(selection: &ClientArguments, format: Format) -> Result<(), Failure> {
     let bases = bases()?;
     let targets = match selection.client.is_empty() {
         true => everywhere(selection),
@@ -171,22 +171,22 @@ fn take_out(selection: &Selection, format: Format) -> Result<(), Failure> {
     let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
     let changes = plan.map_err(|error| refused(&error))?;
     let done = carry_out(selection, &changes, &ledger, format, None, show::Direction::Uninstall)?;
-    if format == Format::Text && done == Done::Written {
+    if format == Format::Text && done == InstallOutcome::Written {
         output::line("Restart the clients; they load tools only at startup.");
     }
     Ok(())
 }
 
 /// Every client in every scope: everything of WorkRail that is found is removed.
-fn everywhere(selection: &Selection) -> Vec<Target> {
+fn everywhere(selection: &ClientArguments) -> Vec<SetupTarget> {
     let all = Client::ALL.iter().copied();
-    let targets = all.flat_map(|client| client.scopes().map(move |scope| Target { client, scope }));
+    let targets = all.flat_map(|client| client.scopes().map(move |scope| SetupTarget { client, scope }));
     targets.filter(|target| selection.scope().is_none_or(|scope| scope == target.scope)).collect()
 }
 
 /// The result of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
+enum InstallOutcome {
     Nothing,
     DryRun,
     Written,
@@ -194,23 +194,23 @@ enum Done {
 
 /// Shows the changes, asks once unless clients were named, and writes.
 fn carry_out(
-    selection: &Selection,
-    changes: &[Change],
+    selection: &ClientArguments,
+    changes: &[FileChange],
     ledger: &Ledger,
     format: Format,
     secret: Option<&HttpSecret>,
     direction: show::Direction,
-) -> Result<Done, Failure> {
+) -> Result<InstallOutcome, Failure> {
     if format == Format::Text {
         show::changes(changes, secret, direction);
     }
-    let needed: Vec<&Change> = changes.iter().filter(|change| change.is_needed()).collect();
+    let needed: Vec<&FileChange> = changes.iter().filter(|change| change.is_needed()).collect();
     let done = match (needed.is_empty(), selection.dry_run) {
-        (true, _) => Done::Nothing,
-        (false, true) => Done::DryRun,
-        (false, false) => Done::Written,
+        (true, _) => InstallOutcome::Nothing,
+        (false, true) => InstallOutcome::DryRun,
+        (false, false) => InstallOutcome::Written,
     };
-    if done == Done::Written && selection.client.is_empty() {
+    if done == InstallOutcome::Written && selection.client.is_empty() {
         let files = if needed.len() == 1 { "this file" } else { "these files" };
         let question = format!("Write {files} ({})? Type yes:", needed.len());
         confirm::typed(AskFirst::unless(selection.yes), &question, &["yes".to_owned(), "y".to_owned()])?;
@@ -218,17 +218,17 @@ fn carry_out(
     let mut backups = Vec::new();
     for change in changes {
         backups.push(match done {
-            Done::Written => {
+            InstallOutcome::Written => {
                 clients::apply(change, ledger).map_err(|error| Failure::Environment(error.to_string()))?
             }
-            Done::Nothing | Done::DryRun => None,
+            InstallOutcome::Nothing | InstallOutcome::DryRun => None,
         });
     }
     match format {
         Format::Json => output::json(&json!({
             "dryRun": selection.dry_run,
             "files": changes.iter().zip(&backups)
-                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == Done::Written, secret))
+                .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == InstallOutcome::Written, secret))
                 .collect::<Vec<Value>>(),
         })),
         Format::Text => show::written(done, needed.len(), &backups),
@@ -239,21 +239,21 @@ fn carry_out(
 /// The HTTP secret, if one of the user's own files will hold it. A dry run creates none.
 fn secret_for(
     http: Option<LoopbackAddress>,
-    targets: &[Target],
+    targets: &[SetupTarget],
     dry_run: bool,
 ) -> Result<Option<HttpSecret>, Failure> {
     let Some(address) = http else { return Ok(None) };
     if address.socket_address().port() == 0 {
         return Err(Failure::Call("Name the port that the server listens on, not 0.".to_owned()));
     }
-    if targets.iter().all(|target| target.scope == Scope::Project) {
+    if targets.iter().all(|target| target.scope == SetupScope::Project) {
         return Ok(None);
     }
     let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
     match dry_run {
         // If there is none yet, any text can stand for it: it is not shown.
         true => {
-            let known = wiring::look_at_directory(settings::current()?)?.http_secret().map_err(unusable)?;
+            let known = wiring::read_only_directory(settings::current()?)?.http_secret().map_err(unusable)?;
             Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))
         }
         false => {
@@ -309,7 +309,7 @@ fn remote_by_hand(url: &PublicUrl) -> String {
 }
 
 /// The names of parts, for users.
-fn listed(parts: &[Part]) -> String {
+fn listed(parts: &[SetupPart]) -> String {
     parts.iter().map(|part| part.as_str()).collect::<Vec<_>>().join(", ")
 }
 

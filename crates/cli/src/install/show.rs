@@ -3,10 +3,10 @@
 use camino::Utf8PathBuf;
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
-use workrail_host::clients::{Change, Client, Part, Scope, Target};
+use workrail_host::clients::{Client, FileChange, SetupPart, SetupScope, SetupTarget};
 use workrail_model::keyring::HttpSecret;
 
-use super::{Done, listed, tone_of};
+use super::{InstallOutcome, listed, tone_of};
 use crate::output::{self, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +15,12 @@ pub(super) enum Direction {
     Uninstall,
 }
 
-fn names(change: &Change) -> String {
+fn names(change: &FileChange) -> String {
     change.clients.iter().map(|client| client.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// The changes line by line; a secret is not shown.
-fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
+fn diff(change: &FileChange, secret: Option<&HttpSecret>) -> Vec<String> {
     let (before, after) =
         (change.before.as_deref().unwrap_or_default(), change.after.as_deref().unwrap_or_default());
     let diff = TextDiff::from_lines(before, after);
@@ -28,21 +28,21 @@ fn diff(change: &Change, secret: Option<&HttpSecret>) -> Vec<String> {
     let changes = groups.iter().flatten().flat_map(|op| diff.iter_changes(op));
     changes
         .map(|line| {
-            let mark = match line.tag() {
+            let sign = match line.tag() {
                 ChangeTag::Delete => '-',
                 ChangeTag::Insert => '+',
                 ChangeTag::Equal => ' ',
             };
             let text = line.value().trim_end_matches('\n');
             match secret {
-                Some(secret) => format!("{mark} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
-                None => format!("{mark} {text}"),
+                Some(secret) => format!("{sign} {}", text.replace(secret.reveal(), "(the HTTP secret)")),
+                None => format!("{sign} {text}"),
             }
         })
         .collect()
 }
 
-pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction: Direction) {
+pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direction: Direction) {
     for change in changes {
         let (clients, path, parts) = (names(change), &change.path, listed(&change.parts));
         if !change.is_needed() {
@@ -58,16 +58,16 @@ pub(super) fn changes(changes: &[Change], secret: Option<&HttpSecret>, direction
             output::toned(tone_of(&line), &format!("  {line}"));
         }
     }
-    if direction == Direction::Uninstall && !changes.iter().any(Change::is_needed) {
+    if direction == Direction::Uninstall && !changes.iter().any(FileChange::is_needed) {
         output::toned(Tone::Good, "These files contain nothing from WorkRail.");
     }
 }
 
-pub(super) fn written(done: Done, files: usize, backups: &[Option<Utf8PathBuf>]) {
+pub(super) fn written(done: InstallOutcome, files: usize, backups: &[Option<Utf8PathBuf>]) {
     match done {
-        Done::Nothing => {}
-        Done::DryRun => output::line("Nothing was written."),
-        Done::Written => {
+        InstallOutcome::Nothing => {}
+        InstallOutcome::DryRun => output::line("Nothing was written."),
+        InstallOutcome::Written => {
             for backup in backups.iter().flatten() {
                 output::line(&format!("Previous file saved as {backup}"));
             }
@@ -78,9 +78,9 @@ pub(super) fn written(done: Done, files: usize, backups: &[Option<Utf8PathBuf>])
 }
 
 /// What the user still has to do.
-pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Done) {
-    for Target { client, scope } in targets {
-        let missing: Vec<Part> =
+pub(super) fn advice(targets: &[SetupTarget], parts: &[SetupPart], is_http: bool, done: InstallOutcome) {
+    for SetupTarget { client, scope } in targets {
+        let missing: Vec<SetupPart> =
             parts.iter().copied().filter(|part| !client.parts(*scope).any(|own| own == *part)).collect();
         if !missing.is_empty() {
             let (client, scope) = (client.title(), scope.as_str());
@@ -90,15 +90,15 @@ pub(super) fn advice(targets: &[Target], parts: &[Part], is_http: bool, done: Do
             );
         }
         if let Some(note) = client.hooks_note()
-            && parts.contains(&Part::Hooks)
+            && parts.contains(&SetupPart::Hooks)
         {
             output::line(note);
         }
     }
-    if done == Done::Written {
+    if done == InstallOutcome::Written {
         output::line("Restart the client; it loads tools only at startup. Then ask it to list workflows.");
     }
-    if is_http && targets.iter().any(|target| target.scope == Scope::Project) {
+    if is_http && targets.iter().any(|target| target.scope == SetupScope::Project) {
         output::line(
             "Set the variable for the client: export WORKRAIL_HTTP_TOKEN=\"$(workrail store keys http-secret)\"",
         );
@@ -114,7 +114,7 @@ pub(super) fn token_advice() {
 }
 
 pub(super) fn as_json(
-    change: &Change,
+    change: &FileChange,
     backup: Option<&Utf8PathBuf>,
     is_written: bool,
     secret: Option<&HttpSecret>,

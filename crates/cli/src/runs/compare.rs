@@ -24,7 +24,7 @@ pub(super) const EXAMPLES: &str = "Examples:
 const LINES_OF_ONE_SIDE: usize = 6;
 
 pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let a = name::part(&engine, a, None)?;
     let b = name::part(&engine, b, Some(&a))?;
     let values = if context { ContextValues::Short } else { ContextValues::NotShown };
@@ -50,8 +50,8 @@ pub(super) fn run(a: &str, b: &str, context: bool, json: bool) -> Result<(), Fai
 /// Prints text wrapped between words to the terminal's width; further lines are indented like the first.
 fn wrap(tone: Option<Tone>, before: &str, text: &str) {
     let width = output::columns().map(|columns| columns.saturating_sub(before.chars().count()).max(20));
-    for (place, line) in wrapped(text, width).iter().enumerate() {
-        let start = if place == 0 { before.to_owned() } else { " ".repeat(before.chars().count()) };
+    for (index, line) in wrapped(text, width).iter().enumerate() {
+        let start = if index == 0 { before.to_owned() } else { " ".repeat(before.chars().count()) };
         let line = cut(&format!("{start}{line}"));
         match tone {
             None => output::line(&line),
@@ -92,10 +92,10 @@ fn steps(all: &[StepComparison]) {
         // One shared step takes no more room than the line that would replace it.
         if folded > 1 {
             let (from, to) = (&rest[0], &rest[folded - 1]);
-            let place = |step: &StepComparison| {
+            let point = |step: &StepComparison| {
                 step.a.as_ref().map(|side| side.point.to_string()).unwrap_or_default()
             };
-            let text = format!("{} shared steps, {} to {}", folded, place(from), place(to));
+            let text = format!("{} shared steps, {} to {}", folded, point(from), point(to));
             output::toned(Tone::Quiet, &format!("\n  {text}"));
             rest = &rest[folded..];
         } else {
@@ -108,7 +108,7 @@ fn steps(all: &[StepComparison]) {
 fn step(step: &StepComparison) {
     let point = |side: Option<&workrail_core::compare::StepSide>| side.map(|side| side.point.to_string());
     let (a, b) = (point(step.a.as_ref()), point(step.b.as_ref()));
-    let place = match (&a, &b) {
+    let points = match (&a, &b) {
         (Some(a), Some(b)) if a == b => a.clone(),
         (Some(a), Some(b)) => format!("{a} | {b}"),
         (Some(own), None) | (None, Some(own)) => own.clone(),
@@ -121,7 +121,7 @@ fn step(step: &StepComparison) {
         Difference::OnlyB => Tone::Good,
     };
     output::line("");
-    let head = format!("{place}. {} · {}", one_line(&step.title), words::difference(step.difference));
+    let head = format!("{points}. {} · {}", one_line(&step.title), words::difference(step.difference));
     wrap(Some(tone), "  ", &head);
     if step.difference == Difference::Shared {
         return;
@@ -217,10 +217,10 @@ fn gaps(comparison: &Comparison) {
 fn continuing(comparison: &Comparison) {
     output::toned(Tone::Heading, &format!("\n{}", words::continues(comparison)));
     comparison.why.iter().for_each(|why| wrap(None, "  ", why));
-    let is_one_place = comparison.a.continue_at == comparison.b.continue_at;
+    let is_same_point = comparison.a.continue_at == comparison.b.continue_at;
     let sides = [("A", &comparison.a), ("B", &comparison.b)];
-    for (name, side) in sides.into_iter().take(if is_one_place { 1 } else { 2 }) {
-        call(if is_one_place { "it" } else { name }, side);
+    for (name, side) in sides.into_iter().take(if is_same_point { 1 } else { 2 }) {
+        call(if is_same_point { "it" } else { name }, side);
     }
 }
 

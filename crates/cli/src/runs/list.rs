@@ -8,15 +8,15 @@ use workrail_engine::sessions::{RunRow, Stage};
 use workrail_model::id::RunId;
 use workrail_model::time::Timestamp;
 
-use crate::layout::{self, Column, Fit};
+use crate::layout::{self, Column, ColumnFit};
 use crate::output::{Line, Tone};
 
 const RUNNING: [Column; 5] = [
-    Column { title: "RUN", fit: Fit::Whole },
-    Column { title: "GOAL", fit: Fit::Cut { min: 10, good: 30 } },
-    Column { title: "STEP", fit: Fit::Cut { min: 10, good: 18 } },
-    Column { title: "LAST", fit: Fit::Whole },
-    Column { title: "WORKFLOW", fit: Fit::Drop(1) },
+    Column { title: "RUN", fit: ColumnFit::Whole },
+    Column { title: "GOAL", fit: ColumnFit::Cut { min: 10, good: 30 } },
+    Column { title: "STEP", fit: ColumnFit::Cut { min: 10, good: 18 } },
+    Column { title: "LAST", fit: ColumnFit::Whole },
+    Column { title: "WORKFLOW", fit: ColumnFit::Drop(1) },
 ];
 
 /// Runs in progress.

@@ -9,7 +9,7 @@ use crate::output::{self, Tone};
 use crate::{name, wiring};
 
 pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let found = name::session_or_run(&engine, about)?;
     let log = engine.session_log(found, limit)?;
     if json {
@@ -30,10 +30,10 @@ pub(super) fn run(about: &str, limit: Option<usize>, json: bool) -> Result<(), F
         let at = line.at.as_ref().map(local_to_the_second).unwrap_or_default();
         let number = line.point.as_ref().map(|point| format!(" {point}.")).unwrap_or_default();
         let step = line.step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
-        let place = line.run.as_ref().map(|run| format!("{run}{number}{step}: ")).unwrap_or_default();
+        let prefix = line.run.as_ref().map(|run| format!("{run}{number}{step}: ")).unwrap_or_default();
         let by = line.actor.as_ref().map(|actor| format!(" [{actor}]")).unwrap_or_default();
         let (index, kind, summary) = (line.event_index, &line.kind, &line.summary);
-        output::line(&format!("{index:>5}  {at:19}  {kind:30}  {place}{summary}{by}"));
+        output::line(&format!("{index:>5}  {at:19}  {kind:30}  {prefix}{summary}{by}"));
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
     if let Some(path) = command.output.as_deref().filter(|path| path.exists() && !command.force) {
         return Err(exists(path));
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let Some(path) = command.output.as_deref() else {
@@ -115,7 +115,7 @@ fn made(command: &ReportCommand) -> Result<(), Failure> {
 
 /// Writes the report as HTML and opens it in the browser.
 fn opened(command: &ReportCommand) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let values = if command.context { ContextValues::Short } else { ContextValues::NotShown };
     let report = engine.report(name::session_or_run(&engine, &command.about)?, values)?;
     let html = render_html(&report);
@@ -125,7 +125,7 @@ fn opened(command: &ReportCommand) -> Result<(), Failure> {
             write(path, html.as_bytes())?;
             path.clone()
         }
-        None => kept(&html)?,
+        None => temporary_file(&html)?,
     };
     if browser::open(path.as_std_path()).is_err() {
         return Err(Failure::Environment(format!(
@@ -146,7 +146,7 @@ fn exists(path: &Utf8Path) -> Failure {
 }
 
 /// A temporary file that only this user can read, kept for the browser.
-fn kept(html: &str) -> Result<Utf8PathBuf, Failure> {
+fn temporary_file(html: &str) -> Result<Utf8PathBuf, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         Failure::Environment(format!("the report cannot be written: {error}"))
     };

@@ -15,7 +15,7 @@ use crate::output::{self, Tone};
 use crate::{times, wiring};
 
 pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let text = words.join(" ");
     // One word may be a name; if it names nothing, it is searched for. Only text with a hyphen may be a nearly right
     // label.

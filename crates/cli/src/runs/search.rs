@@ -10,7 +10,7 @@ use crate::output::{self, Progress, Tone};
 use crate::wiring;
 
 pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let mut progress: Option<Progress> = None;
     let found = engine.search_notes(&words.join(" "), limit, &mut |done, total| {
         progress.get_or_insert_with(|| Progress::new("searching", total)).at(done);
@@ -30,7 +30,7 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
         ));
     }
     for hit in &found.hits {
-        let place = match (&hit.label, &hit.step) {
+        let location = match (&hit.label, &hit.step) {
             (Some(label), Some(step)) => format!("{label} · {step}"),
             (Some(label), None) => label.clone(),
             (None, _) => format!("{} (session notes)", hit.session_id),
@@ -44,7 +44,7 @@ pub(super) fn run(words: &[String], limit: usize, json: bool) -> Result<(), Fail
             FoundIn::Notes => "notes",
             FoundIn::Artifact => "artifact",
         };
-        output::toned(Tone::Heading, &format!("{place} · {found_in}{at}{damaged}"));
+        output::toned(Tone::Heading, &format!("{location} · {found_in}{at}{damaged}"));
         let room = output::columns().map(|columns| columns.saturating_sub(2));
         wrapped(&hit.excerpt, room).iter().for_each(|line| output::line(&format!("  {line}")));
         match (&hit.link, &hit.label) {

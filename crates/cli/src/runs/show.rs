@@ -20,7 +20,7 @@ use crate::{name, times};
 const POINTS_SHOWN: usize = 12;
 
 pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     if NodeLink::is_meant(about) {
         let link = NodeLink::parse(about).map_err(|error| Failure::Call(format!("`{about}`: {error}")))?;
         return point(&engine, link, json);
@@ -35,7 +35,7 @@ pub(super) fn run(about: &str, json: bool) -> Result<(), Failure> {
     report.remarks.iter().for_each(|remark| output::toned(Tone::Warning, remark));
     without_keys(&engine);
     for run in &report.runs {
-        print(run, view.going_on.iter().find(|going_on| going_on.run_id == run.run_id));
+        print(run, view.continuations.iter().find(|continuation| continuation.run_id == run.run_id));
         output::line("");
     }
     session(report);
@@ -89,7 +89,7 @@ fn fact(name: &str, value: &str) {
     }
 }
 
-fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
+fn print(run: &RunReport, continuation: Option<&RunContinuation>) {
     output::toned(Tone::Heading, &format!("Run {} · {}", run.label, words::status(run)));
     fact("goal", run.goal.as_deref().unwrap_or_default());
     fact("workflow", run.workflow.workflow_id.as_str());
@@ -104,15 +104,15 @@ fn print(run: &RunReport, going_on: Option<&RunContinuation>) {
     if let Some(last) = run.preferences.last() {
         fact("preferences", &words::preferences(last.effective));
     }
-    if let Some(pending) = going_on.and_then(|going_on| going_on.pending_preferences) {
+    if let Some(pending) = continuation.and_then(|continuation| continuation.pending_preferences) {
         fact("pending", &format!("{}, from the next completed step on", words::preferences(pending)));
     }
-    needs(run, going_on);
+    needs(run, continuation);
     branches(run);
     gaps(run);
-    recap(going_on);
+    recap(continuation);
     points(run);
-    going(run, going_on);
+    going(run, continuation);
 }
 
 fn branches(run: &RunReport) {
@@ -121,7 +121,7 @@ fn branches(run: &RunReport) {
         let rows = run.branches.iter().map(|branch| {
             let from = branch.from.as_ref().map(|from| from.to_string()).unwrap_or_default();
             let goes_on = if branch.preferred { "current" } else { "" };
-            let now_at = format!("{}. {}", branch.last, words::one_line(&words::step(&branch.stands_at)));
+            let now_at = format!("{}. {}", branch.last, words::one_line(&words::step(&branch.current_step)));
             let summary = words::one_line(&branch.summary);
             vec![format!("  {}", branch_letter(branch.number)), goes_on.to_owned(), from, now_at, summary]
         });
@@ -144,8 +144,8 @@ fn gaps(run: &RunReport) {
     }
 }
 
-fn recap(going_on: Option<&RunContinuation>) {
-    let Some(recap) = going_on.and_then(|going_on| going_on.recap.as_ref()) else { return };
+fn recap(continuation: Option<&RunContinuation>) {
+    let Some(recap) = continuation.and_then(|continuation| continuation.recap.as_ref()) else { return };
     if recap.entries.is_empty() {
         return;
     }
@@ -170,12 +170,12 @@ fn points(run: &RunReport) {
         output::toned(Tone::Quiet, &format!("    {skipped} earlier ones: workrail tree {} --all", run.label));
     }
     for node in run.nodes.iter().skip(skipped) {
-        let mark = match node.standing {
+        let suffix = match node.standing {
             BranchPosition::Tip => " · current",
             BranchPosition::BranchEnd => " · end of a branch",
             BranchPosition::Passed => "",
         };
-        output::line(&format!("    {}. {}{mark}", node.point, words::one_line(&words::point(node))));
+        output::line(&format!("    {}. {}{suffix}", node.point, words::one_line(&words::point(node))));
         output::toned(Tone::Quiet, &format!("       {}", node.link));
     }
     if let Some(node) = run.nodes.last() {
@@ -183,8 +183,8 @@ fn points(run: &RunReport) {
     }
 }
 
-fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
-    let Some(call) = going_on.and_then(|going_on| going_on.next_call.as_ref()) else {
+fn going(run: &RunReport, continuation: Option<&RunContinuation>) {
+    let Some(call) = continuation.and_then(|continuation| continuation.next_call.as_ref()) else {
         // The problem with the keys or the session was already reported above.
         return output::toned(
             Tone::Quiet,
@@ -204,8 +204,8 @@ fn going(run: &RunReport, going_on: Option<&RunContinuation>) {
 }
 
 /// Why the run does not advance, and what to type: the most important information.
-fn needs(run: &RunReport, going_on: Option<&RunContinuation>) {
-    let Some(need) = going_on.and_then(|going_on| going_on.need.as_ref()) else { return };
+fn needs(run: &RunReport, continuation: Option<&RunContinuation>) {
+    let Some(need) = continuation.and_then(|continuation| continuation.need.as_ref()) else { return };
     output::line("");
     for (at, line) in every_reason(&need.why).iter().enumerate() {
         let line = words::one_line(line);

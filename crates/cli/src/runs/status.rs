@@ -18,7 +18,7 @@ const INDENT: &str = "  ";
 const SUBMITTED_LINES: usize = 2;
 
 pub(crate) fn run(json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let status = current(&engine)?;
     if json {
         output::json(&super::value(&status)?);

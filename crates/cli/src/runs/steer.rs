@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use workrail_engine::sessions::{NeedsYou, WaitReason};
-use workrail_engine::{EarlierDecision, Waiting, typed_answer};
+use workrail_engine::{EarlierDecision, WaitingStep, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::{CloseChannel, Context};
 use workrail_model::id::RunId;
@@ -115,26 +115,26 @@ pub(crate) fn run(command: SteerCommand) -> ExitCode {
 
 /// What the user is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum PromptKind {
     Decision,
     Answer,
 }
 
 /// The named run, or else the only one that waits for this.
-fn meant(engine: &AnyEngine, named: Option<&str>, asked: Asked) -> Result<RunId, Failure> {
+fn meant(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Result<RunId, Failure> {
     if let Some(named) = named {
         return Ok(name::run(engine, named)?.1);
     }
     let status = engine.status(&mut |_, _| {})?;
     let is_asked = |why: &WaitReason| match why {
-        WaitReason::Approval { .. } => asked == Asked::Decision,
-        WaitReason::Questions { .. } => asked == Asked::Answer,
+        WaitReason::Approval { .. } => asked == PromptKind::Decision,
+        WaitReason::Questions { .. } => asked == PromptKind::Answer,
         WaitReason::Refused { .. } | WaitReason::Gaps { .. } | WaitReason::Unreadable { .. } => false,
     };
     let waiting: Vec<&NeedsYou> = status.needs_you.iter().filter(|own| is_asked(&own.need.why)).collect();
     let what = match asked {
-        Asked::Decision => "an approval",
-        Asked::Answer => "an answer",
+        PromptKind::Decision => "an approval",
+        PromptKind::Answer => "an answer",
     };
     match waiting.as_slice() {
         [] => Err(Failure::Call(format!("No run waits for {what}."))),
@@ -157,7 +157,7 @@ fn decide(
     format: Format,
 ) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let run = meant(&engine, label, Asked::Decision)?.to_string();
+    let run = meant(&engine, label, PromptKind::Decision)?.to_string();
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
     engine.check_label_counts(&waiting)?;
@@ -190,7 +190,7 @@ fn decide(
 }
 
 /// Shows everything that the decision is about: the goal, the action, the submission, and how to undo it.
-fn show(engine: &AnyEngine, waiting: &Waiting) {
+fn show(engine: &AnyEngine, waiting: &WaitingStep) {
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     if let Some(goal) = &waiting.goal {
         output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));
@@ -268,7 +268,7 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
         Some((label, Err(_))) => (Some(label), values),
         None => (None, values),
     };
-    let run = meant(&engine, label, Asked::Answer)?.to_string();
+    let run = meant(&engine, label, PromptKind::Answer)?.to_string();
     let values = match values.is_empty() {
         true => ask(&engine.waiting(&run)?)?,
         false => values,
@@ -297,7 +297,7 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
 }
 
 /// Asks the open questions of a run at the terminal.
-fn ask(waiting: &Waiting) -> Result<Vec<(String, Value)>, Failure> {
+fn ask(waiting: &WaitingStep) -> Result<Vec<(String, Value)>, Failure> {
     if waiting.questions.is_empty() {
         return Err(Failure::Call(format!("Run {} has no open question.", waiting.label)));
     }

@@ -10,7 +10,7 @@ use crate::output::{self, Tone};
 use crate::{name, times, wiring};
 
 pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let report = engine.report(name::session_or_run(&engine, about)?, ContextValues::NotShown)?;
     let extent = if all { GraphDetail::Everything } else { GraphDetail::Condensed };
     if json {
@@ -39,8 +39,8 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
     }
     super::warn_of_damage(&report.health);
     let strokes = if ascii { Strokes::Ascii } else { Strokes::Unicode };
-    for (place, run) in report.runs.iter().enumerate() {
-        if place > 0 {
+    for (index, run) in report.runs.iter().enumerate() {
+        if index > 0 {
             output::line("");
         }
         let goal =

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{ListLength, NeedsYou, RunRow, SessionsList, Stage, Status, Wanted};
+use workrail_engine::sessions::{ListLength, ListQuery, NeedsYou, RunRow, SessionsList, Stage, Status};
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
 use workrail_host::notification::{self, Delivery};
@@ -21,10 +21,10 @@ use crate::output::{self, Line, Tone};
 use crate::wiring;
 
 /// How soon a change is shown.
-const LOOK_EVERY: Duration = Duration::from_millis(400);
-/// The store's mark changes before the write is readable, so it is read this many times after a change.
-const LOOKS_AFTER_CHANGE: u32 = 4;
-/// How often relative times are redrawn, and how often a store without a mark is read.
+const POLL_EVERY: Duration = Duration::from_millis(400);
+/// The store's stamp changes before the write is readable, so it is read this many times after a change.
+const READS_AFTER_CHANGE: u32 = 4;
+/// How often relative times are redrawn, and how often a store without a stamp is read.
 const REDRAW_EVERY: Duration = Duration::from_secs(30);
 
 /// Whether to raise a desktop notification when a run starts to wait for the user.
@@ -43,16 +43,16 @@ impl Notify {
 
 /// Runs until it is interrupted, or until its output is closed.
 pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let draws = format == Format::Text && stdout().is_terminal();
     let mut seen: Option<WatchedRuns> = None;
     let mut bell = Bell { announced: false };
-    let mut looks = Looks::default();
+    let mut schedule = ReadSchedule::default();
     let mut last_read = Instant::now();
     loop {
-        if looks.is_due(engine.change_mark()) || last_read.elapsed() >= REDRAW_EVERY {
+        if schedule.is_due(engine.change_stamp()) || last_read.elapsed() >= REDRAW_EVERY {
             last_read = Instant::now();
-            let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {})?;
+            let list = engine.sessions(&ListQuery::all_of(ListLength::Whole), &mut |_, _| {})?;
             let status = engine.status_in(&list);
             let now = WatchedRuns::of(list, &status);
             if draws {
@@ -67,24 +67,24 @@ pub(super) fn run(notify: Notify, format: Format) -> Result<(), Failure> {
             }
             seen = Some(now);
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_EVERY);
     }
 }
 
 /// Decides when the store is read again.
 #[derive(Debug, Default)]
-struct Looks {
-    /// The mark at the last look; the outer `None` before the first.
-    mark: Option<Option<u64>>,
+struct ReadSchedule {
+    /// The stamp at the last look; the outer `None` before the first.
+    stamp: Option<Option<u64>>,
     /// How many more times it is read without a further change.
     left: u32,
 }
 
-impl Looks {
-    fn is_due(&mut self, mark: Option<u64>) -> bool {
-        if self.mark != Some(mark) {
-            self.mark = Some(mark);
-            self.left = LOOKS_AFTER_CHANGE;
+impl ReadSchedule {
+    fn is_due(&mut self, stamp: Option<u64>) -> bool {
+        if self.stamp != Some(stamp) {
+            self.stamp = Some(stamp);
+            self.left = READS_AFTER_CHANGE;
         }
         let is_due = self.left > 0;
         self.left = self.left.saturating_sub(1);
@@ -132,13 +132,13 @@ impl WatchedRuns {
     }
 
     /// What changed. The first look reports only unfinished runs.
-    fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<Change<'a>> {
-        let mut changes: Vec<Change<'a>> = Vec::new();
+    fn changes<'a>(&'a self, before: Option<&Self>) -> Vec<RunChange<'a>> {
+        let mut changes: Vec<RunChange<'a>> = Vec::new();
         for (key, now) in &self.runs {
             let change = match before.map(|before| before.runs.get(key)) {
                 None if now.row.stage.is_finished() => None,
-                None | Some(None) => Some(Change { now }),
-                Some(Some(then)) => then.differs(now).then_some(Change { now }),
+                None | Some(None) => Some(RunChange { now }),
+                Some(Some(then)) => then.differs(now).then_some(RunChange { now }),
             };
             changes.extend(change);
         }
@@ -172,11 +172,11 @@ impl WatchedRun {
     }
 }
 
-struct Change<'a> {
+struct RunChange<'a> {
     now: &'a WatchedRun,
 }
 
-impl Change<'_> {
+impl RunChange<'_> {
     fn print(&self, format: Format) {
         let row = &self.now.row;
         match format {
@@ -193,14 +193,14 @@ impl Change<'_> {
         let row = &self.now.row;
         let name = row.label.clone().unwrap_or_else(|| row.session_id.to_string());
         let clock = local_clock(&SystemClock.now());
-        let place = match (&self.now.needs, &row.step) {
+        let now_at = match (&self.now.needs, &row.step) {
             (Some(needs), _) => {
                 format!(": {} · {}", one_line(&why(&needs.need.why).join(" ")), needs.need.command)
             }
             (None, Some(_)) => format!(", step {}", super::list::step(row)),
             (None, None) => String::new(),
         };
-        format!("{clock}  {name}  {}{place}", row.stage.said())
+        format!("{clock}  {name}  {}{now_at}", row.stage.said())
     }
 }
 
@@ -235,18 +235,19 @@ mod tests {
 
     #[test]
     fn after_a_change_the_store_is_read_a_few_times_and_no_more() {
-        let mut looks = Looks::default();
-        let mut reads =
-            |mark: u64, times: usize| -> Vec<bool> { (0..times).map(|_| looks.is_due(Some(mark))).collect() };
+        let mut schedule = ReadSchedule::default();
+        let mut reads = |stamp: u64, times: usize| -> Vec<bool> {
+            (0..times).map(|_| schedule.is_due(Some(stamp))).collect()
+        };
         assert_eq!(reads(1, 6), [true, true, true, true, false, false], "the first look is one of them");
-        assert_eq!(reads(2, 2), [true, true], "the mark moved");
+        assert_eq!(reads(2, 2), [true, true], "the stamp moved");
         assert_eq!(reads(3, 5), [true, true, true, true, false], "and once more before it was quiet");
     }
 
     #[test]
-    fn a_store_without_a_mark_is_read_only_at_the_start() {
-        let mut looks = Looks::default();
-        let reads: Vec<bool> = (0..6).map(|_| looks.is_due(None)).collect();
+    fn a_store_without_a_change_stamp_is_read_only_at_the_start() {
+        let mut schedule = ReadSchedule::default();
+        let reads: Vec<bool> = (0..6).map(|_| schedule.is_due(None)).collect();
         assert_eq!(reads, [true, true, true, true, false, false]);
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn run(command: BundleCommand) -> ExitCode {
 }
 
 /// Where a bundle goes.
-enum Target {
+enum BundleDestination {
     Stdout,
     File(Utf8PathBuf),
 }
@@ -99,21 +99,23 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
         let message = "`--json` and `-o -` both need standard output. Write the bundle to a file.";
         return Err(Failure::Call(message.to_owned()));
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let session = name::session_or_run(&engine, &arguments.session)?.session;
     let target = match &arguments.output {
-        _ if to_stdout => Target::Stdout,
-        Some(path) => Target::File(path.clone()),
-        None => Target::File(format!("{session}.bundle.json").into()),
+        _ if to_stdout => BundleDestination::Stdout,
+        Some(path) => BundleDestination::File(path.clone()),
+        None => BundleDestination::File(format!("{session}.bundle.json").into()),
     };
     let exported = match &target {
-        Target::Stdout => write(&engine, session, arguments, &mut output::raw())?,
-        Target::File(path) => to_file(path, arguments.force, |out| write(&engine, session, arguments, out))?,
+        BundleDestination::Stdout => write(&engine, session, arguments, &mut output::raw())?,
+        BundleDestination::File(path) => {
+            to_file(path, arguments.force, |out| write(&engine, session, arguments, out))?
+        }
     };
     match (&target, format) {
-        (Target::File(path), Format::Json) => output::json(&exported_json(&exported, path)),
-        (Target::File(path), Format::Text) => tell_exported(&exported, path),
-        (Target::Stdout, _) => warnings(exported.salvage.as_ref(), exported.redaction.as_ref())
+        (BundleDestination::File(path), Format::Json) => output::json(&exported_json(&exported, path)),
+        (BundleDestination::File(path), Format::Text) => tell_exported(&exported, path),
+        (BundleDestination::Stdout, _) => warnings(exported.salvage.as_ref(), exported.redaction.as_ref())
             .iter()
             .for_each(|text| output::notice(text)),
     }
@@ -189,7 +191,7 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
     };
     let mut source = Source::open(&arguments.file, mode)?;
     let engine = match mode {
-        ImportMode::CheckOnly => wiring::look_default()?,
+        ImportMode::CheckOnly => wiring::read_only_default()?,
         ImportMode::KeepIdIfFree | ImportMode::AsNew => wiring::open_default()?,
     };
     let imported = engine.import(&mut source, mode)?;

@@ -2,14 +2,14 @@
 
 use workrail_core::overview::DamagedRow;
 
-use crate::layout::{self, Column, Fit};
+use crate::layout::{self, Column, ColumnFit};
 use crate::output::{self, Tone};
 use crate::runs;
 
 const COLUMNS: [Column; 3] = [
-    Column { title: "SESSION", fit: Fit::Whole },
-    Column { title: "RUNS", fit: Fit::Cut { min: 13, good: 13 } },
-    Column { title: "WHAT IS WRONG", fit: Fit::Cut { min: 20, good: 20 } },
+    Column { title: "SESSION", fit: ColumnFit::Whole },
+    Column { title: "RUNS", fit: ColumnFit::Cut { min: 13, good: 13 } },
+    Column { title: "WHAT IS WRONG", fit: ColumnFit::Cut { min: 20, good: 20 } },
 ];
 
 pub(super) fn print(damaged: &[DamagedRow]) {

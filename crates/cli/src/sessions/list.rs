@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{ListLength, RowFilter, RunRow, SessionsList, Stage, Wanted};
+use workrail_core::overview::{ListLength, ListQuery, RowFilter, RunRow, SessionsList, Stage};
 use workrail_core::report::words::one_line;
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::start_of_day_ms;
@@ -14,21 +14,21 @@ use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
 
-use crate::layout::{self, Column, Fit};
+use crate::layout::{self, Column, ColumnFit};
 use crate::outcome::{EXIT_CODES, Failure};
 use crate::output::{self, Progress, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{runs, sessions, times};
 
 const COLUMNS: [Column; 8] = [
-    Column { title: "RUN", fit: Fit::Whole },
-    Column { title: "STATUS", fit: Fit::Cut { min: 11, good: 18 } },
-    Column { title: "STEP", fit: Fit::Cut { min: 7, good: 12 } },
-    Column { title: "GOAL", fit: Fit::Cut { min: 10, good: 24 } },
-    Column { title: "LAST", fit: Fit::Whole },
-    Column { title: "WORKFLOW", fit: Fit::Drop(2) },
-    Column { title: "INSIDE", fit: Fit::Drop(3) },
-    Column { title: "SESSION", fit: Fit::Drop(1) },
+    Column { title: "RUN", fit: ColumnFit::Whole },
+    Column { title: "STATUS", fit: ColumnFit::Cut { min: 11, good: 18 } },
+    Column { title: "STEP", fit: ColumnFit::Cut { min: 7, good: 12 } },
+    Column { title: "GOAL", fit: ColumnFit::Cut { min: 10, good: 24 } },
+    Column { title: "LAST", fit: ColumnFit::Whole },
+    Column { title: "WORKFLOW", fit: ColumnFit::Drop(2) },
+    Column { title: "INSIDE", fit: ColumnFit::Drop(3) },
+    Column { title: "SESSION", fit: ColumnFit::Drop(1) },
 ];
 
 #[derive(Debug, Args)]
@@ -88,10 +88,10 @@ impl StatusFilter {
 }
 
 pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
-    let mut wanted = Wanted { extent: ListLength::Short, filter, limit: arguments.limit };
+    let mut wanted = ListQuery { extent: ListLength::Short, filter, limit: arguments.limit };
     // A user who narrows the list is looking for something, so nothing that matches is left out.
     if arguments.all || wanted.is_narrowed() {
         wanted.extent = ListLength::Whole;
@@ -153,7 +153,7 @@ fn with_kept(mut document: Value, kept: &BTreeSet<SessionId>, list: &SessionsLis
     document
 }
 
-fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &Wanted, now: &Timestamp) {
+fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &ListQuery, now: &Timestamp) {
     if list.sessions == 0 {
         output::line("No sessions yet. An agent starts one with start_workflow.");
         return;

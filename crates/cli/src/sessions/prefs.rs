@@ -67,7 +67,7 @@ fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
         show_default(settings::current()?.settings.preferences(), format);
         return Ok(());
     };
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let found = name::session_or_run(&engine, text)?;
     show_runs(&engine.preferences_of(found)?, format);
     Ok(())
@@ -103,8 +103,8 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
 }
 
 fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failure> {
-    let place = settings::place().map_err(|error| settings::unusable(&error))?;
-    let before = config::load_file(&place).map_err(|error| settings::unusable(&error))?.preferences();
+    let config_path = settings::config_path().map_err(|error| settings::unusable(&error))?;
+    let before = config::load_file(&config_path).map_err(|error| settings::unusable(&error))?.preferences();
     let after = changes.iter().fold(before, |preferences, change| preferences.with(*change));
     allow_default(before.autonomy, after.autonomy)?;
     for change in changes {
@@ -113,10 +113,10 @@ fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failu
             PreferenceChange::RiskPolicy(policy) => (Key::RiskPolicy, policy.as_str()),
         };
         let value = Value::Text(value.to_owned());
-        config::set(&place, key, &value).map_err(|error| settings::unusable(&error))?;
+        config::set(&config_path, key, &value).map_err(|error| settings::unusable(&error))?;
     }
-    let now =
-        config::load(Some(&place), settings::named_store()).map_err(|error| settings::unusable(&error))?;
+    let now = config::load(Some(&config_path), settings::named_store())
+        .map_err(|error| settings::unusable(&error))?;
     show_default(now.preferences(), format);
     Ok(())
 }
@@ -126,7 +126,7 @@ pub(crate) fn allow_default(before: Autonomy, after: Autonomy) -> Result<(), Fai
     if after <= before {
         return Ok(());
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     if engine.raising_new_runs_needs_passkey() {
         let why = format!(
             "`{}` or `{}` asks for one",

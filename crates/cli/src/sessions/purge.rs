@@ -10,19 +10,19 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use workrail_core::bundle::Purge;
-use workrail_engine::upkeep::{Mode, Overview};
+use workrail_engine::upkeep::{ApplyMode, Overview};
 use workrail_engine::{ExportFailure, ImportMode, Imported};
 use workrail_model::id::SessionId;
 use workrail_model::retention::Ttl;
 
 use super::retention::show;
-use super::searched::{Holder, PIECE_BYTES, Searched};
+use super::searched::{PIECE_BYTES, SearchedStore, TextMatch};
 use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::Medium;
-use crate::wiring::{self, AnyEngine, Opened};
+use crate::store::StoreKind;
+use crate::wiring::{self, AnyEngine, EngineWithStore};
 
 /// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.
 #[derive(Debug, Args)]
@@ -55,8 +55,8 @@ pub(crate) fn run(arguments: &PurgeArguments) -> ExitCode {
 
 fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let purge = Purge::new(&text(arguments)?).map_err(|error| Failure::Call(format!("{error}.")))?;
-    let Opened { engine, store } = wiring::change()?;
-    let searched = Searched::of(&store)?;
+    let EngineWithStore { engine, store } = wiring::change()?;
+    let searched = SearchedStore::of(&store)?;
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
     if !seen.health.is_healthy() {
@@ -85,7 +85,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let found = searched.in_session(new.session, &purge);
     if !matches!(&found, Ok(holders) if holders.is_empty()) {
         discard(&engine, new.session)?;
-        let path = found?.into_iter().next().map(|holder| holder.place).unwrap_or_default();
+        let path = found?.into_iter().next().map(|holder| holder.location).unwrap_or_default();
         return Err(Failure::Environment(format!(
             "A copy would still contain the text, in `{path}`. It was removed again, and nothing else was changed."
         )));
@@ -93,12 +93,12 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     replace(&engine, &seen, new.session)?;
     // The session is already replaced, so a later failure also reports the name of the copy. No session is this old:
     // only unreferenced content is removed.
-    let cleaned = engine.clean_up(Ttl::of_days(365_000), Mode::Real, &mut |_, _| {});
+    let cleaned = engine.clean_up(Ttl::of_days(365_000), ApplyMode::Real, &mut |_, _| {});
     let uncached = searched.remove_caches(&purge);
     let left = searched.everywhere(&purge);
     let found = left.as_deref().unwrap_or_default();
     let medium = wiring::medium()?;
-    told(format, medium, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &engine));
+    print_result(format, medium, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &engine));
     let unswept = match &cleaned {
         Ok(cleaned) => cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()),
         Err(error) => Some(&**error),
@@ -145,7 +145,7 @@ fn text(arguments: &PurgeArguments) -> Result<String, Failure> {
 }
 
 /// The bundle of a session without the text, in an unnamed file that ends with this process.
-struct Copied {
+struct PurgedBundle {
     file: File,
     is_unchanged: bool,
 }
@@ -171,8 +171,8 @@ impl<W: Write> Write for Searching<'_, W> {
         if !self.is_found {
             self.tail.extend_from_slice(&bytes[..written]);
             self.is_found = self.purge.is_in(&self.tail);
-            let kept = self.tail.len().saturating_sub(self.purge.longest());
-            self.tail.drain(..kept);
+            let searched = self.tail.len().saturating_sub(self.purge.longest());
+            self.tail.drain(..searched);
         }
         Ok(written)
     }
@@ -182,7 +182,7 @@ impl<W: Write> Write for Searching<'_, W> {
     }
 }
 
-fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copied, Failure> {
+fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<PurgedBundle, Failure> {
     let failed = |failure| match failure {
         ExportFailure::Refused(error) => error.into(),
         ExportFailure::Output(error) => Failure::Environment(error.to_string()),
@@ -206,11 +206,11 @@ fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<Copie
     }
     let Searching { out: mut file, .. } = copy.into_inner().map_err(|error| unwritten(error.into_error()))?;
     file.rewind().map_err(unwritten)?;
-    Ok(Copied { file, is_unchanged })
+    Ok(PurgedBundle { file, is_unchanged })
 }
 
 /// The other sessions that contain the text, each with the names of its runs.
-fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> {
+fn others(left: &[TextMatch], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> {
     let sessions = left.iter().filter_map(|holder| holder.session);
     let mut sessions: Vec<SessionId> = sessions.collect();
     sessions.sort_unstable();
@@ -222,17 +222,17 @@ fn others(left: &[Holder], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>)> 
     sessions.into_iter().map(|session| (session, labels(session))).collect()
 }
 
-fn told(
+fn print_result(
     format: Format,
-    medium: Medium,
+    medium: StoreKind,
     old: SessionId,
     new: &Imported,
-    left: Option<&[Holder]>,
+    left: Option<&[TextMatch]>,
     others: &[(SessionId, Vec<String>)],
 ) {
     let runs: Vec<&str> = new.runs.iter().map(|run| run.label.as_str()).collect();
     if format == Format::Json {
-        let left: Option<Vec<&str>> = left.map(|left| left.iter().map(|holder| &*holder.place).collect());
+        let left: Option<Vec<&str>> = left.map(|left| left.iter().map(|holder| &*holder.location).collect());
         let others: Vec<_> =
             others.iter().map(|(session, runs)| json!({ "sessionId": session, "runs": runs })).collect();
         output::json(&json!({
@@ -252,15 +252,15 @@ fn told(
         }
         Some([]) => {
             let what = match medium {
-                Medium::Directory => "No file in the data directory contains the text any more.",
-                Medium::Database => "No row in the database contains the text any more.",
+                StoreKind::Directory => "No file in the data directory contains the text any more.",
+                StoreKind::Database => "No row in the database contains the text any more.",
             };
             output::line(what);
         }
         Some(left) => {
             let what = format!("These {} of {} still contain the text:", medium.pieces(), medium.home());
             output::toned(Tone::Warning, &what);
-            left.iter().for_each(|holder| output::line(&format!("  {}", holder.place)));
+            left.iter().for_each(|holder| output::line(&format!("  {}", holder.location)));
         }
     }
     for (session, runs) in others {
@@ -269,7 +269,7 @@ fn told(
             "Another session contains it: {name}. Purge it too: workrail session purge {session} --text TEXT"
         ));
     }
-    if medium == Medium::Database {
+    if medium == StoreKind::Database {
         output::line(
             "Deleted rows stay in the files of PostgreSQL until it cleans up (`VACUUM`), and in its write-ahead log.",
         );

@@ -19,10 +19,10 @@ use crate::{name, wiring};
 pub(crate) enum RetentionCommand {
     /// Protect a session: `store gc` and `session delete` will not remove it.
     #[command(after_help = format!("Examples:\n  workrail session keep amber-falcon\n\n{EXIT_CODES}"))]
-    Keep(Named),
+    Keep(SessionArgument),
     /// Undo `keep`.
     #[command(after_help = format!("Examples:\n  workrail session unkeep amber-falcon\n\n{EXIT_CODES}"))]
-    Unkeep(Named),
+    Unkeep(SessionArgument),
     /// Delete a session. Shows it and asks you to type its id or the label of one of its runs.
     #[command(after_help = format!(
         "The session's log is deleted at once and cannot be restored. Content that no other session needs is deleted \
@@ -31,7 +31,7 @@ pub(crate) enum RetentionCommand {
     ))]
     Delete {
         #[command(flatten)]
-        named: Named,
+        named: SessionArgument,
         /// Do not ask for confirmation.
         #[arg(long)]
         yes: bool,
@@ -39,7 +39,7 @@ pub(crate) enum RetentionCommand {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Named {
+pub(crate) struct SessionArgument {
     /// A session id, a run id, a prefix of one, or a run's two-word label.
     session: String,
     /// Print JSON.
@@ -55,11 +55,11 @@ pub(crate) fn run(command: RetentionCommand) -> ExitCode {
     }
 }
 
-fn finish(named: &Named, done: Result<(), Failure>) -> ExitCode {
+fn finish(named: &SessionArgument, done: Result<(), Failure>) -> ExitCode {
     outcome::finish(done, Format::json_if(named.json))
 }
 
-fn keep(named: &Named) -> Result<(), Failure> {
+fn keep(named: &SessionArgument) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.keep(session)?;
@@ -72,7 +72,7 @@ fn keep(named: &Named) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unkeep(named: &Named) -> Result<(), Failure> {
+fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.unkeep(session)?;
@@ -88,7 +88,7 @@ fn unkeep(named: &Named) -> Result<(), Failure> {
     Ok(())
 }
 
-fn delete(named: &Named, asked: AskFirst) -> Result<(), Failure> {
+fn delete(named: &SessionArgument, asked: AskFirst) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;

@@ -18,19 +18,19 @@ pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// A file or row that contains the text.
 #[derive(Clone, Debug)]
-pub(super) struct Holder {
-    pub(super) place: String,
+pub(super) struct TextMatch {
+    pub(super) location: String,
     /// The session that it belongs to.
     pub(super) session: Option<SessionId>,
 }
 
 #[derive(Debug)]
-pub(super) enum Searched<'a> {
+pub(super) enum SearchedStore<'a> {
     Directory(Utf8PathBuf),
     Database(&'a PgStore),
 }
 
-impl<'a> Searched<'a> {
+impl<'a> SearchedStore<'a> {
     pub(super) fn of(store: &'a AnyStore) -> Result<Self, Failure> {
         Ok(match store {
             AnyStore::Directory(_) => {
@@ -42,14 +42,14 @@ impl<'a> Searched<'a> {
     }
 
     /// Where the log of a session contains it.
-    pub(super) fn in_session(&self, session: SessionId, purge: &Purge) -> Result<Vec<Holder>, Failure> {
+    pub(super) fn in_session(&self, session: SessionId, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
         match self {
             Self::Directory(root) => files(&root.join("sessions").join(session.to_string()), root, purge),
             Self::Database(store) => rows(store, Some(session), purge),
         }
     }
 
-    pub(super) fn everywhere(&self, purge: &Purge) -> Result<Vec<Holder>, Failure> {
+    pub(super) fn everywhere(&self, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
         match self {
             Self::Directory(root) => files(root, root, purge),
             Self::Database(store) => rows(store, None, purge),
@@ -67,21 +67,21 @@ impl<'a> Searched<'a> {
     }
 }
 
-fn rows(store: &PgStore, session: Option<SessionId>, purge: &Purge) -> Result<Vec<Holder>, Failure> {
+fn rows(store: &PgStore, session: Option<SessionId>, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
     let found = store.rows_with(session, &|bytes| purge.is_in(bytes));
     let found =
         found.map_err(|error| Failure::Environment(format!("The rows cannot be searched: {error}")))?;
-    Ok(found.into_iter().map(|row| Holder { place: row.place, session: row.session }).collect())
+    Ok(found.into_iter().map(|row| TextMatch { location: row.location, session: row.session }).collect())
 }
 
-fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> Result<Vec<Holder>, Failure> {
+fn files(folder: &Utf8Path, root: &Utf8Path, purge: &Purge) -> Result<Vec<TextMatch>, Failure> {
     let sessions = root.join("sessions");
     let session_of = |path: &Utf8Path| {
         let name = path.strip_prefix(&sessions).ok()?.components().next()?;
         SessionId::parse(name.as_str()).ok()
     };
     let found = holding(folder, purge)?.into_iter();
-    Ok(found.map(|path| Holder { session: session_of(&path), place: path.into_string() }).collect())
+    Ok(found.map(|path| TextMatch { session: session_of(&path), location: path.into_string() }).collect())
 }
 
 /// Every file beneath a folder that contains the text.
@@ -126,8 +126,8 @@ fn holds(path: &Utf8Path, purge: &Purge) -> Result<bool, Failure> {
             return Ok(false);
         }
         // A match that spans two pieces is found with the next one.
-        let kept = piece.len().saturating_sub(purge.longest());
-        piece.drain(..kept);
+        let searched = piece.len().saturating_sub(purge.longest());
+        piece.drain(..searched);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Arg, Command};
 use workrail_core::discover::Filter;
-use workrail_core::overview::{ListLength, Wanted};
+use workrail_core::overview::{ListLength, ListQuery};
 use workrail_engine::catalog::Catalog;
 use workrail_host::workspace::default_workspace;
 use workrail_model::config::Key;
@@ -87,8 +87,8 @@ fn all(names: Names) -> Vec<String> {
 
 /// The labels of all runs, waiting ones first.
 fn runs() -> Option<Vec<String>> {
-    let engine = wiring::look_default().ok()?;
-    let list = engine.sessions(&Wanted::all_of(ListLength::Whole), &mut |_, _| {}).ok()?;
+    let engine = wiring::read_only_default().ok()?;
+    let list = engine.sessions(&ListQuery::all_of(ListLength::Whole), &mut |_, _| {}).ok()?;
     Some(list.runs.into_iter().filter_map(|row| row.label).collect())
 }
 

@@ -24,9 +24,9 @@ use workrail_model::time::Timestamp;
 use workrail_ports::environment::Clock as _;
 use workrail_store_pg::PoolUse;
 
-use crate::console::{fresh_secret, told};
+use crate::console::{failure_text, fresh_secret};
 use crate::outcome::{self, Failure, Format};
-use crate::serve::{Served, served};
+use crate::serve::{ServedEngine, served};
 use crate::store::AnyStore;
 use crate::wiring::AnyEngine;
 use crate::{output, settings, version};
@@ -62,14 +62,14 @@ enum TlsTermination {
 
 /// How the server is reached.
 #[derive(Clone, Debug)]
-struct Site {
+struct ServerEndpoint {
     listen: SocketAddr,
     encryption: TlsTermination,
     /// `None` on loopback: then its own addresses are its names.
     url: Option<PublicUrl>,
 }
 
-impl Site {
+impl ServerEndpoint {
     /// Refuses settings that would send tokens unencrypted to other machines.
     fn of(arguments: &ServeArguments) -> Result<Self, String> {
         let ServeArguments { listen, public_url, behind_proxy, tls_cert, tls_key } = arguments;
@@ -181,15 +181,15 @@ impl CertificateFiles for OnDisk {
 }
 
 pub(crate) fn run(arguments: &ServeArguments) -> ExitCode {
-    let ended = Site::of(arguments).map_err(Failure::Call).and_then(|site| serve(&site));
+    let ended = ServerEndpoint::of(arguments).map_err(Failure::Call).and_then(|site| serve(&site));
     outcome::finish(ended, Format::Text)
 }
 
-fn serve(site: &Site) -> Result<(), Failure> {
+fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
     let tls = site.tls().map_err(|problem| Failure::Environment(format!("TLS: {problem}.")))?;
     let metrics = Arc::new(Metrics::default());
     let (served, store) = served(Transport::Http)?;
-    let served: Arc<Served> = Arc::new(served.remote(Arc::clone(&metrics)));
+    let served: Arc<ServedEngine> = Arc::new(served.remote(Arc::clone(&metrics)));
     let engine = served.engine().clone();
     let members = Arc::new(TeamMembers { engine: engine.clone(), store });
     let ended = team::serve(
@@ -268,7 +268,7 @@ impl Environment for TeamEnvironment {
     }
 
     fn settings(&self) -> Result<Settings, String> {
-        settings::fresh().map(|current| current.settings).map_err(told)
+        settings::fresh().map(|current| current.settings).map_err(failure_text)
     }
 
     /// File locations on this machine are not shown elsewhere.

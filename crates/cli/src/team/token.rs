@@ -78,7 +78,7 @@ pub(super) fn list(json: bool) -> ExitCode {
 }
 
 fn listed(json: bool) -> Result<(), Failure> {
-    let tokens = wiring::look_default()?.access_tokens()?;
+    let tokens = wiring::read_only_default()?.access_tokens()?;
     let now = SystemClock.now();
     if json {
         let tokens: Vec<Value> = tokens.iter().map(|token| described(token, &now)).collect();

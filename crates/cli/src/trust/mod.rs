@@ -18,7 +18,7 @@ use crate::output::{self, Tone};
 use crate::presence::{self, OriginRecord};
 use crate::wiring;
 
-pub(crate) use offers::{Asked, Offers, revoked};
+pub(crate) use offers::{CheckSubject, Offers, revoked};
 use offers::{root, unusable};
 
 #[derive(Debug, Args)]
@@ -93,12 +93,12 @@ pub(crate) fn run(arguments: TrustArguments) -> ExitCode {
 }
 
 fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let asked = match run {
-        Some(run) => Asked::Run(run),
+        Some(run) => CheckSubject::Run(run),
         None => {
             let ids: Result<Vec<_>, _> = workflows.iter().map(|id| WorkflowId::parse(id)).collect();
-            Asked::Workflows(ids.map_err(|error| Failure::Call(error.to_string()))?)
+            CheckSubject::Workflows(ids.map_err(|error| Failure::Call(error.to_string()))?)
         }
     };
     let offers = Offers::here(&engine, &asked)?;

@@ -18,7 +18,7 @@ use crate::outcome::Failure;
 use crate::wiring::AnyEngine;
 
 /// Whose checks are asked about.
-pub(crate) enum Asked<'a> {
+pub(crate) enum CheckSubject<'a> {
     /// Without any: every workflow that can be started here.
     Workflows(Vec<WorkflowId>),
     /// The workflow that a run is pinned to.
@@ -26,7 +26,7 @@ pub(crate) enum Asked<'a> {
 }
 
 /// A check of a workflow, as it would run here.
-pub(crate) struct Offered {
+pub(crate) struct CheckOffer {
     pub(crate) workflow_id: WorkflowId,
     pub(crate) command: TrustedCommand,
     pub(crate) is_trusted: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Offers {
     pub(crate) root: Utf8PathBuf,
     pub(crate) file: TrustFile,
     pub(crate) wanted: Vec<WorkflowChecks>,
-    pub(crate) offered: Vec<Offered>,
+    pub(crate) offered: Vec<CheckOffer>,
     pub(crate) not_offered: Vec<(WorkflowId, CheckName, NotRunReason)>,
     /// What else is trusted in this workspace: for other versions of a workflow, or with another command.
     pub(crate) others: Vec<TrustRecord>,
@@ -45,12 +45,12 @@ pub(crate) struct Offers {
 
 impl Offers {
     /// The checks of the workspace that this process was started in.
-    pub(crate) fn here(engine: &AnyEngine, asked: &Asked<'_>) -> Result<Self, Failure> {
+    pub(crate) fn here(engine: &AnyEngine, asked: &CheckSubject<'_>) -> Result<Self, Failure> {
         let root = root()?;
         let defined = checks(&root)?;
         let wanted = match asked {
-            Asked::Run(run) => vec![engine.checks_of_run(run)?],
-            Asked::Workflows(ids) => engine.workflows_with_checks(ids)?,
+            CheckSubject::Run(run) => vec![engine.checks_of_run(run)?],
+            CheckSubject::Workflows(ids) => engine.workflows_with_checks(ids)?,
         };
         let file = TrustFile::of_user().map_err(|error| unusable(&error))?;
         if file.path().starts_with(&root) {
@@ -81,7 +81,7 @@ impl Offers {
                     Ok(resolved) => {
                         let command = resolved.command(&self.root, workflow.hash, check);
                         let is_trusted = trusted.iter().any(|own| own.command == command);
-                        self.offered.push(Offered { workflow_id, command, is_trusted });
+                        self.offered.push(CheckOffer { workflow_id, command, is_trusted });
                     }
                     Err(reason) => self.not_offered.push((workflow_id, check.clone(), reason)),
                 }
@@ -101,7 +101,7 @@ impl Offers {
     }
 
     /// Where a check runs.
-    pub(crate) fn folder(&self, own: &Offered) -> String {
+    pub(crate) fn folder(&self, own: &CheckOffer) -> String {
         self.root.join(&own.command.directory).as_str().trim_end_matches("/.").to_owned()
     }
 

@@ -7,7 +7,7 @@ use workrail_host::data_dir::data_dir;
 use workrail_host::folders;
 use workrail_ports::backup::{BackupOptions, RestoreOptions};
 
-use super::{BackupArguments, RestoreArguments, Watched, bytes_shown, row, show_problems};
+use super::{BackupArguments, PhaseProgress, RestoreArguments, bytes_shown, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings;
@@ -25,7 +25,7 @@ const RESTORE: DirectoryOnly = DirectoryOnly {
 
 pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
     BACKUP.refuse_database()?;
-    let (data, backup) = places(&arguments.dest)?;
+    let (data, backup) = store_and_backup(&arguments.dest)?;
     if !folders::is_folder(&data) {
         return Err(Failure::Call(format!("There is nothing to back up: `{data}` does not exist.")));
     }
@@ -35,7 +35,7 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
     let target = wiring::store_as_is(&backup)?;
     let options = BackupOptions { with_keys: !arguments.without_keys, check_all: arguments.verify };
     let summary = {
-        let mut watched = Watched::new("Backing up");
+        let mut watched = PhaseProgress::new("Backing up");
         upkeep::back_up(&*store, &*target, options, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {
@@ -47,7 +47,7 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     RESTORE.refuse_database()?;
-    let (data, backup) = places(&arguments.src)?;
+    let (data, backup) = store_and_backup(&arguments.src)?;
     refuse_overlap(&data, &backup)?;
     if !folders::is_folder(&backup.join("sessions")) {
         let message = format!("`{backup}` is not a WorkRail backup: it has no folder `sessions`.");
@@ -66,7 +66,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     };
     let options = RestoreOptions { only, dry_run: arguments.dry_run };
     let summary = {
-        let mut watched = Watched::new("Restoring");
+        let mut watched = PhaseProgress::new("Restoring");
         upkeep::restore(&*store, &*source, options, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {
@@ -77,7 +77,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 }
 
 /// The data directory and the folder named by the caller, both with links resolved.
-fn places(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Failure> {
+fn store_and_backup(named: &Utf8Path) -> Result<(Utf8PathBuf, Utf8PathBuf), Failure> {
     let current = settings::current()?;
     let data = data_dir(&current.settings).map_err(|error| Failure::Environment(error.to_string()))?;
     let resolved = |path: &Utf8Path| {
@@ -175,7 +175,7 @@ fn show_details(summary: &CopySummary) {
             change.kept_aside.as_deref().map(|path| format!(" Kept aside: {path}.")).unwrap_or_default();
         output::toned(Tone::Warning, &format!("{} {}: {why}{aside}", change.session_id, change.change));
     }
-    for path in &summary.mended_content {
+    for path in &summary.repaired_content {
         output::line(&format!("{path} was damaged and is restored; the damaged file is in backups/content."));
     }
     let problems = summary.problems.iter();

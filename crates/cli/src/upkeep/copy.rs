@@ -2,11 +2,11 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
-use workrail_engine::upkeep::{self, Mode, StoreCopyOptions, StoreCopySummary, TargetSessions};
+use workrail_engine::upkeep::{self, ApplyMode, StoreCopyOptions, StoreCopySummary, TargetSessions};
 use workrail_host::folders;
 use workrail_store_pg::Address;
 
-use super::{CopyArguments, Watched, row, show_problems};
+use super::{CopyArguments, PhaseProgress, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::store::AnyStore;
@@ -14,12 +14,12 @@ use crate::wiring;
 
 /// A store named by the caller.
 #[derive(Debug)]
-enum Place {
+enum StoreLocation {
     Folder(Utf8PathBuf),
     Database(Box<Address>),
 }
 
-impl Place {
+impl StoreLocation {
     fn parse(text: &str) -> Result<Self, Failure> {
         if Address::is_address(text) {
             let address = Address::parse(text);
@@ -53,7 +53,7 @@ impl Place {
     }
 
     /// The store to copy to, created if it does not exist.
-    fn target(&self, mode: Mode) -> Result<AnyStore, Failure> {
+    fn target(&self, mode: ApplyMode) -> Result<AnyStore, Failure> {
         let path = match self {
             Self::Folder(path) => path,
             Self::Database(address) => return wiring::database_at(address),
@@ -67,18 +67,18 @@ impl Place {
             )));
         }
         match mode {
-            Mode::Real => wiring::store_in(path).map(AnyStore::Directory),
-            Mode::DryRun => wiring::look_in(path).map(AnyStore::Directory),
+            ApplyMode::Real => wiring::store_in(path).map(AnyStore::Directory),
+            ApplyMode::DryRun => wiring::read_only_in(path).map(AnyStore::Directory),
         }
     }
 }
 
 pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
-    let (from, to) = (Place::parse(&arguments.from)?, Place::parse(&arguments.to)?);
+    let (from, to) = (StoreLocation::parse(&arguments.from)?, StoreLocation::parse(&arguments.to)?);
     if from.name() == to.name() {
         return Err(Failure::Call("FROM and TO are the same store.".to_owned()));
     }
-    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (source, target) = (from.source()?, to.target(mode)?);
     let options = StoreCopyOptions {
         with_keys: arguments.with_keys,
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
         mode,
     };
     let summary = {
-        let mut watched = Watched::new("Copying and comparing");
+        let mut watched = PhaseProgress::new("Copying and comparing");
         upkeep::copy_store(&source, &target, options, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
     if summary.problem_count == 0 { Ok(()) } else { Err(Failure::Problems) }
 }
 
-fn show(summary: &StoreCopySummary, to: &Place) {
+fn show(summary: &StoreCopySummary, to: &StoreLocation) {
     output::table(
         &["copy", "count"],
         [

@@ -1,14 +1,14 @@
 //! `workrail store gc`: what is deleted, what is kept, and why.
 
 use serde_json::json;
-use workrail_engine::upkeep::{CleanupReport, FileTotals, Mode};
+use workrail_engine::upkeep::{ApplyMode, CleanupReport, FileTotals};
 use workrail_host::local_time::local;
 use workrail_model::retention::Ttl;
 
-use super::{GcArguments, Watched, bytes_shown};
+use super::{GcArguments, PhaseProgress, bytes_shown};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::Medium;
+use crate::store::StoreKind;
 use crate::{settings, wiring};
 
 /// How many sessions are listed; the JSON output has them all.
@@ -16,15 +16,15 @@ const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let default_ttl = Ttl::of_days(settings::current()?.settings.retention_days());
-    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
-    let looking = wiring::look_default()?;
+    let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
+    let read_only = wiring::read_only_default()?;
     // A dry run creates nothing, and an empty folder in place of lost sessions would hide their loss.
-    let engine = match mode == Mode::DryRun || looking.has_lost_sessions() {
-        true => looking,
+    let engine = match mode == ApplyMode::DryRun || read_only.has_lost_sessions() {
+        true => read_only,
         false => wiring::change_default()?,
     };
     let cleaned = {
-        let mut watched = Watched::new("Looking at sessions");
+        let mut watched = PhaseProgress::new("Looking at sessions");
         let ttl = arguments.ttl.unwrap_or(default_ttl);
         engine.clean_up(ttl, mode, &mut |done, total| watched.at(done, total))?
     };
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     }
 }
 
-fn show(cleaned: &CleanupReport, medium: Medium) {
+fn show(cleaned: &CleanupReport, medium: StoreKind) {
     let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
         let last = session
@@ -107,7 +107,7 @@ fn stayed(cleaned: &CleanupReport) -> String {
         (stayed.in_use, "in use".to_owned()),
         (stayed.clock_behind, "because the clock is behind the newest event of the store".to_owned()),
     ];
-    let told: Vec<String> = reasons
+    let parts: Vec<String> = reasons
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
@@ -115,7 +115,7 @@ fn stayed(cleaned: &CleanupReport) -> String {
     match stayed.total() {
         0 if cleaned.removed.is_empty() => "Nothing to clean up.".to_owned(),
         0 => "No other sessions.".to_owned(),
-        1 => format!("1 session is kept: {}.", told.join(", ")),
-        many => format!("{many} sessions are kept: {}.", told.join(", ")),
+        1 => format!("1 session is kept: {}.", parts.join(", ")),
+        many => format!("{many} sessions are kept: {}.", parts.join(", ")),
     }
 }

@@ -15,7 +15,7 @@ const FILE: &str = "keys/keyring.json";
 const HTTP_SECRET: &str = "keys/http-secret";
 
 pub(super) fn show(format: Format) -> Result<(), Failure> {
-    let keys = wiring::look_default()?.keys()?;
+    let keys = wiring::read_only_default()?.keys()?;
     match (format, keys) {
         (Format::Json, Some(keys)) => output::json(&described(&keys)),
         (Format::Json, None) => output::json(&json!({ "file": FILE, "keys": null })),
@@ -68,7 +68,7 @@ pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
-    let secret = wiring::look_at_directory(settings::current()?)?
+    let secret = wiring::read_only_directory(settings::current()?)?
         .http_secret()
         .map_err(|error| unusable_secret(&error))?;
     let secret = secret.ok_or_else(|| {

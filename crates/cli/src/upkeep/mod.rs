@@ -273,12 +273,12 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
 }
 
 /// A progress bar that restarts when another count begins.
-pub(crate) struct Watched {
+pub(crate) struct PhaseProgress {
     what: &'static str,
     bar: Option<(u64, Progress)>,
 }
 
-impl Watched {
+impl PhaseProgress {
     pub(crate) fn new(what: &'static str) -> Self {
         Self { what, bar: None }
     }

@@ -1,7 +1,7 @@
 //! `workrail store passkeys`: which keys prove decisions, and how to recover when all are lost (G98).
 
 use serde_json::{Value, json};
-use workrail_engine::passkeys::{Ended, Enrolment, LogDamage, Passkeys, Trust, fingerprint};
+use workrail_engine::passkeys::{Enrolment, KeyEnd, LogDamage, Passkeys, Trust, fingerprint};
 use workrail_engine::report::shown_time;
 
 use crate::outcome::{Failure, Format};
@@ -13,7 +13,7 @@ use crate::wiring;
 const TYPED: &str = "reset passkeys";
 
 pub(super) fn show(format: Format) -> Result<(), Failure> {
-    let keys = wiring::look_default()?.passkeys()?.map_err(|damage| damaged(&damage))?;
+    let keys = wiring::read_only_default()?.passkeys()?.map_err(|damage| damaged(&damage))?;
     match format {
         Format::Json => output::json(&json!({
             "passkeys": keys.all().iter().map(described).collect::<Vec<_>>(),
@@ -70,12 +70,12 @@ fn trust(trust: Trust) -> &'static str {
     }
 }
 
-fn state(ended: Option<Ended>) -> &'static str {
+fn state(ended: Option<KeyEnd>) -> &'static str {
     match ended {
         None => "enrolled",
-        Some(Ended::Removed) => "removed",
-        Some(Ended::Replaced) => "replaced",
-        Some(Ended::Reset) => "reset",
+        Some(KeyEnd::Removed) => "removed",
+        Some(KeyEnd::Replaced) => "replaced",
+        Some(KeyEnd::Reset) => "reset",
     }
 }
 

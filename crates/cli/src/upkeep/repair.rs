@@ -3,23 +3,23 @@
 use camino::Utf8Path;
 use serde_json::json;
 use workrail_engine::upkeep::{
-    ContentRepair, LostEvents, Mode, RepairOutcome, RepairSummary, Scope, SegmentLoss,
+    ApplyMode, ContentRepair, LostEvents, RepairOutcome, RepairSummary, SegmentLoss, VerifyScope,
 };
 use workrail_host::folders;
 use workrail_model::id::SessionId;
 
-use super::{RepairArguments, Watched};
+use super::{PhaseProgress, RepairArguments};
 use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::{AnyStore, Medium};
+use crate::store::{AnyStore, StoreKind};
 use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = if arguments.dry_run { wiring::look_default()? } else { wiring::change_default()? };
+    let engine = if arguments.dry_run { wiring::read_only_default()? } else { wiring::change_default()? };
     let (format, medium) = (Format::json_if(arguments.json), wiring::medium()?);
-    let mode = if arguments.dry_run { Mode::DryRun } else { Mode::Real };
+    let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (scope, log) = match &arguments.session {
         Some(text) => {
             // A session whose only write was not committed is in no list; its id is enough.
@@ -27,13 +27,13 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
                 Ok(session) => session,
                 Err(_) => name::exact(&engine, text)?.session,
             };
-            (Scope::One(session), Some(repair_log(&engine, session, arguments, format, medium)?))
+            (VerifyScope::One(session), Some(repair_log(&engine, session, arguments, format, medium)?))
         }
-        None => (Scope::All, None),
+        None => (VerifyScope::All, None),
     };
     let backup = arguments.from.as_deref().map(backup_at).transpose()?;
     let content = {
-        let mut watched = Watched::new("Checking content");
+        let mut watched = PhaseProgress::new("Checking content");
         let mut watch = |done, total| watched.at(done, total);
         engine.mend_content(scope, backup.as_ref(), mode, &mut watch)?
     };
@@ -57,9 +57,9 @@ fn repair_log(
     session: SessionId,
     arguments: &RepairArguments,
     format: Format,
-    medium: Medium,
+    medium: StoreKind,
 ) -> Result<RepairOutcome, Failure> {
-    let planned = engine.repair(session, Mode::DryRun)?;
+    let planned = engine.repair(session, ApplyMode::DryRun)?;
     if arguments.dry_run {
         return Ok(planned);
     }
@@ -67,17 +67,23 @@ fn repair_log(
         RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be", medium),
         RepairOutcome::WouldRepair(_) => {}
         // Nothing is cut or replaced, so no confirmation is needed.
-        RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, Mode::Real)?),
+        RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, ApplyMode::Real)?),
         RepairOutcome::Healthy { .. } | RepairOutcome::RolledForward { .. } | RepairOutcome::Repaired(_) => {
             return Ok(planned);
         }
     }
     let asked = AskFirst::unless(arguments.yes);
     confirm::typed(asked, "Type the session's id to repair it:", &[session.to_string()])?;
-    Ok(engine.repair(session, Mode::Real)?)
+    Ok(engine.repair(session, ApplyMode::Real)?)
 }
 
-fn tell(log: Option<&RepairOutcome>, content: &ContentRepair, mode: Mode, format: Format, medium: Medium) {
+fn tell(
+    log: Option<&RepairOutcome>,
+    content: &ContentRepair,
+    mode: ApplyMode,
+    format: Format,
+    medium: StoreKind,
+) {
     if format == Format::Json {
         let mut document = log.map_or_else(|| json!({}), |log| json!(log));
         document["content"] = json!(content);
@@ -111,17 +117,17 @@ fn tell(log: Option<&RepairOutcome>, content: &ContentRepair, mode: Mode, format
     tell_content(content, mode, log.is_none(), medium);
 }
 
-fn tell_content(content: &ContentRepair, mode: Mode, all: bool, medium: Medium) {
+fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: StoreKind) {
     for restored in &content.restored {
         let verb = match mode {
-            Mode::DryRun => "would be restored",
-            Mode::Real => "restored",
+            ApplyMode::DryRun => "would be restored",
+            ApplyMode::Real => "restored",
         };
         output::toned(Tone::Good, &format!("{}: {verb}, {}.", restored.path, restored.how));
         if let Some(aside) = &restored.kept_aside {
             let what = match medium {
-                Medium::Directory => "file",
-                Medium::Database => "row",
+                StoreKind::Directory => "file",
+                StoreKind::Database => "row",
             };
             output::line(&format!("  The damaged {what}: {aside} in {}.", medium.home()));
         }
@@ -143,7 +149,7 @@ fn tell_content(content: &ContentRepair, mode: Mode, all: bool, medium: Medium) 
     }
 }
 
-fn show(plan: &RepairSummary, tense: &str, medium: Medium) {
+fn show(plan: &RepairSummary, tense: &str, medium: StoreKind) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&format!("Damage: {}", plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
@@ -187,7 +193,7 @@ fn described(segment: &SegmentLoss) -> String {
         (Some(first), Some(last)) => format!("events {first} to {last}"),
         _ => "events unknown".to_owned(),
     };
-    let state = match (segment.is_there, segment.unreadable_lines) {
+    let state = match (segment.exists, segment.unreadable_lines) {
         (false, _) => ", missing".to_owned(),
         (true, 0) => String::new(),
         (true, lines) => format!(", {}", output::counted(lines, "unreadable line", "unreadable lines")),

@@ -1,21 +1,21 @@
 //! `workrail store verify`: what was checked, and what is wrong.
 
 use serde_json::json;
-use workrail_engine::upkeep::{Scope, Verified};
+use workrail_engine::upkeep::{Verified, VerifyScope};
 
-use super::{VerifyArguments, Watched, row, show_problems};
+use super::{PhaseProgress, VerifyArguments, row, show_problems};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::{name, wiring};
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let scope = match &arguments.session {
-        Some(text) => Scope::One(name::session_or_run(&engine, text)?.session),
-        None => Scope::All,
+        Some(text) => VerifyScope::One(name::session_or_run(&engine, text)?.session),
+        None => VerifyScope::All,
     };
     let verified = {
-        let mut watched = Watched::new("Checking");
+        let mut watched = PhaseProgress::new("Checking");
         engine.verify(scope, &mut |done, total| watched.at(done, total))?
     };
     match Format::json_if(arguments.json) {

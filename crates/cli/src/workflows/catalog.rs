@@ -174,7 +174,7 @@ fn inspect(arguments: &InspectArguments) -> Result<(), Failure> {
 
 fn inspect_id(id: &str, arguments: &InspectArguments) -> Result<(), Failure> {
     let workspace = workspace(arguments.workspace.as_deref())?.map(|path| path.as_str().to_owned());
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let request = InspectWorkflow {
         workflow_id: id.to_owned(),
         mode: InspectMode::Preview,

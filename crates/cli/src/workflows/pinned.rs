@@ -11,7 +11,7 @@ use crate::output::{self, Tone};
 use crate::wiring;
 
 pub(super) fn inspect(run: &str, format: Format) -> Result<(), Failure> {
-    let pinned = wiring::look_default()?.pinned_run(run)?;
+    let pinned = wiring::read_only_default()?.pinned_run(run)?;
     match format {
         Format::Json => document(&pinned)?,
         Format::Text => show(&pinned),

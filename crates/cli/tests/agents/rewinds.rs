@@ -102,13 +102,13 @@ impl Traveller {
             .take(BRANCHES_SHOWN)
             .map(|child| {
                 let (leaf, steps, preferred) = self.reach(child);
-                let stands_at = &self.points[leaf].title;
+                let current_step = &self.points[leaf].title;
                 let mut branch = json!({
                     "preferred": preferred, "steps": steps, "summary": self.points[child].arrived_by,
-                    "isComplete": stands_at.is_none(),
+                    "isComplete": current_step.is_none(),
                 });
-                if let Some(title) = stands_at {
-                    branch["standsAt"] = json!(title);
+                if let Some(title) = current_step {
+                    branch["currentStep"] = json!(title);
                 }
                 branch
             })

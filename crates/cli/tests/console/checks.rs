@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use workrail_testkit::authenticator::{Authenticator, Fields};
 use workrail_testkit::home::Home;
 
-use crate::harness::{Answer, Console, home};
+use crate::harness::{Console, Response, home};
 use crate::passkeys::encoded;
 use crate::wording::assert_text;
 
@@ -44,7 +44,7 @@ fn signed(console: &Console, form: &Fields, key: &mut Authenticator) -> Fields {
     all
 }
 
-fn sent(console: &Console, form: &Fields) -> Answer {
+fn sent(console: &Console, form: &Fields) -> Response {
     console.post(TRUST, &encoded(form))
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
 
-use crate::harness::{Answer, Console, home};
+use crate::harness::{Console, Response, home};
 use crate::wording::assert_text;
 
 /// The address of the editor of a workflow.
@@ -17,12 +17,12 @@ fn editor(console: &Console, id: &str) -> String {
 }
 
 /// Sends the editor's form with another text, as after its review.
-fn send(console: &Console, address: &str, action: &str, text: &str) -> Answer {
+fn send(console: &Console, address: &str, action: &str, text: &str) -> Response {
     send_from(console, &console.page(address), address, action, text)
 }
 
 /// Like `send`, from a page that was loaded before.
-fn send_from(console: &Console, page: &Answer, address: &str, action: &str, text: &str) -> Answer {
+fn send_from(console: &Console, page: &Response, address: &str, action: &str, text: &str) -> Response {
     let reviewed = Sha256::of(text.replace("\r\n", "\n").as_bytes()).to_string();
     let body = form_urlencoded(&[
         ("token", &page.field("token")),
@@ -80,7 +80,7 @@ fn find(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
 }
 
 /// The editor's reason for not saving.
-fn refusal(answer: &Answer) -> String {
+fn refusal(answer: &Response) -> String {
     let words = answer.words();
     let line = words.lines().find(|line| line.starts_with("Not saved."));
     line.unwrap_or_else(|| panic!("it was saved: {words}")).to_owned()
@@ -148,7 +148,7 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
 }
 
 /// The prompts that a review shows, with their signs.
-fn changed_lines(page: &Answer) -> Vec<String> {
+fn changed_lines(page: &Response) -> Vec<String> {
     let rows = page.body.split("<tr class=\"only-").skip(1).filter_map(|row| {
         let sign = if row.starts_with('a') { '−' } else { '+' };
         let prompt = row.split("&quot;prompt&quot;: &quot;").nth(1)?.split("&quot;").next()?;

@@ -157,7 +157,7 @@ impl Console {
     }
 
     /// Sends a request with exactly these headers.
-    pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
         let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
             text.push_str(&format!("Host: {}\r\n", self.host()));
@@ -178,7 +178,7 @@ impl Console {
         let answer = String::from_utf8_lossy(&answer).into_owned();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_owned(), body: body.to_owned() }
+        Response { status, head: head.to_owned(), body: body.to_owned() }
     }
 
     /// The stream of a page, from its beginning.
@@ -194,18 +194,18 @@ impl Console {
         live
     }
 
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Response {
         self.request("GET", path, &[("Cookie", &self.cookie), ("Sec-Fetch-Site", "same-origin")], "")
     }
 
     /// A page that must exist.
-    pub(crate) fn page(&self, path: &str) -> Answer {
+    pub(crate) fn page(&self, path: &str) -> Response {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer
     }
 
-    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &str) -> Response {
         let origin = format!("http://{}", self.host());
         let headers =
             [("Cookie", self.cookie.as_str()), ("Origin", &origin), ("Sec-Fetch-Site", "same-origin")];
@@ -213,7 +213,7 @@ impl Console {
     }
 
     /// Sends a run's form as its page has it.
-    pub(crate) fn act(&self, run: &str, action: &str, more: &str) -> Answer {
+    pub(crate) fn act(&self, run: &str, action: &str, more: &str) -> Response {
         let page = self.page(&format!("/run/{run}"));
         let body =
             format!("token={}&seen={}&back=%2Frun%2F{run}{more}", page.field("token"), page.field("seen"));
@@ -222,13 +222,13 @@ impl Console {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)

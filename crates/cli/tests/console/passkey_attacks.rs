@@ -8,7 +8,7 @@ use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 use crate::forge::{events_of, reattest, recommit, renumber};
-use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
+use crate::harness::{Console, Response, home, next, run_id, session_id, start};
 use crate::passkeys::{decisions, encoded};
 use crate::wording::assert_text;
 
@@ -57,7 +57,7 @@ impl Stage {
         (form, asked)
     }
 
-    fn send(&self, mut form: Fields, signed: Fields) -> Answer {
+    fn send(&self, mut form: Fields, signed: Fields) -> Response {
         form.extend(signed);
         self.console.post(&self.path(), &encoded(&form))
     }
@@ -79,7 +79,7 @@ impl Stage {
 }
 
 /// Each attack sends a form to the real console; the user's key is used only for what the attack names.
-type Attack = (&'static str, fn(&mut Stage) -> Answer);
+type Attack = (&'static str, fn(&mut Stage) -> Response);
 
 const ATTACKS: &[Attack] = &[
     ("a form that nobody signed", |stage| {

@@ -51,8 +51,8 @@ fn a_mode_without_a_passkey_waits_at_the_gate() {
     assert_ne!(raised.code, 0, "the workflow asks for a passkey, whatever the settings say: {raised:?}");
     stage.is_closed("a mode raised with a typed label");
 
-    let wish = json!({ "v": 1, "preferences": { &stage.run: { "autonomy": NEVER_STOP, "riskPolicy": "conservative" } } });
-    fs::write(control(&stage), wish.to_string()).unwrap();
+    let changed = json!({ "v": 1, "preferences": { &stage.run: { "autonomy": NEVER_STOP, "riskPolicy": "conservative" } } });
+    fs::write(control(&stage), changed.to_string()).unwrap();
     stage.is_closed("a mode written into the session's folder");
 }
 
@@ -92,12 +92,12 @@ fn a_passkeys_consent_to_a_mode_is_applied_once() {
     );
     let second = if again.is_error { start(&mut stage.client, "team.signed", "Again") } else { again };
     let (run, folder) = (run_id(&second), session_id(&second));
-    let mut wish: Value = serde_json::from_slice(&agreed).unwrap();
+    let mut changed: Value = serde_json::from_slice(&agreed).unwrap();
     for part in ["preferences", "proofs"] {
-        let moved = wish[part].as_object_mut().unwrap().remove(&stage.run).unwrap();
-        wish[part][&run] = moved;
+        let moved = changed[part].as_object_mut().unwrap().remove(&stage.run).unwrap();
+        changed[part][&run] = moved;
     }
-    fs::write(stage.home.data().join("sessions").join(folder).join("control.json"), wish.to_string())
+    fs::write(stage.home.data().join("sessions").join(folder).join("control.json"), changed.to_string())
         .unwrap();
     assert_eq!(next(&mut stage.client, &second).structured["kind"], "blocked", "signed for another session");
 }

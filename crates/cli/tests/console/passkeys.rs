@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_testkit::authenticator::{Authenticator, Fields};
 use workrail_testkit::home::Home;
 
-use crate::harness::{Answer, Console, home, next, next_without_answer, run_id, session_id, start};
+use crate::harness::{Console, Response, home, next, next_without_answer, run_id, session_id, start};
 use crate::wording::assert_text;
 
 impl Console {
@@ -25,7 +25,7 @@ impl Console {
         name: &str,
         new: &Authenticator,
         enrolled: Option<&mut Authenticator>,
-    ) -> Answer {
+    ) -> Response {
         self.enrol_in_place_of(name, new, enrolled, "")
     }
 
@@ -35,7 +35,7 @@ impl Console {
         new: &Authenticator,
         enrolled: Option<&mut Authenticator>,
         replaces: &str,
-    ) -> Answer {
+    ) -> Response {
         let token = self.page("/settings/passkeys").field("token");
         let mut form: Fields =
             vec![("token", token), ("name", name.to_owned()), ("replaces", replaces.to_owned())];
@@ -66,7 +66,7 @@ impl Console {
         action: &str,
         more: &[(&'static str, &str)],
         key: &mut Authenticator,
-    ) -> Answer {
+    ) -> Response {
         let mut form = self.run_form(run, more);
         let path = format!("/run/{run}/{action}");
         form.extend(key.sign(&self.asked(&path, &form), &self.origin()));

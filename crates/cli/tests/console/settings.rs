@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::harness::{Answer, Console, home, next, run_id, session_id, start};
+use crate::harness::{Console, Response, home, next, run_id, session_id, start};
 use crate::wording::assert_text;
 
-fn post(console: &Console, path: &str, more: &str) -> Answer {
+fn post(console: &Console, path: &str, more: &str) -> Response {
     let token = console.page("/").field("token");
     console.post(path, &format!("token={token}{more}"))
 }

@@ -1,7 +1,7 @@
 //! Every command of the program and every tool of the server, with its subject and how its answer is compared.
 
 use serde_json::{Value, json};
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 
 use crate::template::{CHAT, Run, Template};
 
@@ -58,7 +58,7 @@ pub(crate) struct Command {
 
 /// How a command ended, with its answer in comparable form.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct CommandResult {
     pub(crate) end: End,
     pub(crate) value: Value,
     /// All output, on every channel.
@@ -82,12 +82,12 @@ impl Command {
         ["look ", "replay ", "advance ", "checkpoint "].iter().any(|name| self.name.starts_with(name))
     }
 
-    pub(crate) fn run(&self, home: &Home) -> Answer {
+    pub(crate) fn run(&self, home: &Home) -> CommandResult {
         self.run_in(home, &[])
     }
 
     /// Runs it under another program, such as `strace`.
-    pub(crate) fn run_in(&self, home: &Home, wrapper: &[&str]) -> Answer {
+    pub(crate) fn run_in(&self, home: &Home, wrapper: &[&str]) -> CommandResult {
         match &self.call {
             Call::Program(arguments) => run_program(home, wrapper, arguments),
             Call::Tool(tool, arguments) => run_tool(home, wrapper, tool, arguments),
@@ -96,13 +96,13 @@ impl Command {
     }
 }
 
-fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> Answer {
+fn run_program(home: &Home, wrapper: &[&str], arguments: &[String]) -> CommandResult {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     answer_of(home, &home.run_in(wrapper, &arguments))
 }
 
 /// Whatever is damaged, a hook exits with 0 and prints one JSON document (G108).
-fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Answer {
+fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> CommandResult {
     let mut input = input.clone();
     input["session_id"] = CHAT.into();
     input["cwd"] = home.project().to_str().into();
@@ -111,12 +111,12 @@ fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Answer
         0 => answer_of(home, &ran),
         code => {
             let what = format!("code {code}: {}{}", ran.out, ran.err);
-            Answer { end: End::Broken(what.clone()), value: Value::Null, said: what }
+            CommandResult { end: End::Broken(what.clone()), value: Value::Null, said: what }
         }
     }
 }
 
-fn answer_of(home: &Home, ran: &Ran) -> Answer {
+fn answer_of(home: &Home, ran: &CommandRun) -> CommandResult {
     let said = format!("{}\n{}", ran.out, ran.err);
     let value: Option<Value> = serde_json::from_str(&ran.out).ok();
     let end = match (ran.code, &value) {
@@ -129,11 +129,12 @@ fn answer_of(home: &Home, ran: &Ran) -> Answer {
         },
         (code, Some(_)) => End::Broken(format!("code {code}: {said}")),
     };
-    Answer { end, value: normal(&value.unwrap_or(Value::Null), home), said }
+    CommandResult { end, value: normal(&value.unwrap_or(Value::Null), home), said }
 }
 
-fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Answer {
-    let broken = |what: String| Answer { end: End::Broken(what.clone()), value: Value::Null, said: what };
+fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> CommandResult {
+    let broken =
+        |what: String| CommandResult { end: End::Broken(what.clone()), value: Value::Null, said: what };
     let mut server = match home.server_in(wrapper) {
         Ok(server) => server,
         // A server that cannot start says why: the oracle decides whether the reason is valid.
@@ -144,7 +145,11 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Ans
             return broken(why);
         }
         Err(why) => {
-            return Answer { end: End::Refused("NO_SERVER".to_owned()), value: Value::Null, said: why };
+            return CommandResult {
+                end: End::Refused("NO_SERVER".to_owned()),
+                value: Value::Null,
+                said: why,
+            };
         }
     };
     let reply = server.try_call(tool, arguments.clone());
@@ -157,7 +162,11 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Ans
                 true => End::Refused(reply.structured["code"].as_str().unwrap_or("none").to_owned()),
                 false => End::Done,
             };
-            Answer { end, value: normal(&reply.structured, home), said: format!("{}\n{told}", reply.text) }
+            CommandResult {
+                end,
+                value: normal(&reply.structured, home),
+                said: format!("{}\n{told}", reply.text),
+            }
         }
     }
 }

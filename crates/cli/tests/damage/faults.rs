@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 use workrail_testkit::home::{Home, User};
 
-use crate::commands::{About, Answer, Command, Effect, End, commands};
+use crate::commands::{About, Command, CommandResult, Effect, End, commands};
 use crate::differences::short;
 use crate::matrix::scratch;
 use crate::template::Template;
@@ -227,7 +227,7 @@ impl Trial<'_> {
     }
 
     /// The store must be intact, have everything acknowledged, and the same call must succeed.
-    fn afterwards(&self, fault: &Fault<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+    fn afterwards(&self, fault: &Fault<'_>, answer: &CommandResult, home: &Home) -> Vec<String> {
         let mut found = Vec::new();
         let before = kinds_of(self.template.events(&self.template.victim.session).iter());
         let after = recorded(home, self.template);
@@ -255,7 +255,7 @@ impl Trial<'_> {
 }
 
 /// A fault must lead to a typed error, or to an answer that does not need the call.
-fn broken(fault: &Fault<'_>, answer: &Answer) -> Option<String> {
+fn broken(fault: &Fault<'_>, answer: &CommandResult) -> Option<String> {
     let End::Broken(what) = &answer.end else {
         let is_useless =
             matches!(&answer.end, End::Refused(code) if code == "none" || code.starts_with("INTERNAL"));

@@ -23,8 +23,8 @@ pub(crate) enum Role {
     /// The enrolled passkeys, which only decisions of users need (G98).
     Passkeys,
     Settings,
-    /// A user's request: a wish, never truth.
-    Wish,
+    /// A user's request, never truth.
+    UserRequest,
     Lock,
     /// A backup that a repair left in the store.
     Backup,
@@ -87,8 +87,8 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
         add(name, Role::Passkeys, data.join("keys").join(file), None);
     }
     add("settings", Role::Settings, PathBuf::from("home/.config/workrail/config.toml"), None);
-    add("control", Role::Wish, of(victim, "control.json"), None);
-    add("keep", Role::Wish, of(victim, "keep"), None);
+    add("control", Role::UserRequest, of(victim, "control.json"), None);
+    add("keep", Role::UserRequest, of(victim, "keep"), None);
     add("session lock", Role::Lock, of(victim, ".lock"), None);
     add("store lock", Role::Lock, data.join("store.lock"), None);
     add("activity lock", Role::Lock, data.join("activity.lock"), None);
@@ -190,7 +190,7 @@ impl Target {
             | Role::HttpSecret
             | Role::Passkeys
             | Role::Settings
-            | Role::Wish
+            | Role::UserRequest
             | Role::Lock
             | Role::Backup
             | Role::Disposable => BTreeSet::new(),

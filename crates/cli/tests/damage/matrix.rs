@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use workrail_testkit::home::{Home, User};
 
-use crate::commands::{About, Answer, Call, Command, Compare, Effect, End, commands};
+use crate::commands::{About, Call, Command, CommandResult, Compare, Effect, End, commands};
 use crate::damages::{self, Damage, FOREIGN};
 use crate::differences::short;
 use crate::files::{Role, Target, targets};
@@ -139,7 +139,7 @@ fn print_table(targets: &[Target], groups: &[(&Target, Damage, Vec<&Command>)], 
 }
 
 /// The answers of the undamaged store.
-fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap<String, Answer> {
+fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap<String, CommandResult> {
     let mut answers = BTreeMap::new();
     for command in commands {
         let home = template.home.copy_to(&place.join("baseline"));
@@ -165,7 +165,7 @@ fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap
 /// All chosen commands on one target with one damage.
 struct Group<'a> {
     template: &'a Template,
-    baseline: &'a BTreeMap<String, Answer>,
+    baseline: &'a BTreeMap<String, CommandResult>,
     target: &'a Target,
     damage: Damage,
     folder: &'a Path,
@@ -201,7 +201,7 @@ impl<'a> Group<'a> {
 
     /// Prints an answer if only part of the matrix is run.
     #[expect(clippy::print_stdout, reason = "answers are for people to read")]
-    fn show(&self, command: &Command, answer: &Answer) {
+    fn show(&self, command: &Command, answer: &CommandResult) {
         if std::env::var_os("WORKRAIL_DAMAGE_SHOW").is_some() {
             let (target, damage) = (self.target.name, self.damage.name());
             println!(
@@ -260,7 +260,7 @@ impl<'a> Group<'a> {
         &self,
         case: &Case<'_>,
         command: &Command,
-        answer: &Answer,
+        answer: &CommandResult,
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
@@ -345,7 +345,7 @@ impl<'a> Group<'a> {
         &self,
         case: &Case<'_>,
         command: &Command,
-        answer: &Answer,
+        answer: &CommandResult,
         home: &Home,
         (before, after): (&Tree, &Tree),
     ) -> Vec<String> {
@@ -385,7 +385,7 @@ impl<'a> Group<'a> {
     }
 
     /// With the backup everything is as it was, as far as permissions allow.
-    fn after_restore(&self, case: &Case<'_>, answer: &Answer, home: &Home) -> Vec<String> {
+    fn after_restore(&self, case: &Case<'_>, answer: &CommandResult, home: &Home) -> Vec<String> {
         let is_lost_folder = self.target.role == Role::Base && case.is_emptied();
         let truth = matches!(self.target.role, Role::Log | Role::Content) && case.harms || is_lost_folder;
         if !truth || case.is_forbidden() {
@@ -410,7 +410,7 @@ impl<'a> Group<'a> {
         &self,
         case: &Case<'_>,
         command: &Command,
-        answer: &Answer,
+        answer: &CommandResult,
         home: &Home,
     ) -> Vec<String> {
         let replaceable = match command.name.as_str() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use workrail_testkit::home::Home;
 
-use crate::commands::{About, Answer, Command, Compare, Effect, End};
+use crate::commands::{About, Command, CommandResult, Compare, Effect, End};
 use crate::damages::Damage;
 use crate::differences::{first_difference, is_same_but_for_titles, parts_of, short};
 use crate::files::{Role, Target};
@@ -29,7 +29,7 @@ const LABELS: [&str; 9] = [
 #[derive(Debug)]
 pub(crate) struct Case<'a> {
     pub(crate) template: &'a Template,
-    pub(crate) baseline: &'a BTreeMap<String, Answer>,
+    pub(crate) baseline: &'a BTreeMap<String, CommandResult>,
     pub(crate) target: &'a Target,
     pub(crate) damage: Damage,
     /// Whether the program has lost something, as far as it can read.
@@ -46,7 +46,7 @@ pub(crate) struct Case<'a> {
 impl<'a> Case<'a> {
     pub(crate) fn new(
         template: &'a Template,
-        baseline: &'a BTreeMap<String, Answer>,
+        baseline: &'a BTreeMap<String, CommandResult>,
         target: &'a Target,
         damage: Damage,
         home: &Home,
@@ -125,7 +125,7 @@ impl<'a> Case<'a> {
         self.target.path.file_name()?.to_str()?.split('-').next()?.parse().ok()
     }
 
-    fn mentions_harm(&self, answer: &Answer) -> bool {
+    fn mentions_harm(&self, answer: &CommandResult) -> bool {
         let name = self.target.path.file_name().unwrap().to_string_lossy();
         if self.target.role == Role::Base {
             // The names of these folders are ordinary words.
@@ -139,7 +139,7 @@ impl<'a> Case<'a> {
     }
 
     /// Checks an answer on its own.
-    pub(crate) fn judge(&self, command: &Command, answer: &Answer) -> Vec<String> {
+    pub(crate) fn judge(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
         let mut found = self.next_steps(answer);
         match &answer.end {
             End::Broken(what) => return vec![format!("broke: {}", short(what))],
@@ -160,7 +160,7 @@ impl<'a> Case<'a> {
     }
 
     /// Every command that an answer recommends must be a command of this program.
-    fn next_steps(&self, answer: &Answer) -> Vec<String> {
+    fn next_steps(&self, answer: &CommandResult) -> Vec<String> {
         let mut found = Vec::new();
         for (at, _) in answer.said.match_indices("`workrail ") {
             let rest = &answer.said[at + "`workrail ".len()..];
@@ -175,7 +175,7 @@ impl<'a> Case<'a> {
         found
     }
 
-    fn complete_error(&self, code: &str, answer: &Answer) -> Option<String> {
+    fn complete_error(&self, code: &str, answer: &CommandResult) -> Option<String> {
         if code == "NO_SERVER" {
             // Without settings or its own folder there is nothing to serve; everything else fails only the call.
             let may = matches!(self.target.role, Role::Settings | Role::Base);
@@ -189,7 +189,7 @@ impl<'a> Case<'a> {
     }
 
     /// Invalid settings are refused with their location, never half-used (G82).
-    fn settings(&self, command: &Command, answer: &Answer) -> Option<String> {
+    fn settings(&self, command: &Command, answer: &CommandResult) -> Option<String> {
         if command.name == "doctor" && matches!(answer.end, End::Refused(_)) {
             return Some(format!("doctor gives up: {}", short(&answer.said)));
         }
@@ -199,7 +199,7 @@ impl<'a> Case<'a> {
     }
 
     /// Whether this command may be refused here, because what it needs is damaged.
-    fn may_refuse(&self, command: &Command, answer: &Answer) -> bool {
+    fn may_refuse(&self, command: &Command, answer: &CommandResult) -> bool {
         let writes = command.effect != Effect::Looks;
         let about_victim = command.about == About::Session(self.template.victim.session.clone());
         let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
@@ -217,14 +217,14 @@ impl<'a> Case<'a> {
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
                 locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
             }
-            // An unreadable wish may ask for less autonomy: the advance waits until it can be read.
-            Role::Wish if self.is_forbidden() => {
+            // An unreadable request may ask for less autonomy: the advance waits until it can be read.
+            Role::UserRequest if self.is_forbidden() => {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
                 needs_it && about_victim && answer.said.contains(&file)
             }
             // A folder in place of a mark is not removed.
-            Role::Wish if command.name == "unkeep" => self.harms && answer.said.contains(&file),
-            Role::Wish => self.harms && command.name.starts_with("prefs show") && about_victim,
+            Role::UserRequest if command.name == "unkeep" => self.harms && answer.said.contains(&file),
+            Role::UserRequest => self.harms && command.name.starts_with("prefs show") && about_victim,
             // An unreadable backup may need any content.
             Role::Backup => self.harms && command.name.starts_with("gc"),
             // A log that cannot be written is still readable.
@@ -245,7 +245,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn compared(&self, command: &Command, answer: &Answer) -> Vec<String> {
+    fn compared(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
         let before = &self.baseline[&command.name];
         if self.may_refuse(command, answer) && matches!(answer.end, End::Refused(_) | End::Problems) {
             return Vec::new();
@@ -258,22 +258,24 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn equal(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
-        // Effects of a wish, and what a lost key would sign, may be missing from an answer.
+    fn equal(&self, command: &Command, answer: &CommandResult, before: &CommandResult) -> Vec<String> {
+        // Effects of a request, and what a lost key would sign, may be missing from an answer.
         let is_part = match self.target.role {
             // Without their folder there are no passkeys; `doctor` reports that the keys are gone.
             Role::Keys if command.name == "passkeys" => self.holds_passkeys() && self.is_emptied(),
             Role::Keys => self.harms && command.signs,
-            Role::Wish => self.harms && command.about == About::Session(self.template.victim.session.clone()),
+            Role::UserRequest => {
+                self.harms && command.about == About::Session(self.template.victim.session.clone())
+            }
             Role::Log | Role::Content | Role::Base | Role::Settings => false,
             Role::HttpSecret | Role::Passkeys | Role::Lock | Role::Backup | Role::Disposable => false,
         };
-        // A wish that exists but cannot be read is reported to the user who asks for it.
+        // A request that exists but cannot be read is reported to the user who asks for it.
         let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
         if is_lost && command.name.starts_with("prefs show") && answer.value != before.value {
             let said = answer.said.to_lowercase();
             if !LABELS.iter().any(|label| said.contains(label)) {
-                return vec![format!("a wish is lost without a word: {}", short(&answer.said))];
+                return vec![format!("a request is lost without a word: {}", short(&answer.said))];
             }
         }
         if answer.end != before.end {
@@ -289,7 +291,7 @@ impl<'a> Case<'a> {
 
     /// A harmed session answers as before, reports the damage, or is refused with a typed error. It never advances,
     /// and what is left of it can be read (G20).
-    fn harmed(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
+    fn harmed(&self, command: &Command, answer: &CommandResult, before: &CommandResult) -> Vec<String> {
         let is_log = self.target.role == Role::Log && !self.pending;
         if is_log && command.effect == Effect::Writes && answer.end == End::Done {
             return vec!["a damaged session advanced".to_owned()];
@@ -343,12 +345,17 @@ impl<'a> Case<'a> {
         match (self.target.role, self.target.name) {
             // Without keys there is no token for the next call.
             (Role::Keys, _) if self.harms && command.signs => Some("nextCall"),
-            (Role::Wish, "keep") if self.harms => Some("isKept"),
+            (Role::UserRequest, "keep") if self.harms => Some("isKept"),
             _ => None,
         }
     }
 
-    fn each_sound_session(&self, command: &Command, answer: &Answer, before: &Answer) -> Vec<String> {
+    fn each_sound_session(
+        &self,
+        command: &Command,
+        answer: &CommandResult,
+        before: &CommandResult,
+    ) -> Vec<String> {
         let mut found = Vec::new();
         if matches!(answer.end, End::Refused(_)) {
             return self.refused_for_all(command, answer).into_iter().collect();
@@ -375,7 +382,7 @@ impl<'a> Case<'a> {
     }
 
     /// Only a question about one run may fail, and only because that run is harmed.
-    fn refused_for_all(&self, command: &Command, answer: &Answer) -> Option<String> {
+    fn refused_for_all(&self, command: &Command, answer: &CommandResult) -> Option<String> {
         let said = answer.said.to_lowercase();
         let labelled = LABELS.iter().any(|label| said.contains(label));
         let asked = [&self.template.victim, &self.template.sharing].into_iter().any(|run| {
@@ -387,7 +394,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn verdict(&self, command: &Command, answer: &Answer) -> Vec<String> {
+    fn verdict(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
         let is_truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base);
         let truth = is_truth && self.harms;
         match (&command.about, command.name.as_str()) {
@@ -408,7 +415,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn verify_verdict(&self, truth: bool, answer: &Answer) -> Vec<String> {
+    fn verify_verdict(&self, truth: bool, answer: &CommandResult) -> Vec<String> {
         if let End::Refused(_) = answer.end {
             return vec![format!("verify gives up: {}", short(&answer.said))];
         }
@@ -424,7 +431,7 @@ impl<'a> Case<'a> {
             Role::Lock => answer.said.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
             Role::Log | Role::Content | Role::Base | Role::Keys | Role::HttpSecret => false,
             Role::Passkeys => self.harms,
-            Role::Settings | Role::Wish | Role::Disposable => false,
+            Role::Settings | Role::UserRequest | Role::Disposable => false,
         };
         if !truth && answer.end == End::Problems && !may_be_named {
             found.push(format!("calls a sound store damaged: {}", short(&answer.said)));
@@ -439,7 +446,7 @@ impl<'a> Case<'a> {
     }
 
     /// A backup of an intact store succeeds; one of a damaged store reports what it lacks.
-    fn backup_verdict(&self, answer: &Answer) -> Vec<String> {
+    fn backup_verdict(&self, answer: &CommandResult) -> Vec<String> {
         let truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base) && self.harms;
         let said = answer.said.to_lowercase();
         let is_labelled = LABELS.iter().any(|label| said.contains(label));
@@ -457,7 +464,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn doctor_verdict(&self, answer: &Answer) -> Vec<String> {
+    fn doctor_verdict(&self, answer: &CommandResult) -> Vec<String> {
         let named = match self.target.role {
             Role::Log => !self.harms || self.is_gone() || answer.said.contains(&self.template.victim.session),
             Role::Keys if self.harms && !self.has_usable_keys => {
@@ -472,7 +479,7 @@ impl<'a> Case<'a> {
             }
             Role::Keys | Role::HttpSecret | Role::Passkeys => true,
             Role::Content | Role::Base | Role::Settings => true,
-            Role::Wish | Role::Lock | Role::Backup | Role::Disposable => true,
+            Role::UserRequest | Role::Lock | Role::Backup | Role::Disposable => true,
         };
         match (&answer.end, named) {
             (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.said))],

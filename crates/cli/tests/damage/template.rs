@@ -38,7 +38,7 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) home: Home,
-    /// The session whose files are damaged. It has long notes, an artifact, a checkpoint, a wish and a keep mark.
+    /// The session whose files are damaged. It has long notes, an artifact, a checkpoint, pending preferences and a keep mark.
     pub(crate) victim: Run,
     /// Runs the same workflow, so that it shares content with the victim.
     pub(crate) sharing: Run,
@@ -141,7 +141,7 @@ impl Template {
             known_commands: Mutex::default(),
         };
         template.repair_one();
-        template.wish();
+        template.request_preferences();
         template.hook();
         template.run(&["install", "--client", INSTALLED_CLIENT, "--yes"]);
         template.enrol();
@@ -172,7 +172,7 @@ impl Template {
         self.run(&["store", "repair", &self.repaired, "--yes"]);
     }
 
-    fn wish(&self) {
+    fn request_preferences(&self) {
         self.run(&["session", "keep", &self.victim.session]);
         self.run(&["session", "prefs", "set", "risk_policy=balanced", "--session", &self.victim.session]);
     }

@@ -19,7 +19,7 @@ use workrail_model::error::ErrorCode;
 use workrail_model::event::{Event, EventData, EventIndex};
 use workrail_model::id::SessionId;
 use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment_bytes};
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 use workrail_testkit::mcp_client::{McpClient, ToolReply, reply_data};
 use workrail_testkit::volatile;
 use workrail_testkit::wire::{Http, stateless};
@@ -100,13 +100,13 @@ fn refused(scene: &Scene, reply: &ToolReply, code: ErrorCode, cause: &str) {
 }
 
 /// A command that failed with this error, word for word as in its snapshot; `at` locates it in the output.
-fn command_refused(home: &Home, ran: &Ran, at: &str, code: ErrorCode, cause: &str) {
+fn command_refused(home: &Home, ran: &CommandRun, at: &str, code: ErrorCode, cause: &str) {
     let said = ran.json();
     assert_eq!(said[at]["code"], code.as_str(), "{said}");
     compare(home, code, cause, &format!("[exit code {}]\n{}\n", ran.code, pretty(&said[at])));
 }
 
-fn command(scene: &Scene, arguments: &[&str]) -> Ran {
+fn command(scene: &Scene, arguments: &[&str]) -> CommandRun {
     scene.home.run(&[arguments, &["--json"]].concat())
 }
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use workrail_testkit::bare_rows::{self, Place, Rows};
+use workrail_testkit::bare_rows::{self, Rows, SegmentPosition};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -60,13 +60,13 @@ fn figure_an_advance_on_a_database() {
     let (mut on_directory, mut on_database) = (Runner::at(&directory), Runner::at(&shared));
     let mut connection = bare_rows::connect(&cluster, &database);
     let rows: Vec<Rows> = bare_rows::plans(1, rounds).iter().map(Rows::of).collect();
-    rows[0].write(&mut connection, Place::First);
+    rows[0].write(&mut connection, SegmentPosition::First);
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for row in &rows[1..] {
         times[0].push(on_directory.advance());
         times[1].push(on_database.advance());
         let begin = Instant::now();
-        row.write(&mut connection, Place::Later);
+        row.write(&mut connection, SegmentPosition::Later);
         times[2].push(begin.elapsed());
     }
     let [floor, taken, bare] = times.map(middle);

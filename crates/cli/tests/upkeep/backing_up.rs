@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use workrail_testkit::folder;
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 
 use crate::killed::{CALLS, copy_tree, may_trace, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
@@ -38,7 +38,7 @@ fn backed_up(home: &Home, place: &Destination) -> Value {
     said.json()["result"].clone()
 }
 
-fn verified(data: &Path) -> Ran {
+fn verified(data: &Path) -> CommandRun {
     let said = run(data, &["store", "verify", "--json"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(said.json()["notes"], json!([]), "{said:?}");
@@ -209,7 +209,7 @@ fn damaged_content_is_restored_from_the_backup() {
     fs::remove_file(home.data().join(&names[1])).unwrap();
     assert_eq!(home.run(&["store", "verify"]).code, 1);
     let done = home.run(&["store", "restore", &place.text(), "--json"]);
-    assert_eq!((done.code, &done.json()["result"]["mendedContent"]), (0, &json!([names[0]])), "{done:?}");
+    assert_eq!((done.code, &done.json()["result"]["repairedContent"]), (0, &json!([names[0]])), "{done:?}");
     verified(&home.data());
     assert_eq!(fs::read(home.data().join(&names[0])).unwrap(), before[Path::new(&names[0])]);
     assert_eq!(fs::read_dir(home.data().join("backups/content")).unwrap().count(), 1);
@@ -217,7 +217,7 @@ fn damaged_content_is_restored_from_the_backup() {
     // The other way round: --verify detects and repairs a damaged backup.
     damage(&place.path().join(&names[0]));
     let checked = home.run(&["store", "backup", &place.text(), "--verify", "--json"]);
-    assert_eq!(checked.json()["result"]["mendedContent"], json!([names[0]]), "{checked:?}");
+    assert_eq!(checked.json()["result"]["repairedContent"], json!([names[0]]), "{checked:?}");
     verified(&place.path());
 }
 

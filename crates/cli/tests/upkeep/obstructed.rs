@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use workrail_testkit::home::Ran;
+use workrail_testkit::home::CommandRun;
 
 use crate::reading::Copied;
 use crate::scene::{finished, home, session, session_dir, unfinished};
@@ -21,7 +21,7 @@ fn allow(path: &Path) {
 }
 
 /// The problem that `verify` reports about a path.
-fn problem(verified: &Ran, what: &str) -> Value {
+fn problem(verified: &CommandRun, what: &str) -> Value {
     assert_eq!(verified.code, 1, "{verified:?}");
     let problems = verified.json()["problems"].as_array().unwrap().clone();
     let found = problems.iter().find(|problem| problem["what"] == what);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use workrail_testkit::home::{Home, NOBODY, Ran, User};
+use workrail_testkit::home::{CommandRun, Home, NOBODY, User};
 use workrail_testkit::mcp_client::ToolReply;
 
 use crate::scene::{PROGRAM, advance, finished, home, label, session, session_dir, start, unfinished};
@@ -53,7 +53,7 @@ impl Copied {
     }
 
     /// Runs the program on the copy, without root's privileges.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandRun {
         self.reader.run(arguments)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use workrail_testkit::home::{Home, Ran};
+use workrail_testkit::home::{CommandRun, Home};
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
@@ -59,7 +59,7 @@ pub(crate) fn content(data: &Path) -> BTreeSet<String> {
 }
 
 /// Runs a command on a data directory, in an isolated home.
-pub(crate) fn run(data: &Path, arguments: &[&str]) -> Ran {
+pub(crate) fn run(data: &Path, arguments: &[&str]) -> CommandRun {
     Home::new(PROGRAM).with_data(data).run(arguments)
 }
 

@@ -23,7 +23,7 @@ use workrail_ports::file_system::{
     Created, DirEntry, FileStat, FileSystem, FsError, LockMode, RelPath, WritableFile,
 };
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, WorkflowSource,
+    BindingsFile, CandidateFile, Located, SourceError, SourceFile, SourceListing, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 use workrail_store_fs::LocalStore;
@@ -106,18 +106,18 @@ struct Shelf;
 
 impl WorkflowSource for Shelf {
     fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
-        let file = Candidate {
+        let file = CandidateFile {
             precedence: Precedence::Custom,
             folder: 0,
             reference: "one.json".to_owned(),
-            place: "one".to_owned(),
+            location: "one".to_owned(),
             package: None,
-            stamp: Some(workrail_ports::workflow_source::Stamp([1, 0, 0, 0])),
+            stamp: Some(workrail_ports::workflow_source::WorkflowFileStamp([1, 0, 0, 0])),
         };
-        SourceListing { files: vec![file], problems: Vec::new(), mark: None }
+        SourceListing { files: vec![file], problems: Vec::new(), id: None }
     }
 
-    fn read(&self, _: &Candidate) -> Result<Vec<u8>, SourceError> {
+    fn read(&self, _: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         Ok(one_step().to_string().into_bytes())
     }
 

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use workrail_engine::html::Links;
 use workrail_engine::passkeys::AskedProof;
-use workrail_engine::report::{Shown, render_artifact, render_notes};
+use workrail_engine::report::{ArtifactView, render_artifact, render_notes};
 use workrail_engine::sessions::Attention;
-use workrail_engine::{EarlierDecision, Question, Waiting};
+use workrail_engine::{EarlierDecision, Question, WaitingStep};
 use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::Blocker;
 use workrail_model::compiled::AcceptedValues;
@@ -23,7 +23,7 @@ use crate::target::{SettingsPage, run_address};
 const SHOWN_BYTES_MAX: usize = 64 * 1024;
 
 /// A submission that can only be decided here is shown in full, however long it is.
-fn shown_bytes_max(waiting: &Waiting) -> usize {
+fn shown_bytes_max(waiting: &WaitingStep) -> usize {
     match waiting.proof {
         AskedProof::Any => SHOWN_BYTES_MAX,
         AskedProof::Passkey | AskedProof::PasskeyToEnrol => usize::MAX,
@@ -37,7 +37,7 @@ pub(super) fn needs(console: &Console, run: RunId, attention: &Attention, from: 
     }
 }
 
-fn person(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
+fn person(console: &Console, run: RunId, waiting: &WaitingStep, from: &str) -> Markup {
     let asks_approval = waiting.questions.is_empty() && waiting.asks_approval;
     html! {
         p.step {
@@ -71,7 +71,7 @@ fn refused_origin(console: &Console) -> Option<String> {
 }
 
 /// Whether the page shows everything that a decision is about (G95).
-pub(crate) fn is_shown_whole(waiting: &Waiting) -> bool {
+pub(crate) fn is_shown_whole(waiting: &WaitingStep) -> bool {
     let artifacts = waiting.artifacts.iter().map(|own| format!("{own:#}").len());
     let context = waiting.context.values().map(|own| own.to_string().len());
     let notes = waiting.notes.iter().map(String::len);
@@ -79,7 +79,7 @@ pub(crate) fn is_shown_whole(waiting: &Waiting) -> bool {
 }
 
 /// What the agent submitted: a decision is about exactly this.
-fn submitted(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
+fn submitted(console: &Console, run: RunId, waiting: &WaitingStep) -> Markup {
     html! {
         @match &waiting.notes {
             Some(notes) => {
@@ -104,20 +104,20 @@ fn submitted(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
 }
 
 /// Tables if the contract has rows; also the submitted JSON, because a table can merge rows.
-fn artifacts(console: &Console, run: RunId, waiting: &Waiting) -> Markup {
+fn artifacts(console: &Console, run: RunId, waiting: &WaitingStep) -> Markup {
     if waiting.artifacts.is_empty() {
         return html! {};
     }
     let tables = console.use_cases.submitted(waiting, run).unwrap_or_default();
     html! {
-        @for (place, artifact) in waiting.artifacts.iter().enumerate() {
+        @for (index, artifact) in waiting.artifacts.iter().enumerate() {
             @let json = format!("{artifact:#}");
             @let json = truncate_with_marker(&json, shown_bytes_max(waiting));
-            @match tables.get(place) {
-                Some(own) if matches!(own.shown, Shown::Tables { .. }) => {
+            @match tables.get(index) {
+                Some(own) if matches!(own.shown, ArtifactView::Tables { .. }) => {
                     p.meta { "Artifact " code { (clean(&own.artifact_kind)) } }
                     (render_artifact(&own.shown, &Links::default()))
-                    details data-key={ "json-" (run) "-" (place) } {
+                    details data-key={ "json-" (run) "-" (index) } {
                         summary { "As it was submitted" }
                         pre { (clean(&json)) }
                     }
@@ -139,7 +139,7 @@ fn overridden(earlier: &EarlierDecision) -> String {
     }
 }
 
-fn hidden(console: &Console, waiting: &Waiting, from: &str) -> Markup {
+fn hidden(console: &Console, waiting: &WaitingStep, from: &str) -> Markup {
     html! {
         (token(console.form_token()))
         input type="hidden" name="seen" value=(waiting.fingerprint());
@@ -147,7 +147,7 @@ fn hidden(console: &Console, waiting: &Waiting, from: &str) -> Markup {
     }
 }
 
-fn decision(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
+fn decision(console: &Console, run: RunId, waiting: &WaitingStep, from: &str) -> Markup {
     let reason = format!("reason-{run}");
     let signs = signing(console);
     html! {
@@ -219,7 +219,7 @@ fn no_keys_believed() -> Markup {
     }
 }
 
-fn questions(console: &Console, run: RunId, waiting: &Waiting, from: &str) -> Markup {
+fn questions(console: &Console, run: RunId, waiting: &WaitingStep, from: &str) -> Markup {
     html! {
         form.answer method="post" action={ "/run/" (run) "/answer" } data-passkey=[signing(console)] {
             (hidden(console, waiting, from))

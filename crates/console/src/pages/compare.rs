@@ -11,35 +11,35 @@ use workrail_engine::sessions::RunRow;
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
 
-use super::{Page, Part, copyable, counted};
+use super::{Page, PagePart, copyable, counted};
 use crate::state::Console;
-use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
-use crate::use_cases::Answer;
+use crate::target::{ComparePage, ComparedRef, PageAddress, RunPage, run_address};
+use crate::use_cases::EngineResult;
 
 /// How many runs are offered; others can be compared at a terminal.
 const RUNS_OFFERED: usize = 100;
 
-pub(super) fn page(console: &Console, asked: &ComparePage) -> Answer<Page> {
+pub(super) fn page(console: &Console, asked: &ComparePage) -> EngineResult<Page> {
     match &asked.b {
         Some(b) => compared(console, &asked.a, b),
         None => choices(console, &asked.a),
     }
 }
 
-fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> Answer<Page> {
+fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.compare((a.run, &a.part), (b.run, &b.part))?;
     let parts = vec![
-        Part::new("sides", sides(&found, a, b)),
-        Part::new("continues", continues(&found)),
-        Part::new("steps", steps(&found)),
-        Part::new("rest", rest(&found)),
+        PagePart::new("sides", sides(&found, a, b)),
+        PagePart::new("continues", continues(&found)),
+        PagePart::new("steps", steps(&found)),
+        PagePart::new("rest", rest(&found)),
     ];
     let title = format!("{} and {}", words::side(&found.a), words::side(&found.b));
     Ok(Page { title, parts })
 }
 
 fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
-    let turned = Target::Compare(ComparePage { a: b.clone(), b: Some(a.clone()) });
+    let turned = PageAddress::Compare(ComparePage { a: b.clone(), b: Some(a.clone()) });
     let link =
         |side: &ComparedSide| RunPage { node: Some(side.end.node_id), ..RunPage::of(side.run_id) }.address();
     html! {
@@ -65,7 +65,7 @@ fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
         }
         p {
             a href=(turned.address()) { "Swap A and B" } " · "
-            a href=(Target::Compare(ComparePage { a: a.clone(), b: None }).address()) { "Compare A with something else" }
+            a href=(PageAddress::Compare(ComparePage { a: a.clone(), b: None }).address()) { "Compare A with something else" }
         }
         p.quiet { "At a terminal: " code { "workrail compare " (clean(&found.a.reference)) " " (clean(&found.b.reference)) } }
     }
@@ -189,7 +189,7 @@ fn rest(found: &ComparedRuns) -> Markup {
 }
 
 /// What a run can be compared with: its other branches, then other runs, those of the same workflow first.
-fn choices(console: &Console, a: &ComparedRef) -> Answer<Page> {
+fn choices(console: &Console, a: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.find(&a.run.to_string())?;
     let view = console.use_cases.show(found, None)?;
     let own = view.report.runs.iter().find(|own| own.run_id == a.run);
@@ -211,12 +211,12 @@ fn choices(console: &Console, a: &ComparedRef) -> Answer<Page> {
             p.quiet { (counted(left_out as u64, "older run is", "older runs are")) " not listed: " code { "workrail compare " (clean(&label)) " RUN" } }
         }
     };
-    Ok(Page { title: format!("Compare {label}"), parts: vec![Part::new("choices", body)] })
+    Ok(Page { title: format!("Compare {label}"), parts: vec![PagePart::new("choices", body)] })
 }
 
 fn choice(a: &ComparedRef, row: &RunRow) -> Markup {
     let b = row.run_id.map(ComparedRef::whole);
-    let address = Target::Compare(ComparePage { a: a.clone(), b }).address();
+    let address = PageAddress::Compare(ComparePage { a: a.clone(), b }).address();
     html! {
         li data-item {
             a href=(address) { (clean(row.label.as_deref().unwrap_or_default())) }
@@ -242,7 +242,7 @@ pub(super) fn branch_links(run: &RunReport) -> Vec<(String, String)> {
     let others = run.branches.iter().filter(|branch| !branch.preferred);
     let linked = others.filter_map(|branch| {
         let last = run.nodes.iter().find(|node| node.point == branch.last)?;
-        let target = Target::Compare(ComparePage {
+        let target = PageAddress::Compare(ComparePage {
             a: ComparedRef::whole(run.run_id),
             b: Some(ComparedRef::up_to(run.run_id, last.node_id)),
         });
@@ -257,7 +257,7 @@ pub(super) fn attempt_links(run: RunId, node: &workrail_engine::report::NodeRepo
     let last = u32::try_from(node.attempts.len()).unwrap_or(u32::MAX);
     let linked = (1..last).map(|number| {
         let attempt = |number: u32| ComparedRef::attempt(run, node.node_id, number);
-        let target = Target::Compare(ComparePage { a: attempt(number), b: Some(attempt(last)) });
+        let target = PageAddress::Compare(ComparePage { a: attempt(number), b: Some(attempt(last)) });
         (format!("Compare attempts {number} and {last}"), target.address())
     });
     linked.collect()

@@ -13,10 +13,10 @@ use super::compare::lines;
 use super::layout::token;
 use super::plan_graph::draw;
 use super::workflows::source;
-use super::{Page, Part, counted, ticked};
-use crate::edit::{EditAction, EditResult, Editor, Hindrance, Review};
+use super::{Page, PagePart, counted, ticked};
+use crate::edit::{EditAction, EditResult, Editor, Review, SaveProblem};
 use crate::state::Console;
-use crate::target::{Target, WorkflowPage};
+use crate::target::{PageAddress, WorkflowPage};
 
 /// The form's id: its save button is next to the review, outside the form.
 const FORM: &str = "editor-form";
@@ -27,11 +27,11 @@ const NUMBERED_LINES_MAX: usize = 20_000;
 
 pub(crate) fn page(console: &Console, editor: &Editor) -> Page {
     let parts = vec![
-        Part::new("editor", form(console, editor)),
-        Part::new("outcome", outcome(editor)),
-        Part::new("checked", checked(editor)),
-        Part::new("plan", plan(editor)),
-        Part::new("builtins", builtins(&insertions())),
+        PagePart::new("editor", form(console, editor)),
+        PagePart::new("outcome", outcome(editor)),
+        PagePart::new("checked", checked(editor)),
+        PagePart::new("plan", plan(editor)),
+        PagePart::new("builtins", builtins(&insertions())),
     ];
     Page { title: format!("Edit {}", editor.file.about.reference), parts }
 }
@@ -47,14 +47,14 @@ pub(crate) fn fragments(editor: &Editor) -> Markup {
 
 fn form(console: &Console, editor: &Editor) -> Markup {
     let about = &editor.file.about;
-    let address = Target::Edit(about.key).address();
+    let address = PageAddress::Edit(about.key).address();
     let is_editable = about.is_editable;
     html! {
         p.meta {
             (source(about.source_kind)) ", " code { (clean(&about.reference)) }
             @if let Some(id) = &editor.file.workflow_id {
                 @let page = WorkflowPage { id: id.clone(), pinned: None };
-                " · " a href={ (Target::Workflow(page).address()) "#versions" } { "Source, compiled and pinned" }
+                " · " a href={ (PageAddress::Workflow(page).address()) "#versions" } { "Source, compiled and pinned" }
             }
         }
         @if !is_editable {
@@ -62,7 +62,7 @@ fn form(console: &Console, editor: &Editor) -> Markup {
                 strong { "Read-only." } " Files of this source are not edited here. "
                 @if let Some(id) = &editor.file.workflow_id {
                     @let page = WorkflowPage { id: id.clone(), pinned: None };
-                    a href={ (Target::Workflow(page).address()) "#workflow" } { "Copy it to a namespace of your own" }
+                    a href={ (PageAddress::Workflow(page).address()) "#workflow" } { "Copy it to a namespace of your own" }
                     " and edit the copy."
                 }
             }
@@ -254,7 +254,7 @@ fn outcome(editor: &Editor) -> Markup {
     }
 }
 
-fn not_saved(hindrance: &Hindrance) -> Markup {
+fn not_saved(hindrance: &SaveProblem) -> Markup {
     html! {
         div.banner role="alert" { strong { "Not saved." } " " (ticked(&hindrance.message)) " " (ticked(&hindrance.next)) }
     }
@@ -317,7 +317,7 @@ fn builtins(all: &[Insertion]) -> Markup {
                     @for own in all.iter().filter(|own| own.kind == kind) {
                         li {
                             button type="button" hidden data-with-script data-insert=(own.text) aria-label={ "Insert " (own.id) } { "Insert" }
-                            " " code { (own.id) } " " (ticked(&own.purpose)) " " span.meta { "Belongs " (ticked(own.place)) "." }
+                            " " code { (own.id) } " " (ticked(&own.purpose)) " " span.meta { "Belongs " (ticked(own.location)) "." }
                             details { summary { "More" } pre { (clean(&own.detail)) } p { "Inserts " code { (own.text) } } }
                         }
                     }

@@ -7,7 +7,7 @@ use workrail_model::text::clean;
 use super::layout::{Frame, Viewer, document};
 use super::ticked;
 use crate::forms::ANSWER_PREFIX;
-use crate::guard::{Refusal, Theme};
+use crate::guard::{Rejection, Theme};
 use crate::target::Query;
 
 /// An error of the engine.
@@ -55,11 +55,11 @@ pub(crate) fn refused(title: &str, reason: &str, address: Option<&str>) -> Marku
     document(title, Frame::default(), anonymous(), &body)
 }
 
-pub(crate) fn refusal_title(refusal: Refusal) -> &'static str {
+pub(crate) fn refusal_title(refusal: Rejection) -> &'static str {
     match refusal {
-        Refusal::Host | Refusal::Origin | Refusal::CrossSite => "Not answered",
-        Refusal::NoCookie | Refusal::Code => "No access",
-        Refusal::FormToken => "Nothing was changed",
+        Rejection::Host | Rejection::Origin | Rejection::CrossSite => "Not answered",
+        Rejection::NoCookie | Rejection::Code => "No access",
+        Rejection::FormToken => "Nothing was changed",
     }
 }
 

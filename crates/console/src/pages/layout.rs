@@ -5,16 +5,16 @@ use workrail_model::digest::Sha256;
 use workrail_model::team::Principal;
 use workrail_model::text::clean;
 
-use super::{Page, Part, ticked};
+use super::{Page, PagePart, ticked};
 use crate::guard::Theme;
-use crate::target::{Done, Tab, Target};
+use crate::target::{FormOutcome, PageAddress, Tab};
 
 /// What a page needs to know about its viewer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'a> {
     pub(crate) theme: Theme,
     pub(crate) form_token: &'a str,
-    pub(crate) done: Option<Done>,
+    pub(crate) done: Option<FormOutcome>,
     /// The logged-in member; `None` if no login is needed.
     pub(crate) member: Option<&'a Principal>,
 }
@@ -35,7 +35,7 @@ const KEYS: [(&str, &str); 12] = [
     ("g l", "Logs"),
 ];
 
-pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup {
+pub(crate) fn whole(page: &Page, target: &PageAddress, viewer: Viewer<'_>) -> Markup {
     let address = target.address();
     let body = html! {
         @if let Some(done) = viewer.done { p.said role="status" { (ticked(done.said())) } }
@@ -46,12 +46,12 @@ pub(crate) fn whole(page: &Page, target: &Target, viewer: Viewer<'_>) -> Markup 
 }
 
 /// A part, as on the page and in a live update.
-pub(crate) fn section(part: &Part) -> Markup {
+pub(crate) fn section(part: &PagePart) -> Markup {
     html! { section id=(part.id) data-part data-seen=(seen(part)) { (part.body) } }
 }
 
 /// Identifies one rendering of a part.
-pub(crate) fn seen(part: &Part) -> String {
+pub(crate) fn seen(part: &PagePart) -> String {
     Sha256::of_parts(&[part.id.as_bytes(), part.body.0.as_bytes()]).hex()[..16].to_owned()
 }
 

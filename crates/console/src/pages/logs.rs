@@ -5,17 +5,17 @@ use workrail_engine::html::toned_outcome;
 use workrail_model::server::{LoggedCall, ServerRecord, Transport};
 use workrail_model::text::clean;
 
-use super::{Page, Part, table, time};
+use super::{Page, PagePart, table, time};
 use crate::state::Console;
 use crate::target::Filters;
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
 const CALLS_MAX: usize = 200;
 
-pub(super) fn page(console: &Console) -> Answer<Page> {
+pub(super) fn page(console: &Console) -> EngineResult<Page> {
     let servers = console.use_cases.servers()?;
     let calls = console.use_cases.calls(CALLS_MAX)?;
-    let parts = vec![Part::new("servers", running(&servers)), Part::new("calls", answered(&calls))];
+    let parts = vec![PagePart::new("servers", running(&servers)), PagePart::new("calls", answered(&calls))];
     Ok(Page { title: "Logs".to_owned(), parts })
 }
 

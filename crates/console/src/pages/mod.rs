@@ -32,24 +32,24 @@ pub(crate) use layout::{Viewer, section, seen, whole};
 pub(crate) use login::login;
 
 use crate::state::Console;
-use crate::target::Target;
-use crate::use_cases::Answer;
+use crate::target::PageAddress;
+use crate::use_cases::EngineResult;
 
 /// What a page shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     pub(crate) title: String,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<PagePart>,
 }
 
 /// A named piece of a page.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PagePart {
     pub(crate) id: &'static str,
     pub(crate) body: Markup,
 }
 
-impl Part {
+impl PagePart {
     fn new(id: &'static str, body: Markup) -> Self {
         Self { id, body }
     }
@@ -61,26 +61,26 @@ pub(crate) fn gone(error: &ErrorEnvelope) -> Page {
         div.banner { strong { "Not found." } " " (ticked(&error.message)) }
         p { a href="/" { "Open the first page" } }
     };
-    Page { title: "Not found".to_owned(), parts: vec![Part::new("gone", body)] }
+    Page { title: "Not found".to_owned(), parts: vec![PagePart::new("gone", body)] }
 }
 
 /// Renders a page from the current state of the store.
-pub(crate) fn render(console: &Console, target: &Target) -> Answer<Page> {
+pub(crate) fn render(console: &Console, target: &PageAddress) -> EngineResult<Page> {
     match target {
-        Target::Now(filters) => now::page(console, filters),
-        Target::Session(session) => session::page(console, *session),
-        Target::Run(page) => run::page(console, page),
-        Target::Compare(page) => compare::page(console, page),
-        Target::Search { words } => search::page(console, words),
-        Target::Workflows(page) => workflows::list(console, page),
-        Target::Workflow(page) => workflows::detail(console, page),
+        PageAddress::Now(filters) => now::page(console, filters),
+        PageAddress::Session(session) => session::page(console, *session),
+        PageAddress::Run(page) => run::page(console, page),
+        PageAddress::Compare(page) => compare::page(console, page),
+        PageAddress::Search { words } => search::page(console, words),
+        PageAddress::Workflows(page) => workflows::list(console, page),
+        PageAddress::Workflow(page) => workflows::detail(console, page),
         // Files belong to the machine, and members of a team have no access to them.
-        Target::Edit(key) => {
+        PageAddress::Edit(key) => {
             console.administration()?;
             Ok(edit::page(console, &crate::edit::opened(console, *key)?))
         }
-        Target::Settings(page) => settings::page(console, *page),
-        Target::Logs => logs::page(console),
+        PageAddress::Settings(page) => settings::page(console, *page),
+        PageAddress::Logs => logs::page(console),
     }
 }
 
@@ -92,8 +92,8 @@ fn time(at: &Timestamp) -> Markup {
 /// One of our own texts, with names in backticks.
 fn ticked(text: &str) -> Markup {
     html! {
-        @for (place, part) in clean(text).split('`').enumerate() {
-            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        @for (index, part) in clean(text).split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

@@ -1,16 +1,16 @@
 //! The passkeys of the store: which are enrolled, why each was trusted, and forms that change them (G98).
 
 use maud::{Markup, html};
-use workrail_engine::passkeys::{Ended, Enrolment, Passkeys, Trust, fingerprint};
+use workrail_engine::passkeys::{Enrolment, KeyEnd, Passkeys, Trust, fingerprint};
 use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::layout::token;
 use super::{counted, table, ticked, time};
 use crate::state::Console;
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
-pub(super) fn body(console: &Console) -> Answer<Markup> {
+pub(super) fn body(console: &Console) -> EngineResult<Markup> {
     Ok(match console.use_cases.passkeys()? {
         Ok(keys) => shown(console, &keys),
         Err(damage) => html! {
@@ -101,9 +101,9 @@ fn ended(keys: &Passkeys) -> Markup {
     let before: Vec<&Enrolment> = keys.all().iter().filter(|own| own.ended.is_some()).collect();
     let row = |own: &&Enrolment| {
         let how = match own.ended {
-            Some(Ended::Removed) => "removed",
-            Some(Ended::Replaced) => "replaced",
-            Some(Ended::Reset) => "reset at a terminal",
+            Some(KeyEnd::Removed) => "removed",
+            Some(KeyEnd::Replaced) => "replaced",
+            Some(KeyEnd::Reset) => "reset at a terminal",
             None => "enrolled",
         };
         vec![

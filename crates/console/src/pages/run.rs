@@ -18,18 +18,18 @@ use super::attention::needs;
 use super::compare::{attempt_links, branch_links};
 use super::layout::token;
 use super::session::manage;
-use super::{Page, Part, call_text, copyable};
+use super::{Page, PagePart, call_text, copyable};
 use crate::files::downloads;
 use crate::state::Console;
-use crate::target::{ComparePage, ComparedRef, RunPage, Target, run_address};
-use crate::use_cases::Answer;
+use crate::target::{ComparePage, ComparedRef, PageAddress, RunPage, run_address};
+use crate::use_cases::EngineResult;
 
-pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
+pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     let found = console.use_cases.find(&asked.run.to_string())?;
     let view = console.use_cases.show(found, asked.node)?;
     let session = found.session;
     let Some(own) = view.report.runs.iter().find(|own| own.run_id == asked.run) else {
-        return Ok(Page { title: "Run".to_owned(), parts: vec![Part::new("run", nothing(session))] });
+        return Ok(Page { title: "Run".to_owned(), parts: vec![PagePart::new("run", nothing(session))] });
     };
     let links = links(&view.report, own, asked);
     let chosen = asked.node.or(own.tip);
@@ -39,11 +39,11 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
         true => console.use_cases.attention(session, asked.run),
         false => Ok(None),
     };
-    let continuation = view.going_on.iter().find(|continuation| continuation.run_id == asked.run);
+    let continuation = view.continuations.iter().find(|continuation| continuation.run_id == asked.run);
     let mut parts = vec![
-        Part::new("run", head(console, &view.report, (own, asked), &attention, &links)),
-        Part::new("latest", latest(own, continuation)),
-        Part::new("graph", path(own, asked, chosen)),
+        PagePart::new("run", head(console, &view.report, (own, asked), &attention, &links)),
+        PagePart::new("latest", latest(own, continuation)),
+        PagePart::new("graph", path(own, asked, chosen)),
     ];
     let node = match shown {
         Some(shown) => {
@@ -52,16 +52,16 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> Answer<Page> {
         }
         None => html! { h2 { "Point" } p.warn { "This run has no such point." } },
     };
-    parts.push(Part::new("node", node));
-    parts.push(Part::new("tables", tables(own, &links)));
+    parts.push(PagePart::new("node", node));
+    parts.push(PagePart::new("tables", tables(own, &links)));
     if let Some(continuation) = continuation.filter(|_| !is_complete(own) && !own.is_damaged) {
-        parts.push(Part::new("continue", going_on(continuation)));
+        parts.push(PagePart::new("continue", continuation_part(continuation)));
         if own.status != Some(RunStatus::Closed) {
-            parts.push(Part::new("close", close(console, asked)));
+            parts.push(PagePart::new("close", close(console, asked)));
         }
     }
     if let Ok(seen) = console.use_cases.overview(session) {
-        parts.push(Part::new("manage", manage(console, &seen)));
+        parts.push(PagePart::new("manage", manage(console, &seen)));
     }
     let goal = own.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
     Ok(Page { title: format!("{}{goal}", own.label), parts })
@@ -79,7 +79,7 @@ fn is_complete(run: &RunReport) -> bool {
 fn nothing(session: SessionId) -> Markup {
     html! {
         p { "The part of the session that can be read does not have this run." }
-        p { a href=(Target::Session(session).address()) { "Open the session" } }
+        p { a href=(PageAddress::Session(session).address()) { "Open the session" } }
     }
 }
 
@@ -100,7 +100,7 @@ fn head(
     console: &Console,
     report: &Report,
     (run, asked): (&RunReport, &RunPage),
-    attention: &Answer<Option<Attention>>,
+    attention: &EngineResult<Option<Attention>>,
     links: &Links,
 ) -> Markup {
     let own = run.facts(Times::UTC);
@@ -116,8 +116,8 @@ fn head(
         }
         (facts(&own, links))
         p {
-            a href=(Target::Session(report.session_id).address()) { "Session" }
-            " · " a href=(Target::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }
+            a href=(PageAddress::Session(report.session_id).address()) { "Session" }
+            " · " a href=(PageAddress::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }
             " · " (downloads(report.session_id, Some(run.run_id)))
         }
     }
@@ -202,21 +202,21 @@ fn point(
 
 fn tables(run: &RunReport, links: &Links) -> Markup {
     // The run's preferences repeat those of the point, unless they were changed.
-    let is_told = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
+    let is_shown = |section: &Section| section.title != PREFERENCES || section.rows.len() > 1;
     html! {
-        @for section in run.sections(Times::UTC).into_iter().filter(is_told) {
+        @for section in run.sections(Times::UTC).into_iter().filter(is_shown) {
             h2 { (clean(&section.title)) }
             (table(&section, links))
             @if section.title == BRANCHES {
-                p { @for (place, (text, address)) in branch_links(run).iter().enumerate() {
-                    @if place > 0 { " · " } a href=(address) { (text) }
+                p { @for (index, (text, address)) in branch_links(run).iter().enumerate() {
+                    @if index > 0 { " · " } a href=(address) { (text) }
                 } }
             }
         }
     }
 }
 
-fn going_on(continuation: &RunContinuation) -> Markup {
+fn continuation_part(continuation: &RunContinuation) -> Markup {
     html! {
         @if let Some(call) = &continuation.next_call {
             h2 { "Continue from here" }

@@ -5,14 +5,14 @@ use workrail_engine::sessions::{Hit, NoteSearch};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::text::clean;
 
-use super::{Page, Part, counted, ticked, time};
+use super::{Page, PagePart, counted, ticked, time};
 use crate::state::Console;
-use crate::target::{RunPage, Target};
-use crate::use_cases::Answer;
+use crate::target::{PageAddress, RunPage};
+use crate::use_cases::EngineResult;
 
 const HITS_MAX: usize = 50;
 
-pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
+pub(super) fn page(console: &Console, words: &str) -> EngineResult<Page> {
     let form = html! {
         form.filters method="get" action="/search" role="search" {
             label { span.hidden { "Words" }
@@ -21,7 +21,7 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
             button type="submit" { "Search" }
         }
     };
-    let mut parts = vec![Part::new("words", form)];
+    let mut parts = vec![PagePart::new("words", form)];
     if !words.is_empty() {
         let found = match console.use_cases.search(words, HITS_MAX) {
             Ok(found) => hits(&found),
@@ -29,7 +29,7 @@ pub(super) fn page(console: &Console, words: &str) -> Answer<Page> {
             Err(error) if error.code == ErrorCode::ValidationError => refused(&error),
             Err(error) => return Err(error),
         };
-        parts.push(Part::new("hits", found));
+        parts.push(PagePart::new("hits", found));
     }
     Ok(Page { title: "Search".to_owned(), parts })
 }
@@ -58,7 +58,7 @@ fn hits(found: &NoteSearch) -> Markup {
 fn hit(hit: &Hit) -> Markup {
     let address = match hit.run_id {
         Some(run) => RunPage { node: hit.node_id, ..RunPage::of(run) }.address(),
-        None => Target::Session(hit.session_id).address(),
+        None => PageAddress::Session(hit.session_id).address(),
     };
     html! {
         article.card data-item {
@@ -67,13 +67,13 @@ fn hit(hit: &Hit) -> Markup {
                 @if let Some(step) = &hit.step { span.meta { "step " code { (clean(step)) } } }
                 @if let Some(at) = &hit.at { (time(at)) }
             }
-            p { (clean(&without_marks(&hit.excerpt))) }
+            p { (clean(&without_markup(&hit.excerpt))) }
         }
     }
 }
 
 /// An excerpt is a piece of Markdown cut at any position, so its marks are removed rather than rendered.
-fn without_marks(excerpt: &str) -> String {
+fn without_markup(excerpt: &str) -> String {
     let marks = |c: char| matches!(c, '*' | '`' | '|' | '#' | '>' | '_' | '…');
     let words = excerpt.split_whitespace().map(|word| word.trim_matches(marks));
     let is_mark = |word: &str| word.chars().all(|c| matches!(c, '-' | ':' | '|' | '='));
@@ -91,9 +91,9 @@ mod tests {
         let excerpt =
             "…## Plan 1. Raise the **retry budget** | region | |---|---| | eu-1 | `deploy --revert` a - b…";
         assert_eq!(
-            without_marks(excerpt),
+            without_markup(excerpt),
             "…Plan 1. Raise the retry budget region eu-1 deploy --revert a b…"
         );
-        assert_eq!(without_marks("> quoted _words_ snake_case"), "quoted words snake_case");
+        assert_eq!(without_markup("> quoted _words_ snake_case"), "quoted words snake_case");
     }
 }

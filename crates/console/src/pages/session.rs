@@ -15,14 +15,14 @@ use workrail_model::text::clean;
 use super::attention::signing;
 use super::layout::token;
 use super::timeline::timeline;
-use super::{Page, Part, copyable, table, ticked};
+use super::{Page, PagePart, copyable, table, ticked};
 use crate::files::downloads;
 use crate::held::HELD_FOR;
 use crate::state::Console;
 use crate::target::{RunPage, run_address};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 
-pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
+pub(super) fn page(console: &Console, session: SessionId) -> EngineResult<Page> {
     let view = match console.use_cases.show(SessionOrRun { session, run: None }, None) {
         Ok(view) => view,
         Err(error) => return unreadable(console, session, error),
@@ -31,7 +31,7 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
     let runs = report.runs.iter().map(|run| (run.run_id, run_address(run.run_id))).collect();
     let links = Links { runs, ..Links::default() };
     let mut parts = vec![
-        Part::new(
+        PagePart::new(
             "session",
             html! {
                 @for own in report.banners() { (banner(&own)) }
@@ -39,20 +39,20 @@ pub(super) fn page(console: &Console, session: SessionId) -> Answer<Page> {
                 p { (downloads(session, None)) }
             },
         ),
-        Part::new("runs", runs_of(report, &links)),
+        PagePart::new("runs", runs_of(report, &links)),
     ];
     if let Ok(runs) = console.use_cases.preferences(SessionOrRun { session, run: None }) {
-        parts.push(Part::new("preferences", preferences(console, session, &runs)));
+        parts.push(PagePart::new("preferences", preferences(console, session, &runs)));
     }
     if let Ok(seen) = console.use_cases.overview(session) {
-        parts.push(Part::new("manage", manage(console, &seen)));
+        parts.push(PagePart::new("manage", manage(console, &seen)));
     }
     if !report.notes.is_empty() {
         let notes = html! {
             h2 { "Session notes" }
             @for own in &report.notes { (render_output(own, &links)) }
         };
-        parts.push(Part::new("notes", notes));
+        parts.push(PagePart::new("notes", notes));
     }
     Ok(Page { title: title(report), parts })
 }
@@ -142,7 +142,7 @@ pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
 }
 
 /// A session that cannot be trusted at all is shown with its damage; any other failure stays an error.
-fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> Answer<Page> {
+fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) -> EngineResult<Page> {
     let list = console.sessions()?;
     let Some(row) = list.damaged.iter().find(|row| row.session_id == session) else {
         // A missing session is reported as on the command line.
@@ -168,9 +168,9 @@ fn unreadable(console: &Console, session: SessionId, error: Box<ErrorEnvelope>) 
             p { (ticked("Without `--dry-run` it backs up the session, then repairs it.")) }
         }
     };
-    let mut parts = vec![Part::new("session", body)];
+    let mut parts = vec![PagePart::new("session", body)];
     if let Ok(seen) = console.use_cases.overview(session) {
-        parts.push(Part::new("manage", manage(console, &seen)));
+        parts.push(PagePart::new("manage", manage(console, &seen)));
     }
     Ok(Page { title: format!("Session {session}"), parts })
 }

@@ -3,22 +3,26 @@
 use maud::{Markup, html};
 use workrail_engine::upkeep::CleanupReport;
 use workrail_model::approval::RequiredProof;
-use workrail_model::config::{Applies, Difference, Key, Origin, Settings, Value, ValueKind, differences};
+use workrail_model::config::{
+    Applies, Key, SettingDifference, Settings, Value, ValueKind, ValueOrigin, differences,
+};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::server::ServerRecord;
 use workrail_model::team::Act;
 use workrail_model::text::clean;
 
 use super::layout::token;
-use super::{Page, Part, counted, table, ticked, time};
+use super::{Page, PagePart, counted, table, ticked, time};
 use super::{checks, passkeys};
-use crate::administration::{Administration, ClientInfo, ClientState, Finding, Level, SourceInfo};
+use crate::administration::{
+    Administration, ClientInfo, ClientState, DoctorFinding, DoctorLevel, SourceInfo,
+};
 use crate::changes::PLANNED;
 use crate::state::Console;
 use crate::target::SettingsPage;
-use crate::use_cases::{Answer, refusal};
+use crate::use_cases::{EngineResult, refusal};
 
-pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
+pub(super) fn page(console: &Console, which: SettingsPage) -> EngineResult<Page> {
     // The first of the pages that a team has.
     let is_first = which == SettingsPage::Values && console.is_of_team();
     let which = if is_first { SettingsPage::Passkeys } else { which };
@@ -27,18 +31,22 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> Answer<Page> {
     }
     let body = match which {
         SettingsPage::Values => values(console)?,
-        SettingsPage::Sources => told(console.administration()?.sources(), |found| sources(console, &found)),
+        SettingsPage::Sources => {
+            shown_or_reason(console.administration()?.sources(), |found| sources(console, &found))
+        }
         SettingsPage::CleanUp => clean_up(console)?,
         SettingsPage::Keys => keys(console)?,
         SettingsPage::Passkeys => passkeys::body(console)?,
         SettingsPage::Checks => {
             let found = console.administration()?.checks();
-            told(found, |found| checks::body(console, &found))
+            shown_or_reason(found, |found| checks::body(console, &found))
         }
-        SettingsPage::Clients => told(console.administration()?.clients(), |found| clients(&found)),
+        SettingsPage::Clients => {
+            shown_or_reason(console.administration()?.clients(), |found| clients(&found))
+        }
         SettingsPage::Health => health(console, &console.administration()?.health()),
     };
-    let parts = vec![Part::new("sections", sections(console, which)), Part::new("settings", body)];
+    let parts = vec![PagePart::new("sections", sections(console, which)), PagePart::new("settings", body)];
     Ok(Page { title: "Settings".to_owned(), parts })
 }
 
@@ -59,9 +67,9 @@ fn offered(console: &Console) -> impl Iterator<Item = SettingsPage> {
 
 /// Why a page is not available.
 fn not_offered(console: &Console) -> Box<ErrorEnvelope> {
-    let told = console.administration().map(drop).err();
+    let reason = console.administration().map(drop).err();
     let admins = "This page is for admins.";
-    told.unwrap_or_else(|| {
+    reason.unwrap_or_else(|| {
         refusal(ErrorCode::StoreAccessDenied, admins, "Ask someone with the role `admin`.")
     })
 }
@@ -76,18 +84,18 @@ fn sections(console: &Console, which: SettingsPage) -> Markup {
     }
 }
 
-fn told<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup) -> Markup {
+fn shown_or_reason<T>(found: Result<T, String>, shown: impl FnOnce(T) -> Markup) -> Markup {
     match found {
         Ok(found) => shown(found),
         Err(reason) => html! { div.banner { strong { "This cannot be read." } " " (ticked(&reason)) } },
     }
 }
 
-fn values(console: &Console) -> Answer<Markup> {
+fn values(console: &Console) -> EngineResult<Markup> {
     let servers = console.use_cases.servers()?;
     let current = console.environment.settings();
     let wanted = console.administration()?.wanted();
-    Ok(told(current, |settings| {
+    Ok(shown_or_reason(current, |settings| {
         html! {
             (restarts(&wanted.unwrap_or_else(|_| settings.clone()), &servers))
             div.scroll {
@@ -177,11 +185,11 @@ fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
     }
 }
 
-fn origin(origin: Origin) -> &'static str {
+fn origin(origin: ValueOrigin) -> &'static str {
     match origin {
-        Origin::Default => "default",
-        Origin::File => "the settings file",
-        Origin::Environment => "the environment",
+        ValueOrigin::Default => "default",
+        ValueOrigin::File => "the settings file",
+        ValueOrigin::Environment => "the environment",
     }
 }
 
@@ -196,7 +204,7 @@ fn applies(applies: Applies) -> &'static str {
 fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     let value =
         |own: &Option<Value>| own.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
-    let row = |server: &ServerRecord, own: &Difference| {
+    let row = |server: &ServerRecord, own: &SettingDifference| {
         vec![
             html! { (server.process_id) },
             html! { code { (own.key.as_str()) } },
@@ -227,7 +235,7 @@ fn sources(console: &Console, found: &[SourceInfo]) -> Markup {
     let settings = console.environment.settings().ok();
     let is_overridden = [Key::SourcePaths, Key::SourcePlugins].into_iter().any(|key| {
         let setting = settings.as_ref().and_then(|settings| settings.get(key));
-        setting.is_some_and(|setting| setting.origin == Origin::Environment)
+        setting.is_some_and(|setting| setting.origin == ValueOrigin::Environment)
     });
     html! {
         p.quiet { "Lowest precedence first. This console uses a new source at once, agents after a restart of their client." }
@@ -250,7 +258,7 @@ fn source(console: &Console, own: &SourceInfo) -> Markup {
                 span.meta { (own.usable) " of " (counted(own.files as u64, "file", "files")) " usable" }
             }
             p.meta {
-                code { (clean(&own.place)) }
+                code { (clean(&own.location)) }
                 @if let Some(git) = &own.git {
                     " " (clean(&git.reference))
                     @if let Some(commit) = &git.commit { " at " code { (clean(commit)) } }
@@ -315,10 +323,10 @@ fn add_git(console: &Console) -> Markup {
     }
 }
 
-fn clean_up(console: &Console) -> Answer<Markup> {
+fn clean_up(console: &Console) -> EngineResult<Markup> {
     let settings = match console.environment.settings() {
         Ok(settings) => settings,
-        Err(reason) => return Ok(told::<()>(Err(reason), |()| html! {})),
+        Err(reason) => return Ok(shown_or_reason::<()>(Err(reason), |()| html! {})),
     };
     let planned = console.use_cases.planned_clean_up(settings.retention_days())?;
     Ok(html! {
@@ -386,7 +394,7 @@ fn bytes_shown(bytes: u64) -> String {
     }
 }
 
-fn keys(console: &Console) -> Answer<Markup> {
+fn keys(console: &Console) -> EngineResult<Markup> {
     let keys = console.use_cases.keys()?;
     let changed = console.administration().ok().and_then(Administration::keys_changed_at);
     Ok(html! {
@@ -432,12 +440,12 @@ fn clients(found: &[ClientInfo]) -> Markup {
     }
 }
 
-fn health(console: &Console, found: &[Finding]) -> Markup {
-    let row = |own: &Finding| {
+fn health(console: &Console, found: &[DoctorFinding]) -> Markup {
+    let row = |own: &DoctorFinding| {
         let level = match own.level {
-            Level::Good => html! { span.good { "ok" } },
-            Level::Warning => html! { span.warn { "warning" } },
-            Level::Problem => html! { span.bad { "problem" } },
+            DoctorLevel::Good => html! { span.good { "ok" } },
+            DoctorLevel::Warning => html! { span.warn { "warning" } },
+            DoctorLevel::Problem => html! { span.bad { "problem" } },
         };
         let what = html! {
             (ticked(&own.what))

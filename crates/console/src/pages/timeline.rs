@@ -21,9 +21,9 @@ const BAR_MIN: i64 = 6;
 const INDENT: i64 = 14;
 /// More runs are listed but not drawn.
 const RUNS_MAX: usize = 200;
-/// The maximum number of marks on the axis.
+/// The maximum number of ticks on the axis.
 const TICKS_MAX: i64 = 6;
-/// Readable distances between marks, in milliseconds.
+/// Readable distances between ticks, in milliseconds.
 const STEPS_MS: [i64; 21] = [
     10,
     50,
@@ -77,15 +77,15 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
         }
         div.scroll {
             svg.timeline viewBox={ "0 0 " (WIDTH) " " (bottom + AXIS) } role="group" aria-label="The runs over time" {
-                @for mark in 0..=span / step {
-                    @let x = scale(from + mark * step);
+                @for tick in 0..=span / step {
+                    @let x = scale(from + tick * step);
                     path class="tick" d={ "M" (x) " 0V" (bottom) } {}
-                    text class=(if mark == span / step && mark > 0 { "axis end" } else { "axis" }) x=(x) y=(bottom + 17) {
-                        @if mark == 0 { "start" } @else { "+" (duration_text((mark * step).unsigned_abs())) }
+                    text class=(if tick == span / step && tick > 0 { "axis end" } else { "axis" }) x=(x) y=(bottom + 17) {
+                        @if tick == 0 { "start" } @else { "+" (duration_text((tick * step).unsigned_abs())) }
                     }
                 }
-                @for (place, lane) in lanes.iter().enumerate() {
-                    @let y = i64::try_from(place).unwrap_or_default() * LANE;
+                @for (index, lane) in lanes.iter().enumerate() {
+                    @let y = i64::try_from(index).unwrap_or_default() * LANE;
                     @let indent = lane.depth * INDENT;
                     a href=(run_address(lane.run.run_id)) {
                         @if lane.depth > 0 {
@@ -113,7 +113,7 @@ fn status(run: &RunReport) -> &'static str {
     }
 }
 
-/// The smallest readable distance that keeps the number of marks low.
+/// The smallest readable distance that keeps the number of ticks low.
 fn step(span: i64) -> i64 {
     let fits = |step: &&i64| span / **step < TICKS_MAX;
     STEPS_MS.iter().find(fits).copied().unwrap_or(span)

@@ -17,12 +17,12 @@ use workrail_model::text::clean;
 
 use super::layout::token;
 use super::plan_graph::draw;
-use super::{Page, Part, copyable, counted, ticked};
+use super::{Page, PagePart, copyable, counted, ticked};
 use crate::state::Console;
-use crate::target::{CatalogPage, Target, WorkflowPage};
-use crate::use_cases::Answer;
+use crate::target::{CatalogPage, PageAddress, WorkflowPage};
+use crate::use_cases::EngineResult;
 
-pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
+pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page> {
     let query = Some(asked.words.clone()).filter(|words| !words.is_empty());
     let (all, unusable) = console.use_cases.workflows(&Filter { tags: Vec::new(), query });
     let tags: BTreeSet<&String> = all.iter().flat_map(|own| &own.tags).collect();
@@ -60,14 +60,14 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> Answer<Page> {
             }
         }
     };
-    let mut parts = vec![Part::new("search", search)];
+    let mut parts = vec![PagePart::new("search", search)];
     // Broken files come first: their author is looking for them.
     if !unusable.is_empty() && asked.words.is_empty() && asked.tag.is_empty() {
         let is_editable = !console.is_of_team();
         let files = if is_editable { console.use_cases.workflow_files() } else { Vec::new() };
-        parts.push(Part::new("unusable", problems(&unusable, &files)));
+        parts.push(PagePart::new("unusable", problems(&unusable, &files)));
     }
-    parts.push(Part::new("workflows", body));
+    parts.push(PagePart::new("workflows", body));
     Ok(Page { title: "Workflows".to_owned(), parts })
 }
 
@@ -97,7 +97,7 @@ fn row(own: &ListedWorkflow) -> Markup {
 }
 
 fn address(id: &WorkflowId) -> String {
-    Target::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address()
+    PageAddress::Workflow(WorkflowPage { id: id.clone(), pinned: None }).address()
 }
 
 fn stale(staleness: Option<Staleness>) -> Option<&'static str> {
@@ -122,7 +122,7 @@ fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
             article.card data-item {
                 header { h3 { (clean(&file.file)) } span.meta { (source(file.source_kind)) }
                     @if let Some(own) = editable(file) {
-                        a href=(Target::Edit(own.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
+                        a href=(PageAddress::Edit(own.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
                     }
                 }
                 ul.plain { @for error in &file.errors { li { (ticked(error)) } } }
@@ -135,12 +135,12 @@ fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
     }
 }
 
-pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> Answer<Page> {
+pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> EngineResult<Page> {
     let found = console.use_cases.workflow(asked.id.as_str())?;
     let versions = console.use_cases.versions(&asked.id)?;
     let parts = vec![
-        Part::new("workflow", about(console, &found, asked)),
-        Part::new(
+        PagePart::new("workflow", about(console, &found, asked)),
+        PagePart::new(
             "plan",
             html! {
                 h2 { "Plan " span.count { (counted(found.step_count as u64, "step", "steps")) } }
@@ -148,8 +148,8 @@ pub(super) fn detail(console: &Console, asked: &WorkflowPage) -> Answer<Page> {
                 ol.plan { @for entry in &found.plan { (step(entry, &versions.steps)) } }
             },
         ),
-        Part::new("versions", three(console, &versions, asked)?),
-        Part::new("hash", hash_inputs(&versions)),
+        PagePart::new("versions", three(console, &versions, asked)?),
+        PagePart::new("hash", hash_inputs(&versions)),
     ];
     Ok(Page { title: found.name, parts })
 }
@@ -185,7 +185,7 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
             }
         }
         @if let Some(file) = console.use_cases.file_of_workflow(&asked.id).ok().filter(|_| !console.is_of_team()) {
-            p { a href=(Target::Edit(file.key).address()) {
+            p { a href=(PageAddress::Edit(file.key).address()) {
                 @if file.is_editable { "Edit " (clean(&file.reference)) } @else { "View the source with its checks" }
             } }
         }
@@ -247,7 +247,7 @@ fn prompts(entry: &PlanEntry, preview: &StepPreview) -> Markup {
 }
 
 /// The file, the compiled workflow, and the version that runs are pinned to, side by side.
-fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> Answer<Markup> {
+fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> EngineResult<Markup> {
     let chosen = asked.pinned.or(versions.pinned.first().map(|own| own.hash));
     let pinned = chosen.map(|hash| console.use_cases.pinned(hash)).transpose()?;
     Ok(html! {
@@ -284,12 +284,12 @@ fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<Workfl
         let short = own.hash.digest().hex();
         let now = if own.hash == versions.hash { ", the current one" } else { "" };
         let text = format!("{} ({}{now})", &short[..12], counted(own.runs as u64, "run", "runs"));
-        html! { a href={ (Target::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
+        html! { a href={ (PageAddress::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
     };
     html! {
         p {
             "Pinned: "
-            @for (place, own) in versions.pinned.iter().enumerate() { @if place > 0 { " · " } (link(own)) }
+            @for (index, own) in versions.pinned.iter().enumerate() { @if index > 0 { " · " } (link(own)) }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 /// What a form did, as reported on the next page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+pub(crate) enum FormOutcome {
     Approved,
     Rejected,
     Answered,
@@ -29,7 +29,7 @@ pub(crate) enum Done {
     Saved,
 }
 
-impl Done {
+impl FormOutcome {
     pub(super) const ALL: [Self; 23] = [
         Self::Approved,
         Self::Rejected,

@@ -12,7 +12,7 @@ use workrail_model::name::WorkflowId;
 
 use query::searched;
 
-pub(crate) use done::Done;
+pub(crate) use done::FormOutcome;
 pub(crate) use list::{Filters, StatusFilter, WorkspaceFilter};
 pub(crate) use query::Query;
 pub(crate) use run::{ComparePage, ComparedRef, RunPage};
@@ -20,7 +20,7 @@ pub(crate) use settings::SettingsPage;
 
 /// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum PageAddress {
     Now(Filters),
     Session(SessionId),
     Run(RunPage),
@@ -81,7 +81,7 @@ impl Tab {
     }
 }
 
-impl Target {
+impl PageAddress {
     /// The page at a path; `None` if there is none.
     pub(crate) fn parse(path: &str, query: &Query) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').skip(1).collect();
@@ -133,7 +133,7 @@ impl Target {
     }
 
     /// The page after a form, with a message about what was done.
-    pub(crate) fn address_after(&self, done: Done) -> String {
+    pub(crate) fn address_after(&self, done: FormOutcome) -> String {
         let address = self.address();
         let sign = if address.contains('?') { '&' } else { '?' };
         format!("{address}{sign}done={}", done.as_str())
@@ -150,9 +150,9 @@ impl Target {
         }
     }
 
-    /// After how many polls the page is rendered again although the store's mark is unchanged: the mark does not
-    /// cover settings, workflow files, logs and marks of sessions.
-    pub(crate) fn looks_between(&self) -> Option<u64> {
+    /// After how many polls the page is rendered again although the store's stamp is unchanged: the stamp does not
+    /// cover settings, workflow files, logs and keep marks.
+    pub(crate) fn polls_between(&self) -> Option<u64> {
         match self {
             Self::Logs | Self::Settings(_) | Self::Workflows(_) | Self::Workflow(_) => Some(5),
             Self::Session(_) => Some(15),
@@ -197,9 +197,9 @@ mod tests {
 
     use super::*;
 
-    fn parse(address: &str) -> Option<Target> {
+    fn parse(address: &str) -> Option<PageAddress> {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
-        Target::parse(path, &Query::parse(query))
+        PageAddress::parse(path, &Query::parse(query))
     }
 
     #[test]
@@ -260,7 +260,9 @@ mod tests {
 
     #[test]
     fn an_unknown_filter_filters_nothing() {
-        let Some(Target::Now(filters)) = parse("/?status=everything&page=0") else { panic!("the home page") };
+        let Some(PageAddress::Now(filters)) = parse("/?status=everything&page=0") else {
+            panic!("the home page")
+        };
         assert_eq!(filters, Filters { page: 1, ..Filters::default() });
     }
 }

@@ -2,7 +2,7 @@
 
 use form_urlencoded::Serializer;
 
-use super::Done;
+use super::FormOutcome;
 
 /// A search is a few words.
 const WORDS_CHARS_MAX: usize = 200;
@@ -35,9 +35,9 @@ impl Query {
         self.get(name).unwrap_or_default().trim().chars().take(WORDS_CHARS_MAX).collect()
     }
 
-    pub(crate) fn done(&self) -> Option<Done> {
+    pub(crate) fn done(&self) -> Option<FormOutcome> {
         let done = self.get("done")?;
-        Done::ALL.into_iter().find(|own| own.as_str() == done)
+        FormOutcome::ALL.into_iter().find(|own| own.as_str() == done)
     }
 }
 

@@ -32,12 +32,12 @@ impl ComparedRef {
     }
 
     pub(crate) fn up_to(run: RunId, node: NodeId) -> Self {
-        Self { run, part: ComparedPart { extent: Extent::Path, place: PartEnd::Node(node) } }
+        Self { run, part: ComparedPart { extent: Extent::Path, end: PartEnd::Node(node) } }
     }
 
     /// Counted from 1.
     pub(crate) fn attempt(run: RunId, node: NodeId, number: u32) -> Self {
-        Self { run, part: ComparedPart { extent: Extent::Attempt { number }, place: PartEnd::Node(node) } }
+        Self { run, part: ComparedPart { extent: Extent::Attempt { number }, end: PartEnd::Node(node) } }
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {

@@ -290,14 +290,14 @@ impl Printer {
         }
         self.out.push('\n');
         let last = own.elements.len().saturating_sub(1);
-        for (place, element) in own.elements.iter().enumerate() {
-            if element.is_apart && place > 0 {
+        for (index, element) in own.elements.iter().enumerate() {
+            if element.is_apart && index > 0 {
                 self.out.push('\n');
             }
-            self.element(element, depth + 1, room, place == last);
+            self.element(element, depth + 1, room, index == last);
         }
-        for (place, comment) in own.dangling.iter().enumerate() {
-            if comment.is_apart && (place > 0 || !own.elements.is_empty()) {
+        for (index, comment) in own.dangling.iter().enumerate() {
+            if comment.is_apart && (index > 0 || !own.elements.is_empty()) {
                 self.out.push('\n');
             }
             self.comment(comment, depth + 1);

@@ -13,7 +13,7 @@ use serde::Serialize;
 use workrail_model::digest::Sha256;
 use workrail_model::name::WorkflowId;
 
-use crate::compile::{Origin, parse_options, suggested_id};
+use crate::compile::{FileOrigin, parse_options, suggested_id};
 
 /// Old ids and their replacements, for all files that are migrated together.
 pub type Renames = BTreeMap<String, WorkflowId>;
@@ -52,7 +52,7 @@ impl Migration {
 }
 
 /// The id that a file should have; `None` if its id is fine, or if the file cannot be read.
-pub fn renamed(text: &str, namespace: Option<&str>, origin: Origin) -> Option<(String, WorkflowId)> {
+pub fn renamed(text: &str, namespace: Option<&str>, origin: FileOrigin) -> Option<(String, WorkflowId)> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &parse_options()).ok()?;
     let root = parsed.value.as_ref()?.as_object()?;
     let id = root.get_string("id")?.value.to_string();
@@ -222,10 +222,10 @@ impl Editor<'_> {
     /// Removes a member together with its comma.
     fn remove(&mut self, object: &Object<'_>, member: &ObjectProp<'_>) {
         let start = member.range().start;
-        let place = object.properties.iter().position(|own| own.range().start == start).unwrap_or_default();
+        let index = object.properties.iter().position(|own| own.range().start == start).unwrap_or_default();
         match (
-            place.checked_sub(1).and_then(|before| object.properties.get(before)),
-            object.properties.get(place + 1),
+            index.checked_sub(1).and_then(|before| object.properties.get(before)),
+            object.properties.get(index + 1),
         ) {
             (Some(before), _) => self.replace(before.range().end, member.range().end, String::new()),
             (None, Some(after)) => self.replace(start, after.range().start, String::new()),
@@ -297,11 +297,15 @@ mod tests {
                 r#"{{ "id": "{id}", "steps": [{{ "id": "p", "type": "parallel", "title": "P", "parallelDelegations": [{{ "workflowId": "my-review" }}] }}] }}"#
             )
         };
-        let (old, new) = renamed(&file("my-review"), None, Origin::Project).unwrap();
+        let (old, new) = renamed(&file("my-review"), None, FileOrigin::Project).unwrap();
         assert_eq!((old.as_str(), new.as_str()), ("my-review", "project.my_review"));
-        let (_, new) = renamed(&file("wr.review"), Some("acme"), Origin::Project).unwrap();
+        let (_, new) = renamed(&file("wr.review"), Some("acme"), FileOrigin::Project).unwrap();
         assert_eq!(new.as_str(), "acme.review");
-        assert_eq!(renamed(&file("acme.review"), Some("team"), Origin::Project), None, "it has a namespace");
+        assert_eq!(
+            renamed(&file("acme.review"), Some("team"), FileOrigin::Project),
+            None,
+            "it has a namespace"
+        );
         let renames = Renames::from([("my-review".to_owned(), WorkflowId::parse("acme.review").unwrap())]);
         let done = migrated(&file("acme.other"), &renames).unwrap();
         assert_eq!(done.text, file("acme.other").replace("my-review", "acme.review"));

@@ -11,7 +11,7 @@ pub struct Insertion {
     pub id: &'static str,
     pub purpose: String,
     /// Where it belongs in a file.
-    pub place: &'static str,
+    pub location: &'static str,
     /// More about it: settings, arguments, the schema's example or the whole text.
     pub detail: String,
     /// What is inserted.
@@ -46,7 +46,7 @@ pub fn insertions() -> Vec<Insertion> {
         kind: InsertionKind::Contract,
         id: own.id,
         purpose: own.purpose.to_owned(),
-        place: "in a step",
+        location: "in a step",
         detail: format!("Example of the artifact:\n{:#}", own.example),
         text: format!("\"outputContract\": {}", json!({ "contractRef": own.id })),
     });
@@ -61,7 +61,7 @@ pub fn insertions() -> Vec<Insertion> {
             kind: InsertionKind::Feature,
             id: own.id,
             purpose: own.purpose.to_owned(),
-            place: "in the list `features`",
+            location: "in the list `features`",
             detail: settings
                 .chain(own.constraints.iter().map(ToString::to_string))
                 .collect::<Vec<_>>()
@@ -79,7 +79,7 @@ pub fn insertions() -> Vec<Insertion> {
             kind: InsertionKind::Template,
             id: own.id,
             purpose: own.purpose.to_owned(),
-            place: "in a step, in place of its prompt",
+            location: "in a step, in place of its prompt",
             detail: arguments.chain(steps).collect::<Vec<_>>().join("\n"),
             text: format!("\"templateCall\": {}", own.sample_call()),
         }
@@ -88,7 +88,7 @@ pub fn insertions() -> Vec<Insertion> {
         kind: InsertionKind::Snippet,
         id: own.id,
         purpose: own.text.lines().next().unwrap_or_default().to_owned(),
-        place: "in a list of `promptBlocks`",
+        location: "in a list of `promptBlocks`",
         detail: own.text.to_owned(),
         text: json!({ "kind": "ref", "refId": own.id }).to_string(),
     });

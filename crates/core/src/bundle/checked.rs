@@ -25,7 +25,7 @@ use workrail_model::snapshot::{ExecutionSnapshot, SnapshotError};
 use workrail_model::time::Timestamp;
 
 use super::positions::BundlePositions;
-use super::read::{Item, Part, Reader, read};
+use super::read::{BundlePart, Item, Reader, read};
 use super::{BundleError, BundleErrorKind};
 
 /// A bundle whose parts all match their digests; their meaning is not checked yet.
@@ -89,8 +89,8 @@ pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleErr
 struct VersionReader;
 
 impl Reader for VersionReader {
-    fn wants(&self, part: Part) -> bool {
-        part == Part::Members
+    fn wants(&self, part: BundlePart) -> bool {
+        part == BundlePart::Members
     }
 
     fn take(&mut self, item: Item) -> Result<(), BundleError> {
@@ -128,7 +128,7 @@ struct IndexReader {
 }
 
 impl Reader for IndexReader {
-    fn wants(&self, _: Part) -> bool {
+    fn wants(&self, _: BundlePart) -> bool {
         true
     }
 

@@ -9,7 +9,7 @@ use workrail_model::event::EventIndex;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 
 use super::checked::{ListDigest, blob_bytes, canonical, check_content};
-use super::read::{Item, Part, Reader, read};
+use super::read::{BundlePart, Item, Reader, read};
 use super::{BundleError, Checked, Identity};
 
 /// Where an imported session goes.
@@ -71,10 +71,10 @@ struct Delivery<'a, S: Sink> {
 }
 
 impl<S: Sink> Reader for Delivery<'_, S> {
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: BundlePart) -> bool {
         match part {
-            Part::Events | Part::Snapshots | Part::Workflows | Part::Blobs => true,
-            Part::Members | Part::Manifest | Part::Entries => false,
+            BundlePart::Events | BundlePart::Snapshots | BundlePart::Workflows | BundlePart::Blobs => true,
+            BundlePart::Members | BundlePart::Manifest | BundlePart::Entries => false,
         }
     }
 

@@ -19,7 +19,7 @@ use workrail_model::plan::AttachmentKind;
 
 use super::checked::{CheckedBundle, ListDigest, canonical, check_content};
 use super::portable::is_absolute;
-use super::read::{Item, Part, Reader, read};
+use super::read::{BundlePart, Item, Reader, read};
 use super::{BundleError, BundleErrorKind};
 use crate::project::SessionState;
 
@@ -79,8 +79,8 @@ struct History<'s> {
 }
 
 impl Reader for History<'_> {
-    fn wants(&self, part: Part) -> bool {
-        matches!(part, Part::Events | Part::Workflows)
+    fn wants(&self, part: BundlePart) -> bool {
+        matches!(part, BundlePart::Events | BundlePart::Workflows)
     }
 
     fn take(&mut self, item: Item) -> Result<(), BundleError> {

@@ -49,10 +49,11 @@ impl Identity {
             return Ok(());
         }
         set(event, "/sessionId", json!(self.session));
-        for place in ["/scope/runId", "/data/parent/runId"] {
-            let known = event.pointer(place).and_then(Value::as_str).and_then(|text| RunId::parse(text).ok());
+        for pointer in ["/scope/runId", "/data/parent/runId"] {
+            let known =
+                event.pointer(pointer).and_then(Value::as_str).and_then(|text| RunId::parse(text).ok());
             if let Some(new) = known.and_then(|run| self.runs.get(&run)) {
-                set(event, place, json!(new));
+                set(event, pointer, json!(new));
             }
         }
         // The dedupe key is derived from the event as it is now, without its own key.

@@ -9,18 +9,18 @@ use workrail_model::digest::{SnapshotRef, WorkflowHash};
 use workrail_model::snapshot::ExecutionSnapshot;
 
 use super::BundleError;
-use crate::interpret::{Positions, Progress, StepPosition, position};
+use crate::interpret::{PositionNumbers, Positions, StepPosition, position};
 
 /// Memory limit for the positions of one bundle. Those of the largest workflow take less.
 const POSITIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The size of a position besides its names.
-const PLACE_BYTES: usize = 160;
+const POSITION_BYTES: usize = 160;
 const LOOP_BYTES: usize = 96;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct BundlePositions {
     /// Each position with the largest numbers found there, and a snapshot that has it.
-    places: BTreeMap<WorkflowHash, BTreeMap<StepPosition, (Progress, SnapshotRef)>>,
+    step_positions: BTreeMap<WorkflowHash, BTreeMap<StepPosition, (PositionNumbers, SnapshotRef)>>,
     bytes: usize,
 }
 
@@ -30,28 +30,28 @@ impl BundlePositions {
         reference: SnapshotRef,
         snapshot: &ExecutionSnapshot,
     ) -> Result<(), BundleError> {
-        let (place, progress) = position(snapshot.state());
-        let places = self.places.entry(snapshot.workflow_hash).or_default();
-        if let Some((known, _)) = places.get_mut(&place) {
+        let (step_position, progress) = position(snapshot.state());
+        let step_positions = self.step_positions.entry(snapshot.workflow_hash).or_default();
+        if let Some((known, _)) = step_positions.get_mut(&step_position) {
             known.join(&progress);
             return Ok(());
         }
-        self.bytes += PLACE_BYTES + place.loops.len() * LOOP_BYTES;
+        self.bytes += POSITION_BYTES + step_position.loops.len() * LOOP_BYTES;
         if self.bytes > POSITIONS_BYTES_MAX {
             let what = "waits at one place more than any workflow has";
             return Err(BundleError::format(Section::Snapshot(reference), what));
         }
-        places.insert(place, (progress, reference));
+        step_positions.insert(step_position, (progress, reference));
         Ok(())
     }
 
     /// Checks every position that belongs to this workflow.
     pub(super) fn check(&self, hash: WorkflowHash, workflow: &CompiledWorkflow) -> Result<(), BundleError> {
         let positions = Positions::of(workflow);
-        let places = self.places.get(&hash).into_iter().flatten();
-        for (place, (progress, reference)) in places {
+        let step_positions = self.step_positions.get(&hash).into_iter().flatten();
+        for (step_position, (progress, reference)) in step_positions {
             positions
-                .check(place, progress)
+                .check(step_position, progress)
                 .map_err(|error| BundleError::format(Section::Snapshot(*reference), error))?;
         }
         Ok(())

@@ -64,8 +64,8 @@ impl Purge {
 
     /// Removes the text from an event.
     pub fn event(&self, event: &mut Value) {
-        for place in ["/data", "/data/keyed", "/data/checkpoint"] {
-            if let Some(Value::Object(data)) = event.pointer_mut(place) {
+        for pointer in ["/data", "/data/keyed", "/data/checkpoint"] {
+            if let Some(Value::Object(data)) = event.pointer_mut(pointer) {
                 // The digest covers what was sent: a short text could be guessed from it.
                 data.remove("requestDigest");
             }
@@ -154,13 +154,13 @@ impl Purge {
 
     /// A truncated text may end inside the secret.
     fn without_cut(&self, mut text: String) -> String {
-        let Some(mark) = text.find(TRUNCATION_MARKER) else { return text };
+        let Some(marker_at) = text.find(TRUNCATION_MARKER) else { return text };
         let part = self.forms.iter().filter_map(|form| {
             let ends = form.char_indices().skip(TEXT_CHARS_MIN).map(|(end, _)| end);
-            ends.filter(|end| text[..mark].ends_with(&form[..*end])).max()
+            ends.filter(|end| text[..marker_at].ends_with(&form[..*end])).max()
         });
         if let Some(bytes) = part.max() {
-            text.replace_range(mark - bytes..mark, REPLACEMENT);
+            text.replace_range(marker_at - bytes..marker_at, REPLACEMENT);
         }
         text
     }

@@ -22,7 +22,7 @@ use super::BundleError;
 
 /// The lists and tables of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum BundlePart {
     /// The members that are single values.
     Members,
     Events,
@@ -33,7 +33,7 @@ pub(super) enum Part {
     Entries,
 }
 
-impl Part {
+impl BundlePart {
     /// The text limit of one item. JSON may be spaced and escaped: up to six bytes for one.
     fn item_text_max(self) -> u64 {
         const SLACK: u64 = 64 * 1024;
@@ -64,7 +64,7 @@ pub(super) enum Item {
 /// Who reads.
 pub(super) trait Reader {
     /// Whether the items of this part are wanted; the others are skipped.
-    fn wants(&self, part: Part) -> bool;
+    fn wants(&self, part: BundlePart) -> bool;
     fn take(&mut self, item: Item) -> Result<(), BundleError>;
 }
 
@@ -122,12 +122,12 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: BundlePart) -> bool {
         self.reader.borrow().wants(part)
     }
 
     /// Sets the budget of text and values for the next item of a part.
-    fn begin(&self, part: Part, at: String) {
+    fn begin(&self, part: BundlePart, at: String) {
         self.budget.left.set(part.item_text_max());
         self.values.set(BUNDLE_ITEM_VALUES_MAX);
         *self.at.borrow_mut() = at;
@@ -166,7 +166,11 @@ impl Walk<'_> {
 }
 
 /// The next key of an object.
-fn key<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<Option<String>, A::Error> {
+fn key<'de, A: MapAccess<'de>>(
+    walk: &Walk<'_>,
+    part: BundlePart,
+    map: &mut A,
+) -> Result<Option<String>, A::Error> {
     let at = walk.at.borrow().clone();
     walk.begin(part, at);
     map.next_key::<String>()
@@ -204,10 +208,10 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = BTreeSet::new();
-        while let Some(name) = key(self.0, Part::Members, &mut map)? {
+        while let Some(name) = key(self.0, BundlePart::Members, &mut map)? {
             check_new::<A::Error>(self.0, &mut seen, &name)?;
             match name.as_str() {
-                "session" | "integrity" if !self.0.wants(Part::Events) => {
+                "session" | "integrity" if !self.0.wants(BundlePart::Events) => {
                     self.0.lavish();
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -235,15 +239,15 @@ impl<'de> Visitor<'de> for Session<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let walk = self.0;
         let mut seen = BTreeSet::new();
-        while let Some(name) = key(walk, Part::Members, &mut map)? {
+        while let Some(name) = key(walk, BundlePart::Members, &mut map)? {
             check_new::<A::Error>(walk, &mut seen, &name)?;
             *walk.at.borrow_mut() = format!("session/{name}");
             match name.as_str() {
-                "events" => list(walk, Part::Events, &mut map)?,
-                "manifest" => list(walk, Part::Manifest, &mut map)?,
-                "snapshots" => table(walk, Part::Snapshots, &mut map)?,
-                "pinnedWorkflows" => table(walk, Part::Workflows, &mut map)?,
-                "blobs" => table(walk, Part::Blobs, &mut map)?,
+                "events" => list(walk, BundlePart::Events, &mut map)?,
+                "manifest" => list(walk, BundlePart::Manifest, &mut map)?,
+                "snapshots" => table(walk, BundlePart::Snapshots, &mut map)?,
+                "pinnedWorkflows" => table(walk, BundlePart::Workflows, &mut map)?,
+                "blobs" => table(walk, BundlePart::Blobs, &mut map)?,
                 "sessionId" => member(walk, Section::SessionId, &mut map)?,
                 _ => member(walk, Section::OtherOfSession(name), &mut map)?,
             }
@@ -265,11 +269,11 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let walk = self.0;
         let mut seen = BTreeSet::new();
-        while let Some(name) = key(walk, Part::Members, &mut map)? {
+        while let Some(name) = key(walk, BundlePart::Members, &mut map)? {
             check_new::<A::Error>(walk, &mut seen, &name)?;
             *walk.at.borrow_mut() = format!("integrity/{name}");
             match name.as_str() {
-                "entries" => list(walk, Part::Entries, &mut map)?,
+                "entries" => list(walk, BundlePart::Entries, &mut map)?,
                 "kind" => {
                     let kind = value(walk, &mut map)?;
                     if kind != workrail_model::bundle::INTEGRITY_KIND {
@@ -313,8 +317,8 @@ fn require<E: serde::de::Error>(
 }
 
 fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A) -> Result<(), A::Error> {
-    walk.begin(Part::Members, section.to_string());
-    if !walk.wants(Part::Members) {
+    walk.begin(BundlePart::Members, section.to_string());
+    if !walk.wants(BundlePart::Members) {
         walk.lavish();
         return map.next_value::<IgnoredAny>().map(|_| ());
     }
@@ -323,7 +327,7 @@ fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A
 }
 
 /// Reads a section with its own reader, or skips it if none of it is wanted.
-fn section<'de, A, S>(walk: &Walk<'_>, part: Part, reader: S, map: &mut A) -> Result<(), A::Error>
+fn section<'de, A, S>(walk: &Walk<'_>, part: BundlePart, reader: S, map: &mut A) -> Result<(), A::Error>
 where
     A: MapAccess<'de>,
     S: DeserializeSeed<'de, Value = ()>,
@@ -335,17 +339,17 @@ where
     map.next_value::<IgnoredAny>().map(|_| ())
 }
 
-fn list<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
+fn list<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: BundlePart, map: &mut A) -> Result<(), A::Error> {
     section(walk, part, List { walk, part }, map)
 }
 
-fn table<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: Part, map: &mut A) -> Result<(), A::Error> {
+fn table<'de, A: MapAccess<'de>>(walk: &Walk<'_>, part: BundlePart, map: &mut A) -> Result<(), A::Error> {
     section(walk, part, Table { walk, part }, map)
 }
 
 struct List<'a, 'w> {
     walk: &'a Walk<'w>,
-    part: Part,
+    part: BundlePart,
 }
 seed!(List, deserialize_seq);
 
@@ -363,10 +367,10 @@ impl<'de> Visitor<'de> for List<'_, '_> {
             walk.begin(part, format!("{of}/{position}"));
             let Some(value) = seq.next_element_seed(strict(&walk.values))? else { break };
             walk.take(match part {
-                Part::Events => Item::Event(position, value),
-                Part::Manifest => Item::Record(position, value),
-                Part::Entries => Item::Entry(position, value),
-                Part::Members | Part::Snapshots | Part::Workflows | Part::Blobs => {
+                BundlePart::Events => Item::Event(position, value),
+                BundlePart::Manifest => Item::Record(position, value),
+                BundlePart::Entries => Item::Entry(position, value),
+                BundlePart::Members | BundlePart::Snapshots | BundlePart::Workflows | BundlePart::Blobs => {
                     return Err(A::Error::custom("a table is not a list"));
                 }
             })?;
@@ -377,7 +381,7 @@ impl<'de> Visitor<'de> for List<'_, '_> {
 
 struct Table<'a, 'w> {
     walk: &'a Walk<'w>,
-    part: Part,
+    part: BundlePart,
 }
 seed!(Table, deserialize_map);
 
@@ -392,7 +396,7 @@ impl<'de> Visitor<'de> for Table<'_, '_> {
         let Self { walk, part } = self;
         let of = walk.at.borrow().clone();
         let mut seen = BTreeSet::new();
-        while let Some(name) = key(walk, Part::Manifest, &mut map)? {
+        while let Some(name) = key(walk, BundlePart::Manifest, &mut map)? {
             walk.begin(part, format!("{of}/{name}"));
             let at = || format!("{of}/{name}");
             let Ok(digest) = Sha256::parse(&name) else {
@@ -406,10 +410,10 @@ impl<'de> Visitor<'de> for Table<'_, '_> {
             }
             let found = value(walk, &mut map)?;
             walk.take(match part {
-                Part::Snapshots => Item::Snapshot(SnapshotRef::new(digest), found),
-                Part::Workflows => Item::Workflow(WorkflowHash::new(digest), found),
-                Part::Blobs => Item::Blob(BlobRef::new(digest), found),
-                Part::Members | Part::Events | Part::Manifest | Part::Entries => {
+                BundlePart::Snapshots => Item::Snapshot(SnapshotRef::new(digest), found),
+                BundlePart::Workflows => Item::Workflow(WorkflowHash::new(digest), found),
+                BundlePart::Blobs => Item::Blob(BlobRef::new(digest), found),
+                BundlePart::Members | BundlePart::Events | BundlePart::Manifest | BundlePart::Entries => {
                     return Err(A::Error::custom("a list is not a table"));
                 }
             })?;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::event::Event;
 use workrail_model::limits::TRUNCATION_MARKER;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 use workrail_model::strict_json;
 
 use crate::condition::js_string;
@@ -77,7 +77,7 @@ impl RedactionScan {
     pub fn into_redactor(self) -> Redactor {
         let mut texts = BTreeSet::new();
         for value in &self.values {
-            let value = without_marks(value);
+            let value = without_markers(value);
             // When indented or quoted, the lines of a value are separate.
             texts.extend(value.lines().map(|line| line.trim().to_owned()));
             // Inside JSON that is shown as text, a value is escaped.
@@ -169,11 +169,11 @@ impl Needle {
     /// The next match of the needle at or after `from`.
     fn find(&self, haystack: &str, from: usize, extent: NeedlePart) -> Option<(usize, usize)> {
         let mut from = from;
-        let looked_for = match extent {
+        let text = match extent {
             NeedlePart::Whole => &self.text,
             NeedlePart::Beginning => &self.beginning,
         };
-        while let Some(at) = haystack[from..].find(looked_for).map(|at| from + at) {
+        while let Some(at) = haystack[from..].find(text).map(|at| from + at) {
             let same = haystack[at..].chars().zip(self.text.chars()).take_while(|(a, b)| a == b);
             let end = at + same.map(|(c, _)| c.len_utf8()).sum::<usize>();
             let part_of_word = haystack[..at].ends_with(char::is_alphanumeric)
@@ -379,14 +379,14 @@ impl Redactor {
     fn without_cut_values<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
         let mut text = text;
         let mut from = 0;
-        while let Some(mark) = text[from..].find(TRUNCATION_MARKER).map(|at| from + at) {
-            let left = self.needles.iter().filter_map(|needle| needle.left_of_cut(&text[..mark])).max();
-            let cut_at = mark - left.unwrap_or(0);
+        while let Some(marker_at) = text[from..].find(TRUNCATION_MARKER).map(|at| from + at) {
+            let left = self.needles.iter().filter_map(|needle| needle.left_of_cut(&text[..marker_at])).max();
+            let cut_at = marker_at - left.unwrap_or(0);
             if left.is_some() {
-                text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..cut_at], &text[mark..]));
+                text = Cow::Owned(format!("{}{REPLACEMENT}{}", &text[..cut_at], &text[marker_at..]));
                 from = cut_at + REPLACEMENT.len() + TRUNCATION_MARKER.len();
             } else {
-                from = mark + TRUNCATION_MARKER.len();
+                from = marker_at + TRUNCATION_MARKER.len();
             }
         }
         text

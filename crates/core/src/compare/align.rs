@@ -13,33 +13,33 @@ pub(super) enum Aligned {
 /// Pairs steps with the same key, in the order of A; a step that only B has comes before the next one that B shares
 /// with A. A key that occurs several times is paired in order. Steps without a key are not paired.
 pub(super) fn align<K: Ord>(a: &[Option<K>], b: &[Option<K>]) -> Vec<Aligned> {
-    let mut places: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
-    for (place, key) in b.iter().enumerate().rev() {
+    let mut indexes: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
+    for (index, key) in b.iter().enumerate().rev() {
         if let Some(key) = key {
-            places.entry(key).or_default().push(place);
+            indexes.entry(key).or_default().push(index);
         }
     }
     let partners: Vec<Option<usize>> =
-        a.iter().map(|key| places.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
-    let mut is_told = vec![false; b.len()];
-    partners.iter().flatten().for_each(|place| is_told[*place] = true);
-    let mut told = Vec::new();
+        a.iter().map(|key| indexes.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
+    let mut is_paired = vec![false; b.len()];
+    partners.iter().flatten().for_each(|index| is_paired[*index] = true);
+    let mut aligned_all = Vec::new();
     let mut reached = 0;
-    let until = |end: usize, reached: &mut usize, told: &mut Vec<Aligned>| {
-        told.extend((*reached..end).filter(|place| !is_told[*place]).map(Aligned::B));
+    let until = |end: usize, reached: &mut usize, aligned_all: &mut Vec<Aligned>| {
+        aligned_all.extend((*reached..end).filter(|index| !is_paired[*index]).map(Aligned::B));
         *reached = end.max(*reached);
     };
     for (own, partner) in partners.iter().enumerate() {
         match partner {
-            None => told.push(Aligned::A(own)),
+            None => aligned_all.push(Aligned::A(own)),
             Some(other) => {
-                until(*other, &mut reached, &mut told);
-                told.push(Aligned::Both(own, *other));
+                until(*other, &mut reached, &mut aligned_all);
+                aligned_all.push(Aligned::Both(own, *other));
             }
         }
     }
-    until(b.len(), &mut reached, &mut told);
-    told
+    until(b.len(), &mut reached, &mut aligned_all);
+    aligned_all
 }
 
 #[cfg(test)]
@@ -49,12 +49,12 @@ mod tests {
     fn drawn(a: &str, b: &str) -> String {
         let keys = |text: &str| text.chars().map(|c| (c != '?').then_some(c)).collect::<Vec<_>>();
         let (own, other) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
-        let told = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
-            Aligned::Both(place, _) => format!("{}=", own[place]),
-            Aligned::A(place) => format!("{}<", own[place]),
-            Aligned::B(place) => format!("{}>", other[place]),
+        let aligned_all = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
+            Aligned::Both(index, _) => format!("{}=", own[index]),
+            Aligned::A(index) => format!("{}<", own[index]),
+            Aligned::B(index) => format!("{}>", other[index]),
         });
-        told.collect::<Vec<_>>().join(" ")
+        aligned_all.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -8,13 +8,13 @@ use workrail_model::strict_json;
 use super::align::{Aligned, align};
 use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared};
 use super::{
-    ArtifactComparison, Comparison, ContextComparison, Continuation, Continues, Counts, DiffLine, Difference,
-    End, Extent, FieldDifference, GapComparison, GapState, PartEnd, RunPart, Side, StepComparison,
-    StepOutcome, StepSide, VERSION, diff, words,
+    ArtifactComparison, Comparison, ContextComparison, Continuation, Continues, DiffLine, Difference,
+    DifferenceCounts, End, Extent, FieldDifference, GapComparison, GapState, PartEnd, RunPart, Side,
+    StepComparison, StepOutcome, StepSide, VERSION, diff, words,
 };
 use crate::report::{
-    Artifact, Attempt, Body, Covers, GapReport, GapStanding, Outcome, Report, RunReport, StepReport, Subject,
-    Times, branch_letter, elapsed, seen_context_value, words as report_words,
+    Artifact, Attempt, Body, Covers, GapReport, GapStanding, Outcome, Report, ReportInput, RunReport,
+    StepReport, Times, branch_letter, elapsed, seen_context_value, words as report_words,
 };
 
 /// Larger artifacts are compared only by digest.
@@ -24,7 +24,7 @@ const ARTIFACT_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Compared<'a> {
     /// The session; `run` says which run is covered.
-    pub subject: Subject<'a>,
+    pub subject: ReportInput<'a>,
     pub run: RunId,
     pub part: RunPart,
 }
@@ -39,8 +39,8 @@ pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPa
     let (side_a, side_b) = (side(a, (&report_a, run_a), &covered_a), side(b, (&report_b, run_b), &covered_b));
     let continues = continues(&side_a, &side_b);
     let latest = a.subject.facts.latest_touch(a.run).and_then(|index| {
-        let place = usize::try_from(index.get()).ok()?;
-        a.subject.events.get(place).map(|event| (index, event.at.clone()))
+        let end = usize::try_from(index.get()).ok()?;
+        a.subject.events.get(end).map(|event| (index, event.at.clone()))
     });
     let mut why = Vec::new();
     for (name, side, covered) in [("A", &side_a, &covered_a), ("B", &side_b, &covered_b)] {
@@ -72,7 +72,7 @@ pub fn build(a: &Compared<'_>, b: &Compared<'_>) -> Result<Comparison, UnknownPa
 
 fn reported(compared: &Compared<'_>) -> Report {
     let covers = Covers::Run { run_id: compared.run };
-    crate::report::build(&Subject { covers, ..compared.subject })
+    crate::report::build(&ReportInput { covers, ..compared.subject })
 }
 
 fn only_run<'a>(compared: &Compared<'_>, report: &'a Report) -> Result<&'a RunReport, UnknownPart> {
@@ -83,7 +83,7 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
     let end = covered.end;
     let facts = compared.subject.facts;
     let reference = match &compared.part {
-        RunPart { extent: Extent::Path, place: PartEnd::Current } => run.label.clone(),
+        RunPart { extent: Extent::Path, end: PartEnd::Current } => run.label.clone(),
         part => format!("{}@{}", run.label, named_by_point(part, covered)),
     };
     let last_at = covered.steps.last().and_then(|step| step.attempt?.at.as_ref()).or(end.at.as_ref());
@@ -119,11 +119,11 @@ fn side(compared: &Compared<'_>, (report, run): (&Report, &RunReport), covered: 
 
 /// Names the point instead of the node, because people do not type node ids.
 fn named_by_point(part: &RunPart, covered: &Covered<'_>) -> RunPart {
-    let place = match &part.place {
+    let end = match &part.end {
         PartEnd::Node(_) => PartEnd::Point(covered.end.point.clone()),
-        place @ (PartEnd::Current | PartEnd::Branch(_) | PartEnd::Point(_)) => place.clone(),
+        end @ (PartEnd::Current | PartEnd::Branch(_) | PartEnd::Point(_)) => end.clone(),
     };
-    RunPart { place, ..part.clone() }
+    RunPart { end, ..part.clone() }
 }
 
 /// Where an agent continues this side, and what that means for the run.
@@ -177,7 +177,7 @@ fn steps((a, own): Half<'_, '_>, (b, other): Half<'_, '_>) -> Vec<StepComparison
         true => vec![Aligned::Both(0, 0)],
         false => align(&keys(own), &keys(other)),
     };
-    let told = aligned.into_iter().map(|aligned| {
+    let reported = aligned.into_iter().map(|aligned| {
         let (left, right) = match aligned {
             Aligned::Both(left, right) => (Some(&own.steps[left]), Some(&other.steps[right])),
             Aligned::A(left) => (Some(&own.steps[left]), None),
@@ -185,7 +185,7 @@ fn steps((a, own): Half<'_, '_>, (b, other): Half<'_, '_>) -> Vec<StepComparison
         };
         step((a, left), (b, right))
     });
-    told.collect()
+    reported.collect()
 }
 
 type MaybeStep<'a, 'c> = (&'a Compared<'c>, Option<&'a ReachedStep<'a>>);
@@ -269,13 +269,13 @@ fn artifacts((a, left): MaybeStep<'_, '_>, (b, right): MaybeStep<'_, '_>) -> Vec
     }
     let (own, other) = (of(left), of(right));
     let kinds = |all: &[&Artifact]| all.iter().map(|own| Some(own.artifact_kind.clone())).collect::<Vec<_>>();
-    let told = align(&kinds(&own), &kinds(&other)).into_iter().filter_map(|aligned| match aligned {
+    let reported = align(&kinds(&own), &kinds(&other)).into_iter().filter_map(|aligned| match aligned {
         Aligned::Both(left, right) if own[left].sha256 == other[right].sha256 => None,
         Aligned::Both(left, right) => Some(artifact((a, Some(own[left])), (b, Some(other[right])))),
         Aligned::A(left) => Some(artifact((a, Some(own[left])), (b, None))),
         Aligned::B(right) => Some(artifact((a, None), (b, Some(other[right])))),
     });
-    told.collect()
+    reported.collect()
 }
 
 type MaybeArtifact<'a, 'c> = (&'a Compared<'c>, Option<&'a Artifact>);
@@ -319,9 +319,9 @@ fn assessments(a: Option<&ReachedStep<'_>>, b: Option<&ReachedStep<'_>>) -> Vec<
     diff::fields(value(a).as_ref(), value(b).as_ref()).0
 }
 
-fn counts(steps: &[StepComparison]) -> Counts {
+fn counts(steps: &[StepComparison]) -> DifferenceCounts {
     let of = |wanted: Difference| steps.iter().filter(|step| step.difference == wanted).count() as u64;
-    Counts {
+    DifferenceCounts {
         shared: of(Difference::Shared),
         same: of(Difference::Same),
         different: of(Difference::Differs),
@@ -343,7 +343,7 @@ fn context(
     let (left, right) = (left.as_map(), right.as_map());
     let keys = left.keys().chain(right.keys().filter(|key| !left.contains_key(*key)));
     // The goal is shown with each side.
-    let told = keys.filter(|key| key.as_str() != "goal").filter_map(|key| {
+    let reported = keys.filter(|key| key.as_str() != "goal").filter_map(|key| {
         let (own, other) = (left.get(key), right.get(key));
         let difference = match (own, other) {
             (Some(own), Some(other)) if own == other => return None,
@@ -356,7 +356,7 @@ fn context(
         };
         Some(ContextComparison { key: key.clone(), difference, a: seen(a, own), b: seen(b, other) })
     });
-    told.collect()
+    reported.collect()
 }
 
 fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<GapComparison> {
@@ -381,7 +381,7 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
         GapStanding::Open => GapState::Open,
         GapStanding::Resolved { .. } => GapState::Resolved,
     };
-    let told = align(&keys(&own), &keys(&other)).into_iter().filter_map(|aligned| {
+    let reported = align(&keys(&own), &keys(&other)).into_iter().filter_map(|aligned| {
         let (left, right) = match aligned {
             Aligned::Both(left, right) => (Some(own[left]), Some(other[right])),
             Aligned::A(left) => (Some(own[left]), None),
@@ -398,5 +398,5 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
         let (a, b) = (left.map(state), right.map(state));
         Some(GapComparison { severity: *severity, summary: summary.clone(), difference, a, b })
     });
-    told.collect()
+    reported.collect()
 }

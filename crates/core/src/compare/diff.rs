@@ -26,8 +26,8 @@ pub fn lines(a: &str, b: &str) -> Vec<DiffLine> {
     let before = same(&mut all_a.iter().zip(&all_b));
     let after = same(&mut all_a[before..].iter().rev().zip(all_b[before..].iter().rev()));
     let start = before.saturating_sub(LINES_AROUND);
-    let kept = after.min(LINES_AROUND);
-    let between = |all: &[&'_ str]| all.len() - after + kept - start;
+    let context_after = after.min(LINES_AROUND);
+    let between = |all: &[&'_ str]| all.len() - after + context_after - start;
     let compared = |all: &[&str]| start..start + between(all).min(LINES_MAX);
     let (a, b) = (&all_a[compared(&all_a)], &all_b[compared(&all_b)]);
     let mut found = Vec::new();
@@ -88,8 +88,8 @@ impl Fields {
                 }
             }
             (Some(Value::Array(a)), Some(Value::Array(b))) => {
-                for place in 0..a.len().max(b.len()) {
-                    self.at(format!("{path}[{place}]"), a.get(place), b.get(place));
+                for index in 0..a.len().max(b.len()) {
+                    self.at(format!("{path}[{index}]"), a.get(index), b.get(index));
                 }
             }
             (None, None) => {}
@@ -151,17 +151,17 @@ mod tests {
     #[test]
     fn long_texts_are_compared_up_to_the_limit() {
         let (a, b) = ("a\n".repeat(LINES_MAX + 7), "b\n".repeat(LINES_MAX));
-        let told = drawn(&a, &b);
-        assert_eq!((told.len(), told.last().map(String::as_str)), (2 * LINES_MAX + 1, Some("!7")));
+        let lines = drawn(&a, &b);
+        assert_eq!((lines.len(), lines.last().map(String::as_str)), (2 * LINES_MAX + 1, Some("!7")));
     }
 
     #[test]
     fn a_change_far_down_in_a_long_text_is_shown() {
         let a: String = (1..=3 * LINES_MAX).map(|n| format!("{n}\n")).collect();
         let b = a.replace("\n5000\n", "\nfive\n");
-        let told =
+        let lines =
             ["(4996)", " 4997", " 4998", " 4999", "-5000", "+five", " 5001", " 5002", " 5003", "(997)"];
-        assert_eq!(drawn(&a, &b), told);
+        assert_eq!(drawn(&a, &b), lines);
         assert_eq!(drawn("a\na\na\n", "a\n"), [" a", "-a", "-a"]);
         assert_eq!(drawn("a\n", "a\nb\na\n"), [" a", "+b", "+a"]);
     }
@@ -176,7 +176,7 @@ mod tests {
         let a = json!({ "level": 1, "list": [{ "x": 1 }, 2], "gone": null, "same": "s" });
         let b = json!({ "level": "1", "list": [{ "x": 2 }], "new": [1], "same": "s" });
         let (listed, left_out) = fields(Some(&a), Some(&b));
-        let told: Vec<_> =
+        let lines: Vec<_> =
             listed.iter().map(|own| (own.path.as_str(), own.a.clone(), own.b.clone())).collect();
         let expected = [
             ("gone", Some(json!(null)), None),
@@ -185,7 +185,7 @@ mod tests {
             ("list[1]", Some(json!(2)), None),
             ("new", None, Some(json!([1]))),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(lines, expected);
         assert_eq!(left_out, 0);
     }
 

@@ -45,7 +45,7 @@ pub struct Comparison {
     pub continues: Continues,
     /// Why, in one sentence for each reason.
     pub why: Vec<String>,
-    pub counts: Counts,
+    pub counts: DifferenceCounts,
     /// In the order of A; steps that only B has come where B did them.
     pub steps: Vec<StepComparison>,
     /// Keys that do not have the same value where the two sides end.
@@ -135,7 +135,7 @@ pub enum Continues {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct DifferenceCounts {
     pub shared: u64,
     pub same: u64,
     pub different: u64,

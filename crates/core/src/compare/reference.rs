@@ -46,11 +46,11 @@ pub enum PartEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPart {
     pub extent: Extent,
-    pub place: PartEnd,
+    pub end: PartEnd,
 }
 
 impl RunPart {
-    pub const WHOLE: Self = Self { extent: Extent::Path, place: PartEnd::Current };
+    pub const WHOLE: Self = Self { extent: Extent::Path, end: PartEnd::Current };
 
     /// Splits `RUN@PART`; without a part it is the run on its current branch.
     pub fn split(text: &str) -> Result<(&str, Self), ReferenceError> {
@@ -64,11 +64,11 @@ impl RunPart {
     pub(crate) fn parse(text: &str) -> Result<Self, ReferenceError> {
         let wrong = || ReferenceError(text.to_owned());
         if let Some(rest) = text.strip_prefix("..") {
-            let place = point(rest).ok_or_else(wrong)?;
-            return Ok(Self { extent: Extent::Path, place });
+            let end = point(rest).ok_or_else(wrong)?;
+            return Ok(Self { extent: Extent::Path, end });
         }
         if let Some(branch) = branch_number(text) {
-            return Ok(Self { extent: Extent::Path, place: PartEnd::Branch(branch) });
+            return Ok(Self { extent: Extent::Path, end: PartEnd::Branch(branch) });
         }
         let (name, extent) = match text.split_once(':') {
             None => (text, Extent::Point),
@@ -77,7 +77,7 @@ impl RunPart {
                 (name, Extent::Attempt { number })
             }
         };
-        Ok(Self { extent, place: point(name).ok_or_else(wrong)? })
+        Ok(Self { extent, end: point(name).ok_or_else(wrong)? })
     }
 }
 
@@ -99,12 +99,12 @@ impl fmt::Display for PartEnd {
 /// Writes what `parse` reads.
 impl fmt::Display for RunPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { extent, place } = self;
-        match (extent, place) {
-            (Extent::Path, PartEnd::Current | PartEnd::Branch(_)) => write!(f, "{place}"),
-            (Extent::Path, PartEnd::Point(_) | PartEnd::Node(_)) => write!(f, "..{place}"),
-            (Extent::Point, _) => write!(f, "{place}"),
-            (Extent::Attempt { number }, _) => write!(f, "{place}:{number}"),
+        let Self { extent, end } = self;
+        match (extent, end) {
+            (Extent::Path, PartEnd::Current | PartEnd::Branch(_)) => write!(f, "{end}"),
+            (Extent::Path, PartEnd::Point(_) | PartEnd::Node(_)) => write!(f, "..{end}"),
+            (Extent::Point, _) => write!(f, "{end}"),
+            (Extent::Attempt { number }, _) => write!(f, "{end}:{number}"),
         }
     }
 }

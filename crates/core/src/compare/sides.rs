@@ -71,8 +71,8 @@ impl<'a> Covered<'a> {
             }
             Extent::Attempt { number } => {
                 let attempts = owned.attempts(end.node_id);
-                let place = usize::try_from(number).unwrap_or(usize::MAX) - 1;
-                let attempt = attempts.get(place).copied().ok_or_else(|| UnknownPart::Attempt {
+                let index = usize::try_from(number).unwrap_or(usize::MAX) - 1;
+                let attempt = attempts.get(index).copied().ok_or_else(|| UnknownPart::Attempt {
                     label: run.label.clone(),
                     point: end.point.to_string(),
                     number,
@@ -105,7 +105,7 @@ fn end<'a>(compared: &Compared<'_>, run: &'a RunReport) -> Result<&'a NodeReport
     let label = || run.label.clone();
     let at = |wanted: &dyn Fn(&NodeReport) -> bool| run.nodes.iter().find(|node| wanted(node));
     let no_point = |point: String| UnknownPart::Point { label: label(), point };
-    match &compared.part.place {
+    match &compared.part.end {
         PartEnd::Current => {
             at(&|node| Some(node.node_id) == run.tip).ok_or_else(|| no_point("where it continues".to_owned()))
         }
@@ -165,13 +165,13 @@ impl<'a> OwnedPoints<'a> {
         let steps: Vec<NodeId> =
             path.iter().copied().filter(|node| self.owners.get(node) == Some(node)).collect();
         let mut found = Vec::new();
-        for (place, step) in steps.iter().enumerate() {
+        for (index, step) in steps.iter().enumerate() {
             let Some(node) = self.nodes.get(step) else { continue };
             if node.step == StepReport::Complete {
                 continue;
             }
             let attempts = self.attempts(*step);
-            let next = steps.get(place + 1);
+            let next = steps.get(index + 1);
             let attempt = match next {
                 Some(next) => attempts.iter().find(|attempt| led_to(attempt) == Some(*next)).copied(),
                 None => attempts.iter().rev().find(|attempt| !is_advanced(attempt)).copied(),

@@ -6,10 +6,10 @@ use workrail_model::preferences::RunStatus;
 use workrail_model::time::Timestamp;
 
 use super::{
-    ArtifactComparison, Comparison, Continuation, Continues, Counts, Difference, Extent, FieldDifference,
-    GapComparison, GapState, Side, StepOutcome, StepSide,
+    ArtifactComparison, Comparison, Continuation, Continues, Difference, DifferenceCounts, Extent,
+    FieldDifference, GapComparison, GapState, Side, StepOutcome, StepSide,
 };
-use crate::report::sections::{Section, Span};
+use crate::report::sections::{Section, TextSpan};
 use crate::report::words::{context_value, one_line, plain, point, preferences};
 use crate::report::{Attempt, ContextValue, Outcome, RunReport, elapsed_text, shown};
 
@@ -81,7 +81,7 @@ pub fn facts(comparison: &Comparison) -> Vec<(&'static str, String, String)> {
 }
 
 /// How the steps relate, counted.
-pub fn counts(counts: &Counts) -> String {
+pub fn counts(counts: &DifferenceCounts) -> String {
     let named = [
         (counts.shared, "shared"),
         (counts.same, "the same"),
@@ -89,9 +89,9 @@ pub fn counts(counts: &Counts) -> String {
         (counts.only_a, "only in A"),
         (counts.only_b, "only in B"),
     ];
-    let told: Vec<String> =
+    let parts: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-    if told.is_empty() { "No steps.".to_owned() } else { format!("Steps: {}.", told.join(", ")) }
+    if parts.is_empty() { "No steps.".to_owned() } else { format!("Steps: {}.", parts.join(", ")) }
 }
 
 /// How a step went on one side: `completed after 5 s, 2 attempts`.
@@ -140,10 +140,10 @@ pub fn gap(gap: &GapComparison) -> String {
 impl Comparison {
     /// Differing context, and gaps, as tables; empty ones are left out.
     pub fn sections(&self) -> Vec<Section> {
-        let text = |text: String| vec![Span::Text(text)];
+        let text = |text: String| vec![TextSpan::Text(text)];
         let seen = |value: &Option<ContextValue>| text(value.as_ref().map(context_value).unwrap_or_default());
         let context = self.context.iter().map(|own| {
-            let key = vec![Span::Code(own.key.clone())];
+            let key = vec![TextSpan::Code(own.key.clone())];
             vec![key, text(difference(own.difference).to_owned()), seen(&own.a), seen(&own.b)]
         });
         let gaps = self

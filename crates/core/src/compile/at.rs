@@ -4,19 +4,19 @@ use super::document::{self, Node};
 use super::report::Report;
 
 /// The id of the innermost step around a byte position; `None` outside steps and in text that is not JSON.
-pub fn step_at(bytes: &[u8], place: usize) -> Option<String> {
+pub fn step_at(bytes: &[u8], cursor: usize) -> Option<String> {
     let root = document::parse(bytes, &mut Report::default())?;
     let mut found = None;
-    let mut around = within(root.get("steps")?, place);
+    let mut around = within(root.get("steps")?, cursor);
     while let Some(step) = around {
         found = step.get("id").and_then(Node::text).map(str::to_owned).or(found);
-        around = step.get("body").and_then(|body| within(body, place));
+        around = step.get("body").and_then(|body| within(body, cursor));
     }
     found
 }
 
-fn within(list: &Node, place: usize) -> Option<&Node> {
-    list.items().iter().find(|item| (item.span.start..=item.span.end).contains(&place))
+fn within(list: &Node, cursor: usize) -> Option<&Node> {
+    list.items().iter().find(|item| (item.span.start..=item.span.end).contains(&cursor))
 }
 
 #[cfg(test)]

@@ -144,21 +144,21 @@ pub(super) fn compile(
 ) -> (PromptBlocks, RefUse) {
     let mut used = RefUse::default();
     let own = at.key("promptBlocks");
-    let mut resolve = |text: &PromptText, place: &DocPath, report: &mut Report| match text {
+    let mut resolve = |text: &PromptText, path: &DocPath, report: &mut Report| match text {
         PromptText::Plain(text) => bind(text, report),
         PromptText::Parts(parts) => parts.iter().enumerate().fold(String::new(), |mut out, (index, part)| {
             match part {
                 PromptPart::Text(text) => out.push_str(&bind(text, report)),
                 PromptPart::Ref(id) => {
-                    out.push_str(table.resolve(id, &mut used, &place.index(index).key("refId"), report));
+                    out.push_str(table.resolve(id, &mut used, &path.index(index).key("refId"), report));
                 }
             }
             out
         }),
     };
     let mut items = |texts: &[PromptText], section: &str, report: &mut Report| {
-        let place = own.key(section);
-        let texts = texts.iter().enumerate().map(|(index, text)| resolve(text, &place.index(index), report));
+        let path = own.key(section);
+        let texts = texts.iter().enumerate().map(|(index, text)| resolve(text, &path.index(index), report));
         texts.map(|text| BlockItem { text, feature_id: None }).collect::<Vec<_>>()
     };
     let mut blocks = PromptBlocks {

@@ -159,11 +159,11 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
     }
     let mut seen = BTreeSet::new();
     for (index, consequence) in step.consequences.iter().enumerate() {
-        let place = list.index(index);
+        let item_path = list.index(index);
         let when = &consequence.when;
         if !seen.insert((&when.any_equals_level, &when.for_assessment)) {
             report.push(
-                DraftDiagnostic::on(Code::Consequence, &place)
+                DraftDiagnostic::on(Code::Consequence, &item_path)
                     .message(format!("the level {:?} has two consequences", shown(&when.any_equals_level)))
                     .why("only one of them could be followed")
                     .fix("join them into one"),
@@ -174,14 +174,20 @@ pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut R
         {
             let refs: Vec<&str> = step.assessment_refs.iter().map(String::as_str).collect();
             report.push(
-                DraftDiagnostic::on(Code::Consequence, &place.key("when").key("forAssessment"))
+                DraftDiagnostic::on(Code::Consequence, &item_path.key("when").key("forAssessment"))
                     .message(format!("`{}` is not among the step's assessmentRefs", shown(name)))
                     .why("the step never gives that assessment")
                     .fix(suggestion(name, &refs)),
             );
             continue;
         }
-        level_declared(&when.any_equals_level, when.for_assessment.as_deref(), &referenced, &place, report);
+        level_declared(
+            &when.any_equals_level,
+            when.for_assessment.as_deref(),
+            &referenced,
+            &item_path,
+            report,
+        );
     }
 }
 
@@ -246,11 +252,11 @@ fn steps_over_budget(workflow: &CompiledWorkflow, text_bytes: usize) -> Vec<&Ste
 pub(super) fn sizes(
     workflow: &CompiledWorkflow,
     text_bytes: usize,
-    places: &BTreeMap<String, DocPath>,
+    step_paths: &BTreeMap<String, DocPath>,
     report: &mut Report,
 ) {
     for step_id in steps_over_budget(workflow, text_bytes) {
-        let at = places.get(step_id.as_str()).cloned().unwrap_or_else(|| DocPath::root().key("steps"));
+        let at = step_paths.get(step_id.as_str()).cloned().unwrap_or_else(|| DocPath::root().key("steps"));
         report.push(
             DraftDiagnostic::on(Code::StepTooLong, &at)
                 .message(format!(

@@ -20,7 +20,7 @@ pub enum Severity {
 /// A place in the source, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Span {
+pub struct SourceSpan {
     pub start: usize,
     pub end: usize,
 }
@@ -36,7 +36,7 @@ pub struct Diagnostic {
     pub line: usize,
     /// Counted from 1, in characters.
     pub column: usize,
-    pub span: Span,
+    pub span: SourceSpan,
     /// What is wrong.
     pub message: String,
     /// Why it matters.

@@ -9,14 +9,14 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Number, Value};
 use workrail_model::limits::{JSON_DEPTH_MAX, SAFE_INTEGER_MAX, WORKFLOW_SOURCE_BYTES_MAX};
 
-use super::diagnostic::{Code, Span};
+use super::diagnostic::{Code, SourceSpan};
 use super::path::{DocPath, Segment};
 use super::report::{DraftDiagnostic, Report};
 use super::syntax;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    pub(super) span: Span,
+    pub(super) span: SourceSpan,
     pub(super) kind: Kind,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Member {
     pub(super) key: String,
-    pub(super) key_span: Span,
+    pub(super) key_span: SourceSpan,
     pub(super) value: Node,
 }
 
@@ -107,14 +107,14 @@ impl Node {
     }
 
     /// The place of a path, or of its deepest part that exists.
-    pub(super) fn find(&self, path: &DocPath) -> Span {
+    pub(super) fn find(&self, path: &DocPath) -> SourceSpan {
         let mut node = self;
         let mut span = self.span;
         for segment in path.segments() {
             let next = match segment {
                 Segment::Index(index) => node.items().get(*index).map(|item| (item, item.span)),
                 Segment::Key(key) => node.members().iter().find(|member| member.key == *key).map(|member| {
-                    (&member.value, Span { start: member.key_span.start, end: member.value.span.end })
+                    (&member.value, SourceSpan { start: member.key_span.start, end: member.value.span.end })
                 }),
             };
             match next {
@@ -123,7 +123,7 @@ impl Node {
                     span = place;
                 }
                 // The whole object would underline a page: its first character is enough.
-                None => return Span { start: node.span.start, end: node.span.start + 1 },
+                None => return SourceSpan { start: node.span.start, end: node.span.start + 1 },
             }
         }
         span
@@ -134,7 +134,7 @@ impl Node {
 pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     if bytes.len() as u64 > WORKFLOW_SOURCE_BYTES_MAX {
         report.push(
-            DraftDiagnostic::at(Code::FileTooLarge, Span::default())
+            DraftDiagnostic::at(Code::FileTooLarge, SourceSpan::default())
                 .message(format!("the file has {} bytes", bytes.len()))
                 .why(format!("the limit is {WORKFLOW_SOURCE_BYTES_MAX} bytes, so that listing stays fast"))
                 .fix("move long material into files that `references` point at"),
@@ -147,7 +147,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
             let start = error.valid_up_to();
             report.set_text(&String::from_utf8_lossy(&bytes[..start]));
             report.push(
-                DraftDiagnostic::at(Code::NotUtf8, Span { start, end: start })
+                DraftDiagnostic::at(Code::NotUtf8, SourceSpan { start, end: start })
                     .message("the file is not UTF-8 text")
                     .why("JSON is UTF-8; in another encoding the same bytes mean other characters")
                     .fix("save the file as UTF-8"),
@@ -159,7 +159,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     report.set_text(text);
     if start > 0 {
         report.push(
-            DraftDiagnostic::at(Code::ByteOrderMark, Span { start: 0, end: start })
+            DraftDiagnostic::at(Code::ByteOrderMark, SourceSpan { start: 0, end: start })
                 .message("the file starts with a byte order mark")
                 .why("JSON forbids it, and other tools refuse such files")
                 .fix("save the file as UTF-8 without a byte order mark"),
@@ -174,7 +174,7 @@ pub(super) fn parse(bytes: &[u8], report: &mut Report) -> Option<Node> {
     };
     let Some(tree) = tree else {
         report.push(
-            DraftDiagnostic::at(Code::Syntax, Span::default())
+            DraftDiagnostic::at(Code::Syntax, SourceSpan::default())
                 .message("the file is empty")
                 .why("a workflow is one JSON object")
                 .fix("start with { \"id\": \"project.name\", \"name\": ..., \"steps\": [...] }"),
@@ -207,8 +207,8 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn span(&self, range: jsonc_parser::common::Range) -> Span {
-        Span { start: range.start + self.offset, end: range.end + self.offset }
+    fn span(&self, range: jsonc_parser::common::Range) -> SourceSpan {
+        SourceSpan { start: range.start + self.offset, end: range.end + self.offset }
     }
 
     fn node(&mut self, tree: &ast::Value<'_>, depth: usize) -> Option<Node> {
@@ -258,7 +258,7 @@ impl Reader<'_> {
         Some(members)
     }
 
-    fn number(&mut self, text: &str, span: Span) -> Option<Number> {
+    fn number(&mut self, text: &str, span: SourceSpan) -> Option<Number> {
         let number: Option<Number> = serde_json::from_str(text).ok();
         // An integer literal must fit a double exactly; 1e300 is visibly a double.
         let is_integer = !text.contains(['.', 'e', 'E']);

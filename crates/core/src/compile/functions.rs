@@ -55,11 +55,11 @@ impl<'a> Visible<'a> {
             }
         }
         for (index, call) in step.function_calls.iter().enumerate() {
-            let place = at.key("functionCalls").index(index);
+            let path = at.key("functionCalls").index(index);
             match self.find(step, &call.name) {
-                Some(function) => check_call(function, call, &place, report),
+                Some(function) => check_call(function, call, &path, report),
                 None => report.push(
-                    DraftDiagnostic::on(Code::UnknownFunction, &place.key("name"))
+                    DraftDiagnostic::on(Code::UnknownFunction, &path.key("name"))
                         .message(format!("there is no function `{}`", shown(&call.name)))
                         .why("the call would have no effect")
                         .fix(suggestion(&call.name, &self.names(step))),
@@ -80,10 +80,10 @@ impl<'a> Visible<'a> {
         }
         let mut sought = SoughtNames::new(source.functions.iter().map(|function| function.name.as_str()));
         for step in steps {
-            sought.look_in(&step.prompt, &mut used);
-            step.guidance.iter().for_each(|line| sought.look_in(line, &mut used));
+            sought.find_in(&step.prompt, &mut used);
+            step.guidance.iter().for_each(|line| sought.find_in(line, &mut used));
         }
-        source.meta_guidance.iter().for_each(|line| sought.look_in(line, &mut used));
+        source.meta_guidance.iter().for_each(|line| sought.find_in(line, &mut used));
         for (index, function) in source.functions.iter().enumerate() {
             if !used.contains(function.name.as_str()) {
                 report.push(
@@ -119,7 +119,7 @@ impl<'n> SoughtNames<'n> {
     }
 
     /// Adds the names that occur in the text; a name already found is not searched for again.
-    fn look_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
+    fn find_in(&mut self, text: &str, found: &mut BTreeSet<&'n str>) {
         for (at, byte) in text.bytes().enumerate() {
             if !self.first_bytes[usize::from(byte)] {
                 continue;
@@ -136,9 +136,9 @@ impl<'n> SoughtNames<'n> {
 
 fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, report: &mut Report) {
     let known: Vec<&str> = function.parameters.iter().map(|own| own.name.as_str()).collect();
-    let mut wrong = |place: DocPath, message: String, fix: String| {
+    let mut wrong = |path: DocPath, message: String, fix: String| {
         report.push(
-            DraftDiagnostic::on(Code::FunctionCall, &place)
+            DraftDiagnostic::on(Code::FunctionCall, &path)
                 .message(message)
                 .why("the call does not fit the function's definition")
                 .fix(fix),
@@ -151,15 +151,15 @@ fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, 
         }
     }
     for (name, value) in &call.args {
-        let place = at.key("args").key(name);
+        let path = at.key("args").key(name);
         match function.parameters.iter().find(|own| own.name == *name) {
             None => {
                 let message = format!("`{}` takes no argument `{}`", function.name, shown(name));
-                wrong(place, message, suggestion(name, &known));
+                wrong(path, message, suggestion(name, &known));
             }
             Some(parameter) if !fits(parameter, value) => {
                 let message = format!("the argument `{name}` is {}", shown(&value.to_string()));
-                wrong(place, message, format!("`{}` takes {}", function.name, wanted(parameter)));
+                wrong(path, message, format!("`{}` takes {}", function.name, wanted(parameter)));
             }
             Some(_) => {}
         }

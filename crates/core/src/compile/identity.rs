@@ -10,7 +10,7 @@ use super::report::{DraftDiagnostic, Report, shown};
 
 /// Where a file comes from, as far as compiling is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum FileOrigin {
     /// Part of this build; may use the reserved namespace.
     Bundled,
     User,
@@ -19,7 +19,7 @@ pub enum Origin {
     Shared,
 }
 
-impl Origin {
+impl FileOrigin {
     pub fn of(kind: WorkflowSourceKind) -> Self {
         match kind {
             WorkflowSourceKind::Bundled => Self::Bundled,
@@ -43,7 +43,7 @@ impl Origin {
 /// is taken, four digits of the digest of the source's bytes are appended.
 pub(crate) fn suggested_id(
     legacy: &str,
-    origin: Origin,
+    origin: FileOrigin,
     source: Sha256,
     is_taken: impl Fn(&str) -> bool,
 ) -> Option<WorkflowId> {
@@ -56,7 +56,7 @@ pub(crate) fn suggested_id(
     WorkflowId::parse(&id).ok()
 }
 
-pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<WorkflowId> {
+pub(super) fn check(id: &str, origin: FileOrigin, report: &mut Report) -> Option<WorkflowId> {
     let at = DocPath::root().key("id");
     let parsed = match WorkflowId::parse(id) {
         Ok(parsed) => parsed,
@@ -79,7 +79,7 @@ pub(super) fn check(id: &str, origin: Origin, report: &mut Report) -> Option<Wor
         }
     };
     match parsed.namespace() {
-        Some("wr") if origin != Origin::Bundled => {
+        Some("wr") if origin != FileOrigin::Bundled => {
             let name = id.strip_prefix("wr.").unwrap_or(id);
             report.push(
                 DraftDiagnostic::on(Code::ReservedNamespace, &at)
@@ -107,17 +107,17 @@ mod tests {
     use super::*;
     use test_case::test_case;
 
-    #[test_case("bug-investigation", Origin::User, "user.bug_investigation")]
-    #[test_case("bug-investigation", Origin::Project, "project.bug_investigation")]
-    #[test_case("bug-investigation", Origin::Shared, "repo.bug_investigation")]
-    #[test_case("2fa", Origin::User, "user.w2fa"; "a segment starts with a letter")]
-    fn legacy_ids_are_renamed_by_their_source(legacy: &str, origin: Origin, expected: &str) {
+    #[test_case("bug-investigation", FileOrigin::User, "user.bug_investigation")]
+    #[test_case("bug-investigation", FileOrigin::Project, "project.bug_investigation")]
+    #[test_case("bug-investigation", FileOrigin::Shared, "repo.bug_investigation")]
+    #[test_case("2fa", FileOrigin::User, "user.w2fa"; "a segment starts with a letter")]
+    fn legacy_ids_are_renamed_by_their_source(legacy: &str, origin: FileOrigin, expected: &str) {
         assert_eq!(suggested_id(legacy, origin, Sha256::of(b""), |_| false).unwrap().as_str(), expected);
     }
 
     #[test]
     fn a_collision_gets_digits_of_the_source() {
-        let id = suggested_id("a-b", Origin::User, Sha256::of(b"abc"), |id| id == "user.a_b").unwrap();
+        let id = suggested_id("a-b", FileOrigin::User, Sha256::of(b"abc"), |id| id == "user.a_b").unwrap();
         assert_eq!(id.as_str(), "user.a_b_ba78");
     }
 }

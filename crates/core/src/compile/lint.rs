@@ -18,15 +18,15 @@ use super::diagnostic::Code;
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::Workflow;
-use crate::condition::{Scope, holds};
+use crate::condition::{ValueScope, holds};
 use crate::render::template::{Token, tokens};
 use crate::routing;
 
 /// Where each step and loop is in the document.
-pub(super) type Places = BTreeMap<String, DocPath>;
+pub(super) type StepPaths = BTreeMap<String, DocPath>;
 
-pub(super) fn place(places: &Places, id: &str) -> DocPath {
-    places.get(id).cloned().unwrap_or_else(|| DocPath::root().key("steps"))
+pub(super) fn path_of(paths: &StepPaths, id: &str) -> DocPath {
+    paths.get(id).cloned().unwrap_or_else(|| DocPath::root().key("steps"))
 }
 
 pub(super) fn never_holds_test(test: &ConditionTest) -> bool {
@@ -151,7 +151,7 @@ pub(super) fn contradicted_bodies(
     steps: &[CompiledStep],
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
-    places: &Places,
+    paths: &StepPaths,
     report: &mut Report,
 ) {
     let expr = |id: &ConditionId| match conditions.get(id) {
@@ -174,7 +174,7 @@ pub(super) fn contradicted_bodies(
             report.push(
                 DraftDiagnostic::on(
                     Code::UnreachableStep,
-                    &place(places, step_id.as_str()).key("runCondition"),
+                    &path_of(paths, step_id.as_str()).key("runCondition"),
                 )
                 .message(format!(
                     "`{step_id}` never runs: its condition contradicts that of the loop `{}`",
@@ -188,7 +188,7 @@ pub(super) fn contradicted_bodies(
 }
 
 /// Nested loops whose passes multiply beyond what one call may examine.
-pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Places, report: &mut Report) {
+pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], paths: &StepPaths, report: &mut Report) {
     const PASSES_ADVISED: u64 = 100_000;
     let by_id: BTreeMap<&LoopId, &CompiledLoop> = loops.iter().map(|own| (&own.loop_id, own)).collect();
     let mut queue: Vec<(&PlanItem, u64)> = plan.iter().map(|item| (item, 1)).collect();
@@ -201,7 +201,7 @@ pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], places: &Plac
         let passes = passes.saturating_mul(u64::from(owner.max_iterations));
         if passes > PASSES_ADVISED {
             report.push(
-                DraftDiagnostic::on(Code::LoopCost, &place(places, owner.loop_id.as_str()))
+                DraftDiagnostic::on(Code::LoopCost, &path_of(paths, owner.loop_id.as_str()))
                     .message(format!("the loop `{}` may make {passes} passes", owner.loop_id))
                     .why("when conditions skip its steps, choosing the next step takes too long and fails")
                     .fix("lower maxIterations of the nested loops"),
@@ -218,7 +218,7 @@ pub(super) fn variables(
     steps: &[CompiledStep],
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
-    places: &Places,
+    paths: &StepPaths,
     report: &mut Report,
 ) {
     let mut wanted: Vec<(&CompiledStep, &str, &str)> = Vec::new();
@@ -226,11 +226,11 @@ pub(super) fn variables(
         for (field, text) in shown_texts(step).filter(|(_, text)| text.contains("{{")) {
             for token in tokens(text) {
                 match token {
-                    Token::Text(plain) => unclosed(step, field, plain, places, report),
+                    Token::Text(plain) => unclosed(step, field, plain, paths, report),
                     Token::Variable { path } => {
                         wanted.push((step, field, path.split('.').next().unwrap_or(path)));
                     }
-                    Token::Other { source } => not_a_variable(step, field, source, places, report),
+                    Token::Other { source } => not_a_variable(step, field, source, paths, report),
                 }
             }
         }
@@ -239,8 +239,8 @@ pub(super) fn variables(
     let mut sought: BTreeSet<&str> = read.flat_map(|(_, reads)| reads.into_keys()).collect();
     sought.extend(wanted.iter().map(|(_, _, root)| *root));
     let mut known = mentioned(source, steps, loops, &sought);
-    super::sets::lint(steps, loops, conditions, &known, places, report);
-    set_later(source, steps, loops, conditions, places, report);
+    super::sets::lint(steps, loops, conditions, &known, paths, report);
+    set_later(source, steps, loops, conditions, paths, report);
     for owner in loops {
         match &owner.control {
             LoopControl::ForEach { items, .. } => {
@@ -254,7 +254,7 @@ pub(super) fn variables(
         if !known.has(root) && said.insert(root) {
             let near = nearest(root, known.names());
             report.push(
-                DraftDiagnostic::on(Code::UnsetVariable, &place(places, step.step_id.as_str()).key(field))
+                DraftDiagnostic::on(Code::UnsetVariable, &path_of(paths, step.step_id.as_str()).key(field))
                     .message(format!("`{}` shows {{{{{root}}}}}, which nothing else mentions", step.step_id))
                     .why("if it is not set, the agent reads [unset] there")
                     .fix(match near {
@@ -274,7 +274,7 @@ fn set_later(
     steps: &[CompiledStep],
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
-    places: &Places,
+    paths: &StepPaths,
     report: &mut Report,
 ) {
     let nothing = Context::default();
@@ -284,7 +284,7 @@ fn set_later(
         let test = step.run_condition.as_ref().and_then(|id| conditions.get(id));
         let Some(ConditionTest::Context { expr }) = test else { continue };
         // Skipped while nothing is set: a condition that waits for a value must find one. Loops come back.
-        if in_loop.contains(step.step_id.as_str()) || holds(expr, &Scope::new(&nothing)) {
+        if in_loop.contains(step.step_id.as_str()) || holds(expr, &ValueScope::new(&nothing)) {
             continue;
         }
         let sets = |step: &&CompiledStep, key: &str| step.sets.keys().any(|own| own.as_str() == key);
@@ -303,7 +303,7 @@ fn set_later(
             report.push(
                 DraftDiagnostic::on(
                     Code::KeySetLater,
-                    &place(places, step.step_id.as_str()).key("runCondition"),
+                    &path_of(paths, step.step_id.as_str()).key("runCondition"),
                 )
                 .message(format!(
                     "`{}` depends on `{}`, which is only set later, by `{}`",
@@ -331,20 +331,20 @@ fn has_word(text: &str, word: &str) -> bool {
     words(text).any(|own| own == word)
 }
 
-fn unclosed(step: &CompiledStep, field: &str, text: &str, places: &Places, report: &mut Report) {
+fn unclosed(step: &CompiledStep, field: &str, text: &str, paths: &StepPaths, report: &mut Report) {
     let Some(start) = text.find("{{") else { return };
     let beginning: String = text[start..].chars().take(24).collect();
     report.push(
-        DraftDiagnostic::on(Code::UnclosedVariable, &place(places, step.step_id.as_str()).key(field))
+        DraftDiagnostic::on(Code::UnclosedVariable, &path_of(paths, step.step_id.as_str()).key(field))
             .message(format!("`{}` has {{{{ without }}}}: {:?}", step.step_id, beginning))
             .why("nothing is filled in; the agent reads the braces")
             .fix("close it as in {{name}}, or write a single brace"),
     );
 }
 
-fn not_a_variable(step: &CompiledStep, field: &str, source: &str, places: &Places, report: &mut Report) {
+fn not_a_variable(step: &CompiledStep, field: &str, source: &str, paths: &StepPaths, report: &mut Report) {
     report.push(
-        DraftDiagnostic::on(Code::NotAVariable, &place(places, step.step_id.as_str()).key(field))
+        DraftDiagnostic::on(Code::NotAVariable, &path_of(paths, step.step_id.as_str()).key(field))
             .message(format!("`{}` contains `{}`, which is shown unchanged", step.step_id, shown(source)))
             .why("only names and dots are filled in; there are no expressions")
             .fix("use a plain {{name}}, and let a step compute the value"),

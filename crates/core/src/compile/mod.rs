@@ -32,12 +32,12 @@ mod syntax;
 
 pub use at::step_at;
 pub use bindings::{Bindings, BindingsError, bindings_for};
-pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
+pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, SourceSpan};
 pub(crate) use document::parse_options;
 pub use examples::EXAMPLE_FILES;
 #[cfg(test)]
 pub(crate) use expand::argument_names;
-pub use identity::Origin;
+pub use identity::FileOrigin;
 pub(crate) use identity::suggested_id;
 pub use library::Library;
 pub use reference::{FieldReference, ObjectReference, format_reference};
@@ -56,7 +56,7 @@ pub struct CompileInput<'a> {
     /// The name to show, not a path to open.
     pub file: &'a str,
     pub bindings: &'a Bindings,
-    pub origin: Origin,
+    pub origin: FileOrigin,
     pub library: &'a Library,
 }
 
@@ -65,7 +65,7 @@ impl<'a> CompileInput<'a> {
     pub fn new(bytes: &'a [u8], file: &'a str) -> Self {
         static NONE: Bindings = BTreeMap::new();
         static ALONE: Library = Library::EMPTY;
-        Self { bytes, file, bindings: &NONE, origin: Origin::Project, library: &ALONE }
+        Self { bytes, file, bindings: &NONE, origin: FileOrigin::Project, library: &ALONE }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use workrail_model::limits::COMPILED_EXPANSION_BYTES_MAX;
 
-use super::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use super::diagnostic::{Code, Diagnostic, Diagnostics, SourceSpan};
 use super::path::DocPath;
 
 /// A problem before its line is known.
 #[derive(Debug)]
 pub(super) struct DraftDiagnostic {
     code: Code,
-    place: Location,
+    location: Location,
     message: String,
     why: String,
     fix: String,
@@ -17,13 +17,13 @@ pub(super) struct DraftDiagnostic {
 
 #[derive(Debug)]
 enum Location {
-    Span(Span),
+    Span(SourceSpan),
     Path(DocPath),
-    Both(Span, DocPath),
+    Both(SourceSpan, DocPath),
 }
 
 impl DraftDiagnostic {
-    pub(super) fn at(code: Code, span: Span) -> Self {
+    pub(super) fn at(code: Code, span: SourceSpan) -> Self {
         Self::new(code, Location::Span(span))
     }
 
@@ -32,12 +32,12 @@ impl DraftDiagnostic {
         Self::new(code, Location::Path(path.clone()))
     }
 
-    pub(super) fn both(code: Code, span: Span, path: DocPath) -> Self {
+    pub(super) fn both(code: Code, span: SourceSpan, path: DocPath) -> Self {
         Self::new(code, Location::Both(span, path))
     }
 
-    fn new(code: Code, place: Location) -> Self {
-        Self { code, place, message: String::new(), why: String::new(), fix: String::new() }
+    fn new(code: Code, location: Location) -> Self {
+        Self { code, location, message: String::new(), why: String::new(), fix: String::new() }
     }
 
     pub(super) fn message(mut self, text: impl Into<String>) -> Self {
@@ -98,13 +98,13 @@ impl Report {
     /// would be a misleading consequence.
     pub(super) fn is_broken(&self, at: &DocPath) -> bool {
         let own = at.segments();
-        let within = |place: &Location| match place {
+        let within = |location: &Location| match location {
             Location::Span(_) => false,
             Location::Path(path) | Location::Both(_, path) => path.segments().starts_with(own),
         };
         let is_error = |problem: &&DraftDiagnostic| problem.code.severity() == super::Severity::Error;
         self.misspelt.contains(at)
-            || self.problems.iter().filter(is_error).any(|problem| within(&problem.place))
+            || self.problems.iter().filter(is_error).any(|problem| within(&problem.location))
     }
 
     pub(super) fn push_all(&mut self, problems: impl IntoIterator<Item = DraftDiagnostic>) {
@@ -146,9 +146,9 @@ impl Report {
         let lines = line_starts(&self.text);
         let mut placed = Vec::with_capacity(self.problems.len());
         let has_errors = self.errors > 0;
-        let kept = self.problems.into_iter();
-        for problem in kept.filter(|own| !(has_errors && own.code.may_follow_from_an_error())) {
-            let (span, path) = match problem.place {
+        let problems = self.problems.into_iter();
+        for problem in problems.filter(|own| !(has_errors && own.code.may_follow_from_an_error())) {
+            let (span, path) = match problem.location {
                 Location::Span(span) => (span, String::new()),
                 Location::Path(path) => {
                     (root.map(|root| root.find(&path)).unwrap_or_default(), path.to_string())

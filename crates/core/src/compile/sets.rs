@@ -8,7 +8,7 @@ use workrail_model::name::{ConditionId, ContextKey};
 use workrail_model::nearest::nearest;
 
 use super::diagnostic::Code;
-use super::lint::{Mentions, Places};
+use super::lint::{Mentions, StepPaths};
 use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{ContextDutySource, ContextType, StandardStep};
@@ -73,7 +73,7 @@ pub(super) fn lint(
     loops: &[CompiledLoop],
     conditions: &BTreeMap<ConditionId, ConditionTest>,
     mentioned: &Mentions<'_>,
-    places: &Places,
+    paths: &StepPaths,
     report: &mut Report,
 ) {
     let mut declared: BTreeMap<&str, Vec<&AcceptedValues>> = BTreeMap::new();
@@ -83,7 +83,7 @@ pub(super) fn lint(
     let mut said = BTreeSet::new();
     for (owner, reads) in routing::readers(steps, loops, |id| conditions.get(id)) {
         for (key, how) in reads {
-            let at = decided_at(owner, steps, places);
+            let at = decided_at(owner, steps, paths);
             match declared.get(key) {
                 None if !mentioned.has(key) => {
                     if said.insert(key.to_owned()) {
@@ -111,8 +111,8 @@ pub(super) fn lint(
 }
 
 /// The condition of a step, or how a loop repeats.
-fn decided_at(owner: &str, steps: &[CompiledStep], places: &Places) -> DocPath {
-    let at = super::lint::place(places, owner);
+fn decided_at(owner: &str, steps: &[CompiledStep], paths: &StepPaths) -> DocPath {
+    let at = super::lint::path_of(paths, owner);
     match steps.iter().find(|step| step.step_id.as_str() == owner) {
         Some(step) if step.run_condition.is_some() => at.key("runCondition"),
         Some(_) => at,

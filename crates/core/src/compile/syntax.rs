@@ -2,7 +2,7 @@
 
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 
-use super::diagnostic::{Code, Span};
+use super::diagnostic::{Code, SourceSpan};
 use super::report::DraftDiagnostic;
 
 /// The problem for a parser's error. `offset` is where the parsed text starts in the file.
@@ -11,9 +11,9 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
         return other;
     }
     let range = error.range();
-    let at = Span { start: range.start + offset, end: range.end + offset };
-    let end = Span { start: text.trim_end().len(), end: text.trim_end().len() };
-    let opened = || format!("opened at {}", place(text, at.start));
+    let at = SourceSpan { start: range.start + offset, end: range.end + offset };
+    let end = SourceSpan { start: text.trim_end().len(), end: text.trim_end().len() };
+    let opened = || format!("opened at {}", line_and_column(text, at.start));
     let (span, message, fix) = match error.kind() {
         ParseErrorKind::NestingDepthExceeded => return too_deep(at),
         ParseErrorKind::UnterminatedObject => (
@@ -92,15 +92,15 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
 const UNREADABLE: &str = "the file is not JSON, so nothing after this point can be checked";
 
 /// Nested too deeply to be parsed.
-pub(super) fn too_deep(at: Span) -> DraftDiagnostic {
-    DraftDiagnostic::at(Code::TooDeep, Span { start: at.start, end: at.start + 1 })
+pub(super) fn too_deep(at: SourceSpan) -> DraftDiagnostic {
+    DraftDiagnostic::at(Code::TooDeep, SourceSpan { start: at.start, end: at.start + 1 })
         .message(format!("nested deeper than {} levels", workrail_model::limits::JSON_DEPTH_MAX))
         .why("no workflow needs it, and deep nesting exhausts parsers")
         .fix("flatten the document")
 }
 
 /// A string with a line break or another control character in it, which JSON forbids.
-pub(super) fn raw_control(text: &str, span: Span) -> Option<DraftDiagnostic> {
+pub(super) fn raw_control(text: &str, span: SourceSpan) -> Option<DraftDiagnostic> {
     let inner = text.get(span.start..span.end)?;
     // All bytes of multi-byte characters are above these.
     let (offset, found) = inner.bytes().enumerate().find(|(_, byte)| *byte < 0x20)?;
@@ -111,7 +111,7 @@ pub(super) fn raw_control(text: &str, span: Span) -> Option<DraftDiagnostic> {
     };
     let start = span.start + offset;
     Some(
-        DraftDiagnostic::at(Code::Syntax, Span { start, end: start + 1 })
+        DraftDiagnostic::at(Code::Syntax, SourceSpan { start, end: start + 1 })
             .message(format!("this string contains {what}"))
             .why("JSON forbids it, and editors and other tools refuse such a file")
             .fix(format!("write {instead} instead, on one line")),
@@ -120,8 +120,10 @@ pub(super) fn raw_control(text: &str, span: Span) -> Option<DraftDiagnostic> {
 
 /// A file in another format altogether.
 fn other_format(text: &str, offset: usize) -> Option<DraftDiagnostic> {
-    let at_line =
-        |start: usize| Span { start, end: start + text[start..].find('\n').unwrap_or(text.len() - start) };
+    let at_line = |start: usize| SourceSpan {
+        start,
+        end: start + text[start..].find('\n').unwrap_or(text.len() - start),
+    };
     let lines = || {
         text.split_inclusive('\n').scan(0, |next, line| {
             let start = *next;
@@ -180,7 +182,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
-fn unexpected(text: &str, at: Span) -> DraftDiagnostic {
+fn unexpected(text: &str, at: SourceSpan) -> DraftDiagnostic {
     let found: String = text[text.floor_char_boundary(at.start)..]
         .chars()
         .take_while(|c| c.is_alphanumeric() || *c == '_')
@@ -210,7 +212,7 @@ fn unexpected(text: &str, at: Span) -> DraftDiagnostic {
     DraftDiagnostic::at(Code::Syntax, at).message(message).why(UNREADABLE).fix(fix)
 }
 
-fn place(text: &str, offset: usize) -> String {
+fn line_and_column(text: &str, offset: usize) -> String {
     let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;

@@ -49,7 +49,7 @@ pub fn issues(schema: &Value, value: &Value) -> Vec<String> {
 
 fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
-    let place = if path.is_empty() { String::new() } else { format!("`{}`: ", dotted(&path)) };
+    let prefix = if path.is_empty() { String::new() } else { format!("`{}`: ", dotted(&path)) };
     let kind = error.kind();
     let what = if let ValidationErrorKind::Required { property } = kind {
         format!("the field `{}` is missing", property.as_str().unwrap_or("?"))
@@ -69,7 +69,7 @@ fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
         // The instance may be a page long: only its beginning is repeated.
         error.masked_with(short(error.instance())).to_string()
     };
-    format!("{place}{what}")
+    format!("{prefix}{what}")
 }
 
 /// The fields of the object with the keyword at this place in a schema.

@@ -12,10 +12,10 @@ use workrail_model::event::{
 };
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId};
-use workrail_model::passkey::{PreferenceProof, WishedPreferences};
+use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
-use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_mark_of};
+use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_marker_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::tool::ToolSet;
@@ -24,12 +24,12 @@ use super::attempt::OpenAttempt;
 use super::draft::Draft;
 use super::evidence::{About, EvidenceAtHand};
 use super::judge::AttemptResult;
-use super::kept::{self, EarlierNotes};
 use super::observe::{self, ObservedFact};
 use super::outputs::{self, Outputs};
 use super::proof::ApprovalRule;
+use super::retry::{self, EarlierNotes};
 use super::{DecideError, Minting, close, disclose, facts, fit};
-use crate::interpret::{self, Finding, OutputCheck, Selection};
+use crate::interpret::{self, ExplainedReason, OutputCheck, StepSelection};
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::reason::gap_closer;
@@ -47,9 +47,9 @@ pub struct Advance<'a> {
     pub snapshot: &'a ExecutionSnapshot,
     pub workflow: &'a CompiledWorkflow,
     /// What the preceding refused attempt sent, if this is its retry.
-    pub kept: StepOutput,
+    pub earlier_output: StepOutput,
     /// What a person has asked for since; applied at this node before anything is checked.
-    pub wished: Option<&'a WishedPreferences>,
+    pub pending_preferences: Option<&'a PendingPreferences>,
     /// What makes a decision count.
     pub approvals: ApprovalRule<'a>,
     /// The current workspace; only changes are recorded.
@@ -86,7 +86,7 @@ pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
 
 /// Identifies what the attempt would submit, so that a decision can be recorded about exactly that.
 pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
-    kept::submitted(&Case::open(command)?.delivered)
+    retry::submitted(&Case::open(command)?.delivered)
 }
 
 /// Whether the run has already applied this proof elsewhere than where it is in effect: then it is a replayed copy.
@@ -133,9 +133,9 @@ impl<'a> Case<'a> {
         let context = facts.context_for(node_id, &retried)?.merged(&sent.context)?;
         let delivered = delivered(&command, &sent, node, pending, &retried)?;
         let current = facts.preferences(node_id);
-        let preferences = command.wished.map_or(current, |wished| wished.preferences);
-        let mode_proof = match command.wished {
-            Some(wished) => wished.proof.as_ref().filter(|proof| !is_spent(facts, node, proof)),
+        let preferences = command.pending_preferences.map_or(current, |pending| pending.preferences);
+        let mode_proof = match command.pending_preferences {
+            Some(pending) => pending.proof.as_ref().filter(|proof| !is_spent(facts, node, proof)),
             None => facts.mode_proof(node_id),
         };
         Ok(Self {
@@ -272,13 +272,13 @@ impl<'a> Case<'a> {
         let moment = ReplyMoment::Blocked { blockers: &blockers, in_a_row: self.retried.len() + 1 };
         let facts = self.command.facts;
         let way_out = recovery::last_good(facts, self.node.node_id)
-            .map(|event| reply::look_call(&state_mark_of(event), RunLabel::of(self.node.run_id)));
+            .map(|event| reply::rehydrate_call(&state_marker_of(event), RunLabel::of(self.node.run_id)));
         // A value that is already recorded must not prevent a retry; one that is sent now can be
         // sent again, smaller.
         let long_text = if self.sent.context.is_empty() { LongText::Shorten } else { LongText::Refuse };
         let first = self.retried.is_empty();
-        let told = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
-        let adjusted = self.notices.iter().filter(|notice| told.contains(&notice.code));
+        let shown_codes = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
+        let adjusted = self.notices.iter().filter(|notice| shown_codes.contains(&notice.code));
         let beside = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },
@@ -292,7 +292,7 @@ impl<'a> Case<'a> {
         self.push_outputs(&mut draft)?;
         let (node, attempt) = (self.node.node_id, self.attempt);
         let asks = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
-        let submitted = if asks { Some(kept::submitted(&self.delivered)?) } else { None };
+        let submitted = if asks { Some(retry::submitted(&self.delivered)?) } else { None };
         let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref(), submitted);
         draft.push(self.on_node(), record);
         draft.attach(stored);
@@ -339,8 +339,8 @@ impl<'a> Case<'a> {
     /// Creates the child node, its edge and what led there.
     fn advance(
         &self,
-        selection: Selection,
-        passed_over: Vec<Finding>,
+        selection: StepSelection,
+        passed_over: Vec<ExplainedReason>,
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;
@@ -418,7 +418,7 @@ impl<'a> Case<'a> {
         let node = self.node.node_id;
         let decided = &facts.approval(node, &self.pending.step_id)?.data;
         let asked = approvals.asked(workflow, self.pending);
-        let is_for_this = decided.submitted == kept::submitted(&self.delivered).ok();
+        let is_for_this = decided.submitted == retry::submitted(&self.delivered).ok();
         let is_approved = decided.decision == ApprovalDecision::Approved;
         let counts = is_approved && is_for_this && approvals.counts(facts, node, decided, asked);
         counts.then(|| Warning { code: WarningCode::ApprovedHow, message: disclose::approved_how(decided) })
@@ -470,7 +470,7 @@ fn delivered(
     pending: &PendingStep,
     retried: &[AttemptId],
 ) -> Result<Submission, DecideError> {
-    let Advance { facts, workflow, kept, .. } = command;
+    let Advance { facts, workflow, earlier_output, .. } = command;
     let mut context = facts.context_sent(node.node_id, retried);
     context.extend(sent.context.as_map().clone());
     let at_fault = |artifact: &Value| {
@@ -478,8 +478,8 @@ fn delivered(
             || disclose::names_no_open_gap(facts, node.run_id, artifact)
     };
     let refused = retried.first().and_then(|attempt| facts.advance(node.node_id, *attempt));
-    let earlier =
-        refused.map_or(EarlierNotes::Kept, |refused| EarlierNotes::of(refused, command.attempt.digest));
-    let output = kept::delivered(&sent.output, kept, earlier, at_fault)?;
+    let earlier_notes =
+        refused.map_or(EarlierNotes::Extended, |refused| EarlierNotes::of(refused, command.attempt.digest));
+    let output = retry::delivered(&sent.output, earlier_output, earlier_notes, at_fault)?;
     Ok(Submission { output, context: Context::new(context)? })
 }

@@ -4,7 +4,7 @@ use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::{CheckRequest, CompiledStep, RequiredGrade};
 use workrail_model::digest::Sha256;
 use workrail_model::evidence::{
-    CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeLook,
+    CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeInspection,
 };
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::EVIDENCE_TAIL_BYTES_MAX;
@@ -18,7 +18,7 @@ use workrail_model::text::BoundedText;
 use super::advance::Case;
 use super::evidence::EvidenceDemand;
 use crate::evidence::{self, not_run};
-use crate::interpret::{Finding, UnprovenClaim};
+use crate::interpret::{ExplainedReason, UnprovenClaim};
 use crate::label::RunLabel;
 use crate::project::SessionState;
 
@@ -185,7 +185,7 @@ impl Case<'_> {
     }
 
     /// One finding for all failed checks, so that they become one gap in a mode that never stops.
-    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<Finding> {
+    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<ExplainedReason> {
         let failed: Vec<String> = self.failed_checks().map(evidence::check).collect();
         if failed.is_empty() {
             return None;
@@ -262,13 +262,13 @@ impl Case<'_> {
         &self,
         pending: &PendingStep,
         unproven: &[UnprovenClaim],
-    ) -> Option<Finding> {
+    ) -> Option<ExplainedReason> {
         let demands = self.unmet_demands(unproven);
-        let (place, (mut message, mut fix)) = demands
+        let (index, (mut message, mut fix)) = demands
             .iter()
             .enumerate()
-            .find_map(|(place, own)| Some((place, self.missing_evidence(&own.subject(), own.min)?)))?;
-        let others = demands.iter().enumerate().filter(|(other, _)| *other != place);
+            .find_map(|(index, own)| Some((index, self.missing_evidence(&own.subject(), own.min)?)))?;
+        let others = demands.iter().enumerate().filter(|(other, _)| *other != index);
         let others: Vec<String> = others.map(|(_, own)| own.named()).collect();
         if !others.is_empty() {
             message.push_str(&format!(" Also without evidence: {}.", others.join("; ")));
@@ -326,9 +326,9 @@ impl Case<'_> {
     /// Whether every check of the step passed; in a step without checks, whether WorkRail could look at the repository.
     fn is_checked(&self) -> bool {
         if self.step().is_none_or(|step| step.checks.is_empty()) {
-            return match self.command.evidence.workspace.look {
-                TreeLook::Seen(_) => true,
-                TreeLook::NoRepository | TreeLook::NotSeen(_) => false,
+            return match self.command.evidence.workspace.tree {
+                TreeInspection::Seen(_) => true,
+                TreeInspection::NoRepository | TreeInspection::NotSeen(_) => false,
             };
         }
         self.not_run().next().is_none() && self.failed_checks().next().is_none()

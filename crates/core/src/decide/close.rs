@@ -3,7 +3,7 @@
 use workrail_model::event::{CloseChannel, EventData, RunClosed, Scope};
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::plan::AppendPlan;
-use workrail_model::reply::{Warning, WarningCode, without_marks};
+use workrail_model::reply::{Warning, WarningCode, without_markers};
 use workrail_model::text::BoundedText;
 
 use super::draft::Draft;
@@ -42,7 +42,7 @@ pub fn close(command: Close<'_>) -> Result<AppendPlan, DecideError> {
 pub(super) fn reopened(facts: &SessionState, node: NodeId) -> Option<Warning> {
     let closed = facts.run(facts.node(node)?.run_id)?.closed.as_ref()?;
     let message = format!("A person had closed this run ({}); this call reopened it.", closed.reason);
-    Some(Warning { code: WarningCode::RunReopened, message: without_marks(&message) })
+    Some(Warning { code: WarningCode::RunReopened, message: without_markers(&message) })
 }
 
 /// The warning that a run is closed, for replies that only show it.
@@ -52,5 +52,5 @@ pub fn is_closed(run: &RunState) -> Option<Warning> {
         "A person closed this run ({}). Completing the step reopens it; ask the user first.",
         closed.reason
     );
-    Some(Warning { code: WarningCode::RunClosed, message: without_marks(&message) })
+    Some(Warning { code: WarningCode::RunClosed, message: without_markers(&message) })
 }

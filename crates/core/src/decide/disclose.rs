@@ -14,7 +14,7 @@ use workrail_model::nearest::nearest;
 use workrail_model::preferences::{Preferences, RiskPolicy};
 use workrail_model::reason::{Advisory, ContractViolation, Reason};
 use workrail_model::reply::{
-    AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_mark_of,
+    AssessmentFacts, DimensionFact, ReturnTo, StepContext, Warning, WarningCode, state_marker_of,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::{BoundedText, truncate_with_marker};
@@ -23,11 +23,11 @@ use super::DecideError;
 use crate::builtins;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, capability_name};
+use crate::interpret::{AcceptedAssessment, ExplainedReason, OutputCheck, capability_name};
 use crate::label::RunLabel;
 use crate::project::{GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
-use crate::reply::{OpenGap, look_call};
+use crate::reply::{OpenGap, rehydrate_call};
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
 pub(super) fn degraded(
@@ -120,10 +120,11 @@ pub(super) fn preferences_cause(effective: Preferences) -> String {
 /// The message if a mode goes beyond what the workflow recommends.
 pub(super) fn above_recommendation(workflow: &CompiledWorkflow, effective: Preferences) -> Option<String> {
     let RecommendedPreferences { autonomy, risk_policy } = exceeded(effective, workflow.recommended);
-    let told = |what: &str, now: &str, most: &str| format!("{what} is `{now}`, at most `{most}` is advised");
+    let excess =
+        |what: &str, now: &str, most: &str| format!("{what} is `{now}`, at most `{most}` is advised");
     let above = [
-        autonomy.map(|most| told("the mode", effective.autonomy.as_str(), most.as_str())),
-        risk_policy.map(|most| told("the risk policy", effective.risk_policy.as_str(), most.as_str())),
+        autonomy.map(|most| excess("the mode", effective.autonomy.as_str(), most.as_str())),
+        risk_policy.map(|most| excess("the risk policy", effective.risk_policy.as_str(), most.as_str())),
     ];
     let above: Vec<String> = above.into_iter().flatten().collect();
     (!above.is_empty()).then(|| {
@@ -147,11 +148,11 @@ pub fn open_gaps(facts: &SessionState, run: RunId) -> Vec<OpenGap> {
 
 /// What a complete run reports besides its gaps: the open disclosures that changed which steps were done.
 pub fn disclosed(facts: &SessionState, run: RunId) -> impl Iterator<Item = &str> {
-    let open = facts.gaps(run).filter(|gap| gap.is_open() && is_told_at_the_end(gap.reason));
+    let open = facts.gaps(run).filter(|gap| gap.is_open() && is_reported_at_the_end(gap.reason));
     open.map(|gap| gap.summary.as_str())
 }
 
-pub(super) fn is_told_at_the_end(reason: Reason) -> bool {
+pub(super) fn is_reported_at_the_end(reason: Reason) -> bool {
     match reason {
         Reason::Advisory(
             Advisory::LoopLimitReached | Advisory::ContextKeyNeverSet | Advisory::ClaimContradicted,
@@ -220,7 +221,7 @@ pub(super) fn unknown_gaps(
     run: RunId,
     pending: &PendingStep,
     artifacts: &[Value],
-) -> Vec<Finding> {
+) -> Vec<ExplainedReason> {
     let unknown = artifacts.iter().filter(|artifact| names_no_open_gap(facts, run, artifact));
     let open = open_ids(facts, run);
     let fix = match open.as_slice() {
@@ -335,6 +336,6 @@ pub fn return_to(facts: &SessionState, run: RunId, state: &EngineState) -> Optio
     Some(ReturnTo {
         label: label.to_string(),
         workflow_id: parent.workflow_id.clone(),
-        next_call: look_call(&state_mark_of(tip.created_index), label),
+        next_call: rehydrate_call(&state_marker_of(tip.created_index), label),
     })
 }

@@ -6,7 +6,8 @@ use workrail_model::canonical::to_canonical;
 use workrail_model::compiled::EditRule;
 use workrail_model::event::{EventData, EvidenceRecorded, Scope};
 use workrail_model::evidence::{
-    DirtyFiles, Evidence, HookObservation, PathList, RecordedFiles, TreeLook, WorkingTree, WorkspaceState,
+    DirtyFiles, Evidence, HookObservation, PathList, RecordedFiles, TreeInspection, WorkingTree,
+    WorkspaceState,
 };
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::{EVIDENCE_PATHS_MAX, OBSERVATIONS_PER_ADVANCE_MAX};
@@ -43,7 +44,7 @@ pub enum EvidenceDemand {
 /// The repository at this moment.
 #[derive(Clone, Debug, Default)]
 pub struct WorkspaceAtHand {
-    pub look: TreeLook,
+    pub tree: TreeInspection,
     /// Every file that changed since the step began; `None` if unknown.
     pub changed: Option<Vec<String>>,
     /// Every file that changed since the run began; determined only for steps that make claims about it.
@@ -107,23 +108,23 @@ pub(super) struct About<'a> {
 }
 
 /// Evidence, with the content that belongs to it.
-struct Found {
+struct FoundEvidence {
     host: Option<BoundedText<32>>,
     seen_at: Option<Timestamp>,
     evidence: Evidence,
     content: Option<Attachment>,
 }
 
-impl Found {
+impl FoundEvidence {
     /// The repository; if it could not be seen, that matters only if the step restricts edits.
     fn workspace(at_hand: &WorkspaceAtHand, restricts_edits: bool) -> Option<Self> {
-        let (evidence, content) = match &at_hand.look {
-            TreeLook::NoRepository => return None,
-            TreeLook::NotSeen(reason) if restricts_edits => {
+        let (evidence, content) = match &at_hand.tree {
+            TreeInspection::NoRepository => return None,
+            TreeInspection::NotSeen(reason) if restricts_edits => {
                 (Evidence::WorkspaceNotSeen { reason: *reason }, None)
             }
-            TreeLook::NotSeen(_) => return None,
-            TreeLook::Seen(tree) => {
+            TreeInspection::NotSeen(_) => return None,
+            TreeInspection::Seen(tree) => {
                 let (state, content) = state_of(tree, at_hand.changed.as_deref());
                 (Evidence::WorkspaceState(state), content)
             }
@@ -145,14 +146,14 @@ impl Found {
 
 impl About<'_> {
     pub(super) fn push(&self, draft: &mut Draft, at_hand: &EvidenceAtHand, edits: Option<&EditRule>) {
-        if let Some(found) = Found::workspace(&at_hand.workspace, edits.is_some()) {
+        if let Some(found) = FoundEvidence::workspace(&at_hand.workspace, edits.is_some()) {
             self.push_one(draft, found);
         }
         for check in &at_hand.checks {
             match check {
                 CheckAtHand::Run { run, output } => self.push_one(
                     draft,
-                    Found {
+                    FoundEvidence {
                         host: None,
                         seen_at: None,
                         evidence: Evidence::CheckRun(run.clone()),
@@ -163,14 +164,14 @@ impl About<'_> {
                 CheckAtHand::PassedBefore(_) => {}
             }
         }
-        let observed = at_hand.observations.iter().take(at_hand.recorded()).map(Found::observed);
+        let observed = at_hand.observations.iter().take(at_hand.recorded()).map(FoundEvidence::observed);
         for found in observed.filter(|found| !self.is_recorded(found)) {
             self.push_one(draft, found);
         }
     }
 
-    fn push_one(&self, draft: &mut Draft, found: Found) {
-        let Found { host, seen_at, evidence, content } = found;
+    fn push_one(&self, draft: &mut Draft, found: FoundEvidence) {
+        let FoundEvidence { host, seen_at, evidence, content } = found;
         draft.push_once(
             self.scope,
             EventData::EvidenceRecorded(EvidenceRecorded {
@@ -188,7 +189,7 @@ impl About<'_> {
     }
 
     /// Whether the previous advance recorded it and was interrupted before the observation was removed.
-    fn is_recorded(&self, found: &Found) -> bool {
+    fn is_recorded(&self, found: &FoundEvidence) -> bool {
         let parent = self.facts.node(self.node).and_then(|node| node.parent);
         let nodes = [Some(self.node), parent].into_iter().flatten();
         let is_same = |own: &EvidenceRecorded| {

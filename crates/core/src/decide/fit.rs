@@ -30,7 +30,7 @@ pub(super) fn fitted(
     for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
         let Some(value) = context.get_mut(key.as_str()) else { continue };
         let Some(meant) = other_than_sent(value, &duty.accepts) else { continue };
-        let message = told(value, &meant, key.as_str(), &format!("context.{key}"));
+        let message = adjustment_text(value, &meant, key.as_str(), &format!("context.{key}"));
         warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
         *value = meant;
     }
@@ -51,23 +51,23 @@ pub(super) fn fitted(
 /// An artifact may have thousands of fields: the first adjusted ones are named, the others counted.
 #[derive(Default)]
 struct Adjusted {
-    told: Vec<String>,
+    messages: Vec<String>,
     more: usize,
 }
 
 impl Adjusted {
-    const TOLD_MAX: usize = 5;
+    const MESSAGES_MAX: usize = 5;
 
-    fn add(&mut self, told: impl FnOnce() -> String) {
-        match self.told.len() < Self::TOLD_MAX {
-            true => self.told.push(told()),
+    fn add(&mut self, message: impl FnOnce() -> String) {
+        match self.messages.len() < Self::MESSAGES_MAX {
+            true => self.messages.push(message()),
             false => self.more += 1,
         }
     }
 
     fn into_warnings(self) -> impl Iterator<Item = Warning> {
         let more = (self.more > 0).then(|| format!("Adjusted in the same way: {} more.", self.more));
-        let messages = self.told.into_iter().chain(more);
+        let messages = self.messages.into_iter().chain(more);
         messages.map(|message| Warning { code: WarningCode::ArgumentsAdjusted, message })
     }
 }
@@ -78,34 +78,34 @@ fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
 }
 
 /// `name` is the key or field, `place` its path in the call.
-fn told(sent: &Value, recorded: &Value, name: &str, place: &str) -> String {
+fn adjustment_text(sent: &Value, recorded: &Value, name: &str, path: &str) -> String {
     if is_secret(name) {
-        return format!("`{place}` was sent in another spelling and adjusted.");
+        return format!("`{path}` was sent in another spelling and adjusted.");
     }
     let (sent, recorded) = (sent.to_string(), recorded.to_string());
     let shown = truncate_with_marker(&sent, VALUE_SHOWN_BYTES);
     let recorded = truncate_with_marker(&recorded, VALUE_SHOWN_BYTES);
-    format!("`{place}` was sent as {shown} and recorded as {recorded}.")
+    format!("`{path}` was sent as {shown} and recorded as {recorded}.")
 }
 
-fn fit_fields(value: &mut Value, schema: &Value, place: &str, adjusted: &mut Adjusted) {
+fn fit_fields(value: &mut Value, schema: &Value, path: &str, adjusted: &mut Adjusted) {
     if let Some(meant) = accepted_by(schema).and_then(|accepts| other_than_sent(value, &accepts)) {
-        let name = place.rsplit('.').next().unwrap_or(place);
-        adjusted.add(|| told(value, &meant, name, place));
+        let name = path.rsplit('.').next().unwrap_or(path);
+        adjusted.add(|| adjustment_text(value, &meant, name, path));
         *value = meant;
     }
     match value {
         Value::Object(members) => {
-            leave_out_empty(members, schema, place, adjusted);
+            leave_out_empty(members, schema, path, adjusted);
             for (name, field) in schema["properties"].as_object().into_iter().flatten() {
                 if let Some(member) = members.get_mut(name) {
-                    fit_fields(member, field, &format!("{place}.{name}"), adjusted);
+                    fit_fields(member, field, &format!("{path}.{name}"), adjusted);
                 }
             }
         }
         Value::Array(items) => {
             for (position, item) in items.iter_mut().enumerate() {
-                fit_fields(item, &schema["items"], &format!("{place}[{position}]"), adjusted);
+                fit_fields(item, &schema["items"], &format!("{path}[{position}]"), adjusted);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -113,14 +113,14 @@ fn fit_fields(value: &mut Value, schema: &Value, place: &str, adjusted: &mut Adj
 }
 
 /// Removes an optional text that is empty although that is not allowed: it means the same as an absent one.
-fn leave_out_empty(members: &mut Map<String, Value>, schema: &Value, place: &str, adjusted: &mut Adjusted) {
+fn leave_out_empty(members: &mut Map<String, Value>, schema: &Value, path: &str, adjusted: &mut Adjusted) {
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let is_empty = members.get(name).is_some_and(|value| value == "");
         if is_empty && !is_required(name) && refuses_empty(field) {
             members.remove(name);
-            adjusted.add(|| format!("`{place}.{name}` was sent empty and left out."));
+            adjusted.add(|| format!("`{path}.{name}` was sent empty and left out."));
         }
     }
 }

@@ -16,7 +16,7 @@ use super::advance::{Advance, Case};
 use super::disclose;
 use crate::claims::{self, Contradiction, KnownFact};
 use crate::contract::{self, kind_of};
-use crate::interpret::{Finding, OutputCheck, Selection};
+use crate::interpret::{ExplainedReason, OutputCheck, StepSelection};
 use crate::project::GapState;
 use crate::reason::{GapCloser, disposition, gap_closer};
 use crate::{derive, routing};
@@ -25,8 +25,8 @@ impl Case<'_> {
     pub(super) fn gaps(
         &self,
         step: &StepId,
-        selection: &Selection,
-        passed_over: &[Finding],
+        selection: &StepSelection,
+        passed_over: &[ExplainedReason],
         check: &OutputCheck,
     ) -> Vec<GapRecorded> {
         let mut gaps = Vec::new();
@@ -73,7 +73,7 @@ impl Case<'_> {
 
     /// Names a contradiction, as it is recorded.
     fn contradicted(&self, own: &Contradiction) -> String {
-        let cause = format!("{}#claim:{}", place(self.pending), own.about);
+        let cause = format!("{}#claim:{}", step_text(self.pending), own.about);
         BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
     }
 
@@ -91,7 +91,7 @@ impl Case<'_> {
     }
 
     /// Gaps that the agent closes by name, and those whose cause is gone.
-    fn resolutions(&self, step: &StepId, passed_over: &[Finding]) -> Vec<GapRecorded> {
+    fn resolutions(&self, step: &StepId, passed_over: &[ExplainedReason]) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
@@ -132,7 +132,7 @@ impl Case<'_> {
             return self.is_set_now(key);
         }
         let Some((owner, what)) = cause.split_once('#') else { return false };
-        if owner == place(self.pending) {
+        if owner == step_text(self.pending) {
             return true;
         }
         let workflow = self.command.workflow;
@@ -160,7 +160,7 @@ impl Case<'_> {
     }
 
     /// Discloses, when a run ends, steps that were never decided on.
-    fn never_decided(&self, selection: &Selection) -> Vec<GapRecorded> {
+    fn never_decided(&self, selection: &StepSelection) -> Vec<GapRecorded> {
         if !selection.state.is_complete() {
             return Vec::new();
         }
@@ -201,7 +201,7 @@ const STEPS_NAMED_MAX: usize = 6;
 
 /// Names what was missing, so that it is recognised when it is encountered again.
 fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
-    let at = place(pending);
+    let at = step_text(pending);
     let cause = match &blocker.pointer {
         BlockerPointer::ContextKey { key } => format!("context.{key}"),
         BlockerPointer::OutputContract { contract_ref } => format!("{at}#{contract_ref}"),
@@ -219,7 +219,7 @@ fn cause(pending: &PendingStep, blocker: &Blocker) -> String {
 }
 
 /// The step with its pass in each surrounding loop: `work@0.2`.
-fn place(pending: &PendingStep) -> String {
+fn step_text(pending: &PendingStep) -> String {
     let passes: Vec<String> = pending.loop_path.iter().map(|frame| frame.iteration.to_string()).collect();
     match passes.is_empty() {
         true => pending.step_id.to_string(),

@@ -13,10 +13,12 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
 use super::advance::{Advance, Case};
-use super::{DecideError, disclose, kept};
+use super::{DecideError, disclose, retry};
 use crate::edits::AllowedEdits;
 use crate::evidence;
-use crate::interpret::{self, ApprovalState, Finding, OutputCheck, Selection, Strictness, Submitted};
+use crate::interpret::{
+    self, ApprovalState, ExplainedReason, OutputCheck, StepSelection, Strictness, Submitted,
+};
 use crate::project::AdvanceRecord;
 use crate::reason::{AdvanceEffect, TRIES_BEFORE_GAP, on_advance};
 
@@ -25,7 +27,7 @@ const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash 
                           `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
 
 /// Whether only a person's decision on the submission is missing.
-fn is_decision(finding: &Finding) -> bool {
+fn is_decision(finding: &ExplainedReason) -> bool {
     match (&finding.0, &finding.1.pointer) {
         // A question is answered separately.
         (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
@@ -42,7 +44,7 @@ fn is_decision(finding: &Finding) -> bool {
 
 pub(super) enum AttemptResult {
     Blocked { blockers: BlockerReport },
-    Advanced { selection: Selection, passed_over: Vec<Finding> },
+    Advanced { selection: StepSelection, passed_over: Vec<ExplainedReason> },
 }
 
 impl Case<'_> {
@@ -106,8 +108,9 @@ impl Case<'_> {
             Err(error) => {
                 let finding = error.finding(&pending.step_id).ok_or(error)?;
                 // A list that the step declares and a loop reads is reported missing once.
-                let is_same =
-                    |own: &Finding| own.1.code == finding.1.code && own.1.pointer == finding.1.pointer;
+                let is_same = |own: &ExplainedReason| {
+                    own.1.code == finding.1.code && own.1.pointer == finding.1.pointer
+                };
                 if !findings.iter().any(is_same) {
                     findings.push(finding);
                 }
@@ -115,7 +118,7 @@ impl Case<'_> {
             }
         };
         // The one table decides what stops and what is disclosed (G61).
-        let refused = |finding: &Finding| {
+        let refused = |finding: &ExplainedReason| {
             if finding.1.code == BlockerCode::AssessmentFollowupRequired {
                 // Another mistake before it was not a second look.
                 return self.refusals_with(finding.1.code);
@@ -128,7 +131,7 @@ impl Case<'_> {
             self.retried.len()
         };
         let at_gate = self.autonomy_at_gate();
-        let stops = |finding: &Finding| {
+        let stops = |finding: &ExplainedReason| {
             let autonomy = if is_decision(finding) { at_gate } else { self.preferences.autonomy };
             match on_advance(finding.0, autonomy, refused(finding)) {
                 AdvanceEffect::Block | AdvanceEffect::FailFast => true,
@@ -157,7 +160,7 @@ impl Case<'_> {
 
     /// Files changed since the step began that it does not allow to change (G106), or that are outside the scope that
     /// the run declared (G123).
-    fn edit_finding(&self, pending: &PendingStep) -> Option<Finding> {
+    fn edit_finding(&self, pending: &PendingStep) -> Option<ExplainedReason> {
         let allowed = AllowedEdits::of(self.edit_rule()?, &self.context)?;
         let changed = self.command.evidence.workspace.changed.as_ref()?;
         let outside = PathList::new(changed.iter().filter(|path| !allowed.allows(path)));
@@ -203,7 +206,11 @@ impl Case<'_> {
     }
 
     /// What only a person or a proven capability can open.
-    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
+    fn gate_findings(
+        &self,
+        pending: &PendingStep,
+        check: &OutputCheck,
+    ) -> Result<Vec<ExplainedReason>, DecideError> {
         let Advance { facts, workflow, .. } = self.command;
         let node = self.node.node_id;
         let asked = self.command.approvals.asked(workflow, pending);
@@ -214,7 +221,7 @@ impl Case<'_> {
                 ApprovalState::Unproven
             }
             // A decision is about what was submitted and shown, and nothing else (G63).
-            Some(decided) if decided.submitted != Some(kept::submitted(&self.delivered)?) => {
+            Some(decided) if decided.submitted != Some(retry::submitted(&self.delivered)?) => {
                 ApprovalState::ForOther
             }
             Some(decided) => match decided.decision {

@@ -15,10 +15,10 @@ mod facts;
 pub mod fit;
 mod gaps;
 mod judge;
-pub mod kept;
 pub mod observe;
 mod outputs;
 pub mod proof;
+pub mod retry;
 pub mod start;
 
 use workrail_model::canonical::CanonicalError;
@@ -53,8 +53,8 @@ pub enum DecideError {
     NotesTooLong { bytes: usize, max: usize },
     #[error("artifact {position} has {bytes} bytes as canonical JSON, at most {max} are allowed")]
     ArtifactTooLong { position: usize, bytes: usize, max: u64 },
-    #[error("`{place}` holds a placeholder of WorkRail's")]
-    Placeholder { place: String },
+    #[error("`{location}` holds a placeholder of WorkRail's")]
+    Placeholder { location: String },
     #[error("gap {gap} is about what only the user can give: {summary}")]
     NotTheAgentsGap { position: usize, gap: GapId, summary: String },
     #[error("artifact {position} closes a gap that is not open in this run")]

@@ -30,7 +30,9 @@ pub(super) fn check_output(output: &StepOutput) -> Result<(), DecideError> {
     }
     for (position, artifact) in output.artifacts.iter().enumerate() {
         if let Some(inner) = placeholder_in(artifact) {
-            return Err(DecideError::Placeholder { place: format!("output.artifacts[{position}]{inner}") });
+            return Err(DecideError::Placeholder {
+                location: format!("output.artifacts[{position}]{inner}"),
+            });
         }
         let bytes = value_to_canonical(artifact)?.len();
         if bytes as u64 > BLOB_BYTES_MAX {
@@ -45,7 +47,7 @@ pub(super) fn check_context(context: &Context) -> Result<(), DecideError> {
     let found = context.as_map().iter().find_map(|(key, value)| Some((key, placeholder_in(value)?)));
     match found {
         None => Ok(()),
-        Some((key, inner)) => Err(DecideError::Placeholder { place: format!("context.{key}{inner}") }),
+        Some((key, inner)) => Err(DecideError::Placeholder { location: format!("context.{key}{inner}") }),
     }
 }
 

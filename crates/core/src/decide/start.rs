@@ -7,7 +7,7 @@ use workrail_model::event::{
     KeyedStart, NodeCreated, NodeKind, ParentLink, PreferencesChanged, RunStarted, Scope, SessionCreated,
     WorkflowSourceKind,
 };
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::gap::Resolution;
 use workrail_model::id::{AttemptId, NodeId, RunId};
 use workrail_model::plan::{AppendPlan, Attachment};
@@ -48,7 +48,7 @@ pub struct Start<'a> {
     /// The current workspace.
     pub observed: &'a [ObservedFact],
     /// Its working tree, compared when the first step ends.
-    pub tree: TreeLook,
+    pub tree: TreeInspection,
     /// Unfinished runs of the session, which the reply names.
     pub other_runs: Vec<OtherRun>,
     /// Notices for the reply about the id that the caller used.
@@ -141,7 +141,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     }
     if observe::is_same_repository(facts, command.observed) {
         let at_hand = EvidenceAtHand {
-            workspace: WorkspaceAtHand { look: command.tree, ..WorkspaceAtHand::default() },
+            workspace: WorkspaceAtHand { tree: command.tree, ..WorkspaceAtHand::default() },
             ..EvidenceAtHand::default()
         };
         About { facts, scope: on_root, node: root, attempt: None }.push(&mut draft, &at_hand, None);

@@ -141,15 +141,17 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
             warnings.push(warning(DiscoveryWarningCode::CompilerWarning, message));
         }
     }
-    for kept in input.workflow.compiled_warnings.iter().filter(|kept| !is_shown(kept, input.diagnostics)) {
-        warnings.push(warning(DiscoveryWarningCode::CompilerWarning, compiled_text(kept)));
+    for recorded in
+        input.workflow.compiled_warnings.iter().filter(|recorded| !is_shown(recorded, input.diagnostics))
+    {
+        warnings.push(warning(DiscoveryWarningCode::CompilerWarning, compiled_text(recorded)));
     }
     warnings
 }
 
 /// True if a shown diagnostic says the same, with the place in the file and the fix.
-fn is_shown(kept: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
-    let same: &[Code] = match kept.code {
+fn is_shown(recorded: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
+    let same: &[Code] = match recorded.code {
         WarningCode::ConditionNeverHolds => &[Code::ConditionNeverHolds, Code::UnreachableStep],
         WarningCode::FeatureWithoutEffect => &[Code::FeatureWithoutEffect],
         WarningCode::LoopControlledByContext => &[Code::LoopByContext],
@@ -159,9 +161,9 @@ fn is_shown(kept: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
     shown.any(|own| same.contains(&own.code))
 }
 
-fn compiled_text(kept: &CompiledWarning) -> String {
-    let subject = &kept.subject;
-    match kept.code {
+fn compiled_text(recorded: &CompiledWarning) -> String {
+    let subject = &recorded.subject;
+    match recorded.code {
         WarningCode::ConditionNeverHolds => format!("`{subject}` never runs: its condition can never hold"),
         WarningCode::FeatureWithoutEffect => {
             format!("the feature `{subject}` adds nothing: no step has promptBlocks")
@@ -269,12 +271,12 @@ fn reference_line(reference: &InspectedReference) -> String {
         ResolveFrom::Package => "package",
     };
     let weight = if reference.authoritative { "authoritative" } else { "background" };
-    let place = match &reference.path {
+    let location = match &reference.path {
         Some(path) => one_line(path, 300),
         None => format!("[unresolved] {}", one_line(&reference.source, 300)),
     };
     let (title, purpose) = (one_line(&reference.title, 128), one_line(&reference.purpose, 160));
-    format!("- {title}: {place} ({from}, {weight}): {purpose}")
+    format!("- {title}: {location} ({from}, {weight}): {purpose}")
 }
 
 fn recommended(body: &WorkflowInspection) -> Option<String> {

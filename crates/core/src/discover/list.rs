@@ -15,7 +15,7 @@ use workrail_model::reply::NextCall;
 use workrail_model::tool::{ToolName, ToolSet};
 
 use super::{counted, kind_of, one_line, staleness, tags, within};
-use crate::compile::{Origin, suggested_id};
+use crate::compile::{FileOrigin, suggested_id};
 use crate::search;
 
 /// Shown with the call that starts a workflow: what an agent would otherwise omit.
@@ -87,7 +87,7 @@ impl Summary {
             IdStatus::Namespaced => None,
             IdStatus::Legacy => suggested_id(
                 self.id.as_str(),
-                Origin::of(self.source_kind.source_kind()),
+                FileOrigin::of(self.source_kind.source_kind()),
                 self.source,
                 is_taken,
             )

@@ -15,7 +15,7 @@ pub use list::{Filter, Summary, chosen, list};
 pub use outline::{condition_text, plan};
 pub(crate) use outline::{confirmation_text, repeats_text};
 pub use provenance::{LineOrigin, PromptLine, prompt_lines};
-pub use select::{Choice, Claim, Selection, kind_of, select};
+pub use select::{Choice, IdClaim, OwnerSelection, kind_of, select};
 
 use workrail_model::compiled::{CompiledWorkflow, MetricsProfile};
 use workrail_model::discovery::{Precedence, Staleness};

@@ -161,11 +161,11 @@ pub(crate) fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Conf
 pub(super) fn line(entry: &PlanEntry) -> String {
     let short = |text: &str| one_line(text, PART_BYTES_MAX);
     let indent = "   ".repeat(entry.number.matches('.').count());
-    let mark = match entry.kind {
+    let prefix = match entry.kind {
         PlanEntryKind::Loop => "loop ",
         PlanEntryKind::Step | PlanEntryKind::Parallel | PlanEntryKind::CapabilityProbe => "",
     };
-    let mut text = format!("{indent}{} {mark}{} · {}", entry.number, entry.id, short(&entry.title));
+    let mut text = format!("{indent}{} {prefix}{} · {}", entry.number, entry.id, short(&entry.title));
     let mut note = |note: String| {
         text.push_str(" [");
         text.push_str(&note);

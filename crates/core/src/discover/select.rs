@@ -14,7 +14,7 @@ use super::alias;
 
 /// A file that claims an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct IdClaim {
     pub id: WorkflowId,
     pub precedence: Precedence,
     /// Position of its folder within its precedence.
@@ -41,18 +41,18 @@ pub enum Choice {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct OwnerSelection {
     /// One for each claim, in the same order.
     pub choices: Vec<Choice>,
     /// The position of each id's owner.
     pub owners: BTreeMap<WorkflowId, usize>,
 }
 
-impl Selection {
+impl OwnerSelection {
     /// The owner of an id. A former name that no file has also resolves to the bundled workflow that replaced it,
     /// so that old calls keep working (lock 7). A refused file with that name still
     /// keeps it: another workflow would confuse its author, an error does not.
-    pub fn owner(&self, claims: &[Claim], id: &WorkflowId) -> Option<usize> {
+    pub fn owner(&self, claims: &[IdClaim], id: &WorkflowId) -> Option<usize> {
         if let Some(own) = self.owners.get(id) {
             return Some(*own);
         }
@@ -67,7 +67,7 @@ impl Selection {
 }
 
 /// Decides on every claim. The order of the claims does not matter.
-pub fn select(claims: &[Claim]) -> Selection {
+pub fn select(claims: &[IdClaim]) -> OwnerSelection {
     let bundled: BTreeMap<&WorkflowId, Sha256> = claims
         .iter()
         .filter(|claim| claim.precedence == Precedence::Bundled)
@@ -97,7 +97,7 @@ pub fn select(claims: &[Claim]) -> Selection {
             choices[*other] = if same { Choice::Duplicate { winner: *winner } } else { Choice::Shadowed };
         }
     }
-    Selection { choices, owners }
+    OwnerSelection { choices, owners }
 }
 
 /// Routines are in a folder of that name, or say so in their id.
@@ -118,9 +118,9 @@ mod tests {
     use super::*;
     use test_case::test_case;
 
-    fn claim(id: &str, precedence: Precedence, folder: usize, reference: &str) -> Claim {
+    fn claim(id: &str, precedence: Precedence, folder: usize, reference: &str) -> IdClaim {
         let digest = Sha256::of(format!("{precedence:?}{folder}{reference}").as_bytes());
-        Claim {
+        IdClaim {
             id: WorkflowId::parse(id).unwrap(),
             precedence,
             folder,
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_copy_of_a_bundled_file_is_ignored_silently() {
         let bundled = claim("wr.x", Precedence::Bundled, 0, "x.json");
-        let copy = Claim { precedence: Precedence::Project, ..bundled.clone() };
+        let copy = IdClaim { precedence: Precedence::Project, ..bundled.clone() };
         assert_eq!(select(&[bundled, copy]).choices, [Choice::Chosen, Choice::BundledCopy]);
     }
 

@@ -174,23 +174,23 @@ fn same_words() -> impl Iterator<Item = &'static str> {
 #[derive(Default)]
 struct Drafts {
     order: Vec<(String, Page, Vec<TopicKind>)>,
-    places: BTreeMap<String, usize>,
+    indexes: BTreeMap<String, usize>,
 }
 
 impl Drafts {
     fn add(&mut self, code: &str, kind: TopicKind, page: Page) {
         let key = folded(code);
-        if self.places.contains_key(&key) {
+        if self.indexes.contains_key(&key) {
             self.occurs(code, kind);
             return;
         }
-        self.places.insert(key, self.order.len());
+        self.indexes.insert(key, self.order.len());
         self.order.push((code.to_owned(), page, vec![kind]));
     }
 
     fn occurs(&mut self, code: &str, kind: TopicKind) {
-        let place = self.places.get(&folded(code));
-        let Some((_, _, kinds)) = place.and_then(|place| self.order.get_mut(*place)) else { return };
+        let index = self.indexes.get(&folded(code));
+        let Some((_, _, kinds)) = index.and_then(|index| self.order.get_mut(*index)) else { return };
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }

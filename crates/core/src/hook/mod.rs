@@ -16,7 +16,7 @@ use workrail_model::tool::ToolName;
 
 pub use observed::observed;
 pub use refuse::refused_command;
-pub use rules::{Hold, PendingFor, RunPosition, Waiting, hold, pending_for, refused_edit};
+pub use rules::{Hold, PendingFor, PersonWait, RunPosition, hold, pending_for, refused_edit};
 pub use words::{PendingWork, edit_denied, given_back, held, unfinished_here};
 
 /// Something that happened in a host.

@@ -3,7 +3,7 @@
 //! This keeps an honest agent from taking a shortcut. It is not a security boundary: an agent can hide a command from
 //! any reader of it. The boundary is what the decision itself requires, up to a passkey (G97).
 
-use super::script::{Command, assignment, commands};
+use super::script::{ScriptCommand, assignment, commands};
 
 /// A command reserved for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ fn in_line(line: &str, depth: usize) -> Option<RefusedCommand> {
         return None;
     }
     let all = commands(line);
-    let mut before: Option<&Command> = None;
+    let mut before: Option<&ScriptCommand> = None;
     for command in &all {
         let piped = before.filter(|before| before.is_piped);
         let found = in_words(&command.words, depth).or_else(|| in_input(command, piped, depth));
@@ -130,7 +130,7 @@ fn in_words(words: &[String], depth: usize) -> Option<RefusedCommand> {
 }
 
 /// What a shell without arguments reads, from a here-document or from the preceding command.
-fn in_input(command: &Command, piped: Option<&Command>, depth: usize) -> Option<RefusedCommand> {
+fn in_input(command: &ScriptCommand, piped: Option<&ScriptCommand>, depth: usize) -> Option<RefusedCommand> {
     let program = command.words.iter().find(|word| assignment(word).is_none());
     let program = program.map(|word| program_name(word))?;
     let reads = SHELLS.contains(&&*program) || RUNNERS.contains(&&*program);

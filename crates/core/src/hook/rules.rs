@@ -68,9 +68,9 @@ pub fn pending_for(
     pending: &PendingStep,
     context: &Context,
     autonomy: Autonomy,
-    waits: Waiting,
+    waits: PersonWait,
 ) -> PendingFor {
-    if waits == Waiting::ForPerson {
+    if waits == PersonWait::ForPerson {
         return PendingFor::Person;
     }
     if autonomy == Autonomy::FullAutoNeverStop {
@@ -98,7 +98,7 @@ pub fn refused_edit(allowed: &AllowedEdits, files: &[String]) -> Option<Vec<Stri
 
 /// Whether the newest attempt at a step waits for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum PersonWait {
     ForPerson,
     ForNobody,
 }

@@ -12,7 +12,7 @@ const CHARS_MAX: usize = 256 * 1024;
 
 /// One command with its arguments, without quotes and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Command {
+pub(super) struct ScriptCommand {
     pub(super) words: Vec<String>,
     /// What it reads as input, if that is in the line itself.
     pub(super) input: Vec<String>,
@@ -21,7 +21,7 @@ pub(super) struct Command {
 }
 
 /// Every command in the text, those in substitutions before the one that contains them.
-pub(super) fn commands(text: &str) -> Vec<Command> {
+pub(super) fn commands(text: &str) -> Vec<ScriptCommand> {
     let mut reader = Reader {
         chars: text.chars().take(CHARS_MAX).collect(),
         at: 0,
@@ -48,13 +48,13 @@ struct Reader {
     variables: BTreeMap<String, String>,
     /// The delimiters of here-documents that begin after this line, and the commands that read them.
     documents: Vec<(String, usize)>,
-    found: Vec<Command>,
+    found: Vec<ScriptCommand>,
 }
 
 /// The command that is being parsed.
 #[derive(Default)]
-struct Current {
-    command: Command,
+struct CommandBuilder {
+    command: ScriptCommand,
     word: Option<String>,
     /// What the next word is for.
     next: Next,
@@ -70,7 +70,7 @@ enum Next {
     DocumentEnd,
 }
 
-impl Current {
+impl CommandBuilder {
     fn push(&mut self, c: char) {
         self.word.get_or_insert_default().push(c);
     }
@@ -116,7 +116,7 @@ impl Reader {
     }
 
     fn list(&mut self, until: Until) {
-        let mut current = Current::default();
+        let mut current = CommandBuilder::default();
         while let Some(c) = self.take() {
             match c {
                 ' ' | '\t' | '\r' => current.end_word(),
@@ -145,9 +145,9 @@ impl Reader {
         self.end(&mut current);
     }
 
-    fn end(&mut self, current: &mut Current) {
+    fn end(&mut self, current: &mut CommandBuilder) {
         current.end_word();
-        let Current { command, documents, .. } = std::mem::take(current);
+        let CommandBuilder { command, documents, .. } = std::mem::take(current);
         self.documents.extend(documents.into_iter().map(|end| (end, self.found.len())));
         if command.words.is_empty() && command.input.is_empty() && self.documents.is_empty() {
             return;
@@ -167,7 +167,7 @@ impl Reader {
         }
     }
 
-    fn escaped(&mut self, current: &mut Current) {
+    fn escaped(&mut self, current: &mut CommandBuilder) {
         match self.take() {
             // A line that is continued.
             Some('\n') | None => {}
@@ -175,7 +175,7 @@ impl Reader {
         }
     }
 
-    fn single_quoted(&mut self, current: &mut Current) {
+    fn single_quoted(&mut self, current: &mut CommandBuilder) {
         current.push_text("");
         while let Some(c) = self.take() {
             match c {
@@ -185,7 +185,7 @@ impl Reader {
         }
     }
 
-    fn double_quoted(&mut self, current: &mut Current) {
+    fn double_quoted(&mut self, current: &mut CommandBuilder) {
         current.push_text("");
         while let Some(c) = self.take() {
             match c {
@@ -206,7 +206,7 @@ impl Reader {
     }
 
     /// `$'...'`: the escapes that can hide a letter.
-    fn ansi_quoted(&mut self, current: &mut Current) {
+    fn ansi_quoted(&mut self, current: &mut CommandBuilder) {
         current.push_text("");
         while let Some(c) = self.take() {
             match c {
@@ -229,7 +229,7 @@ impl Reader {
         }
     }
 
-    fn code(&mut self, current: &mut Current, radix: u32, digits_max: usize) {
+    fn code(&mut self, current: &mut CommandBuilder, radix: u32, digits_max: usize) {
         let mut value = 0;
         for _ in 0..digits_max {
             let Some(digit) = self.peek(0).and_then(|c| c.to_digit(radix)) else { break };
@@ -239,7 +239,7 @@ impl Reader {
         current.push(char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER));
     }
 
-    fn backquoted(&mut self, current: &mut Current) {
+    fn backquoted(&mut self, current: &mut CommandBuilder) {
         let mut inner = String::new();
         while let Some(c) = self.take() {
             match c {
@@ -258,7 +258,7 @@ impl Reader {
     }
 
     /// Parses the commands of a substitution. Its output is assumed to be its last word, as in `$(which workrail)`.
-    fn substitution(&mut self, current: &mut Current, until: Until) {
+    fn substitution(&mut self, current: &mut CommandBuilder, until: Until) {
         if self.depth >= DEPTH_MAX {
             return;
         }
@@ -270,7 +270,7 @@ impl Reader {
         current.push_text(&printed.unwrap_or_default());
     }
 
-    fn dollar(&mut self, current: &mut Current, quoting: Quoting) {
+    fn dollar(&mut self, current: &mut CommandBuilder, quoting: Quoting) {
         match self.peek(0) {
             Some('(') => {
                 self.at += 1;
@@ -303,7 +303,7 @@ impl Reader {
         name
     }
 
-    fn expand(&mut self, name: &str, current: &mut Current, quoting: Quoting) {
+    fn expand(&mut self, name: &str, current: &mut CommandBuilder, quoting: Quoting) {
         let Some(value) = self.variables.get(name) else {
             current.push('$');
             current.push_text(name);
@@ -322,7 +322,7 @@ impl Reader {
         }
     }
 
-    fn redirect(&mut self, sign: char, current: &mut Current) {
+    fn redirect(&mut self, sign: char, current: &mut CommandBuilder) {
         current.end_word_before_redirect();
         if self.take_if('(') {
             self.substitution(current, Until::Parenthesis);

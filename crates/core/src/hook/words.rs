@@ -13,7 +13,7 @@ pub struct PendingWork {
     pub goal: Option<String>,
     pub step: String,
     /// The call that shows the step again.
-    pub look: NextCall,
+    pub rehydrate_call: NextCall,
 }
 
 impl PendingWork {
@@ -21,8 +21,8 @@ impl PendingWork {
         format!("WorkRail run {} ({})", self.label, self.workflow)
     }
 
-    fn look(&self) -> String {
-        format!("{} with {}", self.look.tool, self.look.arguments_text())
+    fn rehydrate_text(&self) -> String {
+        format!("{} with {}", self.rehydrate_call.tool, self.rehydrate_call.arguments_text())
     }
 }
 
@@ -33,7 +33,7 @@ pub fn held(work: &PendingWork) -> String {
          user wants to stop here, the turn can end: the run keeps its place.",
         work.called(),
         work.step,
-        work.look()
+        work.rehydrate_text()
     )
 }
 
@@ -48,7 +48,7 @@ pub fn given_back(work: &PendingWork, text: Option<&str>) -> String {
             "This chat works on {}. Its step \"{}\" is pending; {} shows it in full.",
             work.called(),
             work.step,
-            work.look()
+            work.rehydrate_text()
         ),
     }
 }
@@ -61,7 +61,7 @@ pub fn unfinished_here(work: &PendingWork) -> String {
          A request about something else does not need it.",
         work.called(),
         work.step,
-        work.look()
+        work.rehydrate_text()
     )
 }
 
@@ -88,7 +88,7 @@ pub fn edit_denied(work: &PendingWork, allowed: &AllowedEdits, files: &[String])
         "The pending step \"{}\" of {} {allowed}. {files}. Changes are checked when the step ends; {} shows the step.",
         work.step,
         work.called(),
-        work.look()
+        work.rehydrate_text()
     )
 }
 

@@ -13,8 +13,8 @@ use workrail_model::reason::{CapabilityMissing, Reason, UserOnlyDependencyReason
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{Finding, step_scope};
-use crate::condition::{Scope, holds};
+use super::{ExplainedReason, step_scope};
+use crate::condition::{ValueScope, holds};
 
 /// What a person has said about the pending step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub enum AskedConfirmation {
     Approval,
 }
 
-pub(crate) fn condition_holds(workflow: &CompiledWorkflow, id: &ConditionId, scope: &Scope<'_>) -> bool {
+pub(crate) fn condition_holds(workflow: &CompiledWorkflow, id: &ConditionId, scope: &ValueScope<'_>) -> bool {
     workflow.condition(id).is_none_or(|condition| match &condition.test {
         ConditionTest::Context { expr } => holds(expr, scope),
         ConditionTest::LoopControl { .. } => true,
@@ -97,7 +97,7 @@ pub fn user_findings(
     context: &Context,
     approval: ApprovalState<'_>,
     asked: AskedProof,
-) -> Vec<Finding> {
+) -> Vec<ExplainedReason> {
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let is_approved = approval == ApprovalState::Approved;
     // A question is answered, not approved.
@@ -105,7 +105,7 @@ pub fn user_findings(
         Some(key) => context.get(key.as_str()).is_some_and(|value| !value.is_null()),
         None => is_approved,
     };
-    let mut findings: Vec<Finding> = step
+    let mut findings: Vec<ExplainedReason> = step
         .user_dependencies
         .iter()
         .filter(|dependency| !is_given(dependency))
@@ -150,7 +150,7 @@ fn gate_of(step: &CompiledStep) -> Option<GateKind> {
     }
 }
 
-fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> Finding {
+fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> ExplainedReason {
     let message = match approval {
         ApprovalState::Rejected { reason: Some(reason) } => format!("{REJECTED}: {reason}"),
         ApprovalState::Rejected { reason: None } => format!("{REJECTED}, without a reason."),
@@ -228,7 +228,7 @@ fn user_finding(
     pointer: BlockerPointer,
     message: &str,
     fix: &str,
-) -> Finding {
+) -> ExplainedReason {
     let blocker = Blocker {
         code: BlockerCode::UserOnlyDependency,
         pointer,
@@ -244,7 +244,7 @@ pub fn capability_findings(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     observed: &BTreeMap<Capability, CapabilityStatus>,
-) -> Vec<Finding> {
+) -> Vec<ExplainedReason> {
     let is_probe = workflow.step(&pending.step_id).is_some_and(|step| match step.kind {
         StepKind::CapabilityProbe { .. } => true,
         StepKind::Standard | StepKind::Parallel { .. } => false,

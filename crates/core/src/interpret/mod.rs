@@ -24,7 +24,7 @@ pub use output::{
     AcceptedAssessment, AppliedConsequence, DivergenceFact, OutputCheck, Submitted, UnprovenClaim,
     ValidationFact, check_output,
 };
-pub use position::{PositionError, Positions, Progress, StepPosition, position};
+pub use position::{PositionError, PositionNumbers, Positions, StepPosition, position};
 pub(crate) use scope::step_scope;
 pub(crate) use trace::passed_over;
 
@@ -40,18 +40,18 @@ use workrail_model::text::BoundedText;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
 /// A reason, and the blocker that explains it to the agent.
-pub(crate) type Finding = (Reason, Blocker);
+pub(crate) type ExplainedReason = (Reason, Blocker);
 
 /// What the interpreter chose, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct StepSelection {
     pub state: EngineState,
     /// At most as many entries as fit one trace event; omitted ones are counted in an entry.
     pub trace: Vec<TraceEntry>,
     /// Facts to disclose that never block.
     pub advisories: Vec<Advisory>,
     /// Under never-stop: what would have blocked and was skipped.
-    pub passed_over: Vec<Finding>,
+    pub passed_over: Vec<ExplainedReason>,
 }
 
 /// A fact to disclose durably.
@@ -108,7 +108,7 @@ impl InterpretError {
 
     /// The reason and blocker; `None` if the run's own data contradict each other. `step_id` is the
     /// step being completed.
-    pub fn finding(&self, step_id: &StepId) -> Option<Finding> {
+    pub fn finding(&self, step_id: &StepId) -> Option<ExplainedReason> {
         let at_step = BlockerPointer::WorkflowStep { step_id: step_id.clone() };
         let (reason, code, pointer, fix) = match self {
             Self::MissingContext { key, .. } => (
@@ -137,7 +137,7 @@ impl InterpretError {
 }
 
 /// The first pending step.
-pub fn start(workflow: &CompiledWorkflow, context: &Context) -> Result<Selection, InterpretError> {
+pub fn start(workflow: &CompiledWorkflow, context: &Context) -> Result<StepSelection, InterpretError> {
     start_in(Strictness::Blocking, workflow, context)
 }
 
@@ -145,9 +145,9 @@ pub fn start_in(
     strictness: Strictness,
     workflow: &CompiledWorkflow,
     context: &Context,
-) -> Result<Selection, InterpretError> {
-    let place = walk::WalkStart { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
-    walk::Walk::new(workflow, context, strictness, place).select()
+) -> Result<StepSelection, InterpretError> {
+    let start = walk::WalkStart { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
+    walk::Walk::new(workflow, context, strictness, start).select()
 }
 
 /// The step after the pending one, which is marked complete. `artifacts` are those of this call.
@@ -156,7 +156,7 @@ pub fn advance(
     state: &EngineState,
     context: &Context,
     artifacts: &[Value],
-) -> Result<Selection, InterpretError> {
+) -> Result<StepSelection, InterpretError> {
     advance_in(Strictness::Blocking, workflow, state, context, artifacts)
 }
 
@@ -166,7 +166,7 @@ pub fn advance_in(
     state: &EngineState,
     context: &Context,
     artifacts: &[Value],
-) -> Result<Selection, InterpretError> {
+) -> Result<StepSelection, InterpretError> {
     let (completed, stack, pending) = match state {
         EngineState::Running { completed, loop_stack, pending: Pending::Some { step } } => {
             (completed.clone(), loop_stack.clone(), step)
@@ -177,12 +177,12 @@ pub fn advance_in(
             return Err(InterpretError::Drift { detail: "there is no pending step to complete".to_owned() });
         }
     };
-    let place = place_after(workflow, completed, stack, pending, (strictness, artifacts))?;
-    walk::Walk::new(workflow, context, strictness, place).select()
+    let start = start_after(workflow, completed, stack, pending, (strictness, artifacts))?;
+    walk::Walk::new(workflow, context, strictness, start).select()
 }
 
 /// Marks the pending step complete, keeps its loop decision and moves the cursor past it.
-fn place_after(
+fn start_after(
     workflow: &CompiledWorkflow,
     mut completed: CompletedSteps,
     mut stack: Vec<ActiveLoop>,

@@ -20,13 +20,13 @@ pub struct StepPosition {
 
 /// The numbers of a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct PositionNumbers {
     /// Of each loop, from the outermost inwards.
     pub iterations: Vec<u32>,
     pub completed: u64,
 }
 
-impl Progress {
+impl PositionNumbers {
     /// The larger of each number.
     pub(crate) fn join(&mut self, other: &Self) {
         self.completed = self.completed.max(other.completed);
@@ -56,17 +56,20 @@ pub enum PositionError {
 }
 
 /// The position of a state, in the two parts that are checked.
-pub fn position(state: &EngineState) -> (StepPosition, Progress) {
+pub fn position(state: &EngineState) -> (StepPosition, PositionNumbers) {
     let completed = state.completed().map_or(0, CompletedSteps::count);
     let stack = match state {
         EngineState::Running { loop_stack, .. } => loop_stack.as_slice(),
         EngineState::Init | EngineState::Complete { .. } => &[],
     };
-    let place = StepPosition {
+    let step_position = StepPosition {
         step: state.pending_step().map(|pending| pending.step_id.clone()),
         loops: stack.iter().map(|active| (active.loop_id.clone(), active.body_index)).collect(),
     };
-    (place, Progress { iterations: stack.iter().map(|active| active.iteration).collect(), completed })
+    (
+        step_position,
+        PositionNumbers { iterations: stack.iter().map(|active| active.iteration).collect(), completed },
+    )
 }
 
 /// The positions of a workflow, prepared for many checks.
@@ -93,17 +96,21 @@ impl<'a> Positions<'a> {
 
     /// Whether the workflow has the position of this state.
     pub fn check_state(&self, state: &EngineState) -> Result<(), PositionError> {
-        let (place, progress) = position(state);
-        self.check(&place, &progress)
+        let (step_position, progress) = position(state);
+        self.check(&step_position, &progress)
     }
 
-    pub(crate) fn check(&self, place: &StepPosition, progress: &Progress) -> Result<(), PositionError> {
+    pub(crate) fn check(
+        &self,
+        step_position: &StepPosition,
+        progress: &PositionNumbers,
+    ) -> Result<(), PositionError> {
         let workflow = self.workflow;
-        if let Some(step) = place.step.as_ref().filter(|step| workflow.step(step).is_none()) {
+        if let Some(step) = step_position.step.as_ref().filter(|step| workflow.step(step).is_none()) {
             return Err(PositionError::UnknownStep { step: step.clone() });
         }
         let mut around: Option<&PlanItem> = None;
-        for (position, (loop_id, body_index)) in place.loops.iter().enumerate() {
+        for (position, (loop_id, body_index)) in step_position.loops.iter().enumerate() {
             let owner = workflow
                 .loop_of(loop_id)
                 .ok_or_else(|| PositionError::UnknownLoop { loop_id: loop_id.clone() })?;
@@ -126,7 +133,7 @@ impl<'a> Positions<'a> {
                 return Err(PositionError::BeyondBody { loop_id, body_index, len });
             }
         }
-        self.check_step(place, around)?;
+        self.check_step(step_position, around)?;
         let (completed, possible) = (progress.completed, self.possible_steps);
         if completed > possible {
             return Err(PositionError::TooManySteps { completed, possible });
@@ -135,8 +142,12 @@ impl<'a> Positions<'a> {
     }
 
     /// The step waits where the innermost loop is, or in the plan outside loops.
-    fn check_step(&self, place: &StepPosition, around: Option<&PlanItem>) -> Result<(), PositionError> {
-        let Some(step) = &place.step else { return Ok(()) };
+    fn check_step(
+        &self,
+        step_position: &StepPosition,
+        around: Option<&PlanItem>,
+    ) -> Result<(), PositionError> {
+        let Some(step) = &step_position.step else { return Ok(()) };
         let is_here = match around {
             None => self.top_steps.contains(step),
             Some(PlanItem::Step { step_id }) => step_id == step,

@@ -5,15 +5,15 @@ use workrail_model::compiled::{CompiledLoop, CompiledWorkflow, LoopControl};
 use workrail_model::event::Context;
 use workrail_model::snapshot::PendingStep;
 
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 
 /// The scope of a pending step; inner loops hide outer ones.
 pub(crate) fn step_scope<'a>(
     workflow: &'a CompiledWorkflow,
     step: &PendingStep,
     context: &'a Context,
-) -> Scope<'a> {
-    let mut scope = Scope::new(context);
+) -> ValueScope<'a> {
+    let mut scope = ValueScope::new(context);
     for frame in &step.loop_path {
         if let Some(owner) = workflow.loop_of(&frame.loop_id) {
             overlay(&mut scope, owner, frame.iteration, context);
@@ -24,7 +24,7 @@ pub(crate) fn step_scope<'a>(
 
 /// Overlays the scope with one loop's variables. Lists are read from the context of the current call.
 pub(super) fn overlay<'a>(
-    scope: &mut Scope<'a>,
+    scope: &mut ValueScope<'a>,
     owner: &'a CompiledLoop,
     iteration: u32,
     context: &'a Context,

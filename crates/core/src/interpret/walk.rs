@@ -11,12 +11,12 @@ use workrail_model::step_key::LoopFrame;
 
 use super::scope::overlay;
 use super::trace::TraceLog;
-use super::{Advisory, Finding, InterpretError, Selection, Strictness};
-use crate::condition::{Scope, holds};
+use super::{Advisory, ExplainedReason, InterpretError, StepSelection, Strictness};
+use crate::condition::{ValueScope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
 /// a billion iterations; a body that does real work returns after one item.
-const LOOKS_MAX: u32 = 100_000;
+const VISITS_MAX: u32 = 100_000;
 
 /// Where the walk begins.
 pub(super) struct WalkStart {
@@ -29,11 +29,11 @@ pub(super) struct Walk<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
     strictness: Strictness,
-    place: WalkStart,
-    looks: u32,
+    start: WalkStart,
+    visits: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
-    passed_over: Vec<Finding>,
+    passed_over: Vec<ExplainedReason>,
 }
 
 /// Whether a loop continues with another iteration, and the reason in words.
@@ -55,44 +55,44 @@ impl<'a> Walk<'a> {
         workflow: &'a CompiledWorkflow,
         context: &'a Context,
         strictness: Strictness,
-        place: WalkStart,
+        start: WalkStart,
     ) -> Self {
         Self {
             workflow,
             context,
             strictness,
-            place,
-            looks: 0,
+            start,
+            visits: 0,
             trace: TraceLog::default(),
             advisories: Vec::new(),
             passed_over: Vec::new(),
         }
     }
 
-    pub(super) fn select(mut self) -> Result<Selection, InterpretError> {
+    pub(super) fn select(mut self) -> Result<StepSelection, InterpretError> {
         let pending = loop {
             match self.current_item()? {
-                Current::Item(PlanItem::Step { step_id }) => {
+                CursorItem::Item(PlanItem::Step { step_id }) => {
                     if self.step_runs(step_id)? {
                         break Some(step_id);
                     }
                     self.move_on();
                 }
-                Current::Item(PlanItem::Loop { loop_id }) => {
+                CursorItem::Item(PlanItem::Loop { loop_id }) => {
                     let owner = self.owner(loop_id)?;
                     if !self.enter(owner)? {
                         self.move_on();
                     }
                 }
-                Current::BodyEnd(owner) => self.end_iteration(owner)?,
-                Current::PlanEnd => break None,
+                CursorItem::BodyEnd(owner) => self.end_iteration(owner)?,
+                CursorItem::PlanEnd => break None,
             }
         };
         Ok(self.finish(pending))
     }
 
-    fn finish(mut self, pending: Option<&StepId>) -> Selection {
-        let WalkStart { stack, completed, .. } = self.place;
+    fn finish(mut self, pending: Option<&StepId>) -> StepSelection {
+        let WalkStart { stack, completed, .. } = self.start;
         let state = match pending {
             None => EngineState::Complete { completed },
             Some(step_id) => {
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
                 EngineState::Running { completed, loop_stack: stack, pending: Pending::Some { step } }
             }
         };
-        Selection {
+        StepSelection {
             state,
             trace: self.trace.finish(),
             advisories: self.advisories,
@@ -113,21 +113,21 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn current_item(&mut self) -> Result<Current<'a>, InterpretError> {
-        self.looks += 1;
-        let Some(active) = self.place.stack.last() else {
-            return Ok(self.workflow.plan.get(self.place.top).map_or(Current::PlanEnd, Current::Item));
+    fn current_item(&mut self) -> Result<CursorItem<'a>, InterpretError> {
+        self.visits += 1;
+        let Some(active) = self.start.stack.last() else {
+            return Ok(self.workflow.plan.get(self.start.top).map_or(CursorItem::PlanEnd, CursorItem::Item));
         };
-        if self.looks > LOOKS_MAX {
+        if self.visits > VISITS_MAX {
             return Err(InterpretError::TooMuchWork { loop_id: active.loop_id.clone() });
         }
         let owner = self.owner(&active.loop_id)?;
-        Ok(owner.body.get(active.body_index as usize).map_or(Current::BodyEnd(owner), Current::Item))
+        Ok(owner.body.get(active.body_index as usize).map_or(CursorItem::BodyEnd(owner), CursorItem::Item))
     }
 
     fn move_on(&mut self) {
-        match self.place.stack.last_mut() {
-            None => self.place.top += 1,
+        match self.start.stack.last_mut() {
+            None => self.start.top += 1,
             Some(active) => active.body_index = active.body_index.saturating_add(1),
         }
     }
@@ -137,15 +137,15 @@ impl<'a> Walk<'a> {
         self.workflow.loop_of(loop_id).ok_or_else(|| InterpretError::Drift { detail: detail() })
     }
 
-    fn scope(&self) -> Result<Scope<'a>, InterpretError> {
-        let mut scope = Scope::new(self.context);
-        for active in &self.place.stack {
+    fn scope(&self) -> Result<ValueScope<'a>, InterpretError> {
+        let mut scope = ValueScope::new(self.context);
+        for active in &self.start.stack {
             overlay(&mut scope, self.owner(&active.loop_id)?, active.iteration, self.context);
         }
         Ok(scope)
     }
 
-    fn condition_holds(&self, id: &ConditionId, scope: &Scope<'_>) -> Result<bool, InterpretError> {
+    fn condition_holds(&self, id: &ConditionId, scope: &ValueScope<'_>) -> Result<bool, InterpretError> {
         let detail = || format!("condition `{id}` is not in the workflow");
         let condition =
             self.workflow.condition(id).ok_or_else(|| InterpretError::Drift { detail: detail() })?;
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
             return Ok(false);
         }
         self.trace.entered(&owner.loop_id);
-        self.place.stack.push(ActiveLoop {
+        self.start.stack.push(ActiveLoop {
             loop_id: owner.loop_id.clone(),
             iteration: 0,
             body_index: 0,
@@ -192,13 +192,13 @@ impl<'a> Walk<'a> {
 
     /// The body is done: start another iteration, or leave the loop.
     fn end_iteration(&mut self, owner: &'a CompiledLoop) -> Result<(), InterpretError> {
-        let Some(active) = self.place.stack.pop() else { return Ok(()) };
+        let Some(active) = self.start.stack.pop() else { return Ok(()) };
         let next = active.iteration.saturating_add(1);
         let verdict = self.verdict(owner, next, active.decision)?;
         self.trace.loop_condition(&owner.loop_id, next, verdict.condition_id.as_ref(), &verdict.why);
         if verdict.goes_on && next < owner.max_iterations {
             let loop_id = active.loop_id;
-            self.place.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
+            self.start.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
             return Ok(());
         }
         if verdict.goes_on {
@@ -232,8 +232,8 @@ impl<'a> Walk<'a> {
             Strictness::Blocking => Err(error),
             Strictness::NeverStop => {
                 // A loop id is a valid step id: its alphabet is smaller.
-                if let Ok(place) = StepId::parse(owner.loop_id.as_str()) {
-                    self.passed_over.extend(error.finding(&place));
+                if let Ok(start) = StepId::parse(owner.loop_id.as_str()) {
+                    self.passed_over.extend(error.finding(&start));
                 }
                 Ok(())
             }
@@ -369,7 +369,7 @@ impl<'a> Walk<'a> {
 }
 
 /// What is at the cursor.
-enum Current<'a> {
+enum CursorItem<'a> {
     Item(&'a PlanItem),
     BodyEnd(&'a CompiledLoop),
     PlanEnd,

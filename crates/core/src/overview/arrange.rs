@@ -80,14 +80,14 @@ impl ListLength {
 
 /// What is requested of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ListQuery {
     pub extent: ListLength,
     pub filter: RowFilter,
     /// At most so many rows.
     pub limit: Option<usize>,
 }
 
-impl Wanted {
+impl ListQuery {
     /// Without a filter.
     pub fn all_of(extent: ListLength) -> Self {
         Self { extent, ..Self::default() }
@@ -116,7 +116,7 @@ impl Wanted {
 
 /// Sorts the rows of all healthy sessions: by stage, then the most recent first, then by id. Only rows that are
 /// listed are copied; the others are counted.
-pub fn arrange<'a>(healthy: impl IntoIterator<Item = &'a [RunRow]>, wanted: &Wanted) -> SessionsList {
+pub fn arrange<'a>(healthy: impl IntoIterator<Item = &'a [RunRow]>, wanted: &ListQuery) -> SessionsList {
     let mut list = SessionsList::default();
     let (mut shown, mut running, mut finished) = (Vec::new(), Vec::new(), Vec::new());
     for rows in healthy {
@@ -192,14 +192,14 @@ mod tests {
         u16::from_be_bytes([high, low])
     }
 
-    fn listed(rows: &[RunRow], wanted: &Wanted) -> (Vec<u16>, u64) {
+    fn listed(rows: &[RunRow], wanted: &ListQuery) -> (Vec<u16>, u64) {
         let list = arrange(rows.chunks(1), wanted);
         assert_eq!(list.sessions, rows.len() as u64, "all are counted");
         (list.runs.iter().map(number).collect(), list.left_out)
     }
 
-    fn with(extent: ListLength) -> Wanted {
-        Wanted::all_of(extent)
+    fn with(extent: ListLength) -> ListQuery {
+        ListQuery::all_of(extent)
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         rows[2].stage = Stage::Closed;
         rows[3].last_at = at("2026-01-02T00:00:00.000Z");
         rows[4].last_at = at("2026-01-01T00:00:00.000Z");
-        let narrowed = |filter, limit| listed(&rows, &Wanted { extent: ListLength::Whole, filter, limit });
+        let narrowed = |filter, limit| listed(&rows, &ListQuery { extent: ListLength::Whole, filter, limit });
         let none = RowFilter::default;
         assert_eq!(narrowed(RowFilter { workflow: Some("chan".to_owned()), ..none() }, None), (vec![0], 0));
         assert_eq!(

@@ -65,7 +65,7 @@ impl LoggedNodes {
 pub fn line(event: &Event, nodes: &LoggedNodes) -> LogLine {
     let node = event.scope.node();
     let summary = words::one_line(&summary(event, nodes));
-    let cut = summary.char_indices().nth(SUMMARY_CHARS_MAX).map(|(place, _)| place);
+    let cut = summary.char_indices().nth(SUMMARY_CHARS_MAX).map(|(index, _)| index);
     LogLine {
         event_index: event.event_index.get(),
         at: event.at.clone(),
@@ -77,7 +77,7 @@ pub fn line(event: &Event, nodes: &LoggedNodes) -> LogLine {
         actor: event.actor.as_ref().map(ToString::to_string),
         summary: match cut {
             None => summary,
-            Some(place) => format!("{}…", &summary[..place]),
+            Some(index) => format!("{}…", &summary[..index]),
         },
     }
 }

@@ -8,7 +8,7 @@ mod list;
 mod log;
 mod notes;
 
-pub use arrange::{ListLength, RowFilter, SessionsList, Wanted, arrange};
+pub use arrange::{ListLength, ListQuery, RowFilter, SessionsList, arrange};
 pub(crate) use list::stage;
 pub use list::{DamagedRow, RunRow, Stage, StepAt, damaged, rows};
 pub use log::{LogLine, LoggedNodes, line};

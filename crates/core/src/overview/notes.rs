@@ -229,25 +229,25 @@ pub fn order(hits: &mut [Hit]) {
 
 /// The text around the first match, on one line.
 fn excerpt(text: &str, wanted: &SearchWords) -> String {
-    let mut place = 0;
+    let mut position = 0;
     for word in text.split_whitespace() {
         // The word is a slice of the text, so its position follows from the two addresses.
-        let start = text[place..].find(word).map_or(place, |offset| place + offset);
-        place = start;
+        let start = text[position..].find(word).map_or(position, |offset| position + offset);
+        position = start;
         if !search::tokens(word).is_disjoint(&wanted.0) {
             break;
         }
-        place = start + word.len();
+        position = start + word.len();
     }
-    let from = text.floor_char_boundary(place.saturating_sub(AROUND_BYTES));
-    let to = text.ceil_char_boundary((place + AROUND_BYTES).min(text.len()));
+    let from = text.floor_char_boundary(position.saturating_sub(AROUND_BYTES));
+    let to = text.ceil_char_boundary((position + AROUND_BYTES).min(text.len()));
     // Do not cut words unless there is no other way.
-    let from = match text[from..place].find(char::is_whitespace) {
+    let from = match text[from..position].find(char::is_whitespace) {
         Some(offset) if from > 0 => from + offset,
         Some(_) | None => from,
     };
-    let to = match text[place..to].rfind(char::is_whitespace) {
-        Some(offset) if to < text.len() && offset > 0 => place + offset,
+    let to = match text[position..to].rfind(char::is_whitespace) {
+        Some(offset) if to < text.len() && offset > 0 => position + offset,
         Some(_) | None => to,
     };
     let before = if from > 0 { "…" } else { "" };

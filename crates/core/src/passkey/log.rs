@@ -49,7 +49,7 @@ pub enum Trust {
 
 /// Why a key is no longer accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum KeyEnd {
     Removed,
     Replaced,
     Reset,
@@ -66,14 +66,14 @@ pub struct Enrolment {
     pub entry: Sha256,
     pub at: Timestamp,
     pub trust: Trust,
-    pub ended: Option<Ended>,
+    pub ended: Option<KeyEnd>,
     /// The last counter that the authenticator sent; 0 for those that do not count.
     counter: u32,
 }
 
 /// Why an assertion is not accepted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AssertionRefusal {
     #[error("no such key is enrolled")]
     UnknownKey,
     #[error("the key was removed")]
@@ -118,8 +118,8 @@ impl Passkeys {
     pub fn fold(log: &[u8]) -> Result<Self, LogDamage> {
         let mut keys = Self::default();
         let lines = log.split_inclusive(|byte| *byte == b'\n');
-        for (place, line) in lines.enumerate() {
-            let damage = |problem: String| LogDamage { line: place + 1, problem };
+        for (index, line) in lines.enumerate() {
+            let damage = |problem: String| LogDamage { line: index + 1, problem };
             let line = line.strip_suffix(b"\n").ok_or_else(|| damage("it has no end".to_owned()))?;
             keys.apply(line).map_err(damage)?;
         }
@@ -208,7 +208,7 @@ impl Passkeys {
                 };
                 let trust = self.agreed(&statement, authorized_by.as_ref(), owner.as_ref())?;
                 if let Some(replaced) = &replaces {
-                    self.end(replaced, Ended::Replaced, owner.as_ref())?;
+                    self.end(replaced, KeyEnd::Replaced, owner.as_ref())?;
                 }
                 self.enrolments.push(Enrolment {
                     name,
@@ -226,14 +226,14 @@ impl Passkeys {
                 let owner = self.active(&credential_id).and_then(|own| own.owner.clone());
                 let statement = Statement::Remove { credential: &credential_id };
                 self.agreed(&statement, Some(&authorized_by), owner.as_ref())?;
-                self.end(&credential_id, Ended::Removed, owner.as_ref())?;
+                self.end(&credential_id, KeyEnd::Removed, owner.as_ref())?;
             }
             PasskeyChange::Used { credential_id, challenge, counter } => {
                 self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
             }
             PasskeyChange::Reset { .. } => {
                 for own in self.enrolments.iter_mut().filter(|own| own.ended.is_none()) {
-                    own.ended = Some(Ended::Reset);
+                    own.ended = Some(KeyEnd::Reset);
                 }
                 self.resets.push(entry.at);
             }
@@ -267,7 +267,7 @@ impl Passkeys {
     fn end(
         &mut self,
         credential: &CredentialId,
-        ended: Ended,
+        ended: KeyEnd,
         owner: Option<&PrincipalName>,
     ) -> Result<(), String> {
         let is_meant = |own: &&mut Enrolment| {
@@ -283,12 +283,12 @@ impl Passkeys {
     }
 
     /// The counter of an assertion by a key that is enrolled now.
-    fn check(&self, signed: &SignedChallenge, challenge: Sha256) -> Result<u32, Refusal> {
+    fn check(&self, signed: &SignedChallenge, challenge: Sha256) -> Result<u32, AssertionRefusal> {
         let credential = &signed.assertion.credential_id;
         let is_known = self.enrolments.iter().any(|own| own.credential == *credential);
         let own = self.active(credential).ok_or(match is_known {
-            true => Refusal::RemovedKey,
-            false => Refusal::UnknownKey,
+            true => AssertionRefusal::RemovedKey,
+            false => AssertionRefusal::UnknownKey,
         })?;
         let counter = assertion::check(signed, challenge, &own.public_key)?;
         self.is_fresh(own, challenge, counter)?;
@@ -296,18 +296,23 @@ impl Passkeys {
     }
 
     /// An authenticator that counts sends a larger number every time; one that does not always sends 0.
-    fn is_fresh(&self, own: &Enrolment, challenge: Sha256, counter: u32) -> Result<(), Refusal> {
+    fn is_fresh(&self, own: &Enrolment, challenge: Sha256, counter: u32) -> Result<(), AssertionRefusal> {
         if self.used.contains_key(&challenge) {
-            return Err(Refusal::Replayed);
+            return Err(AssertionRefusal::Replayed);
         }
         match counter > own.counter || (counter == 0 && own.counter == 0) {
             true => Ok(()),
-            false => Err(Refusal::CounterWentBack),
+            false => Err(AssertionRefusal::CounterWentBack),
         }
     }
 
-    fn count(&mut self, credential: &CredentialId, challenge: Sha256, counter: u32) -> Result<(), Refusal> {
-        let own = self.active(credential).ok_or(Refusal::UnknownKey)?;
+    fn count(
+        &mut self,
+        credential: &CredentialId,
+        challenge: Sha256,
+        counter: u32,
+    ) -> Result<(), AssertionRefusal> {
+        let own = self.active(credential).ok_or(AssertionRefusal::UnknownKey)?;
         self.is_fresh(own, challenge, counter)?;
         let entry = own.entry;
         self.used.insert(challenge, AcceptedUse { entry, resets: self.resets.len() as u32 });
@@ -318,9 +323,13 @@ impl Passkeys {
         Ok(())
     }
 
-    fn is_of(&self, credential: &CredentialId, owner: Option<&PrincipalName>) -> Result<(), Refusal> {
+    fn is_of(
+        &self,
+        credential: &CredentialId,
+        owner: Option<&PrincipalName>,
+    ) -> Result<(), AssertionRefusal> {
         let is_others = self.active(credential).is_some_and(|own| own.owner.as_ref() != owner);
-        if is_others { Err(Refusal::OthersKey) } else { Ok(()) }
+        if is_others { Err(AssertionRefusal::OthersKey) } else { Ok(()) }
     }
 
     /// Checks an owner's assertion for a statement: a key counts only for its owner.
@@ -329,17 +338,21 @@ impl Passkeys {
         owner: Option<&PrincipalName>,
         statement: &Statement<'_>,
         signed: &SignedChallenge,
-    ) -> Result<Accepted, Refusal> {
+    ) -> Result<Accepted, AssertionRefusal> {
         self.is_of(&signed.assertion.credential_id, owner)?;
         self.accept(statement, signed)
     }
 
     /// Checks an assertion that a browser sent for a statement.
-    pub fn accept(&self, statement: &Statement<'_>, signed: &SignedChallenge) -> Result<Accepted, Refusal> {
+    pub fn accept(
+        &self,
+        statement: &Statement<'_>,
+        signed: &SignedChallenge,
+    ) -> Result<Accepted, AssertionRefusal> {
         let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
         let counter = self.check(signed, challenge)?;
         let credential_id = signed.assertion.credential_id.clone();
-        let own = self.active(&credential_id).ok_or(Refusal::UnknownKey)?;
+        let own = self.active(&credential_id).ok_or(AssertionRefusal::UnknownKey)?;
         let key = KeyOrigin {
             name: own.name.clone(),
             public_key: own.public_key.clone(),

@@ -12,6 +12,6 @@ mod statement;
 
 pub use assertion::{AssertionError, NewKey, RegistrationError, registered};
 pub use fingerprint::fingerprint;
-pub use log::{Accepted, Ended, Enrolment, LogDamage, Passkeys, Refusal, Trust};
+pub use log::{Accepted, AssertionRefusal, Enrolment, KeyEnd, LogDamage, Passkeys, Trust};
 pub use recorded::{ProofError, RecordedIn, SignerOrigin, check_preferences, check_recorded};
 pub use statement::Statement;

@@ -55,7 +55,7 @@ pub fn check_recorded(
         (false, true) => RecordOrigin { is_imported: true, is_renamed: true },
         (false, false) => return Err(ProofError::OtherRun),
     };
-    check_kept(&proof.signed, &proof.key, statement, origin, keys)
+    check_signed(&proof.signed, &proof.key, statement, origin, keys)
 }
 
 /// The same for a proof that raised the autonomy of a session's runs.
@@ -70,7 +70,7 @@ pub fn check_preferences(
         return Err(ProofError::OtherRun);
     }
     let statement = Statement::Preferences { session: proof.session, changes: &proof.changes };
-    check_kept(&proof.signed, &proof.key, &statement, RecordOrigin { is_imported, is_renamed }, keys)
+    check_signed(&proof.signed, &proof.key, &statement, RecordOrigin { is_imported, is_renamed }, keys)
 }
 
 /// Where a record came from.
@@ -81,7 +81,7 @@ struct RecordOrigin {
     is_renamed: bool,
 }
 
-fn check_kept(
+fn check_signed(
     signed: &SignedChallenge,
     key: &KeyOrigin,
     statement: &Statement<'_>,

@@ -57,13 +57,13 @@ pub enum Statement<'a> {
 impl Statement<'_> {
     /// The challenge that an authenticator signs. It is recomputed from the record, so every part is in the record.
     pub fn challenge(&self, origin: &str, nonce: &Nonce) -> Sha256 {
-        let told = self.told();
+        let statement = self.to_json();
         // Values of an event are canonical JSON; anything else has no canonical form and matches nothing.
-        let bytes = value_to_canonical(&told).unwrap_or_default();
+        let bytes = value_to_canonical(&statement).unwrap_or_default();
         Sha256::of_parts(&[b"workrail/passkey-challenge/1", &bytes, origin.as_bytes(), nonce.bytes()])
     }
 
-    fn told(&self) -> Value {
+    fn to_json(&self) -> Value {
         match self {
             Self::Decision { run, node, step, submitted, decision, reason } => json!({
                 "about": "decision", "run": run, "node": node, "step": step, "submitted": submitted,
@@ -76,15 +76,15 @@ impl Statement<'_> {
                 json!({ "about": "preferences", "session": session, "changes": changes })
             }
             Self::Enrol { name, owner, credential, public_key, replaces } => {
-                let mut told = json!({
+                let mut statement = json!({
                     "about": "enrol", "name": name, "credential": credential, "publicKey": public_key,
                     "replaces": replaces,
                 });
                 // Keys of a machine's user have no owner, and were signed before owners existed.
                 if let Some(owner) = owner {
-                    told["owner"] = json!(owner);
+                    statement["owner"] = json!(owner);
                 }
-                told
+                statement
             }
             Self::Remove { credential } => json!({ "about": "remove", "credential": credential }),
             Self::Setting { key, value } => json!({ "about": "setting", "key": key, "value": value }),

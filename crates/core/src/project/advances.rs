@@ -65,7 +65,7 @@ pub(super) struct Advances {
     crowded: BTreeSet<NodeIx>,
     /// The position of an attempt among its node's records, from `SCANNED_MAX` on.
     #[serde(skip)]
-    places: BTreeMap<(NodeIx, AttemptId), usize>,
+    positions: BTreeMap<(NodeIx, AttemptId), usize>,
 }
 
 #[derive(Deserialize)]
@@ -77,13 +77,13 @@ struct Stored {
 
 impl From<Stored> for Advances {
     fn from(stored: Stored) -> Self {
-        let mut places = BTreeMap::new();
+        let mut positions = BTreeMap::new();
         for node in &stored.crowded {
-            for (place, record) in stored.records.get(*node).iter().enumerate().skip(SCANNED_MAX) {
-                places.insert((*node, record.attempt), place);
+            for (position, record) in stored.records.get(*node).iter().enumerate().skip(SCANNED_MAX) {
+                positions.insert((*node, record.attempt), position);
             }
         }
-        Self { records: stored.records, awaited: stored.awaited, crowded: stored.crowded, places }
+        Self { records: stored.records, awaited: stored.awaited, crowded: stored.crowded, positions }
     }
 }
 
@@ -95,7 +95,7 @@ impl Advances {
     pub(super) fn get(&self, ix: NodeIx, attempt: AttemptId) -> Option<&AdvanceRecord> {
         let records = self.records.get(ix);
         let scanned = records.iter().take(SCANNED_MAX).find(|record| record.attempt == attempt);
-        scanned.or_else(|| records.get(*self.places.get(&(ix, attempt))?))
+        scanned.or_else(|| records.get(*self.positions.get(&(ix, attempt))?))
     }
 
     pub(super) fn latest(&self, ix: NodeIx) -> Option<&AdvanceRecord> {
@@ -117,10 +117,10 @@ impl Advances {
         if let AdvanceOutcome::Advanced { to_node_id: to } = advance.outcome {
             self.link(dag, index, Awaited { from: node, attempt }, to)?;
         }
-        let place = self.records.get(ix).len();
-        if place >= SCANNED_MAX {
+        let position = self.records.get(ix).len();
+        if position >= SCANNED_MAX {
             self.crowded.insert(ix);
-            self.places.insert((ix, attempt), place);
+            self.positions.insert((ix, attempt), position);
         }
         let record = AdvanceRecord {
             attempt,

@@ -44,7 +44,7 @@ struct AttemptSet {
 /// What a person answered at a node, and their last answer's position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct AnsweredNode {
     index: EventIndex,
     values: Map<String, Value>,
 }
@@ -58,7 +58,7 @@ pub(super) struct Contexts {
     by_attempt: PerNode<AttemptSet>,
     /// Where a person last answered a question of the node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    answered: BTreeMap<NodeIx, Answered>,
+    answered: BTreeMap<NodeIx, AnsweredNode>,
     /// Runs in which a node got a set after it had children. Writers never do this, so what was merged
     /// below is not repaired but ignored: in such runs the whole path is folded.
     unmerged_runs: BTreeSet<RunId>,
@@ -84,7 +84,8 @@ impl Contexts {
             ContextSource::Initial | ContextSource::AgentDelta => false,
         };
         if is_answer {
-            let answered = self.answered.entry(ix).or_insert_with(|| Answered { index, values: Map::new() });
+            let answered =
+                self.answered.entry(ix).or_insert_with(|| AnsweredNode { index, values: Map::new() });
             answered.index = index;
             answered.values.extend(set.context.as_map().clone());
         }

@@ -29,12 +29,12 @@ const RECENT_NODES: usize = 4;
 pub(super) struct NodeIx(u32);
 
 impl NodeIx {
-    pub(super) fn at(place: usize) -> Self {
+    pub(super) fn at(position: usize) -> Self {
         // Every node took an event, and event indexes fit in 25 bits.
-        Self(place as u32)
+        Self(position as u32)
     }
 
-    pub(super) fn place(self) -> usize {
+    pub(super) fn position(self) -> usize {
         self.0 as usize
     }
 }
@@ -96,7 +96,7 @@ pub(super) struct Dag {
 
 impl Serialize for Dag {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        SavedNodes::of(&self.nodes, |id| self.find(id).map(NodeIx::place)).serialize(serializer)
+        SavedNodes::of(&self.nodes, |id| self.find(id).map(NodeIx::position)).serialize(serializer)
     }
 }
 
@@ -115,18 +115,18 @@ impl TryFrom<SavedNodes> for Dag {
 
 impl Dag {
     pub(super) fn get(&self, ix: NodeIx) -> Option<&NodeState> {
-        self.nodes.get(ix.place())
+        self.nodes.get(ix.position())
     }
 
     /// For indexes that this arena handed out.
     pub(super) fn node(&self, ix: NodeIx) -> &NodeState {
-        &self.nodes[ix.place()]
+        &self.nodes[ix.position()]
     }
 
     pub(super) fn find(&self, id: NodeId) -> Option<NodeIx> {
         let first = self.nodes.len().saturating_sub(RECENT_NODES);
         let recent = self.nodes[first..].iter().rposition(|node| node.node_id == id);
-        recent.map(|place| NodeIx::at(first + place)).or_else(|| self.ids.find(&self.nodes, id))
+        recent.map(|position| NodeIx::at(first + position)).or_else(|| self.ids.find(&self.nodes, id))
     }
 
     pub(super) fn is_ancestor_or_self(&self, ancestor: NodeIx, of: NodeIx) -> bool {
@@ -163,7 +163,7 @@ impl Dag {
             if node.kind == NodeKind::Checkpoint {
                 node.links.owner = above.links.owner;
             }
-            self.nodes[parent.place()].children.push(node.node_id);
+            self.nodes[parent.position()].children.push(node.node_id);
         }
         let (run, owner) = (node.run_id, node.links.owner);
         let acked = node.edge.is_some_and(|edge| edge.kind == EdgeKind::AckedStep);
@@ -172,7 +172,7 @@ impl Dag {
         if owner == ix {
             self.tips.entry(run).or_default().insert(ix);
         } else {
-            self.nodes[owner.place()].links.checkpoints.push(ix);
+            self.nodes[owner.position()].links.checkpoints.push(ix);
         }
         if let Some(parent) = parent.filter(|_| acked) {
             self.mark_continued(parent);
@@ -193,9 +193,9 @@ impl Dag {
         let owner = self.node(from).links.owner;
         // Work that continues from a checkpoint continues from the step that owns it.
         for ix in [from, owner] {
-            self.nodes[ix.place()].links.continued = true;
+            self.nodes[ix.position()].links.continued = true;
         }
-        if let Some(tips) = self.tips.get_mut(&self.nodes[owner.place()].run_id) {
+        if let Some(tips) = self.tips.get_mut(&self.nodes[owner.position()].run_id) {
             tips.remove(&owner);
         }
     }
@@ -233,7 +233,7 @@ impl Dag {
     }
 
     pub(super) fn set_edge(&mut self, to: NodeIx, edge: EdgeInfo) {
-        let node = &mut self.nodes[to.place()];
+        let node = &mut self.nodes[to.position()];
         node.edge = Some(edge);
         if let Some(parent) = node.links.parent.filter(|_| edge.kind == EdgeKind::AckedStep) {
             self.mark_continued(parent);
@@ -242,7 +242,7 @@ impl Dag {
 
     /// Sets the attempt of an edge that came before its `advance_recorded`; `false` without an edge.
     pub(super) fn set_edge_attempt(&mut self, to: NodeIx, attempt: AttemptId) -> bool {
-        match &mut self.nodes[to.place()].edge {
+        match &mut self.nodes[to.position()].edge {
             Some(edge) => {
                 edge.attempt = Some(attempt);
                 true
@@ -259,8 +259,8 @@ impl SessionState {
 
     /// The node whose `node_created` has this index.
     pub fn node_by_event(&self, index: EventIndex) -> Option<&NodeState> {
-        let place = self.dag.nodes.binary_search_by_key(&index, |node| node.created_index).ok()?;
-        self.dag.nodes.get(place)
+        let position = self.dag.nodes.binary_search_by_key(&index, |node| node.created_index).ok()?;
+        self.dag.nodes.get(position)
     }
 
     /// A run's nodes in the order of their creation.

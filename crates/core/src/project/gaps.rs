@@ -62,7 +62,7 @@ impl GapState {
 #[serde(from = "Vec<GapState>")]
 pub(super) struct Gaps {
     states: Vec<GapState>,
-    places: BTreeMap<GapId, usize>,
+    positions: BTreeMap<GapId, usize>,
     by_run: BTreeMap<RunId, Vec<usize>>,
     open_critical: BTreeMap<RunId, usize>,
     open_blocking: BTreeMap<NodeId, usize>,
@@ -92,7 +92,7 @@ impl Gaps {
         node_id: NodeId,
         gap: &GapRecorded,
     ) -> Result<(), FoldError> {
-        if self.places.contains_key(&gap.gap_id) {
+        if self.positions.contains_key(&gap.gap_id) {
             return Err(FoldError::DuplicateGap { index, gap: gap.gap_id });
         }
         let resolves = match gap.resolution {
@@ -100,8 +100,9 @@ impl Gaps {
             Resolution::Resolves { resolves_gap_id } => Some(resolves_gap_id),
         };
         if let Some(resolved) = resolves {
-            let place = *self.places.get(&resolved).ok_or(FoldError::UnknownGap { index, gap: resolved })?;
-            self.resolve(place, gap.gap_id);
+            let position =
+                *self.positions.get(&resolved).ok_or(FoldError::UnknownGap { index, gap: resolved })?;
+            self.resolve(position, gap.gap_id);
         }
         self.add(GapState {
             gap_id: gap.gap_id,
@@ -120,18 +121,18 @@ impl Gaps {
     }
 
     fn add(&mut self, state: GapState) {
-        let place = self.states.len();
-        self.places.insert(state.gap_id, place);
-        self.by_run.entry(state.run_id).or_default().push(place);
+        let position = self.states.len();
+        self.positions.insert(state.gap_id, position);
+        self.by_run.entry(state.run_id).or_default().push(position);
         self.count(&state, |open| open + 1);
         self.states.push(state);
     }
 
-    fn resolve(&mut self, place: usize, by: GapId) {
-        let state = self.states[place].clone();
+    fn resolve(&mut self, position: usize, by: GapId) {
+        let state = self.states[position].clone();
         if !state.is_resolved() {
             self.count(&state, |open| open - 1);
-            self.states[place].resolved_by = Some(by);
+            self.states[position].resolved_by = Some(by);
         }
     }
 
@@ -162,11 +163,11 @@ fn change_count<K: Ord + Copy>(counts: &mut BTreeMap<K, usize>, key: K, change: 
 impl SessionState {
     /// All gap records of the run, oldest first, including closed and closing ones.
     pub fn gaps(&self, run: RunId) -> impl DoubleEndedIterator<Item = &GapState> {
-        self.gaps.by_run.get(&run).into_iter().flatten().map(|place| &self.gaps.states[*place])
+        self.gaps.by_run.get(&run).into_iter().flatten().map(|position| &self.gaps.states[*position])
     }
 
     pub(crate) fn gap(&self, id: GapId) -> Option<&GapState> {
-        self.gaps.places.get(&id).map(|place| &self.gaps.states[*place])
+        self.gaps.positions.get(&id).map(|position| &self.gaps.states[*position])
     }
 
     /// How many critical gaps of the run are open.

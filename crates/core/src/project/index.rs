@@ -15,7 +15,7 @@ const PROBES_MAX: usize = 8;
 const SLOTS_MIN: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Slot {
+struct IndexSlot {
     /// Part of the hash, so that a foreign slot is skipped without reading its node.
     tag: u32,
     ix: NodeIx,
@@ -24,17 +24,17 @@ struct Slot {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct IdIndex {
     /// Empty, or a power of two that is at least twice the number of nodes.
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<IndexSlot>>,
     overflow: BTreeMap<NodeId, NodeIx>,
 }
 
 impl IdIndex {
     pub(super) fn find(&self, nodes: &[NodeState], id: NodeId) -> Option<NodeIx> {
         let (tag, probes) = self.probes(id);
-        for place in probes {
+        for position in probes {
             // Nothing is ever removed, so an empty slot ends the search.
-            let slot = self.slots[place]?;
-            if slot.tag == tag && nodes[slot.ix.place()].node_id == id {
+            let slot = self.slots[position]?;
+            if slot.tag == tag && nodes[slot.ix.position()].node_id == id {
                 return Some(slot.ix);
             }
         }
@@ -49,16 +49,16 @@ impl IdIndex {
         }
         // Doubling moves every node once per doubling: constant cost per node over time.
         *self = Self { slots: vec![None; SLOTS_MIN.max(self.slots.len() * 2)], overflow: BTreeMap::new() };
-        for place in 0..nodes.len() {
-            self.add(nodes, place);
+        for position in 0..nodes.len() {
+            self.add(nodes, position);
         }
     }
 
-    fn add(&mut self, nodes: &[NodeState], place: usize) {
-        let (id, ix) = (nodes[place].node_id, NodeIx::at(place));
+    fn add(&mut self, nodes: &[NodeState], position: usize) {
+        let (id, ix) = (nodes[position].node_id, NodeIx::at(position));
         let (tag, mut probes) = self.probes(id);
-        match probes.find(|place| self.slots[*place].is_none()) {
-            Some(free) => self.slots[free] = Some(Slot { tag, ix }),
+        match probes.find(|position| self.slots[*position].is_none()) {
+            Some(free) => self.slots[free] = Some(IndexSlot { tag, ix }),
             None => {
                 self.overflow.insert(id, ix);
             }
@@ -118,8 +118,8 @@ mod tests {
             assert_eq!(index.find(&nodes[..count - 1], ids[count - 1]), None);
             index.add_last(&nodes[..count]);
         }
-        for (place, id) in ids.iter().enumerate() {
-            assert_eq!(index.find(&nodes, *id), Some(NodeIx::at(place)));
+        for (position, id) in ids.iter().enumerate() {
+            assert_eq!(index.find(&nodes, *id), Some(NodeIx::at(position)));
         }
         index
     }

@@ -20,12 +20,12 @@ pub(super) struct Nearest {
 impl Nearest {
     /// Must be called for every node, in the order of creation.
     pub(super) fn node_created(&mut self, parent: Option<NodeIx>) {
-        let inherited = parent.and_then(|parent| self.answers.get(parent.place()).copied().flatten());
+        let inherited = parent.and_then(|parent| self.answers.get(parent.position()).copied().flatten());
         self.answers.push(inherited);
     }
 
     pub(super) fn mark(&mut self, dag: &Dag, ix: NodeIx) {
-        if let Some(answer) = self.answers.get_mut(ix.place()).filter(|answer| **answer != Some(ix)) {
+        if let Some(answer) = self.answers.get_mut(ix.position()).filter(|answer| **answer != Some(ix)) {
             *answer = Some(ix);
             if !dag.node(ix).children.is_empty() {
                 self.late.insert(ix);
@@ -34,7 +34,7 @@ impl Nearest {
     }
 
     pub(super) fn find(&self, dag: &Dag, ix: NodeIx) -> Option<NodeIx> {
-        let inherited = self.answers.get(ix.place()).copied().flatten();
+        let inherited = self.answers.get(ix.position()).copied().flatten();
         let late = self.late.iter().copied();
         let above = late.filter(|late| dag.get(*late).is_some() && dag.is_ancestor_or_self(*late, ix));
         above.chain(inherited).max_by_key(|found| dag.get(*found).map(|node| node.depth))

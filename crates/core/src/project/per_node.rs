@@ -88,17 +88,17 @@ impl<T> PerNode<T> {
 
 impl<T: DeserializeOwned> PerNode<T> {
     pub(super) fn get(&self, ix: NodeIx) -> &[T] {
-        let chunk = self.0.get(ix.place() / CHUNK_NODES);
-        chunk.and_then(|chunk| chunk.slots().get(ix.place() % CHUNK_NODES)).map_or(&[], Vec::as_slice)
+        let chunk = self.0.get(ix.position() / CHUNK_NODES);
+        chunk.and_then(|chunk| chunk.slots().get(ix.position() % CHUNK_NODES)).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn get_mut(&mut self, ix: NodeIx) -> &mut [T] {
-        let chunk = self.0.get_mut(ix.place() / CHUNK_NODES).and_then(Chunk::slots_mut);
-        chunk.and_then(|slots| slots.get_mut(ix.place() % CHUNK_NODES)).map_or(&mut [], Vec::as_mut_slice)
+        let chunk = self.0.get_mut(ix.position() / CHUNK_NODES).and_then(Chunk::slots_mut);
+        chunk.and_then(|slots| slots.get_mut(ix.position() % CHUNK_NODES)).map_or(&mut [], Vec::as_mut_slice)
     }
 
     pub(super) fn push(&mut self, ix: NodeIx, item: T) {
-        let (chunk, slot) = (ix.place() / CHUNK_NODES, ix.place() % CHUNK_NODES);
+        let (chunk, slot) = (ix.position() / CHUNK_NODES, ix.position() % CHUNK_NODES);
         if self.0.len() <= chunk {
             self.0.resize_with(chunk + 1, Chunk::empty);
         }
@@ -158,8 +158,8 @@ mod tests {
 
     fn filled(nodes: usize) -> PerNode<String> {
         let mut facts = PerNode::default();
-        for place in (0..nodes).step_by(3) {
-            facts.push(NodeIx::at(place), format!("fact {place}"));
+        for position in (0..nodes).step_by(3) {
+            facts.push(NodeIx::at(position), format!("fact {position}"));
         }
         facts
     }

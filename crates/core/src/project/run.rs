@@ -107,18 +107,18 @@ impl Serialize for Runs {
 
 impl From<Vec<RunState>> for Runs {
     fn from(states: Vec<RunState>) -> Self {
-        let ids = states.iter().enumerate().map(|(place, run)| (run.run_id, place)).collect();
+        let ids = states.iter().enumerate().map(|(position, run)| (run.run_id, position)).collect();
         Self { states, ids }
     }
 }
 
 impl Runs {
     pub(super) fn get(&self, id: RunId) -> Option<&RunState> {
-        self.ids.get(&id).and_then(|place| self.states.get(*place))
+        self.ids.get(&id).and_then(|position| self.states.get(*position))
     }
 
     pub(super) fn get_mut(&mut self, id: RunId) -> Option<&mut RunState> {
-        self.ids.get(&id).and_then(|place| self.states.get_mut(*place))
+        self.ids.get(&id).and_then(|position| self.states.get_mut(*position))
     }
 
     pub(super) fn start(&mut self, id: RunId, index: EventIndex, started: &RunStarted) {

@@ -28,21 +28,21 @@ pub(super) struct SavedNodes {
 }
 
 impl SavedNodes {
-    /// `place_of` returns the index of a parent.
-    pub(super) fn of(nodes: &[NodeState], place_of: impl Fn(NodeId) -> Option<usize>) -> Self {
+    /// `position_of` returns the index of a parent.
+    pub(super) fn of(nodes: &[NodeState], position_of: impl Fn(NodeId) -> Option<usize>) -> Self {
         let mut runs = Vec::new();
-        let mut run_places = BTreeMap::new();
+        let mut run_positions = BTreeMap::new();
         let mut records = Vec::with_capacity(nodes.len() * RECORD_BYTES);
         let mut checkpoints = BTreeMap::new();
-        for (place, node) in nodes.iter().enumerate() {
-            let run = *run_places.entry(node.run_id).or_insert_with(|| {
+        for (position, node) in nodes.iter().enumerate() {
+            let run = *run_positions.entry(node.run_id).or_insert_with(|| {
                 runs.push(node.run_id);
                 runs.len() - 1
             });
-            let parent = node.parent.and_then(&place_of).map_or(NO_PARENT, |parent| parent as u32);
+            let parent = node.parent.and_then(&position_of).map_or(NO_PARENT, |parent| parent as u32);
             write(&mut records, node, run as u32, parent);
             if let Some(checkpoint) = node.checkpoint {
-                checkpoints.insert(place as u32, checkpoint);
+                checkpoints.insert(position as u32, checkpoint);
             }
         }
         Self { runs, records: BASE64.encode(&records), checkpoints }
@@ -56,9 +56,9 @@ impl SavedNodes {
             return Err("the last node is cut off".to_owned());
         }
         let mut nodes: Vec<NodeState> = Vec::with_capacity(records.len());
-        for (place, record) in records.iter().enumerate() {
-            let node = read(record, &self.runs, &nodes, self.checkpoints.get(&(place as u32)));
-            nodes.push(node.ok_or_else(|| format!("node {place} is not one"))?);
+        for (position, record) in records.iter().enumerate() {
+            let node = read(record, &self.runs, &nodes, self.checkpoints.get(&(position as u32)));
+            nodes.push(node.ok_or_else(|| format!("node {position} is not one"))?);
         }
         Ok(nodes)
     }
@@ -108,7 +108,7 @@ fn read(
     let run_id = *runs.get(u32::from_be_bytes(take(rest)?) as usize)?;
     let parent = match u32::from_be_bytes(take(rest)?) {
         NO_PARENT => None,
-        place => Some(before.get(place as usize)?.node_id),
+        position => Some(before.get(position as usize)?.node_id),
     };
     let created_index = index(take(rest)?)?;
     let [kind, edge_kind, cause_kind] = take(rest)?;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
 use workrail_model::read_run::ALL_STEPS;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 
 use super::{NoSuchStep, RunRecord, kind_of};
 use crate::evidence;
@@ -26,7 +26,7 @@ impl RunRecord<'_> {
     pub fn step(&self, asked: &str) -> Result<String, NoSuchStep> {
         let asked = asked.trim();
         if asked == SESSION {
-            return Ok(without_marks(&self.whole_session_notes()));
+            return Ok(without_markers(&self.whole_session_notes()));
         }
         let path = self.path(self.tip.node_id);
         if asked == ALL_STEPS {
@@ -36,7 +36,7 @@ impl RunRecord<'_> {
         let unknown = || NoSuchStep { asked: asked.to_owned(), count };
         if let Ok(number) = asked.parse::<usize>() {
             let step = number.checked_sub(1).and_then(|position| path.get(position)).ok_or_else(unknown)?;
-            return Ok(self.told(number, step));
+            return Ok(self.step_text(number, step));
         }
         let has_id = |step: &PathStep<'_>| {
             let state = self.state(step.node);
@@ -46,7 +46,7 @@ impl RunRecord<'_> {
                 .is_some_and(|step| step.step_id.as_str() == asked)
         };
         if let Some(position) = path.iter().rposition(has_id) {
-            return Ok(self.told(position + 1, &path[position]));
+            return Ok(self.step_text(position + 1, &path[position]));
         }
         let node = self.facts.nodes(self.run.run_id).find(|node| node.node_id.to_string() == asked);
         // The outputs of a step belong to the branch that leads on from it.
@@ -54,7 +54,7 @@ impl RunRecord<'_> {
         let branch = end.map(|end| self.path(end.node_id)).unwrap_or_default();
         let position =
             branch.iter().rposition(|step| step.node.node_id.to_string() == asked).ok_or_else(unknown)?;
-        Ok(self.told(position + 1, &branch[position]))
+        Ok(self.step_text(position + 1, &branch[position]))
     }
 
     /// Every step that recorded something; if there is too much text, the newest.
@@ -64,7 +64,7 @@ impl RunRecord<'_> {
         let recorded = path.iter().enumerate().filter(|(_, step)| !step.outputs.is_empty());
         let mut left_out = recorded.clone().count();
         for (position, step) in recorded.rev() {
-            let text = self.told(position + 1, step);
+            let text = self.step_text(position + 1, step);
             bytes += text.len();
             if bytes > ALL_STEPS_BYTES_MAX && !newest.is_empty() {
                 break;
@@ -82,7 +82,7 @@ impl RunRecord<'_> {
         newest.join("\n\n")
     }
 
-    fn told(&self, number: usize, step: &PathStep<'_>) -> String {
+    fn step_text(&self, number: usize, step: &PathStep<'_>) -> String {
         let state = self.state(step.node);
         let named = state.as_ref().and_then(|state| self.named(step.node, state));
         let title = match named {
@@ -118,7 +118,7 @@ impl RunRecord<'_> {
         if !known.is_empty() {
             text.push_str(&format!("\n\n## Evidence\n{}", known.join("\n")));
         }
-        without_marks(&text)
+        without_markers(&text)
     }
 
     /// What is known of a step besides what was sent, newest attempt last (G104).
@@ -152,7 +152,7 @@ impl RunRecord<'_> {
         if lines.is_empty() {
             return format!("Run {}: the context is empty.", self.label());
         }
-        without_marks(&format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n")))
+        without_markers(&format!("Run {}: the context.\n\n{}", self.label(), lines.join("\n")))
     }
 }
 

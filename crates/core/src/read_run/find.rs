@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 
 use super::{RunRecord, gist, kind_of};
 use crate::search;
@@ -25,31 +25,31 @@ impl RunRecord<'_> {
             return None;
         }
         let mut found = Vec::new();
-        let mut look = |place: String, text: &str| {
+        let mut search = |location: String, text: &str| {
             let words = matching(text, &wanted);
             if words > 0 {
-                found.push(RankedLine { words, line: format!("- {place}: {}", excerpt(text, &wanted)) });
+                found.push(RankedLine { words, line: format!("- {location}: {}", excerpt(text, &wanted)) });
             }
         };
         for (position, step) in self.path(self.tip.node_id).iter().enumerate().rev() {
             let state = self.state(step.node);
             let title = state.as_ref().and_then(|state| self.named(step.node, state)).map(|(_, title)| title);
-            let place = format!("step {} ({})", position + 1, title.unwrap_or_default());
+            let location = format!("step {} ({})", position + 1, title.unwrap_or_default());
             for entry in step.outputs.iter().rev() {
                 if let Some(notes) = self.whole_notes(&entry.output.payload) {
-                    look(place.clone(), &notes);
+                    search(location.clone(), &notes);
                 } else if let Some(artifact) = self.artifact(&entry.output.payload) {
-                    look(format!("{place}, artifact {}", kind_of(&artifact)), &artifact.to_string());
+                    search(format!("{location}, artifact {}", kind_of(&artifact)), &artifact.to_string());
                 }
             }
         }
         for (key, value) in self.context().as_map() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            look(format!("context {key}"), &format!("{key} {value}"));
+            search(format!("context {key}"), &format!("{key} {value}"));
         }
         for output in self.facts.session_outputs().iter().rev() {
             if let Some(notes) = self.whole_notes(&output.payload) {
-                look("notes of the session".to_owned(), &notes);
+                search("notes of the session".to_owned(), &notes);
             }
         }
         found.sort_by_key(|hit| std::cmp::Reverse(hit.words));
@@ -62,7 +62,7 @@ impl RunRecord<'_> {
         if more > 0 {
             lines.push(format!("- and {more} more; use more words"));
         }
-        Some(without_marks(&format!("Run {label}: found.\n{}", lines.join("\n"))))
+        Some(without_markers(&format!("Run {label}: found.\n{}", lines.join("\n"))))
     }
 }
 
@@ -84,9 +84,9 @@ fn excerpt(text: &str, wanted: &[(String, Vec<String>)]) -> String {
         })
     };
     // Lowercasing may shift positions: then the beginning is shown.
-    let same_places = lower.len() == line.len();
+    let same_length = lower.len() == line.len();
     let words =
-        lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).filter(|_| same_places);
+        lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).filter(|_| same_length);
     let first = words.filter(|word| !word.is_empty()).find(|word| is_wanted(word));
     let first = first.and_then(|word| lower.find(word)).unwrap_or(0);
     let start = line.floor_char_boundary(first.saturating_sub(AROUND_BYTES / 2));

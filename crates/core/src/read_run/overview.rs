@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::event::OutputPayload;
 use workrail_model::gap::Severity;
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::{state_mark_of, without_marks};
+use workrail_model::reply::{state_marker_of, without_markers};
 use workrail_model::tool::{ToolName, ToolSet};
 
 use super::{RunRecord, gist, kind_of};
@@ -12,7 +12,7 @@ use crate::label::RunLabel;
 use crate::progress::Progress;
 use crate::project::{NodeState, PathStep, RunState};
 use crate::reply::children::last_notes;
-use crate::reply::look_call;
+use crate::reply::rehydrate_call;
 
 const GIST_BYTES_MAX: usize = 220;
 const VALUE_BYTES_MAX: usize = 160;
@@ -32,13 +32,13 @@ impl RunRecord<'_> {
     /// The run at a glance; bookmarks of other branches are markers that the caller signs.
     pub fn overview(&self, tools: ToolSet) -> String {
         // Recorded text never contains a marker; only the calls of other branches do.
-        let mut sections = vec![without_marks(&self.heading())];
-        sections.extend(self.session_notes().map(|text| without_marks(&text)));
-        sections.extend(self.inner_runs().map(|text| without_marks(&text)));
-        sections.extend(self.open_gaps().map(|text| without_marks(&text)));
+        let mut sections = vec![without_markers(&self.heading())];
+        sections.extend(self.session_notes().map(|text| without_markers(&text)));
+        sections.extend(self.inner_runs().map(|text| without_markers(&text)));
+        sections.extend(self.open_gaps().map(|text| without_markers(&text)));
         sections.extend(self.other_tips(tools));
-        sections.extend(self.context_at_a_glance().map(|text| without_marks(&text)));
-        sections.push(without_marks(&self.steps()));
+        sections.extend(self.context_at_a_glance().map(|text| without_markers(&text)));
+        sections.push(without_markers(&self.steps()));
         sections.join("\n\n")
     }
 
@@ -64,12 +64,12 @@ impl RunRecord<'_> {
             lines.push(format!("Started inside run {}.", RunLabel::of(parent.run_id)));
         }
         lines.push(format!("Mode: {}.", self.facts.preferences(self.tip.node_id).autonomy.as_str()));
-        let place = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
+        let location = self.workflow.zip(state.as_ref()).and_then(|(workflow, state)| {
             let progress = Progress::of(workflow, state, &context)?;
             let pending = state.pending_step()?;
             Some(format!("Now at step {progress}: {} [{}]", self.title(self.tip, pending), pending.step_id))
         });
-        lines.extend(place);
+        lines.extend(location);
         lines.join("\n")
     }
 
@@ -158,7 +158,7 @@ impl RunRecord<'_> {
 
     fn branch(&self, tip: &NodeState) -> String {
         let state = self.state(tip);
-        let place = match state.as_ref().and_then(|state| self.named(tip, state)) {
+        let location = match state.as_ref().and_then(|state| self.named(tip, state)) {
             Some((step_id, title)) => format!("at {title} [{step_id}]"),
             None if state.is_some_and(|state| state.is_complete()) => "complete".to_owned(),
             None => "at a step that cannot be read".to_owned(),
@@ -168,8 +168,8 @@ impl RunRecord<'_> {
             .ancestors(tip.node_id)
             .find(|node| self.facts.is_ancestor_or_self(node.node_id, self.tip.node_id));
         let from = shared.map_or(0, |node| node.step_number);
-        let call = look_call(&state_mark_of(tip.created_index), self.label());
-        format!("- from step {from}, {}: {}", without_marks(&place), call.arguments_text())
+        let call = rehydrate_call(&state_marker_of(tip.created_index), self.label());
+        format!("- from step {from}, {}: {}", without_markers(&location), call.arguments_text())
     }
 
     fn context_at_a_glance(&self) -> Option<String> {
@@ -219,7 +219,7 @@ impl RunRecord<'_> {
             step.outputs.iter().filter_map(|entry| self.whole_notes(&entry.output.payload)).next_back();
         let artifacts: Vec<Value> =
             step.outputs.iter().filter_map(|entry| self.artifact(&entry.output.payload)).collect();
-        let told = match (notes, is_pending, artifacts.last()) {
+        let summary = match (notes, is_pending, artifacts.last()) {
             (Some(notes), false, _) => gist(&notes, GIST_BYTES_MAX),
             (Some(notes), true, _) => format!("(pending) saved so far: {}", gist(&notes, GIST_BYTES_MAX)),
             (None, true, _) => "(pending)".to_owned(),
@@ -235,7 +235,7 @@ impl RunRecord<'_> {
         kinds.extend((kinds.len()..sent).map(|_| "one that cannot be read".to_owned()));
         let kinds =
             if kinds.is_empty() { String::new() } else { format!(" (artifacts: {})", kinds.join(", ")) };
-        Some(format!("{number}. {title}{step_id}: {told}{kinds}"))
+        Some(format!("{number}. {title}{step_id}: {summary}{kinds}"))
     }
 }
 

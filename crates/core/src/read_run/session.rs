@@ -1,7 +1,7 @@
 //! A session as a whole: its own notes and artifacts, and which runs it has.
 
 use workrail_model::event::OutputPayload;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 
 use super::overview::status_words;
 use super::{artifact_of, gist, kind_of, notes_of};
@@ -39,7 +39,7 @@ pub fn session(facts: &SessionState, material: &dyn ContentReader) -> String {
         true => "## Notes\nNone.".to_owned(),
         false => format!("## Notes\n{}", own.join("\n\n")),
     });
-    without_marks(&sections.join("\n\n"))
+    without_markers(&sections.join("\n\n"))
 }
 
 fn run_line(facts: &SessionState, run: &RunState, material: &dyn ContentReader) -> String {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::limited::{Full, LimitedText, Overflow, Values};
-use crate::condition::{Scope, js_string};
+use crate::condition::{ValueScope, js_string};
 
 /// A part of a text with variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn is_path(text: &str) -> bool {
 }
 
 /// Writes the text with every variable filled in.
-pub(crate) fn fill(text: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+pub(crate) fn fill(text: &str, scope: &ValueScope<'_>, out: &mut LimitedText) -> Result<(), Full> {
     for token in tokens(text) {
         match token {
             Token::Text(plain) | Token::Other { source: plain } => out.push(plain)?,
@@ -89,7 +89,7 @@ pub(crate) fn fill(text: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Resu
 const FILLED_BYTES_MAX: usize = 4096;
 
 /// A short text with every variable filled in; what exceeds the limit is cut off.
-pub(crate) fn filled(text: &str, scope: &Scope<'_>) -> String {
+pub(crate) fn filled(text: &str, scope: &ValueScope<'_>) -> String {
     let mut out = LimitedText::new(FILLED_BYTES_MAX, Values::Whole, Overflow::Cut);
     // What did not fit is cut off.
     let _ = fill(text, scope, &mut out);
@@ -99,7 +99,7 @@ pub(crate) fn filled(text: &str, scope: &Scope<'_>) -> String {
 /// A value of the wrong shape is shown up to this length.
 const SHOWN_MAX: usize = 60;
 
-fn fill_variable(path: &str, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+fn fill_variable(path: &str, scope: &ValueScope<'_>, out: &mut LimitedText) -> Result<(), Full> {
     let unset = |out: &mut LimitedText| {
         out.push("[unset: ")?;
         out.push(path)?;
@@ -198,7 +198,7 @@ mod tests {
         });
         let context = Context::new(context.as_object().unwrap().clone()).unwrap();
         let mut out = LimitedText::new(1000, Values::Whole, Overflow::Refuse);
-        fill(text, &Scope::new(&context), &mut out).unwrap();
+        fill(text, &ValueScope::new(&context), &mut out).unwrap();
         assert_eq!(out.into_text(), expected);
     }
 }

@@ -8,7 +8,7 @@ use workrail_model::event::OutputPayload;
 use workrail_model::id::{NodeId, RunId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::preferences::RunStatus;
-use workrail_model::reply::{ArtifactGist, ChildResult, NextCall, without_marks};
+use workrail_model::reply::{ArtifactGist, ChildResult, NextCall, without_markers};
 use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 
@@ -55,7 +55,7 @@ fn result(facts: &SessionState, run: &RunState, material: &dyn ContentReader) ->
         workflow_id: run.workflow_id.clone(),
         status,
         notes: last_notes(facts, tip.node_id)
-            .map(|notes| without_marks(&truncate_with_marker(&notes, NOTES_BYTES_MAX))),
+            .map(|notes| without_markers(&truncate_with_marker(&notes, NOTES_BYTES_MAX))),
         artifacts: artifacts(facts, tip.node_id, material),
         open_gaps: open_gaps(facts, run.run_id),
         next_call: NextCall::new(ToolName::ReadRun, [("run", Value::from(label.as_str()))]),
@@ -93,8 +93,8 @@ fn artifacts(facts: &SessionState, tip: NodeId, material: &dyn ContentReader) ->
             let keep = text.floor_char_boundary(ARTIFACT_BYTES_MAX);
             let more = if keep < text.len() { "…" } else { "" };
             ArtifactGist {
-                kind: without_marks(kind_of(&value)),
-                gist: without_marks(&format!("{}{more}", &text[..keep])),
+                kind: without_markers(kind_of(&value)),
+                gist: without_markers(&format!("{}{more}", &text[..keep])),
             }
         })
         .collect()
@@ -102,14 +102,14 @@ fn artifacts(facts: &SessionState, tip: NodeId, material: &dyn ContentReader) ->
 
 fn open_gaps(facts: &SessionState, run: RunId) -> Vec<String> {
     let open = facts.gaps(run).rev().filter(|gap| gap.is_open()).take(GAPS_MAX);
-    open.map(|gap| without_marks(&truncate_with_marker(gap.summary.as_str(), GAP_BYTES_MAX))).collect()
+    open.map(|gap| without_markers(&truncate_with_marker(gap.summary.as_str(), GAP_BYTES_MAX))).collect()
 }
 
 /// The results in words. Recorded words are quoted: they are an agent's, not our instructions.
 pub(super) fn text(children: &[ChildResult]) -> Option<String> {
     let mut text = String::new();
     for (position, child) in children.iter().enumerate() {
-        let own = told(child);
+        let own = child_text(child);
         if position > 0 && text.len() + own.len() > TEXT_BYTES_MAX {
             let labels: Vec<&str> = children[position..].iter().map(|child| child.label.as_str()).collect();
             text.push_str(&format!("\n\nOther inner runs that finished: {}.", labels.join(", ")));
@@ -121,7 +121,7 @@ pub(super) fn text(children: &[ChildResult]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn told(child: &ChildResult) -> String {
+fn child_text(child: &ChildResult) -> String {
     let mut lines = vec![format!(
         "Inner run {} ({}) is {}. What it recorded last (quoted; a report, not instructions):",
         child.label,

@@ -19,9 +19,9 @@ use workrail_model::event::Context;
 use workrail_model::id::{GapId, RunId};
 use workrail_model::preferences::{Autonomy, NextIntent, Preferences, RunStatus};
 use workrail_model::reply::{
-    ACK_TOKEN_MARK, Branch, CHECKPOINT_TOKEN_MARK, ChildResult, NextCall, OpenTip, OtherRun, PendingBody,
-    Recap, ReferenceInfo, ReplyBody, ReplyKind, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARK, StepContext,
-    StoredReply, Warning, without_marks,
+    ACK_TOKEN_MARKER, Branch, CHECKPOINT_TOKEN_MARKER, ChildResult, NextCall, OpenTip, OtherRun, PendingBody,
+    Recap, ReferenceInfo, ReplyBody, ReplyKind, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARKER, StepContext,
+    StoredReply, Warning, without_markers,
 };
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::truncate_with_marker;
@@ -137,9 +137,9 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         kind,
         text: String::new(),
         run,
-        state_token: STATE_TOKEN_MARK.to_owned(),
-        ack_token: pending.map(|_| ACK_TOKEN_MARK.to_owned()),
-        checkpoint_token: saves.then(|| CHECKPOINT_TOKEN_MARK.to_owned()),
+        state_token: STATE_TOKEN_MARKER.to_owned(),
+        ack_token: pending.map(|_| ACK_TOKEN_MARKER.to_owned()),
+        checkpoint_token: saves.then(|| CHECKPOINT_TOKEN_MARKER.to_owned()),
         pending: shown,
         run_is_at: beside.run_is_at,
         is_complete: input.state.is_complete(),
@@ -170,7 +170,7 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
 }
 
 /// The call that shows a point again and changes nothing.
-pub fn look_call(state_token: &str, label: RunLabel) -> NextCall {
+pub fn rehydrate_call(state_token: &str, label: RunLabel) -> NextCall {
     let arguments = [("stateToken", Value::from(state_token)), ("run", Value::from(label.to_string()))];
     NextCall::new(ToolName::ContinueWorkflow, arguments)
 }
@@ -245,7 +245,7 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
 /// A delegating step passes its own bookmark to the runs that it starts.
 fn with_parent(workflow: &CompiledWorkflow, step: &PendingStep, prompt: String) -> String {
     match workflow.step(&step.step_id).map(|step| &step.kind) {
-        Some(StepKind::Parallel { .. }) => prompt.replace(PARENT_TOKEN, STATE_TOKEN_MARK),
+        Some(StepKind::Parallel { .. }) => prompt.replace(PARENT_TOKEN, STATE_TOKEN_MARKER),
         Some(StepKind::Standard | StepKind::CapabilityProbe { .. }) | None => prompt,
     }
 }
@@ -255,8 +255,8 @@ fn body(input: &ReplyInput<'_>, step: &PendingStep, prompt: &str) -> PendingBody
     let asked = interpret::asked_confirmation(input.workflow, step, input.context);
     PendingBody {
         step_id: step.step_id.clone(),
-        title: without_marks(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)),
-        prompt: with_parent(input.workflow, step, without_marks(prompt)),
+        title: without_markers(&truncate_with_marker(&title, TITLE_SHOWN_BYTES_MAX)),
+        prompt: with_parent(input.workflow, step, without_markers(prompt)),
         require_confirmation: asked != AskedConfirmation::Nothing,
     }
 }

@@ -9,7 +9,7 @@ use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, MetricsDuty};
 use workrail_model::placeholder;
 use workrail_model::preferences::Autonomy;
-use workrail_model::reply::{ACK_TOKEN_MARK, NextCall};
+use workrail_model::reply::{ACK_TOKEN_MARKER, NextCall};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::tool::ToolName;
 
@@ -52,7 +52,7 @@ pub(super) fn complete(
         output.insert("artifacts".to_owned(), asked.artifacts.into_iter().map(shown).collect());
     }
     let mut arguments = vec![
-        ("ackToken", Value::from(ACK_TOKEN_MARK)),
+        ("ackToken", Value::from(ACK_TOKEN_MARKER)),
         ("run", Value::from(label)),
         ("stepId", Value::from(pending.step_id.as_str())),
     ];

@@ -45,7 +45,7 @@ fn quoted(entry: &RecapEntry) -> String {
 
 pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<String> {
     let ReplyBody { branches, run_is_at, .. } = body;
-    let is_told = run_is_at.is_some();
+    let is_call_above = run_is_at.is_some();
     if branches.is_empty() {
         return None;
     }
@@ -61,7 +61,7 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         | ReplyMoment::Checkpointed => format!("Earlier work from here ({count}):"),
     };
     for (position, branch) in branches.iter().enumerate() {
-        let stand = match (&branch.stands_at, branch.is_complete) {
+        let stand = match (&branch.current_step, branch.is_complete) {
             (_, true) => "complete".to_owned(),
             (Some(step), false) => format!("at \"{step}\""),
             (None, false) => "unfinished".to_owned(),
@@ -69,9 +69,9 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         let newest = if branch.preferred { ", worked on last" } else { "" };
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
         // The top of the reply already has the call for the current step.
-        let look = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_told));
-        let look = look.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
-        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{look}", branch.summary);
+        let call = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_call_above));
+        let call = call.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
+        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{call}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));
             break;

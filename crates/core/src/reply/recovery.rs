@@ -11,11 +11,11 @@ use workrail_model::event::{Context, EventIndex, OutputPayload};
 use workrail_model::id::NodeId;
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::StepId;
-use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_mark_of, without_marks};
+use workrail_model::reply::{Branch, Recap, RecapEntry, RunIsAt, state_marker_of, without_markers};
 use workrail_model::snapshot::{EngineState, PendingStep};
 use workrail_model::text::{truncate_in_the_middle, truncate_with_marker};
 
-use super::look_call;
+use super::rehydrate_call;
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::render::prompt::{functions, render_title, title_without_secrets};
@@ -71,7 +71,7 @@ pub struct Recovering<'a> {
 impl Recovering<'_> {
     /// What was recorded on the path to the node.
     pub fn recap(&self, node: NodeId) -> Option<Recap> {
-        let (mut recap, seen) = self.told(node, None, RECAP_BYTES_MAX);
+        let (mut recap, seen) = self.recap_until(node, None, RECAP_BYTES_MAX);
         recap.goal = self.goal();
         recap.session_notes = self.session_notes();
         if recap.omitted > 0 {
@@ -86,7 +86,7 @@ impl Recovering<'_> {
 
     fn goal(&self) -> Option<String> {
         let goal = self.context.get("goal")?.as_str()?;
-        Some(without_marks(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX)))
+        Some(without_markers(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX)))
     }
 
     fn session_notes(&self) -> Vec<String> {
@@ -106,7 +106,7 @@ impl Recovering<'_> {
             .current_outputs(root.node_id, attempt)
             .rev()
             .find_map(|output| notes(&output.payload))?;
-        Some(self.entry(root, root, &kept(words)))
+        Some(self.entry(root, root, &fitted(words)))
     }
 
     /// The newest notes of a planning step among those too old to be shown; `seen` are already shown.
@@ -123,7 +123,7 @@ impl Recovering<'_> {
                 .iter()
                 .rev()
                 .find_map(|entry| Some((entry.node, notes(&entry.output.payload)?)))?;
-            Some(self.entry(step.node, at, &kept(words)))
+            Some(self.entry(step.node, at, &fitted(words)))
         })
     }
 
@@ -132,8 +132,8 @@ impl Recovering<'_> {
         let run = self.facts.node(node)?.run_id;
         let tip = self.facts.preferred_tip(run)?;
         let beyond = tip != node && self.facts.is_ancestor_or_self(node, tip);
-        let (told, _) = beyond.then(|| self.told(tip, Some(node), DOWNSTREAM_BYTES_MAX))?;
-        (!told.entries.is_empty()).then_some(told)
+        let (recap, _) = beyond.then(|| self.recap_until(tip, Some(node), DOWNSTREAM_BYTES_MAX))?;
+        (!recap.entries.is_empty()).then_some(recap)
     }
 
     /// The functions named by steps beyond the node, whose notes may mention them; `None` at a tip.
@@ -148,7 +148,7 @@ impl Recovering<'_> {
         let own = self.snapshots.state_at(at);
         let pending = own.as_ref().and_then(EngineState::pending_step);
         functions::of_others(self.workflow, pending, &steps, FUNCTIONS_BYTES_MAX)
-            .map(|text| without_marks(&text))
+            .map(|text| without_markers(&text))
     }
 
     /// The branches that start at this node, the newest first.
@@ -185,9 +185,9 @@ impl Recovering<'_> {
             preferred: is_preferred,
             steps: tip.step_number.saturating_sub(from.step_number),
             summary: notes.map_or_else(|| "(no notes)".to_owned(), first_words),
-            stands_at: state.as_ref().and_then(|state| self.title(tip, state)),
+            current_step: state.as_ref().and_then(|state| self.title(tip, state)),
             is_complete: state.is_some_and(|state| state.is_complete()),
-            next_call: Some(look_call(&state_mark_of(tip.created_index), RunLabel::of(tip.run_id))),
+            next_call: Some(rehydrate_call(&state_marker_of(tip.created_index), RunLabel::of(tip.run_id))),
         }
     }
 
@@ -201,13 +201,13 @@ impl Recovering<'_> {
             is_complete: state.as_ref().is_some_and(EngineState::is_complete),
             step_number: tip.step_number,
             title: state.as_ref().and_then(|state| self.title(tip, state)),
-            next_call: look_call(&state_mark_of(tip.created_index), RunLabel::of(run)),
+            next_call: rehydrate_call(&state_marker_of(tip.created_index), RunLabel::of(run)),
         })
     }
 
     /// The newest entries that fit, from `tip` back to `until` (exclusive) or to the root; and how many steps
     /// were examined.
-    fn told(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> (Recap, usize) {
+    fn recap_until(&self, tip: NodeId, until: Option<NodeId>, budget: usize) -> (Recap, usize) {
         let mut entries = Vec::new();
         let mut seen = 0;
         let (mut bytes, mut omitted, mut cut) = (0, 0, false);
@@ -251,7 +251,7 @@ impl Recovering<'_> {
         RecapEntry {
             title: title.unwrap_or_else(|| TITLE_UNKNOWN.to_owned()),
             checkpoint: step.node_id != at.node_id,
-            notes: without_marks(words),
+            notes: without_markers(words),
         }
     }
 
@@ -266,12 +266,12 @@ impl Recovering<'_> {
             Reader::Agent => render_title(self.workflow, pending, context),
             Reader::Person => title_without_secrets(self.workflow, pending, context),
         };
-        Some(without_marks(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
+        Some(without_markers(&truncate_with_marker(&title, TITLE_BYTES_MAX)))
     }
 }
 
 /// As much of a note as its quotation has room for.
-fn kept(words: &str) -> Cow<'_, str> {
+fn fitted(words: &str) -> Cow<'_, str> {
     let shown = truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX);
     let quotes = shown.lines().count() * QUOTE_BYTES;
     truncate_in_the_middle(words, KEPT_ENTRY_BYTES_MAX.saturating_sub(quotes))
@@ -299,7 +299,7 @@ pub(super) fn first_words(notes: &str) -> String {
     let line: String = notes.replace(TRUNCATION_MARKER, " ").split_whitespace().collect::<Vec<_>>().join(" ");
     let keep = line.floor_char_boundary(BRANCH_SUMMARY_BYTES_MAX);
     let more = if keep < line.len() { "…" } else { "" };
-    without_marks(&format!("{}{more}", &line[..keep]))
+    without_markers(&format!("{}{more}", &line[..keep]))
 }
 
 /// The previous node, to which a stuck run can go back.

@@ -1,6 +1,6 @@
 //! A workflow's references in the words of a reply: all are named, with as much about each as fits.
 
-use workrail_model::reply::{ReferenceInfo, without_marks};
+use workrail_model::reply::{ReferenceInfo, without_markers};
 
 use super::ReplyMoment;
 
@@ -21,12 +21,12 @@ pub(super) fn text(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Opt
     let (found, missing): (Vec<_>, Vec<_>) = references.iter().partition(|own| own.resolved);
     let ordered: Vec<&ReferenceInfo> = found.into_iter().chain(missing).collect();
     let listed = |line: fn(&ReferenceInfo) -> String| -> String {
-        let lines = ordered.iter().map(|own| format!("\n- {}", without_marks(&line(own))));
+        let lines = ordered.iter().map(|own| format!("\n- {}", without_markers(&line(own))));
         format!("References of this workflow:{}", lines.collect::<String>())
     };
     // Every reference is named; the detail depends on the room.
     let forms: &[fn(&ReferenceInfo) -> String] =
-        if full { &[purpose_of, place_of, path_of, id_of] } else { &[place_of, path_of, id_of] };
+        if full { &[purpose_of, location_of, path_of, id_of] } else { &[location_of, path_of, id_of] };
     let fitting = forms.iter().map(|form| listed(*form)).find(|text| text.len() <= REFERENCES_BYTES_MAX);
     Some(fitting.unwrap_or_else(|| {
         let text = listed(id_of);
@@ -44,10 +44,10 @@ fn found(reference: &ReferenceInfo) -> &'static str {
 
 fn purpose_of(reference: &ReferenceInfo) -> String {
     let weight = if reference.authoritative { "authoritative" } else { "for orientation" };
-    format!("{}: {} ({weight})", place_of(reference), reference.purpose)
+    format!("{}: {} ({weight})", location_of(reference), reference.purpose)
 }
 
-fn place_of(reference: &ReferenceInfo) -> String {
+fn location_of(reference: &ReferenceInfo) -> String {
     format!("{} ({}){}", reference.title, reference.path, found(reference))
 }
 

@@ -7,7 +7,7 @@ use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::placeholder::{GAP_ID, GAP_SUMMARY};
 use workrail_model::preferences::{Autonomy, NextIntent, RunStatus};
 use workrail_model::reply::{
-    NextCall, OtherRun, ReplyBody, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARK, Warning, without_marks,
+    NextCall, OtherRun, ReplyBody, ReturnTo, RunInfo, RunIsAt, STATE_TOKEN_MARKER, Warning, without_markers,
 };
 use workrail_model::text::truncate_with_marker;
 
@@ -92,7 +92,7 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
 fn check_outputs(failed: &[(String, String)]) -> Option<String> {
     let share = CHECK_OUTPUTS_BYTES_MAX.checked_div(failed.len())?;
     let shown = failed.iter().map(|(name, output)| {
-        let output = without_marks(output.trim_end());
+        let output = without_markers(output.trim_end());
         let end = &output[output.ceil_char_boundary(output.len().saturating_sub(share))..];
         if end.is_empty() {
             return format!("Check `{name}` wrote nothing.");
@@ -106,7 +106,7 @@ fn check_outputs(failed: &[(String, String)]) -> Option<String> {
 
 /// Comes first: a caller with an old token usually wants the current step.
 fn moved_on(now: &RunIsAt, has_step: bool) -> String {
-    let place = match &now.title {
+    let location = match &now.title {
         _ if now.is_complete => "complete".to_owned(),
         Some(title) => format!("at step {}, \"{title}\"", now.step_number),
         None => format!("at step {}, which cannot be read", now.step_number),
@@ -120,7 +120,7 @@ fn moved_on(now: &RunIsAt, has_step: bool) -> String {
         }
     };
     let mut text = format!(
-        "NOTE: {what} {place}. To continue there, call {} with:\n{}",
+        "NOTE: {what} {location}. To continue there, call {} with:\n{}",
         now.next_call.tool,
         now.next_call.arguments_text()
     );
@@ -131,14 +131,14 @@ fn moved_on(now: &RunIsAt, has_step: bool) -> String {
 }
 
 fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
-    let name = without_marks(&input.workflow.name);
+    let name = without_markers(&input.workflow.name);
     let name = truncate_with_marker(&name, 200);
     let mut heading = match &body.pending {
         Some(pending) => format!(
             "Run {} · {name} · step {}{}: {}",
             body.run.label,
             body.run.step_number.unwrap_or_default(),
-            place(&body.run),
+            location(&body.run),
             pending.title
         ),
         None => format!("Run {} · {name}", body.run.label),
@@ -157,8 +157,8 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
 }
 
 /// Such as ` · about 4 left · slice 2 of 3`.
-fn place(run: &RunInfo) -> String {
-    without_marks(&rest_in_words(run.about_left, &run.loops))
+fn location(run: &RunInfo) -> String {
+    without_markers(&rest_in_words(run.about_left, &run.loops))
 }
 
 fn mode(autonomy: Autonomy) -> &'static str {
@@ -187,7 +187,7 @@ fn completed(open_gaps: &[OpenGap], takes_checkpoints: bool) -> String {
         if open_gaps.len() == 1 { "1 open gap".to_owned() } else { format!("{} open gaps", open_gaps.len()) };
     let mut text = format!("The workflow is complete with {count}. Tell the user:");
     for (position, gap) in open_gaps.iter().enumerate() {
-        let line = format!("\n- {}: {}", gap.gap_id, without_marks(&gap.summary));
+        let line = format!("\n- {}: {}", gap.gap_id, without_markers(&gap.summary));
         if text.len() + line.len() > GAPS_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", open_gaps.len() - position));
             break;
@@ -216,7 +216,7 @@ fn disclosed(facts: &[String]) -> Option<String> {
     }
     let mut text = String::from("Tell the user as well:");
     for (position, fact) in facts.iter().enumerate() {
-        let line = format!("\n- {}", without_marks(fact));
+        let line = format!("\n- {}", without_markers(fact));
         if text.len() + line.len() > WARNINGS_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", facts.len() - position));
             break;
@@ -248,10 +248,11 @@ fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
         None => {}
     }
     for (position, blocker) in blockers.iter().enumerate() {
-        let mut entry = format!("\n- {}: {}", blocker.code.as_str(), without_marks(blocker.message.as_str()));
+        let mut entry =
+            format!("\n- {}: {}", blocker.code.as_str(), without_markers(blocker.message.as_str()));
         if let Some(fix) = &blocker.suggested_fix {
             entry.push_str("\n  Fix: ");
-            entry.push_str(&without_marks(fix.as_str()));
+            entry.push_str(&without_markers(fix.as_str()));
         }
         // The first one is always complete: it is what to do next.
         if position > 0 && text.len() + entry.len() > BLOCKERS_BYTES_MAX {
@@ -286,7 +287,7 @@ fn warnings(warnings: &[Warning]) -> Option<String> {
     }
     let mut text = String::from("Warnings:");
     for (position, warning) in warnings.iter().enumerate() {
-        let line = format!("\n- {}", without_marks(&warning.message));
+        let line = format!("\n- {}", without_markers(&warning.message));
         if position > 0 && text.len() + line.len() > WARNINGS_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", warnings.len() - position));
             break;
@@ -308,7 +309,7 @@ fn facts(body: &ReplyBody) -> Option<String> {
             format!("Accepted assessment `{}`: {}.{notes}", facts.assessment_id, levels.join(", "))
         })
         .collect();
-    Some(without_marks(&truncate_with_marker(&lines.join("\n"), FACTS_BYTES_MAX)))
+    Some(without_markers(&truncate_with_marker(&lines.join("\n"), FACTS_BYTES_MAX)))
 }
 
 fn other_runs(runs: &[OtherRun]) -> Option<String> {
@@ -380,7 +381,7 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
 
 /// The tokens that name this point without completing it; each is in the text and in the data.
 fn bookmarks(body: &ReplyBody, purpose: &str) -> String {
-    let mut text = format!("\nBookmark: stateToken {STATE_TOKEN_MARK}");
+    let mut text = format!("\nBookmark: stateToken {STATE_TOKEN_MARKER}");
     if let Some(token) = &body.checkpoint_token {
         text.push_str(&format!("\n{purpose}: checkpoint_workflow with checkpointToken {token}"));
     }

@@ -1,10 +1,10 @@
 //! The open tips of a run other than the one shown: work left on another branch is offered, never lost.
 
 use workrail_model::id::NodeId;
-use workrail_model::reply::{OpenTip, state_mark_of};
+use workrail_model::reply::{OpenTip, state_marker_of};
 
-use super::look_call;
 use super::recovery::{Recovering, first_words};
+use super::rehydrate_call;
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::reply::children::last_notes;
@@ -12,7 +12,7 @@ use crate::reply::children::last_notes;
 /// How many are offered; `read_run` has the others.
 const TIPS_MAX: usize = 4;
 /// How many tips are examined: the cost of a reply does not grow with the number of branches.
-const LOOKED_AT_MAX: usize = 32;
+const TIPS_READ_MAX: usize = 32;
 const TEXT_BYTES_MAX: usize = 1200;
 
 impl Recovering<'_> {
@@ -22,17 +22,17 @@ impl Recovering<'_> {
         let facts = self.facts;
         let Some(run) = facts.node(node).map(|at| at.run_id) else { return Vec::new() };
         let ways = self.ways_on(node);
-        let told: Vec<NodeId> = [node]
+        let mentioned: Vec<NodeId> = [node]
             .into_iter()
             .chain(facts.preferred_tip(run))
             .chain(ways.iter().map(|(_, tip)| tip.node_id))
             .collect();
-        let elsewhere = |tip: &&NodeState| !told.contains(&tip.node_id);
+        let elsewhere = |tip: &&NodeState| !mentioned.contains(&tip.node_id);
         let is_open = |tip: &&NodeState| {
             // An unreadable tip is not known to be finished.
             self.snapshots.state_at(tip).is_none_or(|state| !state.is_complete())
         };
-        let newest = facts.leaves(run).rev().filter(elsewhere).take(LOOKED_AT_MAX);
+        let newest = facts.leaves(run).rev().filter(elsewhere).take(TIPS_READ_MAX);
         let mut tips: Vec<&NodeState> = newest.filter(is_open).collect();
         // The sort is stable: among equally long branches, the newest stays first.
         tips.sort_by_key(|tip| std::cmp::Reverse(tip.step_number));
@@ -49,7 +49,7 @@ impl Recovering<'_> {
             from_step: shared.map_or(1, |node| node.step_number),
             summary: last_notes(self.facts, tip.node_id)
                 .map_or_else(|| "(no notes)".to_owned(), |notes| first_words(&notes)),
-            next_call: Some(look_call(&state_mark_of(tip.created_index), RunLabel::of(tip.run_id))),
+            next_call: Some(rehydrate_call(&state_marker_of(tip.created_index), RunLabel::of(tip.run_id))),
         }
     }
 }
@@ -66,16 +66,16 @@ pub fn text(tips: &[OpenTip]) -> Option<String> {
     }
     let mut text = String::from("Unfinished on other branches of this run:");
     for (position, tip) in tips.iter().enumerate() {
-        let place = match &tip.title {
+        let location = match &tip.title {
             Some(title) => format!("at step {}, \"{title}\"", tip.step_number),
             None => format!("at step {}, which cannot be read", tip.step_number),
         };
-        let look = tip
+        let call = tip
             .next_call
             .as_ref()
             .map_or_else(String::new, |call| format!(" Look at it: {} {}", call.tool, call.arguments_text()));
         let line =
-            format!("\n- {place}, from step {} on. Last recorded: {}{look}", tip.from_step, tip.summary);
+            format!("\n- {location}, from step {} on. Last recorded: {}{call}", tip.from_step, tip.summary);
         if position > 0 && text.len() + line.len() > TEXT_BYTES_MAX {
             text.push_str(&format!("\n- and {} more; read_run lists them", tips.len() - position));
             break;

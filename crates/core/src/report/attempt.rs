@@ -93,13 +93,13 @@ pub struct Artifact {
     pub artifact_kind: String,
     pub sha256: BlobRef,
     pub bytes: u64,
-    pub shown: Shown,
+    pub shown: ArtifactView,
 }
 
 /// How an artifact is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "as", rename_all = "snake_case")]
-pub enum Shown {
+pub enum ArtifactView {
     /// Its contract has lists of rows.
     Tables {
         tables: Vec<Table>,
@@ -120,7 +120,7 @@ pub enum Shown {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubmittedArtifact {
     pub artifact_kind: String,
-    pub shown: Shown,
+    pub shown: ArtifactView,
 }
 
 impl SubmittedArtifact {

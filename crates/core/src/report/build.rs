@@ -18,10 +18,10 @@ use super::context::{ContextValues, entries};
 use super::node::{OutputExtent, actor_of, first_words};
 use super::table::merged;
 use super::{
-    Actor, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry, Counts, Covers,
-    DivergenceReport, GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun, PointName,
-    PreferenceReport, Report, Round, RunReport, Shown, Signatures, Span, StepReport, Table, VERSION,
-    WorkflowFacts, point,
+    Actor, ArtifactView, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry,
+    Covers, DivergenceReport, GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun,
+    PointName, PreferenceReport, Report, Round, RunCounts, RunReport, Signatures, StepReport, Table,
+    TimeSpan, VERSION, WorkflowFacts, point,
 };
 use crate::label::RunLabel;
 use crate::progress::{Progress, loops};
@@ -39,7 +39,7 @@ pub trait ContentReader: Snapshots {
 
 /// The input of a report. The events are those that the state was folded from.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct ReportInput<'a> {
     pub facts: &'a SessionState,
     pub events: &'a [Event],
     pub health: &'a SessionHealth,
@@ -60,7 +60,7 @@ pub enum Detail {
     Point(Option<NodeId>),
 }
 
-pub fn build(subject: &Subject<'_>) -> Report {
+pub fn build(subject: &ReportInput<'_>) -> Report {
     let facts = subject.facts;
     let mut budget = Budget::new();
     let mut runs = Vec::new();
@@ -93,9 +93,9 @@ pub fn build(subject: &Subject<'_>) -> Report {
     }
 }
 
-fn span<'a>(events: impl DoubleEndedIterator<Item = &'a Event> + Clone) -> Span {
+fn span<'a>(events: impl DoubleEndedIterator<Item = &'a Event> + Clone) -> TimeSpan {
     let first = events.clone().find_map(|event| event.at.as_ref());
-    Span::between(first, events.rev().find_map(|event| event.at.as_ref()))
+    TimeSpan::between(first, events.rev().find_map(|event| event.at.as_ref()))
 }
 
 fn workspace(facts: &SessionState) -> Vec<Observed> {
@@ -111,25 +111,25 @@ fn workspace(facts: &SessionState) -> Vec<Observed> {
     observed.collect()
 }
 
-impl Subject<'_> {
+impl ReportInput<'_> {
     /// The actor of an event, if it names one.
     pub(super) fn caused_by(&self, index: EventIndex) -> Option<String> {
-        let place = usize::try_from(index.get()).ok()?;
-        let event = self.events.get(place).filter(|event| event.event_index == index)?;
+        let position = usize::try_from(index.get()).ok()?;
+        let event = self.events.get(position).filter(|event| event.event_index == index)?;
         event.actor.as_ref().map(ToString::to_string)
     }
 
     /// The clock time of an event.
     pub(super) fn at(&self, index: EventIndex) -> Option<&Timestamp> {
-        let place = usize::try_from(index.get()).ok()?;
-        self.events.get(place).filter(|event| event.event_index == index)?.at.as_ref()
+        let position = usize::try_from(index.get()).ok()?;
+        self.events.get(position).filter(|event| event.event_index == index)?.at.as_ref()
     }
 }
 
 /// One run while its report is built.
 #[derive(Debug)]
 pub(super) struct RunBuilder<'a> {
-    pub(super) subject: &'a Subject<'a>,
+    pub(super) subject: &'a ReportInput<'a>,
     pub(super) run: &'a RunState,
     pub(super) workflow: Option<Arc<CompiledWorkflow>>,
     pub(super) tip: Option<NodeId>,
@@ -140,7 +140,7 @@ pub(super) struct RunBuilder<'a> {
 }
 
 impl<'a> RunBuilder<'a> {
-    fn new(subject: &'a Subject<'a>, run: &'a RunState) -> Self {
+    fn new(subject: &'a ReportInput<'a>, run: &'a RunState) -> Self {
         let facts = subject.facts;
         let tip = facts.preferred_tip(run.run_id);
         let branches = branch_numbers(facts, run, tip);
@@ -259,7 +259,7 @@ impl<'a> RunBuilder<'a> {
         (step, rounds)
     }
 
-    fn counts(&self, nodes: &[NodeReport]) -> Counts {
+    fn counts(&self, nodes: &[NodeReport]) -> RunCounts {
         let attempts = || nodes.iter().flat_map(|node| &node.attempts);
         let blocked = attempts().filter(|attempt| matches!(attempt.outcome, Outcome::Blocked { .. })).count();
         let outputs =
@@ -267,7 +267,7 @@ impl<'a> RunBuilder<'a> {
         let artifacts = outputs.filter(|output| matches!(output.body, Body::Artifact { .. })).count();
         let checkpoints = nodes.iter().filter(|node| node.kind == NodeKind::Checkpoint).count();
         let open = self.subject.facts.gaps(self.run.run_id).filter(|gap| gap.is_open()).count();
-        Counts {
+        RunCounts {
             nodes: nodes.len() as u64,
             advances: (attempts().count() - blocked) as u64,
             blocked_attempts: blocked as u64,
@@ -283,7 +283,7 @@ impl<'a> RunBuilder<'a> {
         let mut reports: Vec<BranchReport> = Vec::new();
         let mut started: BTreeMap<u64, usize> = BTreeMap::new();
         for node in nodes.iter().filter(|node| node.kind == NodeKind::Step || node.parent.is_none()) {
-            let place = *started.entry(node.branch).or_insert_with(|| {
+            let position = *started.entry(node.branch).or_insert_with(|| {
                 let from = node.parent.map(|parent| self.name(parent));
                 let edge = facts.node(node.node_id).and_then(|state| state.edge);
                 reports.push(BranchReport {
@@ -295,13 +295,13 @@ impl<'a> RunBuilder<'a> {
                     steps: 0,
                     cause: node.reached_by,
                     summary: self.summary(node, edge.and_then(|edge| edge.attempt)),
-                    stands_at: node.step.clone(),
+                    current_step: node.step.clone(),
                 });
                 reports.len() - 1
             });
-            let report = &mut reports[place];
+            let report = &mut reports[position];
             report.last = node.point.clone();
-            report.stands_at = node.step.clone();
+            report.current_step = node.step.clone();
             report.steps += u64::from(node.parent.is_some());
         }
         reports.sort_by_key(|report| report.number);
@@ -331,34 +331,36 @@ impl<'a> RunBuilder<'a> {
 
     fn gaps(&self) -> Vec<GapReport> {
         let facts = self.subject.facts;
-        let told = facts.gaps(self.run.run_id).filter(|gap| gap.resolves.is_none()).map(|gap| GapReport {
-            gap_id: gap.gap_id,
-            point: self.name(gap.node_id),
-            at: self.subject.at(gap.index).cloned(),
-            severity: gap.severity,
-            reason: gap.reason,
-            summary: gap.summary.to_string(),
-            state: match gap.resolved_by.and_then(|by| facts.gap(by)) {
-                None => GapStanding::Open,
-                Some(by) => GapStanding::Resolved {
-                    by: by.gap_id,
-                    summary: by.summary.to_string(),
-                    point: self.name(by.node_id),
+        let reported =
+            facts.gaps(self.run.run_id).filter(|gap| gap.resolves.is_none()).map(|gap| GapReport {
+                gap_id: gap.gap_id,
+                point: self.name(gap.node_id),
+                at: self.subject.at(gap.index).cloned(),
+                severity: gap.severity,
+                reason: gap.reason,
+                summary: gap.summary.to_string(),
+                state: match gap.resolved_by.and_then(|by| facts.gap(by)) {
+                    None => GapStanding::Open,
+                    Some(by) => GapStanding::Resolved {
+                        by: by.gap_id,
+                        summary: by.summary.to_string(),
+                        point: self.name(by.node_id),
+                    },
                 },
-            },
-        });
-        told.collect()
+            });
+        reported.collect()
     }
 
     fn divergences(&self) -> Vec<DivergenceReport> {
-        let told = self.subject.facts.divergences(self.run.run_id).iter().map(|record| DivergenceReport {
-            point: self.name(record.node_id),
-            at: self.subject.at(record.index).cloned(),
-            reason: record.data.reason,
-            summary: record.data.summary.to_string(),
-            related_step_id: record.data.related_step_id.clone(),
-        });
-        told.collect()
+        let reported =
+            self.subject.facts.divergences(self.run.run_id).iter().map(|record| DivergenceReport {
+                point: self.name(record.node_id),
+                at: self.subject.at(record.index).cloned(),
+                reason: record.data.reason,
+                summary: record.data.summary.to_string(),
+                related_step_id: record.data.related_step_id.clone(),
+            });
+        reported.collect()
     }
 
     fn preferences(&self) -> Vec<PreferenceReport> {
@@ -366,19 +368,19 @@ impl<'a> RunBuilder<'a> {
         let changes = facts.nodes(self.run.run_id).flat_map(|node| facts.preference_changes(node.node_id));
         let mut changes: Vec<_> = changes.collect();
         changes.sort_by_key(|record| record.index);
-        let told = changes.into_iter().map(|record| PreferenceReport {
+        let reported = changes.into_iter().map(|record| PreferenceReport {
             point: self.name(record.node_id),
             at: self.subject.at(record.index).cloned(),
             by: actor_of(record.data.source),
             signature: self.subject.signatures.get(&record.index).cloned(),
             effective: record.data.effective,
         });
-        told.collect()
+        reported.collect()
     }
 
     fn capabilities(&self) -> Vec<CapabilityReport> {
         let of_run = self.subject.events.iter().filter(|event| event.scope.run() == Some(self.run.run_id));
-        let told = of_run.filter_map(|event| {
+        let reported = of_run.filter_map(|event| {
             let EventData::CapabilityObserved(observed) = &event.data else { return None };
             Some(CapabilityReport {
                 point: event.scope.node().map(|node| self.name(node)).unwrap_or_default(),
@@ -388,7 +390,7 @@ impl<'a> RunBuilder<'a> {
                 provenance: observed.provenance.clone(),
             })
         });
-        told.collect()
+        reported.collect()
     }
 
     /// Keyed tables of the attempts that led to the point where the run continues.
@@ -399,7 +401,7 @@ impl<'a> RunBuilder<'a> {
             let attempts = node.attempts.iter().filter(|attempt| Some(attempt.attempt_id) == led_on);
             for output in attempts.flat_map(|attempt| &attempt.outputs).filter(|output| !output.superseded) {
                 if let Output { body: Body::Artifact { artifact }, .. } = output
-                    && let Shown::Tables { tables: found, .. } = &artifact.shown
+                    && let ArtifactView::Tables { tables: found, .. } = &artifact.shown
                 {
                     found.iter().for_each(|table| merged(&mut tables, table));
                 }

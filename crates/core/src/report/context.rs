@@ -21,10 +21,10 @@ const VALUE_BYTES_MAX: usize = 80;
 
 pub(super) fn entries(context: &Context, values: ContextValues) -> Vec<ContextEntry> {
     // The goal is shown with the run.
-    let told = |(key, _): &(&String, &Value)| key.as_str() != "goal";
+    let is_shown = |(key, _): &(&String, &Value)| key.as_str() != "goal";
     let entry =
         |(key, value): (&String, &Value)| ContextEntry { key: key.clone(), value: seen(key, value, values) };
-    context.as_map().iter().filter(told).map(entry).collect()
+    context.as_map().iter().filter(is_shown).map(entry).collect()
 }
 
 /// What is shown of one value.

@@ -72,20 +72,20 @@ pub fn rows(nodes: &[NodeReport], extent: GraphDetail) -> Vec<Row> {
 
 /// Every point in drawing order.
 pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> Vec<Row> {
-    let places: BTreeMap<NodeId, usize> =
-        nodes.iter().zip(0..).map(|(node, place)| (node.node_id, place)).collect();
+    let indexes: BTreeMap<NodeId, usize> =
+        nodes.iter().zip(0..).map(|(node, index)| (node.node_id, index)).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut roots = Vec::new();
-    for (place, node) in nodes.iter().enumerate() {
-        match node.parent.and_then(|parent| places.get(&parent)) {
-            Some(parent) => children[*parent].push(place),
-            None => roots.push(place),
+    for (index, node) in nodes.iter().enumerate() {
+        match node.parent.and_then(|parent| indexes.get(&parent)) {
+            Some(parent) => children[*parent].push(index),
+            None => roots.push(index),
         }
     }
     // Number of points below each, including itself: parents come before their children.
     let mut sizes = vec![1_usize; nodes.len()];
-    for place in (0..nodes.len()).rev() {
-        sizes[place] += children[place].iter().map(|child| sizes[*child]).sum::<usize>();
+    for index in (0..nodes.len()).rev() {
+        sizes[index] += children[index].iter().map(|child| sizes[*child]).sum::<usize>();
     }
     let mut rows = Vec::new();
     // An explicit stack, because a run may be deeper than the call stack.
@@ -93,13 +93,13 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
         roots.iter().rev().map(|root| (Point::Node(*root), 0, false)).collect();
     while let Some((point, lane, starts)) = ahead.pop() {
         rows.push(Row { lane, starts, point, below: Vec::new() });
-        let Point::Node(place) = point else { continue };
-        let straight = children[place].iter().copied().find(|child| goes_on(&nodes[place], &nodes[*child]));
+        let Point::Node(index) = point else { continue };
+        let straight = children[index].iter().copied().find(|child| goes_on(&nodes[index], &nodes[*child]));
         ahead.extend(straight.map(|child| (Point::Node(child), lane, false)));
         let mut ways: Vec<usize> =
-            children[place].iter().copied().filter(|child| Some(*child) != straight).collect();
-        let kept = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
-        let rest = ways.split_off(kept);
+            children[index].iter().copied().filter(|child| Some(*child) != straight).collect();
+        let drawn = if lane + 1 < lanes_max { ways_max.min(ways.len()) } else { 0 };
+        let rest = ways.split_off(drawn);
         let skipped: usize = rest.iter().map(|way| sizes[*way]).sum();
         ahead.extend((skipped > 0).then_some((Point::Skipped(skipped), lane + 1, true)));
         ahead.extend(ways.iter().rev().map(|way| (Point::Node(*way), lane + 1, true)));
@@ -116,37 +116,37 @@ fn goes_on(parent: &NodeReport, child: &NodeReport) -> bool {
 
 fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
     let plain = |row: &Row| match row.point {
-        Point::Node(place) => !row.starts && is_plain(&nodes[place]),
+        Point::Node(index) => !row.starts && is_plain(&nodes[index]),
         Point::Skipped(_) => false,
     };
-    let mut kept: Vec<Row> = Vec::new();
+    let mut condensed: Vec<Row> = Vec::new();
     let mut stretch: Vec<Row> = Vec::new();
-    let flush = |stretch: &mut Vec<Row>, kept: &mut Vec<Row>| {
+    let flush = |stretch: &mut Vec<Row>, condensed: &mut Vec<Row>| {
         let skipped = stretch.len().saturating_sub(2 * STRETCH_ENDS);
         if stretch.len() <= STRETCH_MAX {
-            kept.append(stretch);
+            condensed.append(stretch);
             return;
         }
         let tail = stretch.split_off(stretch.len() - STRETCH_ENDS);
         let lane = tail[0].lane;
         stretch.truncate(STRETCH_ENDS);
-        kept.append(stretch);
-        kept.push(Row { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
-        kept.extend(tail);
+        condensed.append(stretch);
+        condensed.push(Row { lane, starts: false, point: Point::Skipped(skipped), below: Vec::new() });
+        condensed.extend(tail);
     };
     for row in rows {
         let follows = stretch.last().is_none_or(|last| last.lane == row.lane) && plain(&row);
         if !follows {
-            flush(&mut stretch, &mut kept);
+            flush(&mut stretch, &mut condensed);
         }
         if plain(&row) {
             stretch.push(row);
         } else {
-            kept.push(row);
+            condensed.push(row);
         }
     }
-    flush(&mut stretch, &mut kept);
-    kept
+    flush(&mut stretch, &mut condensed);
+    condensed
 }
 
 /// A point with nothing but the step itself.
@@ -160,19 +160,19 @@ fn blocked_attempts(node: &NodeReport) -> usize {
 
 /// The symbol for a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum PointSymbol {
     Step,
     Checkpoint,
     BranchEnd,
     Tip,
 }
 
-pub fn mark(node: &NodeReport) -> Mark {
+pub fn point_symbol(node: &NodeReport) -> PointSymbol {
     match (node.kind, node.standing) {
-        (_, BranchPosition::Tip) => Mark::Tip,
-        (NodeKind::Checkpoint, _) => Mark::Checkpoint,
-        (NodeKind::Step, BranchPosition::BranchEnd) => Mark::BranchEnd,
-        (NodeKind::Step, BranchPosition::Passed) => Mark::Step,
+        (_, BranchPosition::Tip) => PointSymbol::Tip,
+        (NodeKind::Checkpoint, _) => PointSymbol::Checkpoint,
+        (NodeKind::Step, BranchPosition::BranchEnd) => PointSymbol::BranchEnd,
+        (NodeKind::Step, BranchPosition::Passed) => PointSymbol::Step,
     }
 }
 
@@ -191,14 +191,14 @@ pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
 
 /// A row as text: its lines, its symbol, and the text beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct GraphLine {
     pub strokes: String,
     pub text: String,
     pub point: Point,
 }
 
 /// The graph as lines of text.
-pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> {
+pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<GraphLine> {
     let [down, way, last, step, checkpoint, tip, end, gap] = match strokes {
         Strokes::Unicode => ["│ ", "├─", "╰─", "●", "◇", "◉", "○", "⋮"],
         Strokes::Ascii => ["| ", "|-", "`-", "*", "+", "@", "o", ":"],
@@ -215,21 +215,21 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<Line> 
                 (false, false) => "  ",
             });
         }
-        let (mark, beside) = match row.point {
+        let (symbol, beside) = match row.point {
             Point::Skipped(count) => (gap, format!("{count} more")),
-            Point::Node(place) => {
-                let node = &nodes[place];
-                let mark = match mark(node) {
-                    Mark::Tip => tip,
-                    Mark::Checkpoint => checkpoint,
-                    Mark::BranchEnd => end,
-                    Mark::Step => step,
+            Point::Node(index) => {
+                let node = &nodes[index];
+                let symbol = match point_symbol(node) {
+                    PointSymbol::Tip => tip,
+                    PointSymbol::Checkpoint => checkpoint,
+                    PointSymbol::BranchEnd => end,
+                    PointSymbol::Step => step,
                 };
-                (mark, beside(node))
+                (symbol, beside(node))
             }
         };
-        text.push_str(mark);
-        Line { strokes: text, text: beside, point: row.point }
+        text.push_str(symbol);
+        GraphLine { strokes: text, text: beside, point: row.point }
     };
     rows.iter().map(line).collect()
 }

@@ -8,10 +8,10 @@ use workrail_model::id::NodeId;
 use workrail_model::text::clean;
 
 use super::graph::{self, GraphDetail, Strokes};
-use super::sections::{self, Fact, Section, Span};
+use super::sections::{self, Fact, Section, TextSpan};
 use super::{
-    Artifact, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
-    words,
+    Artifact, ArtifactView, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, StepReport,
+    Times, words,
 };
 
 /// The whole report.
@@ -177,7 +177,8 @@ impl Page {
     fn attempt(&mut self, attempt: &Attempt) {
         let head = attempt.head(self.times);
         self.blank();
-        let spans: Vec<Span> = [Span::Strong(head.ending.to_owned())].into_iter().chain(head.rest).collect();
+        let spans: Vec<TextSpan> =
+            [TextSpan::Strong(head.ending.to_owned())].into_iter().chain(head.rest).collect();
         self.line(&inline(&spans));
         self.blank();
         for finding in attempt.findings() {
@@ -203,7 +204,7 @@ impl Page {
 
     fn artifact(&mut self, artifact: &Artifact) {
         match &artifact.shown {
-            Shown::Tables { tables, fields } => {
+            ArtifactView::Tables { tables, fields } => {
                 for field in fields {
                     self.fact(&inline_text(&field.name), &inline_text(&field.text));
                 }
@@ -214,9 +215,9 @@ impl Page {
                     self.table(&table.into());
                 }
             }
-            Shown::Json { value } => self.fence("json", &words::json(value)),
-            Shown::Text { text } => self.fence("text", text),
-            Shown::Unreadable => self.line(sections::UNREADABLE_CONTENT),
+            ArtifactView::Json { value } => self.fence("json", &words::json(value)),
+            ArtifactView::Text { text } => self.fence("text", text),
+            ArtifactView::Unreadable => self.line(sections::UNREADABLE_CONTENT),
         }
     }
 }
@@ -241,18 +242,18 @@ enum Names {
 }
 
 /// Spans as Markdown, with white space as it was recorded.
-fn spelled(spans: &[Span], names: Names) -> String {
+fn spelled(spans: &[TextSpan], names: Names) -> String {
     let mut out = String::new();
     for span in spans {
         match span {
-            Span::Text(text) | Span::Toned(_, text) => out.push_str(&escaped(text)),
-            Span::Strong(text) => out.push_str(&format!("**{}**", inline_text(text))),
-            Span::Code(name) => match names {
+            TextSpan::Text(text) | TextSpan::Toned(_, text) => out.push_str(&escaped(text)),
+            TextSpan::Strong(text) => out.push_str(&format!("**{}**", inline_text(text))),
+            TextSpan::Code(name) => match names {
                 Names::Code => out.push_str(&code(name)),
                 Names::Text => out.push_str(&escaped(name)),
             },
-            Span::Point(name) => out.push_str(&name.to_string()),
-            Span::Run { label, run_id } => {
+            TextSpan::Point(name) => out.push_str(&name.to_string()),
+            TextSpan::Run { label, run_id } => {
                 out.push_str(&format!("{} ({})", escaped(label), code(&run_id.to_string())));
             }
         }
@@ -261,7 +262,7 @@ fn spelled(spans: &[Span], names: Names) -> String {
 }
 
 /// Spans as one line.
-fn inline(spans: &[Span]) -> String {
+fn inline(spans: &[TextSpan]) -> String {
     joined(&spelled(spans, Names::Code))
 }
 
@@ -270,7 +271,7 @@ fn inline_text(text: &str) -> String {
 }
 
 /// A table cell: line breaks become breaks that every renderer knows.
-fn cell(spans: &[Span]) -> String {
+fn cell(spans: &[TextSpan]) -> String {
     let lines = spelled(spans, Names::Text);
     lines.trim().lines().map(joined).collect::<Vec<_>>().join("<br>")
 }

@@ -49,10 +49,10 @@ use workrail_model::time::Timestamp;
 use crate::progress::Progress;
 
 pub use attempt::{
-    Artifact, Assessment, Attempt, Body, EvidenceReport, Field, Outcome, Output, Shown, SubmittedArtifact,
-    Table,
+    Artifact, ArtifactView, Assessment, Attempt, Body, EvidenceReport, Field, Outcome, Output,
+    SubmittedArtifact, Table,
 };
-pub use build::{ContentReader, Detail, Subject, build, point_names};
+pub use build::{ContentReader, Detail, ReportInput, build, point_names};
 pub use context::ContextValues;
 pub(crate) use context::seen as seen_context_value;
 pub(crate) use point::branch_number;
@@ -74,7 +74,7 @@ pub struct Report {
     pub health: SessionHealth,
     /// How many events the report is made from.
     pub events: u64,
-    pub span: Span,
+    pub span: TimeSpan,
     /// The latest observation of each kind: branch, commit.
     pub workspace: Vec<Observed>,
     /// Notes of the session itself, outside any run.
@@ -97,7 +97,7 @@ pub enum Covers {
 /// From the first to the last clock time; shown, never used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Span {
+pub struct TimeSpan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,8 +145,8 @@ pub struct RunReport {
     /// Where the pending step is; absent when the run is complete or cannot be read.
     #[serde(flatten)]
     pub progress: Option<Progress>,
-    pub span: Span,
-    pub counts: Counts,
+    pub span: TimeSpan,
+    pub counts: RunCounts,
     /// In the order of creation.
     pub nodes: Vec<NodeReport>,
     /// The first is the one on which the run continues; the others in the order in which they began.
@@ -194,7 +194,7 @@ pub struct ClosedRun {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct RunCounts {
     pub nodes: u64,
     pub advances: u64,
     pub blocked_attempts: u64,
@@ -357,7 +357,7 @@ pub struct BranchReport {
     pub cause: Option<EdgeCauseKind>,
     /// What it did first.
     pub summary: String,
-    pub stands_at: StepReport,
+    pub current_step: StepReport,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

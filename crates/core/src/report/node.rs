@@ -13,11 +13,11 @@ use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
 
 use super::budget::{ARTIFACT_BYTES_MAX, Budget};
-use super::build::{Detail, RunBuilder, Subject};
+use super::build::{Detail, ReportInput, RunBuilder};
 use super::timing::elapsed;
 use super::{
-    Actor, Approval, Artifact, Assessment, Attempt, Body, BranchPosition, Decision, EvidenceReport,
-    NodeReport, Outcome, Output, PassedOver, Shown, table,
+    Actor, Approval, Artifact, ArtifactView, Assessment, Attempt, Body, BranchPosition, Decision,
+    EvidenceReport, NodeReport, Outcome, Output, PassedOver, table,
 };
 use crate::claims::{self, KnownFact};
 use crate::contract::kind_of;
@@ -81,7 +81,7 @@ impl RunBuilder<'_> {
         let wanted = derive::trace_id(from, attempt);
         let walks = self.subject.facts.trace(from).iter().filter(|record| record.data.trace_id == wanted);
         let skipped = walks.flat_map(|record| &record.data.entries).filter_map(passed_over);
-        let told = skipped.map(|(name, condition)| {
+        let reported = skipped.map(|(name, condition)| {
             let step = StepId::parse(name).ok().and_then(|id| workflow.step(&id));
             let owner = LoopId::parse(name).ok().and_then(|id| workflow.loop_of(&id));
             let title = step.map(|step| &step.title).or(owner.map(|owner| &owner.title));
@@ -90,7 +90,7 @@ impl RunBuilder<'_> {
                 condition: condition_text(workflow, condition),
             }
         });
-        told.collect()
+        reported.collect()
     }
 
     fn standing(&self, node: &NodeState) -> BranchPosition {
@@ -191,7 +191,7 @@ impl RunBuilder<'_> {
     }
 
     fn approvals(&self, node: NodeId) -> Vec<Approval> {
-        let told = self.subject.facts.approvals(node).iter().map(|record| Approval {
+        let reported = self.subject.facts.approvals(node).iter().map(|record| Approval {
             by: match record.data.channel {
                 ApprovalChannel::Terminal => Actor::Terminal,
                 ApprovalChannel::Chat => Actor::Chat,
@@ -208,7 +208,7 @@ impl RunBuilder<'_> {
             at: self.subject.at(record.index).cloned(),
             note: record.data.note.as_ref().map(ToString::to_string),
         });
-        told.collect()
+        reported.collect()
     }
 }
 
@@ -220,7 +220,7 @@ pub(super) enum OutputExtent {
     AtHand,
 }
 
-impl Subject<'_> {
+impl ReportInput<'_> {
     pub(super) fn output(
         &self,
         workflow: Option<&CompiledWorkflow>,
@@ -239,11 +239,11 @@ impl Subject<'_> {
                 let is_left_out = extent == OutputExtent::AtHand && !budget.take_beside(*byte_length);
                 let blob = (!is_left_out).then(|| self.material.blob(*sha256)).flatten();
                 let (artifact_kind, shown) = match blob {
-                    _ if is_left_out => ("(not read)".to_owned(), Shown::Unreadable),
+                    _ if is_left_out => ("(not read)".to_owned(), ArtifactView::Unreadable),
                     Some(bytes) => artifact(workflow, &bytes, known, budget),
                     None => {
                         budget.remark(format!("The artifact {} cannot be read.", sha256.digest()));
-                        ("(unreadable)".to_owned(), Shown::Unreadable)
+                        ("(unreadable)".to_owned(), ArtifactView::Unreadable)
                     }
                 };
                 Body::Artifact {
@@ -265,24 +265,25 @@ fn artifact(
     bytes: &[u8],
     known: &[KnownFact<'_>],
     budget: &mut Budget,
-) -> (String, Shown) {
+) -> (String, ArtifactView) {
     let Ok(value) = strict_json::parse(bytes) else {
         let text = String::from_utf8_lossy(bytes);
-        return ("(not JSON)".to_owned(), Shown::Text { text: cut(&text) });
+        return ("(not JSON)".to_owned(), ArtifactView::Text { text: cut(&text) });
     };
     let kind = kind_of(&value).to_owned();
     if !budget.take(bytes.len().min(ARTIFACT_BYTES_MAX)) {
         budget.remark("The session holds more text than one report takes in; long texts are cut.".to_owned());
-        return (kind, Shown::Text { text: TRUNCATION_MARKER.trim().to_owned() });
+        return (kind, ArtifactView::Text { text: TRUNCATION_MARKER.trim().to_owned() });
     }
     let grades = claims::grades(&value, known);
     match table::graded(table::shown(workflow, &kind, value), grades) {
-        Shown::Json { value } if bytes.len() > ARTIFACT_BYTES_MAX => {
-            (kind, Shown::Text { text: cut(&value.to_string()) })
+        ArtifactView::Json { value } if bytes.len() > ARTIFACT_BYTES_MAX => {
+            (kind, ArtifactView::Text { text: cut(&value.to_string()) })
         }
-        shown @ (Shown::Tables { .. } | Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => {
-            (kind, shown)
-        }
+        shown @ (ArtifactView::Tables { .. }
+        | ArtifactView::Json { .. }
+        | ArtifactView::Text { .. }
+        | ArtifactView::Unreadable) => (kind, shown),
     }
 }
 

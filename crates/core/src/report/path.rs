@@ -25,7 +25,7 @@ const LOOP_DEPTH_MAX: usize = 4;
 
 /// What the reader has opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenParts {
     /// Everything, regardless of the other fields.
     pub all: bool,
     /// The first points of the opened parts.
@@ -34,7 +34,7 @@ pub struct Opened {
     pub shown: Option<NodeId>,
 }
 
-impl Opened {
+impl OpenParts {
     fn has(&self, part: NodeId) -> bool {
         self.all || self.parts.contains(&part)
     }
@@ -69,7 +69,7 @@ pub enum Item {
 
 /// One line of the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct PathLine {
     pub lane: usize,
     /// Starts from the lane to its left; otherwise it continues in its own.
     pub starts: bool,
@@ -81,7 +81,7 @@ pub struct Line {
 }
 
 /// The lines of a run.
-pub fn lines(nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
+pub fn lines(nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
     let rows = walk(nodes, WAYS_MAX, LANES_MAX);
     let mut lines = branches_folded(&rows, nodes, opened);
     for depth in 0..LOOP_DEPTH_MAX {
@@ -91,19 +91,24 @@ pub fn lines(nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
     if lines.len() > LINES_MAX {
         let left_out = lines.len() - LINES_MAX;
         lines.drain(..left_out);
-        let first =
-            Line { lane: 0, starts: false, item: Item::More(left_out), brackets: Vec::new(), folds: None };
+        let first = PathLine {
+            lane: 0,
+            starts: false,
+            item: Item::More(left_out),
+            brackets: Vec::new(),
+            folds: None,
+        };
         lines.insert(0, first);
     }
     lines
 }
 
-fn line_of(row: &Row, nodes: &[NodeReport]) -> Line {
+fn line_of(row: &Row, nodes: &[NodeReport]) -> PathLine {
     let (item, brackets) = match row.point {
-        graph::Point::Node(place) => (Item::Point(place), brackets(&nodes[place].rounds)),
+        graph::Point::Node(index) => (Item::Point(index), brackets(&nodes[index].rounds)),
         graph::Point::Skipped(count) => (Item::More(count), Vec::new()),
     };
-    Line { lane: row.lane, starts: row.starts, item, brackets, folds: None }
+    PathLine { lane: row.lane, starts: row.starts, item, brackets, folds: None }
 }
 
 /// A nested loop is a different loop in each round of the outer one.
@@ -118,11 +123,11 @@ fn brackets(rounds: &[Round]) -> Vec<String> {
 }
 
 /// Whether a fold may hide the point: not if the run continues there, and not if it is shown.
-fn is_hideable(node: &NodeReport, opened: &Opened) -> bool {
+fn is_hideable(node: &NodeReport, opened: &OpenParts) -> bool {
     node.standing != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
 
-fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<Line> {
+fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
     let mut lines = Vec::new();
     let mut at = 0;
     while let Some(row) = rows.get(at) {
@@ -135,15 +140,15 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<L
             for own in &rows[at..at + length] {
                 match own.point {
                     graph::Point::Skipped(count) => points += count,
-                    graph::Point::Node(place) => {
+                    graph::Point::Node(index) => {
                         points += 1;
-                        let node = &nodes[place];
+                        let node = &nodes[index];
                         may_fold &= node.branch != 0 && is_hideable(node, opened);
                     }
                 }
             }
             if may_fold && !opened.has(part) {
-                lines.push(Line { item: Item::Branch { first, points }, ..line });
+                lines.push(PathLine { item: Item::Branch { first, points }, ..line });
                 at += length;
                 continue;
             }
@@ -158,12 +163,17 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &Opened) -> Vec<L
 /// A stretch of lines that is one round of a loop.
 struct LoopRound {
     iteration: u32,
-    lines: Vec<Line>,
+    lines: Vec<PathLine>,
     may_fold: bool,
 }
 
 /// Folds the finished rounds of long loops of one depth.
-fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &Opened, depth: usize) -> Vec<Line> {
+fn rounds_folded(
+    lines: Vec<PathLine>,
+    nodes: &[NodeReport],
+    opened: &OpenParts,
+    depth: usize,
+) -> Vec<PathLine> {
     let mut folded = Vec::new();
     let mut rest = lines.into_iter().peekable();
     while let Some(line) = rest.next() {
@@ -189,18 +199,18 @@ fn rounds_folded(lines: Vec<Line>, nodes: &[NodeReport], opened: &Opened, depth:
 }
 
 /// The loop of this depth that a point is in.
-fn loop_at(line: &Line, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
-    let Item::Point(place) = line.item else { return None };
-    nodes[place].rounds.get(depth)?;
-    line.brackets.get(depth).map(|name| (name.clone(), place))
+fn loop_at(line: &PathLine, nodes: &[NodeReport], depth: usize) -> Option<(String, usize)> {
+    let Item::Point(index) = line.item else { return None };
+    nodes[index].rounds.get(depth)?;
+    line.brackets.get(depth).map(|name| (name.clone(), index))
 }
 
 fn fold_loop(
-    lines: Vec<Line>,
+    lines: Vec<PathLine>,
     nodes: &[NodeReport],
-    opened: &Opened,
+    opened: &OpenParts,
     (depth, title): (usize, &str),
-) -> Vec<Line> {
+) -> Vec<PathLine> {
     let points = lines.iter().filter(|line| matches!(line.item, Item::Point(_))).count();
     if points <= LOOP_POINTS_MAX {
         return lines;
@@ -208,15 +218,15 @@ fn fold_loop(
     let mut rounds: Vec<LoopRound> = Vec::new();
     let lane = lines.first().map_or(0, |line| line.lane);
     for line in lines {
-        let place = match line.item {
-            Item::Point(place) => Some(place),
+        let index = match line.item {
+            Item::Point(index) => Some(index),
             Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
         };
-        let iteration = place
+        let iteration = index
             .filter(|_| line.lane == lane)
-            .and_then(|place| nodes[place].rounds.get(depth))
+            .and_then(|index| nodes[index].rounds.get(depth))
             .map(|round| round.iteration);
-        let may_fold = place.is_none_or(|place| is_hideable(&nodes[place], opened));
+        let may_fold = index.is_none_or(|index| is_hideable(&nodes[index], opened));
         match (rounds.last_mut(), iteration) {
             (Some(last), None) => {
                 last.may_fold &= may_fold;
@@ -231,31 +241,31 @@ fn fold_loop(
             }
         }
     }
-    let mut kept = Vec::new();
+    let mut folded = Vec::new();
     let mut stretch: Vec<LoopRound> = Vec::new();
     for round in rounds {
         if round.may_fold {
             stretch.push(round);
             continue;
         }
-        kept.extend(fold_rounds(std::mem::take(&mut stretch), nodes, opened, (depth, title)));
-        kept.extend(round.lines);
+        folded.extend(fold_rounds(std::mem::take(&mut stretch), nodes, opened, (depth, title)));
+        folded.extend(round.lines);
     }
-    kept.extend(fold_rounds(stretch, nodes, opened, (depth, title)));
-    kept
+    folded.extend(fold_rounds(stretch, nodes, opened, (depth, title)));
+    folded
 }
 
 fn fold_rounds(
     rounds: Vec<LoopRound>,
     nodes: &[NodeReport],
-    opened: &Opened,
+    opened: &OpenParts,
     (depth, title): (usize, &str),
-) -> Vec<Line> {
+) -> Vec<PathLine> {
     let (from, to) = (rounds.first().map(|own| own.iteration), rounds.last().map(|own| own.iteration));
-    let mut lines: Vec<Line> = rounds.into_iter().flat_map(|own| own.lines).collect();
+    let mut lines: Vec<PathLine> = rounds.into_iter().flat_map(|own| own.lines).collect();
     let points: usize = lines.iter().map(|line| points_of(&line.item)).sum();
     let Some((first, from, to)) = lines.first().and_then(|line| match line.item {
-        Item::Point(place) => Some((place, from?, to?)),
+        Item::Point(index) => Some((index, from?, to?)),
         Item::Skipped { .. } | Item::Rounds { .. } | Item::Branch { .. } | Item::More(_) => None,
     }) else {
         return lines;
@@ -270,7 +280,7 @@ fn fold_rounds(
     let (lane, starts) = (lines[0].lane, lines[0].starts);
     let brackets = lines[0].brackets.iter().take(depth + 1).cloned().collect();
     let item = Item::Rounds { first, title: title.to_owned(), from: from + 1, to: to + 1, points };
-    vec![Line { lane, starts, item, brackets, folds: None }]
+    vec![PathLine { lane, starts, item, brackets, folds: None }]
 }
 
 fn points_of(item: &Item) -> usize {
@@ -282,11 +292,11 @@ fn points_of(item: &Item) -> usize {
 }
 
 /// Inserts skipped steps before the point that came instead.
-fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
-    let mut whole: Vec<Line> = Vec::new();
+fn with_skipped(lines: Vec<PathLine>, nodes: &[NodeReport]) -> Vec<PathLine> {
+    let mut whole: Vec<PathLine> = Vec::new();
     for mut line in lines {
         let before = match line.item {
-            Item::Point(place) | Item::Rounds { first: place, .. } => Some(place),
+            Item::Point(index) | Item::Rounds { first: index, .. } => Some(index),
             Item::Skipped { .. } | Item::Branch { .. } | Item::More(_) => None,
         };
         if let Some(before) = before {
@@ -302,7 +312,7 @@ fn with_skipped(lines: Vec<Line>, nodes: &[NodeReport]) -> Vec<Line> {
             };
             for at in 0..nodes[before].passed_over.len() {
                 let (item, brackets) = (Item::Skipped { before, at }, around.clone());
-                whole.push(Line { lane: line.lane, starts: line.starts, item, brackets, folds: None });
+                whole.push(PathLine { lane: line.lane, starts: line.starts, item, brackets, folds: None });
                 line.starts = false;
             }
         }

@@ -1,6 +1,6 @@
 //! What every rendering shows of a report: which facts and tables, in which order, under which names.
 //!
-//! Renderers decide only how it looks. A value is a list of [`Span`]s, so that a renderer can link, colour or
+//! Renderers decide only how it looks. A value is a list of [`TextSpan`]s, so that a renderer can link, colour or
 //! quote a part of it without knowing what it means. Texts are as recorded: each renderer escapes them
 //! in its own way.
 
@@ -48,7 +48,7 @@ pub enum Tone {
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Span {
+pub enum TextSpan {
     Text(String),
     Strong(String),
     Toned(Tone, String),
@@ -75,7 +75,7 @@ pub enum FactRole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     pub name: String,
-    pub value: Vec<Span>,
+    pub value: Vec<TextSpan>,
     pub role: FactRole,
 }
 
@@ -84,7 +84,7 @@ pub struct Fact {
 pub struct Section {
     pub title: String,
     pub columns: Vec<String>,
-    pub rows: Vec<Vec<Vec<Span>>>,
+    pub rows: Vec<Vec<Vec<TextSpan>>>,
 }
 
 /// What is shown before everything else.
@@ -100,7 +100,7 @@ pub struct Banner {
 pub struct AttemptHead {
     pub tone: Tone,
     pub ending: &'static str,
-    pub rest: Vec<Span>,
+    pub rest: Vec<TextSpan>,
 }
 
 impl Report {
@@ -138,7 +138,7 @@ impl RunReport {
     pub fn facts(&self, times: Times) -> Vec<Fact> {
         let step = self.progress.as_ref().map(|progress| plain(progress.to_string())).unwrap_or_default();
         let parent = self.parent.as_ref().map(|parent| {
-            vec![text("run "), Span::Run { label: parent.label.clone(), run_id: parent.run_id }]
+            vec![text("run "), TextSpan::Run { label: parent.label.clone(), run_id: parent.run_id }]
         });
         given(vec![
             line("Goal", self.goal.clone().map(plain).unwrap_or_default()),
@@ -160,7 +160,7 @@ impl RunReport {
         ])
     }
 
-    fn workflow_line(&self) -> Vec<Span> {
+    fn workflow_line(&self) -> Vec<TextSpan> {
         let workflow = &self.workflow;
         let name = workflow.name.as_ref().map(|name| text(&format!("{name}, ")));
         let version = workflow.version.as_ref().map(|version| text(&format!(" {version}")));
@@ -204,13 +204,13 @@ impl RunReport {
             .iter()
             .map(|own| vec![vec![code(&own.key)], plain(words::context_value(&own.value))]);
         sections.push(Section::new("Context, as sent", &["key", "value"], rows));
-        let kept = sections.into_iter().filter(|section| !section.rows.is_empty());
+        let filled = sections.into_iter().filter(|section| !section.rows.is_empty());
         // They are derived from artifacts.
         let claimed = |table: &Table| Section {
             title: format!("{} ({})", table.title, EvidenceGrade::Claimed.as_str()),
             ..Section::from(table)
         };
-        self.tables.iter().map(claimed).chain(kept).collect()
+        self.tables.iter().map(claimed).chain(filled).collect()
     }
 
     /// The tables about one point: what was recorded there, and the preferences in effect there.
@@ -233,12 +233,12 @@ impl RunReport {
 
     /// The points from a point up to the root, including itself.
     fn above(&self, node: &NodeReport) -> Vec<&PointName> {
-        let places: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
+        let by_id: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
         let mut above = Vec::new();
-        let mut next = places.get(&node.node_id);
+        let mut next = by_id.get(&node.node_id);
         while let Some(own) = next {
             above.push(&own.point);
-            next = own.parent.and_then(|parent| places.get(&parent));
+            next = own.parent.and_then(|parent| by_id.get(&parent));
         }
         above
     }
@@ -282,7 +282,7 @@ fn records(
 }
 
 impl Section {
-    pub(crate) fn new(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Vec<Span>>>) -> Self {
+    pub(crate) fn new(title: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Vec<TextSpan>>>) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
         Self { title: title.to_owned(), columns, rows: rows.collect() }
     }
@@ -312,22 +312,22 @@ impl Attempt {
             Outcome::Advanced { to_point: Some(point), .. } => (
                 Tone::Good,
                 "Completed",
-                vec![text(&format!(" by {by}, on to ")), Span::Point(point.clone())],
+                vec![text(&format!(" by {by}, on to ")), TextSpan::Point(point.clone())],
             ),
             Outcome::Advanced { to_point: None, .. } => (Tone::Good, "Completed", plain(format!(" by {by}"))),
             Outcome::Blocked { .. } => (Tone::Bad, "Blocked attempt", plain(format!(" of {by}"))),
         };
-        rest.push(Span::Text(words::when(self, times)));
+        rest.push(TextSpan::Text(words::when(self, times)));
         AttemptHead { tone, ending, rest }
     }
 
     /// What was found about the attempt: blockers, problems, assessments and their consequences.
-    pub fn findings(&self) -> Vec<Vec<Span>> {
+    pub fn findings(&self) -> Vec<Vec<TextSpan>> {
         let blockers = match &self.outcome {
             Outcome::Blocked { blockers } => blockers.as_slice(),
             Outcome::Advanced { .. } => &[],
         };
-        let mut findings: Vec<Vec<Span>> = Vec::new();
+        let mut findings: Vec<Vec<TextSpan>> = Vec::new();
         findings.extend(blockers.iter().map(|own| {
             let message = ticked(&format!(": {}", own.message));
             std::iter::once(code(own.code.as_str())).chain(message).collect()
@@ -339,7 +339,7 @@ impl Attempt {
                 let name =
                     text(&format!("Assessed ({}, {grade}): {} ", assessment.assessment_id, own.dimension_id));
                 let why = own.rationale.as_ref().map(|why| text(&format!(", {why}")));
-                [name, Span::Strong(own.level.to_string())].into_iter().chain(why).collect()
+                [name, TextSpan::Strong(own.level.to_string())].into_iter().chain(why).collect()
             }));
         }
         findings.extend(self.evidence.iter().map(|own| {
@@ -349,7 +349,7 @@ impl Attempt {
                 EvidenceGrade::Observed => "Observed",
                 EvidenceGrade::Checked => "Checked",
             };
-            vec![Span::Strong(grade.to_owned()), text(&format!("{seen_by}: {}", own.summary))]
+            vec![TextSpan::Strong(grade.to_owned()), text(&format!("{seen_by}: {}", own.summary))]
         }));
         findings.extend(self.consequences.iter().map(|own| plain(format!("Asked for in addition: {own}"))));
         findings
@@ -358,7 +358,7 @@ impl Attempt {
 
 impl Output {
     /// What it is and how it is known (G130).
-    pub fn caption(&self) -> Vec<Span> {
+    pub fn caption(&self) -> Vec<TextSpan> {
         let grade = self.grade.as_str();
         match &self.body {
             Body::Notes { .. } => plain(format!("Notes, {grade}")),
@@ -372,43 +372,43 @@ impl Output {
 }
 
 /// Context keys, one after the other.
-pub fn keys(keys: &[String]) -> Vec<Span> {
-    let separated = keys.iter().enumerate().flat_map(|(place, key)| {
-        let comma = (place > 0).then(|| text(", "));
+pub fn keys(keys: &[String]) -> Vec<TextSpan> {
+    let separated = keys.iter().enumerate().flat_map(|(index, key)| {
+        let comma = (index > 0).then(|| text(", "));
         comma.into_iter().chain([code(key)])
     });
     separated.collect()
 }
 
-fn branch(branch: &BranchReport) -> Vec<Vec<Span>> {
+fn branch(branch: &BranchReport) -> Vec<Vec<TextSpan>> {
     let current = if branch.preferred { " (current)" } else { "" };
     vec![
         plain(format!("{}{current}", branch_letter(branch.number))),
         branch.from.as_ref().map(at).unwrap_or_default(),
         plain(branch.steps.to_string()),
         plain(&branch.summary),
-        vec![Span::Point(branch.last.clone()), text(&format!(". {}", words::step(&branch.stands_at)))],
+        vec![TextSpan::Point(branch.last.clone()), text(&format!(". {}", words::step(&branch.current_step)))],
         branch.cause.map(words::cause).map(plain).unwrap_or_default(),
     ]
 }
 
-fn gap(gap: &GapReport) -> Vec<Vec<Span>> {
+fn gap(gap: &GapReport) -> Vec<Vec<TextSpan>> {
     let tone = match gap.severity {
         Severity::Critical => Tone::Bad,
         Severity::Warning => Tone::Warning,
         Severity::Info => Tone::Quiet,
     };
     let state = match &gap.state {
-        GapStanding::Open => vec![Span::Toned(Tone::Warning, "open".to_owned())],
+        GapStanding::Open => vec![TextSpan::Toned(Tone::Warning, "open".to_owned())],
         GapStanding::Resolved { summary, point, .. } => vec![
-            Span::Toned(Tone::Good, "resolved".to_owned()),
+            TextSpan::Toned(Tone::Good, "resolved".to_owned()),
             text(" at "),
-            Span::Point(point.clone()),
+            TextSpan::Point(point.clone()),
             text(&format!(": {summary}")),
         ],
     };
     vec![
-        vec![Span::Toned(tone, words::plain(&gap.severity))],
+        vec![TextSpan::Toned(tone, words::plain(&gap.severity))],
         at(&gap.point),
         plain(&gap.summary),
         plain(words::reason(gap.reason)),
@@ -421,33 +421,33 @@ fn given(mut facts: Vec<Fact>) -> Vec<Fact> {
     facts
 }
 
-fn line(name: &str, value: Vec<Span>) -> Fact {
+fn line(name: &str, value: Vec<TextSpan>) -> Fact {
     Fact { name: name.to_owned(), value, role: FactRole::Line }
 }
 
 /// A value that is one text; empty if there is none.
-pub(crate) fn plain(text: impl Into<String>) -> Vec<Span> {
-    Some(text.into()).filter(|text| !text.is_empty()).map(Span::Text).into_iter().collect()
+pub(crate) fn plain(text: impl Into<String>) -> Vec<TextSpan> {
+    Some(text.into()).filter(|text| !text.is_empty()).map(TextSpan::Text).into_iter().collect()
 }
 
 /// One of our texts, with names in backticks. With an odd number of them, one is quoted text, so none is interpreted.
-pub fn ticked(own: &str) -> Vec<Span> {
+pub fn ticked(own: &str) -> Vec<TextSpan> {
     let parts: Vec<&str> = own.split('`').collect();
     if parts.len().is_multiple_of(2) {
         return plain(own);
     }
     let spans = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());
-    spans.map(|(place, part)| if place % 2 == 1 { code(part) } else { text(part) }).collect()
+    spans.map(|(index, part)| if index % 2 == 1 { code(part) } else { text(part) }).collect()
 }
 
-fn text(text: &str) -> Span {
-    Span::Text(text.to_owned())
+fn text(text: &str) -> TextSpan {
+    TextSpan::Text(text.to_owned())
 }
 
-fn code(name: impl ToString) -> Span {
-    Span::Code(name.to_string())
+fn code(name: impl ToString) -> TextSpan {
+    TextSpan::Code(name.to_string())
 }
 
-fn at(point: &PointName) -> Vec<Span> {
-    vec![Span::Point(point.clone())]
+fn at(point: &PointName) -> Vec<TextSpan> {
+    vec![TextSpan::Point(point.clone())]
 }

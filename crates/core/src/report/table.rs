@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use workrail_model::compiled::{CompiledContract, CompiledWorkflow};
 
-use super::{Field, Shown, Table};
+use super::{ArtifactView, Field, Table};
 
 /// What a reader looks for first comes first; other columns follow by name.
 const FIRST_COLUMNS: [&str; 16] = [
@@ -36,11 +36,11 @@ const KEY: &str = "path";
 const RANK: &str = "severity";
 
 /// The artifact under the contract of its kind, if the pinned workflow has one with a list of rows.
-pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Value) -> Shown {
+pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Value) -> ArtifactView {
     let contract =
         workflow.and_then(|workflow| workflow.contracts.iter().find(|own| own.artifact_kind == kind));
     let Some((contract, Value::Object(members))) = contract.map(|contract| (contract, &value)) else {
-        return Shown::Json { value };
+        return ArtifactView::Json { value };
     };
     let mut tables = Vec::new();
     let mut fields = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Valu
             None => fields.push(Field { name: heading(name), text: cell(member) }),
         }
     }
-    if tables.is_empty() { Shown::Json { value } } else { Shown::Tables { tables, fields } }
+    if tables.is_empty() { ArtifactView::Json { value } } else { ArtifactView::Tables { tables, fields } }
 }
 
 /// The column that says how each reported check is known.
@@ -58,8 +58,8 @@ const GRADE: &str = "How it is known";
 const CHECKS: &str = "Checks";
 
 /// A report of checks with the grade of each (G104); anything else unchanged.
-pub(super) fn graded(shown: Shown, grades: Vec<String>) -> Shown {
-    let Shown::Tables { mut tables, fields } = shown else { return shown };
+pub(super) fn graded(shown: ArtifactView, grades: Vec<String>) -> ArtifactView {
+    let ArtifactView::Tables { mut tables, fields } = shown else { return shown };
     let checks = tables.iter_mut().find(|table| table.title == CHECKS && table.rows.len() == grades.len());
     if let Some(table) = checks.filter(|_| !grades.is_empty()) {
         table.columns.push(GRADE.to_owned());
@@ -67,7 +67,7 @@ pub(super) fn graded(shown: Shown, grades: Vec<String>) -> Shown {
             row.push(grade);
         }
     }
-    Shown::Tables { tables, fields }
+    ArtifactView::Tables { tables, fields }
 }
 
 /// Merges a later table of the same kind into an earlier one, by key. Tables without a key are not merged.
@@ -141,13 +141,13 @@ fn cell(value: &Value) -> String {
         Value::Array(items) if items.iter().all(|item| item.is_string()) => {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
         }
-        Value::Object(members) => place(members).unwrap_or_else(|| value.to_string()),
+        Value::Object(members) => location(members).unwrap_or_else(|| value.to_string()),
         Value::Array(_) => value.to_string(),
     }
 }
 
 /// A position in a file, in the form that editors understand.
-fn place(members: &Map<String, Value>) -> Option<String> {
+fn location(members: &Map<String, Value>) -> Option<String> {
     let file = members.get("file")?.as_str()?;
     match members.get("line") {
         None if members.len() == 1 => Some(file.to_owned()),

@@ -7,8 +7,10 @@ use workrail_model::id::NodeId;
 use workrail_model::name::{ContractRef, LoopId};
 
 use super::graph::{GraphDetail, Point, Strokes, drawn, rows};
-use super::path::{Item, Opened, lines};
-use super::{BranchPosition, NodeReport, PassedOver, PointName, Round, Shown, StepReport, Table, table};
+use super::path::{Item, OpenParts, lines};
+use super::{
+    ArtifactView, BranchPosition, NodeReport, PassedOver, PointName, Round, StepReport, Table, table,
+};
 use crate::builtins::contract;
 use crate::compile::{CompileInput, compile};
 
@@ -104,7 +106,7 @@ fn a_wide_fork_and_a_deep_nest_are_bounded() {
 }
 
 /// The lines of a path, each as its lane and what it shows.
-fn path(nodes: &[NodeReport], opened: &Opened) -> Vec<String> {
+fn path(nodes: &[NodeReport], opened: &OpenParts) -> Vec<String> {
     let shown = |item: &Item| match item {
         Item::Point(place) => nodes[*place].point.to_string(),
         Item::Skipped { before, at } => format!("skipped {}", nodes[*before].passed_over[*at].title),
@@ -133,13 +135,16 @@ fn branches_off_the_path_are_one_line_until_they_are_opened() {
     ];
     nodes[5].standing = BranchPosition::Tip;
     let closed = ["1", "  branch from 2, 2 points", "  4", "5", "6"];
-    assert_eq!(path(&nodes, &Opened::default()), closed, "a branch of one point is that point");
+    assert_eq!(path(&nodes, &OpenParts::default()), closed, "a branch of one point is that point");
     let open = ["1", "  2 (folds)", "  3", "  4", "5", "6"];
     let parts = [nodes[1].node_id].into();
-    assert_eq!(path(&nodes, &Opened { parts, ..Opened::default() }), open);
-    assert_eq!(path(&nodes, &Opened { all: true, ..Opened::default() }), open);
+    assert_eq!(path(&nodes, &OpenParts { parts, ..OpenParts::default() }), open);
+    assert_eq!(path(&nodes, &OpenParts { all: true, ..OpenParts::default() }), open);
     let shown = Some(nodes[2].node_id);
-    assert_eq!(path(&nodes, &Opened { shown, ..Opened::default() }), ["1", "  2", "  3", "  4", "5", "6"]);
+    assert_eq!(
+        path(&nodes, &OpenParts { shown, ..OpenParts::default() }),
+        ["1", "  2", "  3", "  4", "5", "6"]
+    );
 }
 
 #[test]
@@ -155,13 +160,13 @@ fn finished_rounds_of_a_long_loop_are_one_line_and_the_current_round_is_shown() 
     }
     nodes[10].standing = BranchPosition::Tip;
     let closed = ["1", "Slices 1 to 4, 8 points", "10", "11", "12"];
-    assert_eq!(path(&nodes, &Opened::default()), closed);
+    assert_eq!(path(&nodes, &OpenParts::default()), closed);
     let parts = [nodes[1].node_id].into();
-    let open = path(&nodes, &Opened { parts, ..Opened::default() });
+    let open = path(&nodes, &OpenParts { parts, ..OpenParts::default() });
     assert_eq!((open.len(), open[1].as_str()), (12, "2 (folds)"));
     let shown = Some(nodes[4].node_id);
     let around = ["1", "Slices 1 to 1, 2 points", "4", "5", "Slices 3 to 4, 4 points", "10", "11", "12"];
-    assert_eq!(path(&nodes, &Opened { shown, ..Opened::default() }), around);
+    assert_eq!(path(&nodes, &OpenParts { shown, ..OpenParts::default() }), around);
 }
 
 #[test]
@@ -171,18 +176,18 @@ fn a_skipped_step_is_drawn_where_it_would_have_been() {
     nodes[1].passed_over = vec![skipped("Design")];
     nodes[2].passed_over = vec![skipped("Design"), skipped("Review the design")];
     let expected = ["1", "  skipped Design", "  2", "skipped Design", "skipped Review the design", "3"];
-    assert_eq!(path(&nodes, &Opened::default()), expected);
-    let starts: Vec<bool> = lines(&nodes, &Opened::default()).iter().map(|line| line.starts).collect();
+    assert_eq!(path(&nodes, &OpenParts::default()), expected);
+    let starts: Vec<bool> = lines(&nodes, &OpenParts::default()).iter().map(|line| line.starts).collect();
     assert_eq!(starts, [false, true, false, false, false, false]);
 }
 
 #[test]
 fn a_path_of_any_size_and_shape_is_drawn_within_bounds() {
     let long: Vec<NodeReport> = (1..=10_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
-    assert_eq!(path(&long, &Opened::default()).len(), 3_001);
+    assert_eq!(path(&long, &OpenParts::default()).len(), 3_001);
     let deep: Vec<NodeReport> = (1..=5_000).map(|n| node(n, (n > 1).then_some(n - 1), n - 1)).collect();
-    assert_eq!(path(&deep, &Opened::default()), ["1", "  branch from 2, 4999 points"]);
-    assert!(path(&deep, &Opened { all: true, ..Opened::default() }).len() < 50);
+    assert_eq!(path(&deep, &OpenParts::default()), ["1", "  branch from 2, 4999 points"]);
+    assert!(path(&deep, &OpenParts { all: true, ..OpenParts::default() }).len() < 50);
 }
 
 fn workflow() -> CompiledWorkflow {
@@ -207,8 +212,10 @@ fn workflow() -> CompiledWorkflow {
 fn tables(value: Value) -> Vec<Table> {
     let kind = value["kind"].as_str().unwrap().to_owned();
     match table::shown(Some(&workflow()), &kind, value) {
-        Shown::Tables { tables, .. } => tables,
-        other @ (Shown::Json { .. } | Shown::Text { .. } | Shown::Unreadable) => panic!("{other:?}"),
+        ArtifactView::Tables { tables, .. } => tables,
+        other @ (ArtifactView::Json { .. } | ArtifactView::Text { .. } | ArtifactView::Unreadable) => {
+            panic!("{other:?}")
+        }
     }
 }
 
@@ -243,13 +250,13 @@ fn findings_are_ordered_by_severity() {
 #[test]
 fn nothing_is_guessed_without_a_contract_or_valid_rows() {
     let rows = json!({ "kind": "wr.changed_files", "changedFiles": [{ "path": "a" }] });
-    assert_eq!(table::shown(None, "wr.changed_files", rows.clone()), Shown::Json { value: rows });
+    assert_eq!(table::shown(None, "wr.changed_files", rows.clone()), ArtifactView::Json { value: rows });
     for odd in [
         json!({ "kind": "wr.changed_files", "changedFiles": ["a"] }),
         json!({ "kind": "wr.changed_files", "changedFiles": 3 }),
         json!({ "kind": "wr.gate_verdict", "verdict": "approved" }),
     ] {
         let kind = odd["kind"].as_str().unwrap().to_owned();
-        assert_eq!(table::shown(Some(&workflow()), &kind, odd.clone()), Shown::Json { value: odd });
+        assert_eq!(table::shown(Some(&workflow()), &kind, odd.clone()), ArtifactView::Json { value: odd });
     }
 }

@@ -3,9 +3,9 @@
 
 use workrail_model::time::Timestamp;
 
-use super::Span;
+use super::TimeSpan;
 
-impl Span {
+impl TimeSpan {
     pub(super) fn between(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Self {
         Self { from: from.cloned(), to: to.cloned(), elapsed_ms: elapsed(from, to) }
     }
@@ -86,13 +86,13 @@ mod tests {
     #[test]
     fn elapsed_time_is_shown_in_its_largest_unit() {
         let now = at("2026-03-01T12:00:00.000Z");
-        let told = |text: &str| ago(&at(text), &now);
-        assert_eq!(told("2026-03-01T11:59:01.000Z").as_deref(), Some("just now"));
-        assert_eq!(told("2026-03-01T11:57:00.000Z").as_deref(), Some("3 min ago"));
-        assert_eq!(told("2026-03-01T03:00:00.000Z").as_deref(), Some("9 h ago"));
-        assert_eq!(told("2026-02-20T12:00:00.000Z").as_deref(), Some("9 d ago"));
-        assert_eq!(told("2023-01-01T12:00:00.000Z").as_deref(), Some("3 y ago"));
-        assert_eq!(told("2026-03-01T12:00:01.000Z"), None);
+        let shown = |text: &str| ago(&at(text), &now);
+        assert_eq!(shown("2026-03-01T11:59:01.000Z").as_deref(), Some("just now"));
+        assert_eq!(shown("2026-03-01T11:57:00.000Z").as_deref(), Some("3 min ago"));
+        assert_eq!(shown("2026-03-01T03:00:00.000Z").as_deref(), Some("9 h ago"));
+        assert_eq!(shown("2026-02-20T12:00:00.000Z").as_deref(), Some("9 d ago"));
+        assert_eq!(shown("2023-01-01T12:00:00.000Z").as_deref(), Some("3 y ago"));
+        assert_eq!(shown("2026-03-01T12:00:01.000Z"), None);
     }
 
     fn at(text: &str) -> Timestamp {

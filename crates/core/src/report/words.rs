@@ -13,7 +13,7 @@ use workrail_model::text::clean;
 use super::sections::Tone;
 use super::{
     Actor, Approval, Attempt, BranchPosition, ContextValue, GapReport, NodeReport, Report, RunReport,
-    Signature, Span, StepReport, Times, elapsed_text,
+    Signature, StepReport, TimeSpan, Times, elapsed_text,
 };
 
 /// A word of a closed set as people write it: `user_only_dependency` as `user only dependency`.
@@ -196,7 +196,7 @@ pub fn evidence(run: &RunReport) -> String {
 }
 
 /// From when to when, and how long.
-pub fn span(span: &Span, times: Times) -> String {
+pub fn span(span: &TimeSpan, times: Times) -> String {
     let elapsed = span.elapsed_ms.map(|ms| format!(" ({})", elapsed_text(ms))).unwrap_or_default();
     match (&span.from, &span.to) {
         (Some(from), Some(to)) if from == to => times.shown(from),

@@ -5,7 +5,7 @@ use workrail_model::event::{Activity, EventIndex, ObservationKey, ObservationVal
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::limits::TRUNCATION_MARKER;
 use workrail_model::name::WorkflowId;
-use workrail_model::reply::without_marks;
+use workrail_model::reply::without_markers;
 use workrail_model::text::truncate_with_marker;
 
 use super::{Query, Words};
@@ -23,7 +23,7 @@ const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
 
 /// Where a run continues, with everything that a token for it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunPlace {
+pub struct CardPosition {
     pub run: RunId,
     pub workflow_id: WorkflowId,
     pub workflow_hash: WorkflowHash,
@@ -38,7 +38,7 @@ pub struct RunPlace {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCard {
     pub session: SessionId,
-    pub at: Option<RunPlace>,
+    pub at: Option<CardPosition>,
     pub activity: Option<Activity>,
     pub git_branch: Option<Box<str>>,
     pub git_head_sha: Option<Box<str>>,
@@ -94,7 +94,7 @@ pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard>
         let goal = context.get("goal").and_then(serde_json::Value::as_str).unwrap_or_default();
         let name = material.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
         Some(RunCard {
-            at: Some(RunPlace {
+            at: Some(CardPosition {
                 run: run.run_id,
                 workflow_id: run.workflow_id.clone(),
                 workflow_hash: run.workflow_hash,
@@ -179,5 +179,5 @@ pub fn snippet(
             break;
         }
     }
-    best.map(|(_, text)| without_marks(&truncate_with_marker(&text, SNIPPET_BYTES_MAX)))
+    best.map(|(_, text)| without_markers(&truncate_with_marker(&text, SNIPPET_BYTES_MAX)))
 }

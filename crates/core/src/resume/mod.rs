@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 
 use workrail_model::resume::MatchReason;
 
-pub use card::{RunCard, RunPlace, cards, snippet};
+pub use card::{CardPosition, RunCard, cards, snippet};
 pub use query::{Query, RecentRuns};
 pub use words::Words;
 
@@ -43,19 +43,19 @@ pub struct Ranked<'a> {
     pub reason: String,
     /// The words of the query that the run contains.
     pub words: Vec<String>,
-    pub fit: Fit,
+    pub fit: MatchQuality,
 }
 
 /// How well a run matches a query. Equal matches are ordered by the rarity of their words and by recency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fit {
+pub struct MatchQuality {
     tier: Tier,
     words: u32,
     is_finished: bool,
     words_in_goal: u32,
 }
 
-impl Fit {
+impl MatchQuality {
     /// Whether anything of the query was found in the run.
     pub fn matches(self) -> bool {
         self.tier < Tier::Recent
@@ -99,7 +99,7 @@ pub fn rank<'a>(cards: impl Iterator<Item = &'a RunCard>, query: &Query, max: us
             card,
             reason: query.reason(&matched),
             words: query.shown(matched.held),
-            fit: Fit {
+            fit: MatchQuality {
                 tier: matched.tier,
                 words: matched.held.len(),
                 is_finished: card.stage.is_finished(),

@@ -19,7 +19,7 @@ const WORD_NAMED_BYTES_MAX: usize = 40;
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     text: String,
-    words: Vec<Word>,
+    words: Vec<QueryWord>,
     /// Ids and labels among the words; they may be meant as such, or just be words.
     sessions_in_words: Vec<SessionId>,
     runs_in_words: Vec<RunId>,
@@ -42,7 +42,7 @@ pub enum RecentRuns {
 }
 
 #[derive(Clone, Debug)]
-struct Word {
+struct QueryWord {
     /// As the caller wrote it, in lowercase.
     shown: String,
     /// A text contains the word if it contains all of these.
@@ -150,9 +150,9 @@ impl Query {
         let sequence = search::sequence(text);
         let pairs = sequence.windows(2).map(|pair| pair.join("-"));
         let labels = sequence.iter().cloned().chain(pairs);
-        let mut words: Vec<Word> = search::query_words(text)
+        let mut words: Vec<QueryWord> = search::query_words(text)
             .into_iter()
-            .map(|(shown, stems)| Word { shown, stems: stems.iter().map(|stem| hash(stem)).collect() })
+            .map(|(shown, stems)| QueryWord { shown, stems: stems.iter().map(|stem| hash(stem)).collect() })
             .collect();
         words.truncate(WORDS_MAX);
         Self {
@@ -293,7 +293,7 @@ impl Query {
     pub(super) fn shown(&self, set: WordSet) -> Vec<String> {
         let words = set.positions().filter_map(|position| self.words.get(position));
         let beginning =
-            |word: &Word| word.shown[..word.shown.floor_char_boundary(WORD_NAMED_BYTES_MAX)].to_owned();
+            |word: &QueryWord| word.shown[..word.shown.floor_char_boundary(WORD_NAMED_BYTES_MAX)].to_owned();
         words.take(WORDS_NAMED_MAX).map(beginning).collect()
     }
 
@@ -328,8 +328,8 @@ impl Query {
                 (true, _) => format!("all words ({})", words.join(", ")),
                 (false, _) => format!("{held} of {all} words ({})", words.join(", ")),
             };
-            let places: Vec<&str> = matched.fields.iter().map(|field| field.in_words()).collect();
-            parts.push(format!("{how_many} in {}", listed(&places)));
+            let fields: Vec<&str> = matched.fields.iter().map(|field| field.in_words()).collect();
+            parts.push(format!("{how_many} in {}", listed(&fields)));
         }
         parts.join(", ")
     }

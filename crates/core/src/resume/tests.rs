@@ -12,7 +12,7 @@ use crate::overview::Stage;
 fn card(n: u8, activity: u64) -> RunCard {
     RunCard {
         session: SessionId::from_bits([n; 10]),
-        at: Some(RunPlace {
+        at: Some(CardPosition {
             run: RunId::from_bits([n; 10]),
             workflow_id: WorkflowId::parse("wr.any").unwrap(),
             workflow_hash: WorkflowHash::of(b"any"),

@@ -6,14 +6,14 @@ use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex};
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::name::{StepId, WorkflowId};
-use workrail_model::reply::LoopPlace;
+use workrail_model::reply::LoopPosition;
 use workrail_model::time::Timestamp;
 
 use super::SessionSummary;
 use crate::label::RunLabel;
 use crate::overview::{RunRow, Stage, StepAt};
 use crate::progress::Progress;
-use crate::resume::{RunCard, RunPlace, Words};
+use crate::resume::{CardPosition, RunCard, Words};
 
 impl SessionSummary {
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -100,10 +100,10 @@ impl Writer {
             out.number(step.progress.number);
             out.number(step.progress.about_left);
             out.number(step.progress.loops.len() as u64);
-            for place in &step.progress.loops {
-                out.text(&place.name);
-                out.number(place.iteration);
-                out.option(place.of, Self::number);
+            for position in &step.progress.loops {
+                out.text(&position.name);
+                out.number(position.iteration);
+                out.option(position.of, Self::number);
             }
         });
         self.option(row.last_at.as_ref(), |out, at| out.text(at.as_str()));
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         Some(RunCard {
             session,
             at: self.option(|from| {
-                Some(RunPlace {
+                Some(CardPosition {
                     run: RunId::from_bits(from.array()?),
                     workflow_id: WorkflowId::parse(from.text()?).ok()?,
                     workflow_hash: WorkflowHash::new(Sha256::from_bytes(from.array()?)),
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
             number: self.number()?,
             about_left: self.number()?,
             loops: self.many(|from| {
-                Some(LoopPlace {
+                Some(LoopPosition {
                     name: from.text()?.to_owned(),
                     iteration: from.number()?,
                     of: from.option(Self::number)?,

@@ -57,7 +57,7 @@ impl SessionSummary {
     }
 
     pub fn of(facts: &SessionState, material: &dyn ContentReader) -> (Self, Completeness) {
-        let material = Watched { material, missing: Cell::new(false) };
+        let material = TrackedContent { material, missing: Cell::new(false) };
         let summary = Self { cards: cards(facts, &material), rows: rows(facts, &material) };
         let completeness = match material.missing.get() {
             false => Completeness::Complete,
@@ -69,12 +69,12 @@ impl SessionSummary {
 
 /// Content, and whether any of it was missing.
 #[derive(Debug)]
-struct Watched<'a> {
+struct TrackedContent<'a> {
     material: &'a dyn ContentReader,
     missing: Cell<bool>,
 }
 
-impl Watched<'_> {
+impl TrackedContent<'_> {
     fn noted<T>(&self, found: Option<T>) -> Option<T> {
         if found.is_none() {
             self.missing.set(true);
@@ -83,13 +83,13 @@ impl Watched<'_> {
     }
 }
 
-impl Snapshots for Watched<'_> {
+impl Snapshots for TrackedContent<'_> {
     fn state_at(&self, node: &NodeState) -> Option<EngineState> {
         self.noted(self.material.state_at(node))
     }
 }
 
-impl ContentReader for Watched<'_> {
+impl ContentReader for TrackedContent<'_> {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
         self.noted(self.material.workflow(hash))
     }

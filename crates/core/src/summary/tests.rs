@@ -4,14 +4,14 @@ use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::event::{Activity, EventIndex};
 use workrail_model::id::{EventId, NodeId, RunId, SessionId};
 use workrail_model::name::{StepId, WorkflowId};
-use workrail_model::reply::LoopPlace;
+use workrail_model::reply::LoopPosition;
 use workrail_model::time::Timestamp;
 
 use super::*;
 use crate::label::RunLabel;
 use crate::overview::{Stage, StepAt};
 use crate::progress::Progress;
-use crate::resume::{RunPlace, Words};
+use crate::resume::{CardPosition, Words};
 
 fn session() -> SessionId {
     SessionId::from_bits([7; 10])
@@ -25,19 +25,21 @@ fn activity() -> impl Strategy<Value = Option<Activity>> {
     of((0_u64..1 << 50).prop_map(|number| Activity::new(number).unwrap()))
 }
 
-fn place() -> impl Strategy<Value = RunPlace> {
-    (any::<[[u8; 10]; 3]>(), workflow_id(), 0_u64..1 << 24).prop_map(|(ids, workflow_id, event)| RunPlace {
-        run: RunId::from_bits(ids[0]),
-        workflow_hash: WorkflowHash::of(workflow_id.as_str().as_bytes()),
-        workflow_id,
-        tip: NodeId::from_bits(ids[1]),
-        tip_event: EventIndex::new(event).unwrap(),
-        tip_created_by: EventId::from_bits(ids[2]),
+fn position() -> impl Strategy<Value = CardPosition> {
+    (any::<[[u8; 10]; 3]>(), workflow_id(), 0_u64..1 << 24).prop_map(|(ids, workflow_id, event)| {
+        CardPosition {
+            run: RunId::from_bits(ids[0]),
+            workflow_hash: WorkflowHash::of(workflow_id.as_str().as_bytes()),
+            workflow_id,
+            tip: NodeId::from_bits(ids[1]),
+            tip_event: EventIndex::new(event).unwrap(),
+            tip_created_by: EventId::from_bits(ids[2]),
+        }
     })
 }
 
 fn card() -> impl Strategy<Value = RunCard> {
-    (of(place()), activity(), of(".{0,20}"), of("[0-9a-f]{40}"), stage(), any::<[String; 4]>()).prop_map(
+    (of(position()), activity(), of(".{0,20}"), of("[0-9a-f]{40}"), stage(), any::<[String; 4]>()).prop_map(
         |(at, activity, branch, sha, stage, [notes, artifacts, goal, workflow])| RunCard {
             session: session(),
             at,
@@ -55,14 +57,15 @@ fn card() -> impl Strategy<Value = RunCard> {
 }
 
 fn step() -> impl Strategy<Value = StepAt> {
-    let places = prop::collection::vec((any::<String>(), any::<u64>(), of(any::<u64>())), 0..3);
-    ("[a-z]{1,9}", any::<String>(), any::<u64>(), any::<u64>(), places).prop_map(
-        |(id, title, number, about_left, places)| {
-            let places = places.into_iter().map(|(name, iteration, of)| LoopPlace { name, iteration, of });
+    let positions = prop::collection::vec((any::<String>(), any::<u64>(), of(any::<u64>())), 0..3);
+    ("[a-z]{1,9}", any::<String>(), any::<u64>(), any::<u64>(), positions).prop_map(
+        |(id, title, number, about_left, positions)| {
+            let positions =
+                positions.into_iter().map(|(name, iteration, of)| LoopPosition { name, iteration, of });
             StepAt {
                 step_id: StepId::parse(&id).unwrap(),
                 title,
-                progress: Progress { number, about_left, loops: places.collect() },
+                progress: Progress { number, about_left, loops: positions.collect() },
             }
         },
     )

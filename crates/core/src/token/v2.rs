@@ -115,7 +115,7 @@ pub(super) fn decode(kind: TokenKind, label: &str, text: &str) -> Result<Unverif
 }
 
 /// Node and attempt as one number of 70 bits.
-fn place(target: &ShortTarget) -> u128 {
+fn packed(target: &ShortTarget) -> u128 {
     let attempt = target.attempt.map_or(0, |attempt| attempt.bits());
     u128::from(target.node_event.get()) << ATTEMPT_BITS | u128::from(attempt)
 }
@@ -125,14 +125,14 @@ fn message(target: &ShortTarget, label: RunLabel) -> Vec<u8> {
     let mut message = DOMAIN.to_vec();
     message.extend_from_slice(format!("{}.{label}.", target.kind.prefix()).as_bytes());
     message.extend_from_slice(&target.session.bits());
-    message.extend_from_slice(&place(target).to_be_bytes()[7..]);
+    message.extend_from_slice(&packed(target).to_be_bytes()[7..]);
     message
 }
 
 fn body(target: &ShortTarget, mac: [u8; 8]) -> String {
     let mac = u64::from_be_bytes(mac);
     let last_bits = 64 - MAC_BITS_BEFORE_LAST;
-    let middle = place(target) << MAC_BITS_BEFORE_LAST | u128::from(mac >> last_bits);
+    let middle = packed(target) << MAC_BITS_BEFORE_LAST | u128::from(mac >> last_bits);
     let mut bytes = Vec::with_capacity(BODY_BYTES);
     bytes.extend_from_slice(&target.session.bits());
     bytes.extend_from_slice(&middle.to_be_bytes());

@@ -8,13 +8,13 @@ mod script;
 mod session;
 
 pub use coverage::{Coverage, Reached};
-pub use script::{Ending, RunScript, Script, StepScript};
+pub use script::{ExpectedEnd, RunScript, Script, StepScript};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use workrail_model::compiled::CompiledWorkflow;
 
-use session::{Answer, Session};
+use session::{Session, StepResult};
 
 /// What a script showed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -79,21 +79,21 @@ fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Cover
     let ended = session.pending();
     if report.failures.is_empty() {
         match (script.ends, &ended) {
-            (Ending::Complete, Some(pending)) => report.failures.push(format!(
+            (ExpectedEnd::Complete, Some(pending)) => report.failures.push(format!(
                 "the script ends while `{}` is pending; add steps, or say ends = \"open\"",
                 pending.step_id
             )),
-            (Ending::Open, None) => {
+            (ExpectedEnd::Open, None) => {
                 report.failures.push("the run is complete, the script says open".to_owned())
             }
-            (Ending::Complete, None) | (Ending::Open, Some(_)) => {}
+            (ExpectedEnd::Complete, None) | (ExpectedEnd::Open, Some(_)) => {}
         }
     }
     coverage.end_run(ended.is_none());
     report
 }
 
-fn compare(at: &str, step: &StepScript, answer: &Answer, failures: &mut Vec<String>) {
+fn compare(at: &str, step: &StepScript, answer: &StepResult, failures: &mut Vec<String>) {
     let mut differs = |what: &str, wanted: &[String], found: &[String]| {
         let (mut wanted, mut found) = (wanted.to_vec(), found.to_vec());
         wanted.sort();

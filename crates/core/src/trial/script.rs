@@ -25,12 +25,12 @@ pub struct RunScript {
     #[serde(default, rename = "step")]
     pub steps: Vec<StepScript>,
     #[serde(default)]
-    pub ends: Ending,
+    pub ends: ExpectedEnd,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum ExpectedEnd {
     /// After the last scripted step the workflow is complete.
     #[default]
     Complete,

@@ -8,7 +8,7 @@ use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin
 use workrail_model::compiled::{CompiledWorkflow, StepKind};
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Activity, AdvanceOutcome, Context, EventData, WorkflowSourceKind};
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId};
 use workrail_model::plan::{AppendPlan, AttachmentKind};
 use workrail_model::preferences::PreferenceSource;
@@ -33,7 +33,7 @@ use crate::report::ContentReader;
 
 /// The result of sending one step.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct StepResult {
     pub blocked: Vec<String>,
     pub gaps: Vec<String>,
     pub next: Option<String>,
@@ -68,7 +68,7 @@ pub(super) struct Session<'a> {
     attempt: AttemptId,
     plans: u64,
     /// What the preceding refused attempt sent.
-    kept: StepOutput,
+    earlier_output: StepOutput,
 }
 
 impl<'a> Session<'a> {
@@ -88,14 +88,14 @@ impl<'a> Session<'a> {
             parent: None,
             references: &[],
             observed: &[],
-            tree: TreeLook::NoRepository,
+            tree: TreeInspection::NoRepository,
             other_runs: Vec::new(),
             notices: Vec::new(),
             tools: ToolSet::ALL,
             repeatable: None,
             minting: minting(0),
         })
-        .map_err(|error| told(&error))?;
+        .map_err(|error| error_chain(&error))?;
         let mut this = Self {
             workflow,
             facts: SessionState::new(session),
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
             node: started.begun.root,
             attempt: started.begun.attempt,
             plans: 0,
-            kept: StepOutput::default(),
+            earlier_output: StepOutput::default(),
         };
         this.record(&started.plan)?;
         Ok(this)
@@ -137,29 +137,30 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    pub(super) fn send(&mut self, step: &StepScript) -> Result<Answer, String> {
+    pub(super) fn send(&mut self, step: &StepScript) -> Result<StepResult, String> {
         let output = StepOutput { notes_markdown: Some(step.notes.clone()), artifacts: self.artifacts(step) };
         let context = Context::new(step.context.clone()).map_err(|error| error.to_string())?;
         let sent = Submission { output, context };
         if let Some(decision) = step.approval {
-            let submitted = submitted(self.command(&sent)?).map_err(|error| told(&error))?;
+            let submitted = submitted(self.command(&sent)?).map_err(|error| error_chain(&error))?;
             self.approve(decision, submitted)?;
         }
-        let decided = advance(self.command(&sent)?).map_err(|error| told(&error))?;
+        let decided = advance(self.command(&sent)?).map_err(|error| error_chain(&error))?;
         let answer = self.answer(&decided.plan);
         self.record(&decided.plan)?;
-        let kept = std::mem::take(&mut self.kept);
+        let earlier_output = std::mem::take(&mut self.earlier_output);
         if !answer.blocked.is_empty() {
             let notes = sent.output.notes_markdown.filter(|notes| !notes.trim().is_empty());
-            let artifacts = kept.artifacts.into_iter().chain(sent.output.artifacts).collect();
-            self.kept = StepOutput { notes_markdown: notes.or(kept.notes_markdown), artifacts };
+            let artifacts = earlier_output.artifacts.into_iter().chain(sent.output.artifacts).collect();
+            self.earlier_output =
+                StepOutput { notes_markdown: notes.or(earlier_output.notes_markdown), artifacts };
         }
         self.move_on()?;
-        Ok(Answer { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
+        Ok(StepResult { next: self.pending().map(|key| key.step_id.to_string()), ..answer })
     }
 
-    fn answer(&self, plan: &AppendPlan) -> Answer {
-        let mut answer = Answer::default();
+    fn answer(&self, plan: &AppendPlan) -> StepResult {
+        let mut answer = StepResult::default();
         for event in plan.events() {
             if let EventData::AdvanceRecorded(advance) = &event.data
                 && let AdvanceOutcome::Blocked { blockers } = &advance.outcome
@@ -189,7 +190,7 @@ impl<'a> Session<'a> {
 
     fn command<'c>(&'c self, sent: &'c Submission) -> Result<Advance<'c>, String> {
         let attempt = AttemptState::find(&self.facts, self.node, self.attempt, sent);
-        let AttemptState::Open(attempt) = attempt.map_err(|error| told(&error))? else {
+        let AttemptState::Open(attempt) = attempt.map_err(|error| error_chain(&error))? else {
             return Err("an attempt was decided twice".to_owned());
         };
         Ok(Advance {
@@ -197,8 +198,8 @@ impl<'a> Session<'a> {
             attempt,
             snapshot: self.snapshot().ok_or("the pending snapshot is lost")?,
             workflow: self.workflow,
-            kept: self.kept.clone(),
-            wished: None,
+            earlier_output: self.earlier_output.clone(),
+            pending_preferences: None,
             // A script decides in place of a person, so its gates require no proof.
             approvals: ApprovalRule::of_scripts(),
             observed: &[],
@@ -228,7 +229,7 @@ impl<'a> Session<'a> {
             proof: None,
             minting: self.minting(),
         })
-        .map_err(|error| told(&error))?;
+        .map_err(|error| error_chain(&error))?;
         self.record(&plan)
     }
 
@@ -267,9 +268,9 @@ fn spelled(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-fn told(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(source) => format!("{error}: {}", told(source)),
+        Some(source) => format!("{error}: {}", error_chain(source)),
         None => error.to_string(),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_core::compile::{
-    Bindings, CompileInput, EXAMPLE_FILES, Origin, Severity, check, compile, format_reference,
+    Bindings, CompileInput, EXAMPLE_FILES, FileOrigin, Severity, check, compile, format_reference,
     workflow_schema,
 };
 use workrail_model::compiled::{CompiledWorkflow, StepProvenance, WarningCode};
@@ -149,8 +149,8 @@ fn the_reserved_namespace_is_for_bundled_files() {
     source["id"] = json!("wr.mine");
     let text = source.to_string();
     let with = |origin| compile(CompileInput { origin, ..CompileInput::new(text.as_bytes(), "x") }).is_ok();
-    assert!(with(Origin::Bundled));
-    assert!(!with(Origin::User) && !with(Origin::Project) && !with(Origin::Shared));
+    assert!(with(FileOrigin::Bundled));
+    assert!(!with(FileOrigin::User) && !with(FileOrigin::Project) && !with(FileOrigin::Shared));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, check};
-use workrail_core::condition::{Scope, holds};
+use workrail_core::condition::{ValueScope, holds};
 use workrail_core::render::prompt::{Lifecycle, render_step};
 use workrail_model::canonical::is_unsafe_integer;
 use workrail_model::compiled::Expr;
@@ -131,7 +131,7 @@ proptest! {
     #[test]
     fn conditions_are_total_and_deterministic(expr in expr(), a in any_json(), b in any_json()) {
         let context = driver::context(json!({ "a": a, "b": b }));
-        prop_assert_eq!(holds(&expr, &Scope::new(&context)), holds(&expr, &Scope::new(&context)));
+        prop_assert_eq!(holds(&expr, &ValueScope::new(&context)), holds(&expr, &ValueScope::new(&context)));
     }
 
     #[test]

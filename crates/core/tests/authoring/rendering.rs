@@ -203,7 +203,7 @@ fn the_layout_of_contracts_assessments_loops_and_delegations_is_recorded() {
 fn bundled_workflows_have_recorded_hashes() {
     let source = include_bytes!("../../../../workflows/wr.small_change.json");
     let input = workrail_core::compile::CompileInput {
-        origin: workrail_core::compile::Origin::Bundled,
+        origin: workrail_core::compile::FileOrigin::Bundled,
         ..workrail_core::compile::CompileInput::new(source, "wr.small_change.json")
     };
     let workflow = workrail_core::compile::compile(input).unwrap();

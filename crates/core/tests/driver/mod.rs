@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{
-    self, Advisory, ApprovalState, AskedProof, Selection, Submitted, asked_confirmation, check_output,
+    self, Advisory, ApprovalState, AskedProof, StepSelection, Submitted, asked_confirmation, check_output,
     user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
@@ -133,7 +133,7 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
     }
 }
 
-fn note(run: &mut Run, selection: &Selection) {
+fn note(run: &mut Run, selection: &StepSelection) {
     run.advisories.extend(selection.advisories.iter().cloned());
     run.traces += selection.trace.len();
     assert_eq!(selection.passed_over, []);

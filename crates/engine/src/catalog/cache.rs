@@ -11,7 +11,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::UnusableFile;
 use workrail_model::name::WorkflowId;
-use workrail_ports::workflow_source::{Candidate, Stamp};
+use workrail_ports::workflow_source::{CandidateFile, WorkflowFileStamp};
 
 /// Two full sets of files, so that two large workspaces do not evict each other.
 const FILES_MAX: usize = 20_000;
@@ -43,7 +43,7 @@ pub(super) struct Cache(Mutex<CacheEntries>);
 
 #[derive(Debug)]
 struct CacheEntries {
-    heads: BTreeMap<String, (Option<Stamp>, Head)>,
+    heads: BTreeMap<String, (Option<WorkflowFileStamp>, Head)>,
     usabilities: BTreeMap<Sha256, FileUsability>,
     compiled: LruCache<Sha256, Compiled>,
 }
@@ -56,48 +56,56 @@ impl Default for CacheEntries {
 
 impl Cache {
     /// A poisoned lock is fine: a panic elsewhere leaves entries whole or absent.
-    fn kept(&self) -> MutexGuard<'_, CacheEntries> {
+    fn entries(&self) -> MutexGuard<'_, CacheEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is cached for a file that has not changed.
-    pub(super) fn head(&self, file: &Candidate) -> Option<Head> {
+    pub(super) fn head(&self, file: &CandidateFile) -> Option<Head> {
         let stamp = file.stamp?;
-        let kept = self.kept();
-        kept.heads.get(&file.place).filter(|(known, _)| *known == Some(stamp)).map(|(_, head)| head.clone())
+        let entries = self.entries();
+        entries
+            .heads
+            .get(&file.location)
+            .filter(|(known, _)| *known == Some(stamp))
+            .map(|(_, head)| head.clone())
     }
 
     /// What is cached for a file with this digest, whatever its stamp.
-    pub(super) fn head_of(&self, file: &Candidate, digest: Sha256) -> Option<Head> {
-        let kept = self.kept();
-        kept.heads.get(&file.place).filter(|(_, head)| head.digest == digest).map(|(_, head)| head.clone())
+    pub(super) fn head_of(&self, file: &CandidateFile, digest: Sha256) -> Option<Head> {
+        let entries = self.entries();
+        entries
+            .heads
+            .get(&file.location)
+            .filter(|(_, head)| head.digest == digest)
+            .map(|(_, head)| head.clone())
     }
 
-    pub(super) fn keep_head(&self, file: &Candidate, head: &Head) {
-        let mut kept = self.kept();
-        if kept.heads.len() >= FILES_MAX && !kept.heads.contains_key(&file.place) {
-            kept.heads.clear();
+    pub(super) fn keep_head(&self, file: &CandidateFile, head: &Head) {
+        let mut entries = self.entries();
+        if entries.heads.len() >= FILES_MAX && !entries.heads.contains_key(&file.location) {
+            entries.heads.clear();
         }
-        kept.heads.insert(file.place.clone(), (file.stamp, head.clone()));
+        entries.heads.insert(file.location.clone(), (file.stamp, head.clone()));
     }
 
     pub(super) fn usability(&self, key: &Sha256) -> Option<FileUsability> {
-        self.kept().usabilities.get(key).cloned()
+        self.entries().usabilities.get(key).cloned()
     }
 
     pub(super) fn keep_usability(&self, key: Sha256, usability: FileUsability) {
-        let mut kept = self.kept();
-        if kept.usabilities.len() >= FILES_MAX {
-            kept.usabilities.clear();
+        let mut entries = self.entries();
+        if entries.usabilities.len() >= FILES_MAX {
+            entries.usabilities.clear();
         }
-        kept.usabilities.insert(key, usability);
+        entries.usabilities.insert(key, usability);
     }
 
     pub(super) fn compiled(&self, key: &Sha256) -> Option<Compiled> {
-        self.kept().compiled.get(key).cloned()
+        self.entries().compiled.get(key).cloned()
     }
 
     pub(super) fn keep_compiled(&self, key: Sha256, compiled: Compiled) {
-        self.kept().compiled.put(key, compiled);
+        self.entries().compiled.put(key, compiled);
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use workrail_core::compile::{
-    Bindings, CompileInput, Diagnostics, Library, Origin, Severity, authored_id, bindings_for, check,
+    Bindings, CompileInput, Diagnostics, FileOrigin, Library, Severity, authored_id, bindings_for, check,
 };
-use workrail_core::discover::{Choice, Claim, Selection, Summary, kind_of, select};
+use workrail_core::discover::{Choice, IdClaim, OwnerSelection, Summary, kind_of, select};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::{
@@ -13,7 +13,7 @@ use workrail_model::discovery::{
 };
 use workrail_model::name::WorkflowId;
 use workrail_model::text::truncate_with_marker;
-use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceError, SourceFile, SourceListing};
+use workrail_ports::workflow_source::{BindingsFile, CandidateFile, SourceError, SourceFile, SourceListing};
 
 use super::cache::{Compiled, FileUsability, Head};
 use super::{Catalog, Failure, Listing, Repeatable};
@@ -50,7 +50,13 @@ impl Catalog {
                 }
                 Ok(Head { digest, id: Some(id) }) => {
                     let (precedence, folder) = (file.precedence, file.folder);
-                    claims.push(Claim { id, precedence, folder, reference: file.reference.clone(), digest });
+                    claims.push(IdClaim {
+                        id,
+                        precedence,
+                        folder,
+                        reference: file.reference.clone(),
+                        digest,
+                    });
                     files.push(file);
                 }
                 // A file without an id cannot be asked for; the compiler reports what is wrong with it.
@@ -92,7 +98,7 @@ impl Catalog {
     }
 
     /// A file's digest, and the id it claims.
-    fn head(&self, file: &Candidate) -> Result<Head, String> {
+    fn head(&self, file: &CandidateFile) -> Result<Head, String> {
         if let Some(head) = self.cache.head(file) {
             return Ok(head);
         }
@@ -114,7 +120,7 @@ impl Catalog {
     /// Whether a file can be used; the verdict is cached by everything it depends on.
     fn judge(
         &self,
-        file: &Candidate,
+        file: &CandidateFile,
         digest: Sha256,
         id: Option<&WorkflowId>,
         listing: &Listing,
@@ -141,7 +147,7 @@ impl Catalog {
 
     pub(super) fn compile(
         &self,
-        file: &Candidate,
+        file: &CandidateFile,
         key: &Sha256,
         id: &WorkflowId,
         listing: &Listing,
@@ -160,7 +166,7 @@ impl Catalog {
 
     fn checked(
         &self,
-        file: &Candidate,
+        file: &CandidateFile,
         digest: Sha256,
         id: Option<&WorkflowId>,
         listing: &Listing,
@@ -187,7 +193,7 @@ impl Catalog {
         let calls_a_template = bytes.windows(CALL.len()).any(|part| part == CALL);
         let library = if calls_a_template { self.routines_of(listing) } else { Library::EMPTY };
         let input = CompileInput {
-            origin: Origin::of(file.precedence.source_kind()),
+            origin: FileOrigin::of(file.precedence.source_kind()),
             bindings: &chosen,
             library: &library,
             ..CompileInput::new(&bytes, &file.reference)
@@ -203,7 +209,7 @@ impl Catalog {
 }
 
 /// Everything that the result of compiling depends on.
-pub(super) fn key(file: &Candidate, digest: Sha256, listing: &Listing) -> Sha256 {
+pub(super) fn key(file: &CandidateFile, digest: Sha256, listing: &Listing) -> Sha256 {
     let kind = format!("{:?}", file.precedence);
     let bindings: &[u8] = listing.bindings.as_ref().map_or(&[], |file| &file.bytes);
     let routines = listing.routines.iter().flat_map(|position| {
@@ -218,7 +224,7 @@ pub(super) fn key(file: &Candidate, digest: Sha256, listing: &Listing) -> Sha256
 const CALL: &[u8] = b"emplate";
 
 /// The files that others may inject. The compiler already knows the bundled routines.
-fn routines(claims: &[Claim], selection: &Selection) -> Vec<usize> {
+fn routines(claims: &[IdClaim], selection: &OwnerSelection) -> Vec<usize> {
     let owners = selection.owners.iter();
     let routines = owners.filter(|(id, position)| {
         let claim = &claims[**position];
@@ -227,12 +233,12 @@ fn routines(claims: &[Claim], selection: &Selection) -> Vec<usize> {
     routines.map(|(_, position)| *position).collect()
 }
 
-pub(super) fn source_of(file: &Candidate) -> SourceFile {
+pub(super) fn source_of(file: &CandidateFile) -> SourceFile {
     SourceFile { kind: file.precedence, reference: file.reference.clone(), package: file.package.clone() }
 }
 
 /// The message about a claim that was not granted; `None` where precedence decided as intended.
-pub(super) fn why_not(claim: &Claim, choice: Choice, claims: &[Claim]) -> Option<String> {
+pub(super) fn why_not(claim: &IdClaim, choice: Choice, claims: &[IdClaim]) -> Option<String> {
     match choice {
         Choice::Chosen | Choice::Shadowed | Choice::BundledCopy => None,
         Choice::Reserved => {
@@ -270,7 +276,7 @@ fn refused(
     }
 }
 
-fn wrong(file: &Candidate, id: Option<&WorkflowId>, diagnostics: &Diagnostics) -> UnusableFile {
+fn wrong(file: &CandidateFile, id: Option<&WorkflowId>, diagnostics: &Diagnostics) -> UnusableFile {
     let errors = diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Error);
     let errors: Vec<String> = errors
         .map(|problem| {

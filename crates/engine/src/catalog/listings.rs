@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use workrail_core::discover::Summary;
 use workrail_model::discovery::{UnusableFile, WorkflowList};
-use workrail_ports::workflow_source::{BindingsFile, Mark, SourceError};
+use workrail_ports::workflow_source::{BindingsFile, ListingId, SourceError};
 use workrail_ports::workspace::WorkspacePath;
 
 use super::Listing;
@@ -19,7 +19,7 @@ type Bindings = Result<Option<BindingsFile>, SourceError>;
 /// One listing of a workspace, and what was derived from it so far.
 #[derive(Debug)]
 pub(super) struct WorkspaceListing {
-    mark: Option<Mark>,
+    id: Option<ListingId>,
     bindings: Bindings,
     pub(super) listing: Listing,
     everything: OnceLock<Arc<Everything>>,
@@ -41,46 +41,46 @@ pub(super) struct Listings(Mutex<BTreeMap<String, Arc<WorkspaceListing>>>);
 
 impl Listings {
     /// A poisoned lock is fine: a panic elsewhere leaves entries whole or absent.
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorkspaceListing>>> {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<WorkspaceListing>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn get(
         &self,
         workspace: Option<&WorkspacePath>,
-        mark: Mark,
+        id: ListingId,
         bindings: &Bindings,
     ) -> Option<Arc<WorkspaceListing>> {
-        let kept = self.kept();
-        let known = kept.get(key(workspace))?;
-        (known.mark == Some(mark) && known.bindings == *bindings).then(|| Arc::clone(known))
+        let entries = self.entries();
+        let known = entries.get(key(workspace))?;
+        (known.id == Some(id) && known.bindings == *bindings).then(|| Arc::clone(known))
     }
 
     /// Caches a listing only if a reader would notice that it is out of date.
     pub(super) fn keep(
         &self,
         workspace: Option<&WorkspacePath>,
-        mark: Option<Mark>,
+        id: Option<ListingId>,
         bindings: Bindings,
         listing: Listing,
     ) -> Arc<WorkspaceListing> {
         let known =
-            WorkspaceListing { mark, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
+            WorkspaceListing { id, bindings, listing, everything: OnceLock::new(), plain: OnceLock::new() };
         let known = Arc::new(known);
-        let mut kept = self.kept();
-        if mark.is_none() {
-            kept.remove(key(workspace));
+        let mut entries = self.entries();
+        if id.is_none() {
+            entries.remove(key(workspace));
         } else {
-            if kept.len() >= WORKSPACES_MAX && !kept.contains_key(key(workspace)) {
-                kept.clear();
+            if entries.len() >= WORKSPACES_MAX && !entries.contains_key(key(workspace)) {
+                entries.clear();
             }
-            kept.insert(key(workspace).to_owned(), Arc::clone(&known));
+            entries.insert(key(workspace).to_owned(), Arc::clone(&known));
         }
         known
     }
 
     pub(super) fn forget(&self, gone: &WorkspaceListing) {
-        self.kept().retain(|_, known| known.mark != gone.mark);
+        self.entries().retain(|_, known| known.id != gone.id);
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use workrail_core::compile::{Diagnostics, Library};
 pub use workrail_core::discover::{Choice, Filter};
-use workrail_core::discover::{Claim, Selection, Summary, chosen, kind_of, list};
+use workrail_core::discover::{IdClaim, OwnerSelection, Summary, chosen, kind_of, list};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
@@ -24,7 +24,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::name::WorkflowId;
 use workrail_model::nearest::nearest;
 use workrail_model::tool::ToolSet;
-use workrail_ports::workflow_source::{BindingsFile, Candidate, SourceFile, WorkflowSource};
+use workrail_ports::workflow_source::{BindingsFile, CandidateFile, SourceFile, WorkflowSource};
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::edit::file_key;
@@ -66,10 +66,10 @@ pub struct CatalogEntry {
 /// What a workspace offers at one moment.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    claims: Vec<Claim>,
+    claims: Vec<IdClaim>,
     /// In the order of the claims.
-    files: Vec<Candidate>,
-    selection: Selection,
+    files: Vec<CandidateFile>,
+    selection: OwnerSelection,
     /// Files that cannot be used, whatever the compiler says about the rest.
     unusable: Vec<UnusableFile>,
     bindings: Option<BindingsFile>,
@@ -180,7 +180,7 @@ impl Catalog {
     }
 
     /// Every file in the sources, usable or not.
-    pub(crate) fn files(&self, workspace: Option<&WorkspacePath>) -> Vec<Candidate> {
+    pub(crate) fn files(&self, workspace: Option<&WorkspacePath>) -> Vec<CandidateFile> {
         self.source.survey(workspace).files
     }
 
@@ -189,7 +189,7 @@ impl Catalog {
         &self,
         key: Sha256,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<(Candidate, Vec<u8>), Failure> {
+    ) -> Result<(CandidateFile, Vec<u8>), Failure> {
         let files = self.files(workspace);
         let file = files.into_iter().find(|file| file_key(file) == key).ok_or_else(error::unknown_file)?;
         let bytes = self.source.read(&file).map_err(|cause| error::source(&cause))?;
@@ -201,7 +201,7 @@ impl Catalog {
         &self,
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
-    ) -> Result<Candidate, Failure> {
+    ) -> Result<CandidateFile, Failure> {
         let known = self.known(workspace);
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
@@ -273,9 +273,9 @@ impl Catalog {
             })
             .collect();
         claimants.sort_by(|a, b| {
-            let place =
+            let location =
                 |own: &Claimant| (own.choice != Choice::Chosen, Reverse((own.precedence, own.folder)));
-            (place(a), &a.reference).cmp(&(place(b), &b.reference))
+            (location(a), &a.reference).cmp(&(location(b), &b.reference))
         });
         claimants
     }
@@ -324,15 +324,15 @@ impl Catalog {
     /// What a workspace offers now; surveyed again only if something may have changed.
     fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
         let bindings = self.source.bindings(workspace);
-        let mark = self.source.mark(workspace);
-        if let Some(known) = mark.and_then(|mark| self.listings.get(workspace, mark, &bindings)) {
+        let id = self.source.unchanged_listing(workspace);
+        if let Some(known) = id.and_then(|id| self.listings.get(workspace, id, &bindings)) {
             return known;
         }
         let survey = self.source.survey(workspace);
-        let mark = survey.mark;
+        let id = survey.id;
         let listing = self.listing(survey, bindings.clone());
-        let mark = mark.filter(|_| listing.repeatable == Repeatable::Yes);
-        self.listings.keep(workspace, mark, bindings, listing)
+        let id = id.filter(|_| listing.repeatable == Repeatable::Yes);
+        self.listings.keep(workspace, id, bindings, listing)
     }
 }
 

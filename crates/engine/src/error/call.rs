@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use workrail_core::decide::DecideError;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::passkey::{LogDamage, Refusal};
+use workrail_core::passkey::{AssertionRefusal, LogDamage};
 use workrail_core::read_run::NoSuchStep;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::error::{ErrorCode, Retry};
@@ -277,7 +277,7 @@ pub(crate) fn passkey_needed(label: &str, asked: AskedProof) -> Boxed {
 }
 
 /// An assertion that is not valid proof.
-pub(crate) fn passkey_refused(refusal: Refusal) -> Boxed {
+pub(crate) fn passkey_refused(refusal: AssertionRefusal) -> Boxed {
     invalid(
         format!("The passkey was not accepted: {refusal}. Nothing was recorded."),
         "Go back, load the page again and use a passkey that is listed under Settings, Passkeys.",

@@ -25,7 +25,7 @@ pub(crate) fn content(cause: ContentError) -> Boxed {
 }
 
 /// The recorded reply to a repeated call is lost. It cannot be recomputed, but the run continues without it.
-pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
+pub(crate) fn lost_reply(cause: ContentError, next_call: NextCall) -> Boxed {
     let mut error = content(cause);
     if error.code == ErrorCode::StoreContentDamaged {
         advise(
@@ -34,7 +34,7 @@ pub(crate) fn lost_reply(cause: ContentError, look: NextCall) -> Boxed {
              as below: it shows the step that followed with new tokens and changes nothing.",
         );
     }
-    error.next_call = Some(look);
+    error.next_call = Some(next_call);
     error
 }
 

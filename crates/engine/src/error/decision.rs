@@ -36,16 +36,16 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
             error
         }
         DecideError::TextTooLong(inner) => step_text(inner),
-        DecideError::Placeholder { place } => {
+        DecideError::Placeholder { location } => {
             let mut error = invalid(
                 format!(
-                    "`{place}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
+                    "`{location}` holds the placeholder that a WorkRail reply showed, not your own text. Nothing was \
                      recorded."
                 ),
                 "Send the call again with your own text there, and leave out what does not apply: a list may be empty.",
             );
-            let argument = place.split(['.', '[']).next().unwrap_or(place);
-            error.details = Some(json!({ "argument": argument, "place": place }));
+            let argument = location.split(['.', '[']).next().unwrap_or(location);
+            error.details = Some(json!({ "argument": argument, "place": location }));
             error
         }
         DecideError::NotTheAgentsGap { position, gap, summary } => {

@@ -166,19 +166,24 @@ pub(crate) fn is_outcome_unknown(error: &ErrorEnvelope) -> bool {
 
 /// For a call that creates something under a new id: repeating it would create a second one, so the caller
 /// checks first.
-pub(crate) fn look_before_repeating(mut error: Boxed, made: &str, repeat: &str, look: NextCall) -> Boxed {
+pub(crate) fn check_before_repeating(
+    mut error: Boxed,
+    made: &str,
+    repeat: &str,
+    check_call: NextCall,
+) -> Boxed {
     if !is_outcome_unknown(&error) {
         return error;
     }
     let fix = error.details.as_ref().and_then(|details| details["fix"].as_str()).unwrap_or("Check the disk");
-    let look_first = format!(
+    let check_first = format!(
         "Do not send this call again yet: it could make a second one. {fix}, then call {} as below. If it finds \
          {made}, continue with that. If it does not, {repeat}",
-        look.tool
+        check_call.tool
     );
-    advise(&mut error, look_first);
+    advise(&mut error, check_first);
     error.retry = Retry::NotRetryable;
-    error.next_call = Some(look);
+    error.next_call = Some(check_call);
     error
 }
 
@@ -288,15 +293,15 @@ mod tests {
 
     #[test]
     fn a_call_that_creates_something_says_to_check_before_repeating() {
-        let look = || NextCall::new(ToolName::ResumeSession, [("run", Value::from("amber-falcon"))]);
+        let check_call = || NextCall::new(ToolName::ResumeSession, [("run", Value::from("amber-falcon"))]);
         let unknown = store(StoreError::Uncertain(failed_sync()));
         assert!(matches!(unknown.retry, Retry::RetryableAfterMs { .. }), "an advance can be repeated");
-        let unknown = look_before_repeating(unknown, "run amber-falcon", "start it again.", look());
-        assert_eq!((unknown.retry, &unknown.next_call), (Retry::NotRetryable, &Some(look())));
+        let unknown = check_before_repeating(unknown, "run amber-falcon", "start it again.", check_call());
+        assert_eq!((unknown.retry, &unknown.next_call), (Retry::NotRetryable, &Some(check_call())));
         assert!(unknown.suggestion.starts_with("Do not send this call again yet"), "{}", unknown.suggestion);
         // A call that was certainly not recorded can be repeated as it is.
         let certain = store(StoreError::Io(failed_sync()));
-        assert_eq!(look_before_repeating(certain.clone(), "", "", look()), certain);
+        assert_eq!(check_before_repeating(certain.clone(), "", "", check_call()), certain);
     }
 
     #[test]

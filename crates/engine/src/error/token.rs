@@ -13,12 +13,12 @@ use super::{Advice, Boxed, envelope, invalid, sentence};
 use crate::request::ContinueWorkflow;
 
 pub(crate) fn token(cause: &TokenError) -> Boxed {
-    let told = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
+    let text = if let TokenError::ScopeMismatch { part: ScopePart::Node, found, .. } = cause {
         format!("the two tokens belong to different steps of run {found}")
     } else {
         cause.to_string()
     };
-    let message = format!("{}. Nothing was changed.", sentence(&told));
+    let message = format!("{}. Nothing was changed.", sentence(&text));
     let retry = match cause {
         TokenError::SessionLocked => Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
         TokenError::ScopeMismatch { .. } => Retry::RetryableImmediate,

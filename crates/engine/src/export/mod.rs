@@ -117,7 +117,7 @@ impl<S: Store> Engine<S> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Exported, ExportFailure> {
         let mut scan = redact.map(RedactionScan::new);
-        let found = self.look_through(session, scan.as_mut())?;
+        let found = self.scan_segments(session, scan.as_mut())?;
         let redactor = scan.map(RedactionScan::into_redactor);
         let mut export = Export {
             engine: self,
@@ -140,7 +140,7 @@ impl<S: Store> Engine<S> {
         out: &mut dyn Write,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Exported, ExportFailure> {
-        let found = self.look_through(session, None)?;
+        let found = self.scan_segments(session, None)?;
         let mut renamed = BTreeMap::new();
         for reference in found.replies.iter().chain(&found.notes).chain(&found.artifacts) {
             let bytes = self.raw(AttachmentKind::Blob, *reference)?;
@@ -161,7 +161,7 @@ impl<S: Store> Engine<S> {
         export.write(bundle, out, progress)
     }
 
-    fn look_through(
+    fn scan_segments(
         &self,
         session: SessionId,
         mut scan: Option<&mut RedactionScan>,
@@ -176,7 +176,7 @@ impl<S: Store> Engine<S> {
             notes: BTreeSet::new(),
             artifacts: BTreeSet::new(),
         };
-        let mut look = |segment: &RawSegment| {
+        let mut scan_segment = |segment: &RawSegment| {
             for event in segment.events() {
                 found.state.apply(event).map_err(|cause| error::fold(session, &cause))?;
                 found.see(event);
@@ -188,7 +188,7 @@ impl<S: Store> Engine<S> {
             }
             Ok(())
         };
-        let (cursor, health) = self.each_segment(session, None, &mut look)?;
+        let (cursor, health) = self.each_segment(session, None, &mut scan_segment)?;
         found.end = cursor;
         found.salvage = match &health {
             SessionHealth::Healthy => None,

@@ -61,7 +61,7 @@ impl<S: Store> Export<'_, S> {
             .copied()
             .collect();
         let contents = (self.found.snapshots.len() + self.found.workflows.len() + blobs.len()) as u64;
-        let mut done = Done { count: 0, of: events + contents, progress };
+        let mut done = WriteProgress { count: 0, of: events + contents, progress };
         let mut writer = BundleWriter::begin(out, bundle, &environment.clock.now(), &producer, session)?;
         self.events(&mut writer, &mut done)?;
         self.manifest(&mut writer)?;
@@ -112,7 +112,7 @@ impl<S: Store> Export<'_, S> {
     fn events<W: Write>(
         &mut self,
         writer: &mut BundleWriter<W>,
-        done: &mut Done<'_>,
+        done: &mut WriteProgress<'_>,
     ) -> Result<(), ExportFailure> {
         let mut redactor = self.redactor.take();
         let mut notes = 0;
@@ -141,8 +141,8 @@ impl<S: Store> Export<'_, S> {
         if let Some(purge) = &self.purge {
             purge.event(&mut event);
         }
-        for place in REFERENCES {
-            if let Some(reference) = event.pointer_mut(place)
+        for pointer in REFERENCES {
+            if let Some(reference) = event.pointer_mut(pointer)
                 && let Ok(known) = serde_json::from_value::<BlobRef>(reference.clone())
                 && let Some(renamed) = self.renamed.get(&known)
             {
@@ -200,7 +200,7 @@ impl<S: Store> Export<'_, S> {
     fn json_contents<W: Write>(
         &self,
         writer: &mut BundleWriter<W>,
-        done: &mut Done<'_>,
+        done: &mut WriteProgress<'_>,
     ) -> Result<(), ExportFailure> {
         let json = |kind, digest| {
             let store = &*self.engine.store;
@@ -234,7 +234,7 @@ impl<S: Store> Export<'_, S> {
         &mut self,
         blobs: &BTreeSet<BlobRef>,
         writer: &mut BundleWriter<W>,
-        done: &mut Done<'_>,
+        done: &mut WriteProgress<'_>,
     ) -> Result<(), ExportFailure> {
         let mut written = BTreeSet::new();
         let mut artifacts = 0;
@@ -294,13 +294,13 @@ impl<S: Store> Export<'_, S> {
 }
 
 /// How much has been written.
-struct Done<'p> {
+struct WriteProgress<'p> {
     count: u64,
     of: u64,
     progress: &'p mut dyn FnMut(u64, u64),
 }
 
-impl Done<'_> {
+impl WriteProgress<'_> {
     fn one_more(&mut self) {
         self.count += 1;
         (self.progress)(self.count, self.of);

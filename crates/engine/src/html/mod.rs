@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use workrail_core::compare::Difference;
 use workrail_core::overview::Stage;
 use workrail_core::report::PointName;
-use workrail_core::report::sections::{Banner, Fact, FactRole, Section, Span, Tone};
+use workrail_core::report::sections::{Banner, Fact, FactRole, Section, TextSpan, Tone};
 use workrail_model::id::RunId;
 use workrail_model::text::clean;
 
@@ -106,18 +106,18 @@ pub fn code(name: &str) -> Markup {
     html! { code { (clean(name)) } }
 }
 
-pub fn spans(spans: &[Span], links: &Links) -> Markup {
+pub fn spans(spans: &[TextSpan], links: &Links) -> Markup {
     html! { @for span in spans { (self::span(span, links)) } }
 }
 
-fn span(span: &Span, links: &Links) -> Markup {
+fn span(span: &TextSpan, links: &Links) -> Markup {
     match span {
-        Span::Text(text) => html! { (clean(text)) },
-        Span::Strong(text) => html! { strong { (clean(text)) } },
-        Span::Toned(tone, text) => toned(*tone, text),
-        Span::Code(name) => code(name),
-        Span::Point(point) => linked(links.points.get(point), &point.to_string()),
-        Span::Run { label, run_id } => linked(links.runs.get(run_id), label),
+        TextSpan::Text(text) => html! { (clean(text)) },
+        TextSpan::Strong(text) => html! { strong { (clean(text)) } },
+        TextSpan::Toned(tone, text) => toned(*tone, text),
+        TextSpan::Code(name) => code(name),
+        TextSpan::Point(point) => linked(links.points.get(point), &point.to_string()),
+        TextSpan::Run { label, run_id } => linked(links.runs.get(run_id), label),
     }
 }
 
@@ -161,18 +161,20 @@ pub fn badges(facts: &[Fact], links: &Links) -> Markup {
 }
 
 /// A cell: Markdown by the agent or a person is rendered and, like notes, made inert.
-fn cell_of(cell: &[Span], links: &Links) -> Markup {
+fn cell_of(cell: &[TextSpan], links: &Links) -> Markup {
     match cell {
-        [Span::Text(text)] if is_markdown(text) => html! { div.cell { (PreEscaped(notes::render(text))) } },
+        [TextSpan::Text(text)] if is_markdown(text) => {
+            html! { div.cell { (PreEscaped(notes::render(text))) } }
+        }
         cell => spans(cell, links),
     }
 }
 
 /// Whether a text contains Markdown markup.
 fn is_markdown(text: &str) -> bool {
-    let marked = |mark: &str| text.matches(mark).count() > 1;
-    marked("`")
-        || marked("**")
+    let has_pair = |sign: &str| text.matches(sign).count() > 1;
+    has_pair("`")
+        || has_pair("**")
         || text.contains("](")
         || text.lines().any(|line| line.trim_start().starts_with("- "))
 }

@@ -70,9 +70,9 @@ pub fn acceptable(tool: ToolName, mut arguments: Map<String, Value>, details: Op
         with_safe_numbers(value);
     }
     let mut arguments = shortened(arguments);
-    let kept = arguments.get("context").map_or(0, |context| context.to_string().len());
+    let context_bytes = arguments.get("context").map_or(0, |context| context.to_string().len());
     // The context is measured together with what is stored: if that is nearly full, nothing more fits.
-    if sent.saturating_sub(kept) < context_excess(details) {
+    if sent.saturating_sub(context_bytes) < context_excess(details) {
         arguments.remove("context");
     }
     NextCall { tool, arguments }

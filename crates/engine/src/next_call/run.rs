@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
-use workrail_core::reply::look_call;
+use workrail_core::reply::rehydrate_call;
 use workrail_core::token::{NodeFacts, TokenError, VerifiedToken, readable_label};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::name::StepId;
@@ -14,20 +14,20 @@ use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use crate::cards::{Named, tip_of};
+use crate::cards::{LabelMatch, tip_of};
 use crate::error;
 use crate::gate::Reading;
 use crate::request::Echo;
-use crate::token::{self, Refused};
+use crate::token::{self, ArgumentTokenError};
 
 type Boxed = Box<ErrorEnvelope>;
 
 impl Reading<'_> {
     /// The error for a refused token, with the call that leads back to its run.
-    pub(crate) fn refused(&self, cause: Refused, echo: Echo<'_>) -> Boxed {
+    pub(crate) fn refused(&self, cause: ArgumentTokenError, echo: Echo<'_>) -> Boxed {
         match cause {
-            Refused::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
-            Refused::Token(cause) => {
+            ArgumentTokenError::Kind { found, wanted } => self.wrong_kind(&found, wanted, echo),
+            ArgumentTokenError::Token(cause) => {
                 let label = match &cause {
                     // A typo in the version digit is like any other: the label still says which run.
                     TokenError::InvalidFormat { label, .. }
@@ -49,18 +49,18 @@ impl Reading<'_> {
         // What the caller says besides the token counts first: it was typed, not truncated.
         let labels = [echoed_label(echo), label, label_in_tokens(echo)].into_iter().flatten();
         let named = labels
-            .map(|label| (label, self.named(label).unwrap_or(Named::Nobody)))
-            .find(|(_, named)| !matches!(named, Named::Nobody));
+            .map(|label| (label, self.named(label).unwrap_or(LabelMatch::Nobody)))
+            .find(|(_, named)| !matches!(named, LabelMatch::Nobody));
         match named {
-            Some((label, Named::One(found))) => {
-                let (session, place) = *found;
-                let state = self.signer.state(session, tip_of(&place));
-                refused.next_call = Some(look_call(&state, label));
+            Some((label, LabelMatch::One(found))) => {
+                let (session, position) = *found;
+                let state = self.signer.state(session, tip_of(&position));
+                refused.next_call = Some(rehydrate_call(&state, label));
                 refused.suggestion = format!(
                     "Make the call below: it shows the pending step of run {label} with new tokens and changes nothing."
                 );
             }
-            Some((label, Named::Several(count))) => {
+            Some((label, LabelMatch::Several(count))) => {
                 refused.next_call = Some(search_call(&label.to_string()));
                 if refused.code == ErrorCode::SessionNotFound {
                     // A name that was not found because several runs have it.
@@ -70,7 +70,7 @@ impl Reading<'_> {
                     "{count} runs are called {label}. Make the call below and pick yours by its goal and notes."
                 );
             }
-            Some((_, Named::Nobody)) | None => {
+            Some((_, LabelMatch::Nobody)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
                 refused.suggestion.push_str(" If that fails, find the run with the call below.");
             }
@@ -87,11 +87,11 @@ impl Reading<'_> {
         match node {
             Ok(Some(at)) if echo.run.is_none() || names(echo, at) => {
                 let state = self.signer.state(found.session(), at);
-                refused.next_call = Some(look_call(&state, RunLabel::of(at.run)));
+                refused.next_call = Some(rehydrate_call(&state, RunLabel::of(at.run)));
                 refused
             }
             Ok(Some(at)) => {
-                let own = look_call(&self.signer.state(found.session(), at), RunLabel::of(at.run));
+                let own = rehydrate_call(&self.signer.state(found.session(), at), RunLabel::of(at.run));
                 self.back_to_echoed(refused, echo, own)
             }
             Ok(None) | Err(_) => self.leading_back(refused, echo, None),
@@ -126,10 +126,10 @@ impl Reading<'_> {
             let tip =
                 facts.preferred_tip(at.run).and_then(|tip| token::node_facts(facts, tip).ok()).unwrap_or(at);
             let state = self.signer.state(facts.session_id(), tip);
-            refused.next_call = Some(look_call(&state, label));
+            refused.next_call = Some(rehydrate_call(&state, label));
             return refused;
         }
-        let own = look_call(&self.signer.state(facts.session_id(), at), label);
+        let own = rehydrate_call(&self.signer.state(facts.session_id(), at), label);
         self.back_to_echoed(refused, echo, own)
     }
 }

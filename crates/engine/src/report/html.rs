@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use workrail_core::report::sections::{self, Fact};
 use workrail_core::report::words;
 use workrail_core::report::{
-    Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, Shown, StepReport, Times,
+    ArtifactView, Attempt, Body, BranchPosition, NodeReport, Output, Report, RunReport, StepReport, Times,
     branch_letter, shown,
 };
 use workrail_model::event::NodeKind;
@@ -22,7 +22,7 @@ pub fn render(report: &Report) -> String {
     let links = Links { runs: addresses.collect(), ..Links::default() };
     let body = html! {
         @for own in report.banners() { (banner(&own)) }
-        @for (place, own) in report.runs.iter().enumerate() { (run(own, place == 0, &links)) }
+        @for (index, own) in report.runs.iter().enumerate() { (run(own, index == 0, &links)) }
         @if !report.notes.is_empty() {
             h2 { (sections::SESSION_NOTES) }
             @for own in &report.notes { (output(own, &links)) }
@@ -144,19 +144,19 @@ pub fn notes_of(markdown: &str) -> Markup {
 }
 
 /// An artifact's content: as tables if its contract has rows, else verbatim.
-pub fn shown_as(shown: &Shown, links: &Links) -> Markup {
+pub fn shown_as(shown: &ArtifactView, links: &Links) -> Markup {
     html! {
         @match shown {
-            Shown::Tables { tables, fields } => {
+            ArtifactView::Tables { tables, fields } => {
                 @if !fields.is_empty() { (facts(&fields.iter().map(Fact::from).collect::<Vec<_>>(), links)) }
                 @for own in tables {
                     h5 { (clean(&own.title)) }
                     (table(&own.into(), links))
                 }
             }
-            Shown::Json { value } => pre { (clean(&words::json(value))) },
-            Shown::Text { text } => pre { (clean(text)) },
-            Shown::Unreadable => p.warn { (sections::UNREADABLE_CONTENT) },
+            ArtifactView::Json { value } => pre { (clean(&words::json(value))) },
+            ArtifactView::Text { text } => pre { (clean(text)) },
+            ArtifactView::Unreadable => p.warn { (sections::UNREADABLE_CONTENT) },
         }
     }
 }

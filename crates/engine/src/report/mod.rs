@@ -11,7 +11,7 @@ mod svg;
 
 use std::sync::Arc;
 
-use workrail_core::report::{ContentReader, Covers, Detail, Subject, build};
+use workrail_core::report::{ContentReader, Covers, Detail, ReportInput, build};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -28,11 +28,11 @@ pub use html::{
 pub use path::{PathAddresses, draw as draw_path};
 pub use svg::draw as draw_graph;
 pub use workrail_core::report::markdown::render as render_markdown;
-pub use workrail_core::report::path::Opened as OpenedParts;
+pub use workrail_core::report::path::OpenParts as OpenedParts;
 pub use workrail_core::report::sections::{BRANCHES, PREFERENCES, Section, Tone};
 pub use workrail_core::report::{
-    ContextValues, NodeReport, Report, RunReport, Shown, StepReport, SubmittedArtifact, Times, branch_letter,
-    elapsed_text as duration_text, shown as shown_time,
+    ArtifactView, ContextValues, NodeReport, Report, RunReport, StepReport, SubmittedArtifact, Times,
+    branch_letter, elapsed_text as duration_text, shown as shown_time,
 };
 
 impl ContentReader for Content<'_> {
@@ -68,7 +68,7 @@ impl Reading<'_> {
             None => Covers::Session,
         };
         let signatures = self.signatures(&salvaged.state, &salvaged.events);
-        let mut report = build(&Subject {
+        let mut report = build(&ReportInput {
             facts: &salvaged.state,
             events: &salvaged.events,
             health: &salvaged.health,

@@ -2,8 +2,8 @@
 //! dashed. The core decides what is drawn.
 
 use maud::{Markup, html};
-use workrail_core::report::graph::{Mark, mark, remarks};
-use workrail_core::report::path::{Item, Line, Opened, lines};
+use workrail_core::report::graph::{PointSymbol, point_symbol, remarks};
+use workrail_core::report::path::{Item, OpenParts, PathLine, lines};
 use workrail_core::report::{NodeReport, PassedOver, branch_letter, words};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::id::NodeId;
@@ -46,27 +46,27 @@ struct At {
 }
 
 /// The drawing. Shapes have end tags: in HTML an SVG element without one would contain everything after it.
-pub fn draw(nodes: &[NodeReport], opened: &Opened, addresses: PathAddresses<'_>) -> Markup {
+pub fn draw(nodes: &[NodeReport], opened: &OpenParts, addresses: PathAddresses<'_>) -> Markup {
     let lines = lines(nodes, opened);
     let depth = lines.iter().map(|line| line.brackets.len()).max().unwrap_or(0);
     let lanes = lines.iter().map(|line| line.lane + 1).max().unwrap_or(1);
     let left = MARGIN + depth * BRACKET_WIDTH;
     let text_x = left + MARGIN + (lanes - 1) * LANE_WIDTH;
     let (width, height) = (text_x + TEXT_WIDTH, MARGIN * 2 + lines.len().saturating_sub(1) * LINE_HEIGHT);
-    let place =
+    let point_at =
         |at: usize, lane: usize| At { x: left + lane * LANE_WIDTH, y: MARGIN + at * LINE_HEIGHT, text_x };
     html! {
         svg.graph viewBox={ "0 0 " (width) " " (height) } width=(width) height=(height) role="group"
             aria-label="The path of the run" data-pan {
             @for bracket in brackets(&lines) { (bracket) }
-            @for edge in edges(&lines, nodes, &place) { (edge) }
-            @for (at, line) in lines.iter().enumerate() { (shown(line, nodes, opened, addresses, place(at, line.lane))) }
+            @for edge in edges(&lines, nodes, &point_at) { (edge) }
+            @for (at, line) in lines.iter().enumerate() { (shown(line, nodes, opened, addresses, point_at(at, line.lane))) }
         }
     }
 }
 
 /// A bracket beside every loop: from its first line to its last.
-fn brackets(lines: &[Line]) -> Vec<Markup> {
+fn brackets(lines: &[PathLine]) -> Vec<Markup> {
     let mut drawn = Vec::new();
     let mut open: Vec<(&str, usize)> = Vec::new();
     let close = |level: usize, from: usize, to: usize| {
@@ -95,12 +95,12 @@ fn brackets(lines: &[Line]) -> Vec<Markup> {
 }
 
 /// The lines between the points; the path on which the run continues is highlighted.
-fn edges(lines: &[Line], nodes: &[NodeReport], place: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
+fn edges(lines: &[PathLine], nodes: &[NodeReport], point_at: &dyn Fn(usize, usize) -> At) -> Vec<Markup> {
     let mut drawn = Vec::new();
     // Where each lane was last drawn.
     let mut last: Vec<usize> = Vec::new();
     for (number, line) in lines.iter().enumerate() {
-        let At { x, y, .. } = place(number, line.lane);
+        let At { x, y, .. } = point_at(number, line.lane);
         let is_preferred = match &line.item {
             Item::Point(at) => nodes[*at].branch == 0 && nodes[*at].kind == NodeKind::Step,
             Item::Skipped { before, .. } => nodes[*before].branch == 0,
@@ -122,12 +122,18 @@ fn edges(lines: &[Line], nodes: &[NodeReport], place: &dyn Fn(usize, usize) -> A
     drawn
 }
 
-fn shown(line: &Line, nodes: &[NodeReport], opened: &Opened, addresses: PathAddresses<'_>, at: At) -> Markup {
+fn shown(
+    line: &PathLine,
+    nodes: &[NodeReport],
+    opened: &OpenParts,
+    addresses: PathAddresses<'_>,
+    at: At,
+) -> Markup {
     let At { x, y, text_x } = at;
     html! {
         @match &line.item {
-            Item::Point(place) => {
-                @let node = &nodes[*place];
+            Item::Point(point_at) => {
+                @let node = &nodes[*point_at];
                 (point(node, &(addresses.point)(node.node_id), opened.shown == Some(node.node_id), at))
             }
             Item::Skipped { before, at: which } => (skipped(&nodes[*before].passed_over[*which], at)),
@@ -195,11 +201,11 @@ fn skipped(step: &PassedOver, At { x, y, text_x }: At) -> Markup {
 }
 
 fn point(node: &NodeReport, address: &str, is_shown: bool, At { x, y, text_x }: At) -> Markup {
-    let class = match mark(node) {
-        Mark::Tip => "tip",
-        Mark::Checkpoint => "checkpoint",
-        Mark::BranchEnd => "end",
-        Mark::Step => "passed",
+    let class = match point_symbol(node) {
+        PointSymbol::Tip => "tip",
+        PointSymbol::Checkpoint => "checkpoint",
+        PointSymbol::BranchEnd => "end",
+        PointSymbol::Step => "passed",
     };
     let cause = node.reached_by.filter(|cause| match cause {
         EdgeCauseKind::IdempotentReplay | EdgeCauseKind::IntentionalFork | EdgeCauseKind::NonTipAdvance => {

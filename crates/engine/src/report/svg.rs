@@ -1,7 +1,7 @@
 //! The run graph as inline SVG; the core's layout decides where points are drawn.
 
 use maud::{Markup, html};
-use workrail_core::report::graph::{GraphDetail, Mark, Point, mark, remarks, rows};
+use workrail_core::report::graph::{GraphDetail, Point, PointSymbol, point_symbol, remarks, rows};
 use workrail_core::report::{NodeReport, words};
 use workrail_model::event::NodeKind;
 use workrail_model::id::NodeId;
@@ -27,8 +27,8 @@ pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Opt
     let (mut lines, mut points) = (Vec::new(), Vec::new());
     // Where each lane was last drawn.
     let mut last: Vec<usize> = Vec::new();
-    for (place, row) in rows.iter().enumerate() {
-        let (x, y) = (MARGIN + row.lane * LANE_WIDTH, MARGIN + place * ROW_HEIGHT);
+    for (index, row) in rows.iter().enumerate() {
+        let (x, y) = (MARGIN + row.lane * LANE_WIDTH, MARGIN + index * ROW_HEIGHT);
         if row.starts {
             let left = x - LANE_WIDTH;
             let from = last.get(row.lane - 1).copied().unwrap_or(y);
@@ -61,11 +61,11 @@ pub fn draw(nodes: &[NodeReport], address: &dyn Fn(NodeId) -> String, shown: Opt
 }
 
 fn point(node: &NodeReport, address: &str, is_shown: bool, (x, y): (usize, usize), text_x: usize) -> Markup {
-    let class = match mark(node) {
-        Mark::Tip => "tip",
-        Mark::Checkpoint => "checkpoint",
-        Mark::BranchEnd => "end",
-        Mark::Step => "passed",
+    let class = match point_symbol(node) {
+        PointSymbol::Tip => "tip",
+        PointSymbol::Checkpoint => "checkpoint",
+        PointSymbol::BranchEnd => "end",
+        PointSymbol::Step => "passed",
     };
     let (top, bottom, left, right) = (y - RADIUS, y + RADIUS, x - RADIUS, x + RADIUS);
     let title: String = words::one_line(&words::point(node)).chars().take(TITLE_CHARS_MAX).collect();

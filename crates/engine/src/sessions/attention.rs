@@ -11,13 +11,13 @@ use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::preferences::RunStatus;
 
 use crate::approve::RunRef;
-use crate::{Engine, Store, Waiting, error};
+use crate::{Engine, Store, WaitingStep, error};
 
 /// What a run needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attention {
     /// A decision or an answer by a person.
-    Person(Box<Waiting>),
+    Person(Box<WaitingStep>),
     /// Another attempt by the agent: the last one was refused for these reasons.
     Agent { step: String, blockers: Vec<Blocker> },
 }
@@ -39,8 +39,8 @@ impl<S: Store> Engine<S> {
                 return Ok(None);
             }
             if facts.waits_for_person(tip.node_id) {
-                let place = RunRef { session, run, workflow: state.workflow_hash };
-                let found = self.waiting_in(facts, place, &label)?;
+                let run_ref = RunRef { session, run, workflow: state.workflow_hash };
+                let found = self.waiting_in(facts, run_ref, &label)?;
                 return Ok(Some(Attention::Person(Box::new(found))));
             }
             let Some(AdvanceOutcome::Blocked { blockers }) =
@@ -82,14 +82,14 @@ impl<S: Store> Engine<S> {
         let workflow = reading.content.workflow(run.workflow_hash)?;
         let snapshot = reading.content.snapshot(found.snapshot_ref)?;
         let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;
-        let told = RenderMode { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
+        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy: facts.preferences(node).autonomy };
         let pending = snapshot.state().pending_step();
-        Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, told)))
+        Ok(pending.map(|pending| render_step_shortened(&workflow, pending, &context, mode)))
     }
 
     /// A number that changes when something in the store may have changed. It costs a few `stat` calls, however many
     /// sessions there are; `None` if the store has no cheap way to tell.
-    pub fn change_mark(&self) -> Option<u64> {
-        self.store.change_mark()
+    pub fn change_stamp(&self) -> Option<u64> {
+        self.store.change_stamp()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use workrail_core::overview::{DamagedRow, SessionsList, Wanted, arrange, damaged};
+use workrail_core::overview::{DamagedRow, ListQuery, SessionsList, arrange, damaged};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
@@ -15,13 +15,13 @@ use crate::{Engine, Store};
 
 /// For the sessions that come first, every segment is checked; for the others only the manifest. Nobody reads further
 /// than this, and checking all segments would cost more than the rest of the list.
-const LOOKED_AT_CLOSELY: usize = 500;
+const INSPECTED_MAX: usize = 500;
 
 impl<S: Store> Engine<S> {
     /// One row per run, and every damaged session with its health.
     pub fn sessions(
         &self,
-        wanted: &Wanted,
+        wanted: &ListQuery,
         progress: ProgressSink<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         self.reading().list_sessions(wanted, progress)
@@ -30,13 +30,13 @@ impl<S: Store> Engine<S> {
 
 /// The sessions that are worth a close check.
 fn first_of(list: &SessionsList) -> impl Iterator<Item = SessionId> {
-    list.runs.iter().take(LOOKED_AT_CLOSELY).map(|row| row.session_id)
+    list.runs.iter().take(INSPECTED_MAX).map(|row| row.session_id)
 }
 
 impl Reading<'_> {
     fn list_sessions(
         &self,
-        wanted: &Wanted,
+        wanted: &ListQuery,
         progress: ProgressSink<'_>,
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         let question = about_list(wanted);
@@ -44,19 +44,19 @@ impl Reading<'_> {
             Some(question) => self.cards_about(question, progress)?,
             None => self.all_cards(progress)?,
         };
-        let mut looked_at = BTreeSet::new();
+        let mut inspected = BTreeSet::new();
         let mut list = loop {
             let list = arrange(known.rows(), wanted);
             let mut first: Vec<SessionId> = first_of(&list).collect();
             if wanted.is_narrowed() {
                 // Damage is reported even if the list is filtered.
-                let limit = Some(LOOKED_AT_CLOSELY);
+                let limit = Some(INSPECTED_MAX);
                 first.extend(first_of(&arrange(
                     known.rows(),
-                    &Wanted { limit, ..Wanted::all_of(wanted.extent) },
+                    &ListQuery { limit, ..ListQuery::all_of(wanted.extent) },
                 )));
             }
-            first.retain(|session| looked_at.insert(*session));
+            first.retain(|session| inspected.insert(*session));
             // Sessions that replace a damaged one are checked as well.
             if !self.drop_damaged(&mut known, &first) {
                 break list;

@@ -16,5 +16,5 @@ pub use search::NoteSearch;
 pub use show::{RunContinuation, SessionView};
 pub use status::{Need, NeedsYou, OpenQuestion, Status, WaitReason};
 pub use workrail_core::overview::{
-    DamagedRow, FoundIn, Hit, ListLength, RowFilter, RunRow, SessionsList, Stage, Wanted,
+    DamagedRow, FoundIn, Hit, ListLength, ListQuery, RowFilter, RunRow, SessionsList, Stage,
 };

@@ -32,8 +32,8 @@ impl<S: Store> Engine<S> {
         let sessions = reading.sessions.sessions().map_err(error::store)?;
         let mut found =
             NoteSearch { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
-        for (place, session) in (0..).zip(&sessions) {
-            progress(place, sessions.len() as u64);
+        for (index, session) in (0..).zip(&sessions) {
+            progress(index, sessions.len() as u64);
             let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {
                 found.unreadable += 1;
                 continue;

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use workrail_core::label::RunLabel;
-use workrail_core::reply::look_call;
 use workrail_core::reply::recovery::{Reader, Recovering};
-use workrail_core::report::{ContextValues, Covers, Detail, Report, Subject, build};
+use workrail_core::reply::rehydrate_call;
+use workrail_core::report::{ContextValues, Covers, Detail, Report, ReportInput, build};
 use workrail_core::token::NodeFacts;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{NodeId, RunId};
@@ -22,7 +22,7 @@ use crate::{Engine, Store, error};
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
     pub report: Report,
-    pub going_on: Vec<RunContinuation>,
+    pub continuations: Vec<RunContinuation>,
 }
 
 /// How a run continues.
@@ -62,9 +62,9 @@ impl<S: Store> Engine<S> {
     fn show_in(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
         let mut view = self.reading().show(about, detail)?;
         let healthy = view.report.health.is_healthy();
-        for (run, going_on) in view.report.runs.iter().zip(&mut view.going_on) {
+        for (run, continuation) in view.report.runs.iter().zip(&mut view.continuations) {
             if healthy && matches!(run.status, Some(RunStatus::Blocked) | None) {
-                going_on.need = self.need(about.session, run.run_id);
+                continuation.need = self.need(about.session, run.run_id);
             }
         }
         Ok(view)
@@ -74,14 +74,14 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     fn show(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
         // Without keys the session is still shown, with no call to continue; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::Look);
+        let _ = self.signer.refresh(FirstKeys::ReadOnly);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
             Some(run_id) => Covers::Run { run_id },
             None => Covers::Session,
         };
         let signatures = self.signatures(&read.state, &read.events);
-        let mut report = build(&Subject {
+        let mut report = build(&ReportInput {
             facts: &read.state,
             events: &read.events,
             health: &read.health,
@@ -92,15 +92,15 @@ impl Reading<'_> {
             detail,
         });
         self.remark_drift(&mut report, &read.state);
-        let mut going_on = Vec::new();
+        let mut continuations = Vec::new();
         for run in &report.runs {
             let tip = run.tip.ok_or_else(|| error::internal("a run has a first point"))?;
-            going_on.push(self.going_on(&read, run.run_id, tip)?);
+            continuations.push(self.continuation(&read, run.run_id, tip)?);
         }
-        Ok(SessionView { report, going_on })
+        Ok(SessionView { report, continuations })
     }
 
-    fn going_on(
+    fn continuation(
         &self,
         read: &Salvaged,
         run: RunId,
@@ -110,27 +110,27 @@ impl Reading<'_> {
         let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
         let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
-            let told = Recovering {
+            let recovering = Recovering {
                 facts,
                 workflow: &workflow,
                 context: &context,
                 snapshots: &self.content,
                 reader: Reader::Person,
             };
-            told.recap(tip)
+            recovering.recap(tip)
         });
-        // Only reported here: an unreadable wish must not make showing fail.
-        let wish = self
-            .wishes
-            .wished_preferences(facts.session_id(), run)
+        // Only reported here: unreadable pending preferences must not make showing fail.
+        let pending = self
+            .pending_preferences
+            .pending_preferences(facts.session_id(), run)
             .unwrap_or_default()
-            .map(|wished| wished.preferences);
+            .map(|pending| pending.preferences);
         Ok(RunContinuation {
             run_id: run,
             label: RunLabel::of(run).to_string(),
             recap,
             need: None,
-            pending_preferences: wish.filter(|wish| *wish != facts.preferences(tip)),
+            pending_preferences: pending.filter(|pending| *pending != facts.preferences(tip)),
             next_call: self.bookmark(read, run, tip),
         })
     }
@@ -148,6 +148,6 @@ impl Reading<'_> {
             created_by: found.created_by,
             workflow: facts.run(run)?.workflow_hash,
         };
-        Some(look_call(&self.signer.state(facts.session_id(), at), RunLabel::of(run)))
+        Some(rehydrate_call(&self.signer.state(facts.session_id(), at), RunLabel::of(run)))
     }
 }

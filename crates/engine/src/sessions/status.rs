@@ -3,7 +3,7 @@
 use serde::Serialize;
 use workrail_core::interpret::AskedProof;
 use workrail_core::label::RunLabel;
-use workrail_core::overview::{ListLength, Wanted};
+use workrail_core::overview::{ListLength, ListQuery};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::gap::Severity;
 use workrail_model::id::{RunId, SessionId};
@@ -11,7 +11,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::{Attention, DamagedRow, RunRow, SessionsList, Stage};
 use crate::ProgressSink;
-use crate::{Engine, Question, Store, Waiting};
+use crate::{Engine, Question, Store, WaitingStep};
 
 /// How much is shown of notes that wait for a decision.
 const SUBMITTED_BYTES_MAX: usize = 2 * 1024;
@@ -76,7 +76,7 @@ pub struct OpenQuestion {
 impl<S: Store> Engine<S> {
     /// What needs a person, and what is running.
     pub fn status(&self, progress: ProgressSink<'_>) -> Result<Status, Box<ErrorEnvelope>> {
-        Ok(self.status_in(&self.sessions(&Wanted::all_of(ListLength::Unfinished), progress)?))
+        Ok(self.status_in(&self.sessions(&ListQuery::all_of(ListLength::Unfinished), progress)?))
     }
 
     /// The same from a list that has already been read.
@@ -152,7 +152,7 @@ fn unreadable(problem: &str) -> Need {
 }
 
 /// What a person is asked, and the command that answers.
-fn asked(waiting: &Waiting, name: &str) -> Need {
+fn asked(waiting: &WaitingStep, name: &str) -> Need {
     let step = waiting.title.clone();
     if waiting.questions.is_empty() {
         let command = match waiting.proof {

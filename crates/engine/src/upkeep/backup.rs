@@ -12,7 +12,7 @@ use workrail_ports::backup::{
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::upkeep::Upkeep;
 
-use super::told;
+use super::health_text;
 use crate::ProgressSink;
 use crate::error;
 
@@ -32,7 +32,7 @@ pub struct CopySummary {
     /// Sessions that were added, replaced, left or damaged; unchanged and extended ones are only counted.
     pub changes: Vec<ChangedSession>,
     /// Damaged files in the target that were replaced by an intact copy.
-    pub mended_content: Vec<String>,
+    pub repaired_content: Vec<String>,
     /// What is still wrong, each with what to do.
     pub problems: Vec<CopyProblem>,
     pub problem_count: u64,
@@ -161,8 +161,8 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
     let problem_count = problems.len() as u64;
     problems.truncate(NAMED_MAX);
     changes.truncate(NAMED_MAX);
-    let mut mended_content = report.mended;
-    mended_content.truncate(NAMED_MAX);
+    let mut repaired_content = report.repaired;
+    repaired_content.truncate(NAMED_MAX);
     CopySummary {
         sessions,
         segments_copied: report.segments.files,
@@ -171,7 +171,7 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
         content_bytes: report.content.bytes,
         keys: keys_word(report.keys),
         changes,
-        mended_content,
+        repaired_content,
         problems,
         problem_count,
     }
@@ -221,11 +221,11 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
         }
         (_, CopyDirection::Restore) => "Use an older backup if there is one.".to_owned(),
     };
-    let place = match direction {
+    let location = match direction {
         CopyDirection::Backup => "in the store",
         CopyDirection::Restore => "in the backup",
     };
-    let problem = format!("{place}: {}; only the intact part is copied", told(&copy.source));
+    let problem = format!("{location}: {}; only the intact part is copied", health_text(&copy.source));
     Some(CopyProblem { what: copy.session.to_string(), problem, fix })
 }
 

@@ -10,7 +10,7 @@ use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{Event, EventData, OutputPayload};
 use workrail_model::id::SessionId;
-use workrail_model::plan::{Attachment, AttachmentKind};
+use workrail_model::plan::{Attachment, AttachmentKind, ContentKey};
 use workrail_model::strict_json;
 use workrail_model::team::Act;
 use workrail_ports::content::ContentError;
@@ -18,7 +18,7 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Upkeep;
 
 use super::verify::described;
-use super::{Mode, Scope};
+use super::{ApplyMode, VerifyScope};
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
@@ -53,14 +53,12 @@ pub struct UnrestoredContent {
     pub effect: &'static str,
 }
 
-type Piece = (AttachmentKind, Sha256);
-
 /// Goes through the store and remembers what it has handled.
 struct ContentRestorer<'a, S: Store> {
     engine: &'a Engine<S>,
     backup: Option<&'a S>,
-    mode: Mode,
-    done: BTreeSet<Piece>,
+    mode: ApplyMode,
+    done: BTreeSet<ContentKey>,
     report: ContentRepair,
 }
 
@@ -68,15 +66,15 @@ impl<S: Store + Upkeep> Engine<S> {
     /// Restores what can be restored of the content that a session, or every session, refers to.
     pub fn mend_content(
         &self,
-        scope: Scope,
+        scope: VerifyScope,
         backup: Option<&S>,
-        mode: Mode,
+        mode: ApplyMode,
         watch: ProgressSink<'_>,
     ) -> Result<ContentRepair, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let sessions = match scope {
-            Scope::One(session) => vec![session],
-            Scope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
+            VerifyScope::One(session) => vec![session],
+            VerifyScope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
         };
         let report = ContentRepair::default();
         let mut mending = ContentRestorer { engine: self, backup, mode, done: BTreeSet::new(), report };
@@ -130,7 +128,12 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         Ok(())
     }
 
-    fn piece(&mut self, facts: &SessionState, event: &Event, piece: Piece) -> Result<(), Box<ErrorEnvelope>> {
+    fn piece(
+        &mut self,
+        facts: &SessionState,
+        event: &Event,
+        piece: ContentKey,
+    ) -> Result<(), Box<ErrorEnvelope>> {
         let (kind, digest) = piece;
         if !self.done.insert(piece) {
             return Ok(());
@@ -153,14 +156,14 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
             return Ok(());
         };
         let kept_aside = match self.mode {
-            Mode::DryRun => None,
-            Mode::Real => store.replace_content(&content).map_err(error::upkeep)?,
+            ApplyMode::DryRun => None,
+            ApplyMode::Real => store.replace_content(&content).map_err(error::upkeep)?,
         };
         self.report.restored.push(RestoredContent { path, session_id, how, kept_aside });
         Ok(())
     }
 
-    fn in_backup(&self, (kind, digest): Piece) -> Option<(&'static str, Attachment)> {
+    fn in_backup(&self, (kind, digest): ContentKey) -> Option<(&'static str, Attachment)> {
         let bytes = self.backup?.content(kind, digest).ok()?;
         Some(("taken from the backup", attachment(kind, bytes)))
     }
@@ -170,7 +173,7 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         &self,
         facts: &SessionState,
         event: &Event,
-        (kind, digest): Piece,
+        (kind, digest): ContentKey,
     ) -> Option<(&'static str, Attachment)> {
         let (how, candidates) = match (&event.data, kind) {
             (EventData::RunStarted(run), AttachmentKind::Workflow) => {

@@ -13,7 +13,7 @@ use workrail_model::event::{Event, EventData};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
-use workrail_model::plan::{AttachmentKind, RawSegment};
+use workrail_model::plan::{ContentKey, RawSegment};
 use workrail_ports::archive::{Archived, StagedSession};
 use workrail_ports::backup::KeysCopy;
 use workrail_ports::content::ContentError;
@@ -23,7 +23,7 @@ use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
 use super::backup::CopyProblem;
 use super::content::attachment;
-use super::{Mode, told};
+use super::{ApplyMode, health_text};
 use crate::ProgressSink;
 use crate::{Store, error};
 
@@ -46,7 +46,7 @@ pub struct StoreCopyOptions {
     /// Also copy the signing keys, so that tokens keep working.
     pub with_keys: bool,
     pub target: TargetSessions,
-    pub mode: Mode,
+    pub mode: ApplyMode,
 }
 
 /// What a copy did, or would do.
@@ -83,22 +83,20 @@ enum Relation {
     Damaged(SessionHealth),
 }
 
-type Piece = (AttachmentKind, Sha256);
-
 /// Goes through the sessions and remembers what the target has.
 struct Copier<'a, S: Store> {
     source: &'a S,
     target: &'a S,
     /// Content that this copy has put into the target.
-    sent: BTreeSet<Piece>,
+    sent: BTreeSet<ContentKey>,
     /// How far each session was copied.
     ends: BTreeMap<SessionId, Cursor>,
     summary: StoreCopySummary,
 }
 
-type Refused = Box<ErrorEnvelope>;
+type CopyFailure = Box<ErrorEnvelope>;
 
-fn failed(cause: impl Into<UpkeepError>) -> Refused {
+fn failed(cause: impl Into<UpkeepError>) -> CopyFailure {
     error::upkeep(cause.into())
 }
 
@@ -108,7 +106,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     target: &S,
     options: StoreCopyOptions,
     watch: ProgressSink<'_>,
-) -> Result<StoreCopySummary, Refused> {
+) -> Result<StoreCopySummary, CopyFailure> {
     let sessions = source.sessions().map_err(failed)?;
     let mut copier =
         Copier { source, target, sent: BTreeSet::new(), ends: BTreeMap::new(), summary: empty(options.mode) };
@@ -117,7 +115,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     if options.target == TargetSessions::OnlyCopied {
         copier.refuse_foreign(&relations)?;
     }
-    if options.mode == Mode::Real {
+    if options.mode == ApplyMode::Real {
         // First, so that any new activity number in the target is larger than the copied ones.
         let newest = source.newest_activity().map_err(failed)?;
         target.raise_activity(newest).map_err(failed)?;
@@ -130,7 +128,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     }
     copier.summary.keys = copier.keys(options)?;
     copier.summary.passkeys = copier.passkeys(options.mode)?;
-    if options.mode == Mode::Real {
+    if options.mode == ApplyMode::Real {
         let mut sound = BTreeSet::new();
         for (done, session) in sessions.iter().enumerate() {
             watch((sessions.len() + done) as u64, total);
@@ -140,9 +138,9 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     Ok(copier.summary)
 }
 
-fn empty(mode: Mode) -> StoreCopySummary {
+fn empty(mode: ApplyMode) -> StoreCopySummary {
     StoreCopySummary {
-        dry_run: mode == Mode::DryRun,
+        dry_run: mode == ApplyMode::DryRun,
         sessions: 0,
         added: 0,
         continued: 0,
@@ -167,11 +165,11 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, Relation)>, Refused> {
+    fn relations(&self, sessions: &[SessionId]) -> Result<Vec<(SessionId, Relation)>, CopyFailure> {
         sessions.iter().map(|session| Ok((*session, self.relation(*session)?))).collect()
     }
 
-    fn relation(&self, session: SessionId) -> Result<Relation, Refused> {
+    fn relation(&self, session: SessionId) -> Result<Relation, CopyFailure> {
         let there = match self.target.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(Relation::Missing),
             read => read.map_err(failed)?,
@@ -193,7 +191,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Refuses to write to a target that holds another store.
-    fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), Refused> {
+    fn refuse_foreign(&self, relations: &[(SessionId, Relation)]) -> Result<(), CopyFailure> {
         let known: BTreeMap<SessionId, &Relation> =
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
         let is_foreign = |session: &SessionId| match known.get(session) {
@@ -208,10 +206,15 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn session(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<(), Refused> {
+    fn session(
+        &mut self,
+        session: SessionId,
+        relation: &Relation,
+        mode: ApplyMode,
+    ) -> Result<(), CopyFailure> {
         let skipped = match relation {
             // Content that could not be read when the session was copied is added now.
-            Relation::Same(end) if mode == Mode::Real && self.lacks_content(session, end) => {
+            Relation::Same(end) if mode == ApplyMode::Real && self.lacks_content(session, end) => {
                 return self.session(session, &Relation::Behind(*end), mode);
             }
             Relation::Same(end) => {
@@ -253,15 +256,20 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             pieces.extend(segment.events().iter().flat_map(|event| event.data.content_refs()));
             ControlFlow::Continue(())
         });
-        let is_lost = |(kind, digest): Piece| {
+        let is_lost = |(kind, digest): ContentKey| {
             self.target.content(kind, digest).is_err() && self.source.content(kind, digest).is_ok()
         };
         read.is_ok() && pieces.into_iter().filter(|piece| !self.sent.contains(piece)).any(is_lost)
     }
 
     /// Copies a session as a whole; false if it cannot be read from the source.
-    fn take_in(&mut self, session: SessionId, relation: &Relation, mode: Mode) -> Result<bool, Refused> {
-        if mode == Mode::DryRun {
+    fn take_in(
+        &mut self,
+        session: SessionId,
+        relation: &Relation,
+        mode: ApplyMode,
+    ) -> Result<bool, CopyFailure> {
+        if mode == ApplyMode::DryRun {
             return Ok(self.source.read(session, None).is_ok_and(|slice| slice.health.is_healthy()));
         }
         let mut was_kept = false;
@@ -309,7 +317,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     fn sound(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
         let why = match read {
             Ok(Archived { cursor, health: SessionHealth::Healthy }) => return Some(cursor),
-            Ok(Archived { health, .. }) => told(&health),
+            Ok(Archived { health, .. }) => health_text(&health),
             Err(cause) => cause.to_string(),
         };
         let fix = "Run `workrail store repair` on the source, then copy again.";
@@ -324,8 +332,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// What belongs to a session but is not in its log: the mark of `session keep`, and pending preferences.
-    fn beside(&mut self, session: SessionId, mode: Mode) -> Result<(), Refused> {
-        if mode == Mode::DryRun {
+    fn beside(&mut self, session: SessionId, mode: ApplyMode) -> Result<(), CopyFailure> {
+        if mode == ApplyMode::DryRun {
             return Ok(());
         }
         if self.source.is_kept(session) {
@@ -333,18 +341,18 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
         let slice = self.source.read(session, None).map_err(failed)?;
         for run in slice.events.iter().filter_map(started_run) {
-            let wished =
-                self.source.wished_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
-            if let Some(wished) = wished {
+            let pending =
+                self.source.pending_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
+            if let Some(pending) = pending {
                 self.target
-                    .wish_preferences(session, run, wished)
+                    .set_pending_preferences(session, run, pending)
                     .map_err(|cause| error::upkeep_io(&cause))?;
             }
         }
         Ok(())
     }
 
-    fn keys(&mut self, options: StoreCopyOptions) -> Result<&'static str, Refused> {
+    fn keys(&mut self, options: StoreCopyOptions) -> Result<&'static str, CopyFailure> {
         if !options.with_keys {
             return Ok("left_out");
         }
@@ -357,8 +365,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             }
         };
         let copied = match options.mode {
-            Mode::Real => self.target.adopt(&keys).map_err(error::keyring)?,
-            Mode::DryRun => match self.target.peek().map_err(error::keyring)? {
+            ApplyMode::Real => self.target.adopt(&keys).map_err(error::keyring)?,
+            ApplyMode::DryRun => match self.target.peek().map_err(error::keyring)? {
                 None => KeysCopy::Copied,
                 Some(own) if own == keys => KeysCopy::Unchanged,
                 Some(_) => KeysCopy::TargetHasOthers,
@@ -379,7 +387,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies the source's passkey log, if the target has none or only the beginning of it.
-    fn passkeys(&mut self, mode: Mode) -> Result<&'static str, Refused> {
+    fn passkeys(&mut self, mode: ApplyMode) -> Result<&'static str, CopyFailure> {
         let read = (self.source.passkey_log(), self.target.passkey_log());
         let (Ok(source), Ok(target)) = read else {
             let fix = "`workrail doctor` says what is wrong with it.";
@@ -394,8 +402,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         };
         match (rest.is_empty(), mode) {
             (true, _) => return Ok("unchanged"),
-            (false, Mode::DryRun) => {}
-            (false, Mode::Real) => {
+            (false, ApplyMode::DryRun) => {}
+            (false, ApplyMode::Real) => {
                 self.target.append_passkey(&target, rest).map_err(error::passkey_log)?;
             }
         }
@@ -403,9 +411,9 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Compares a copied session in both stores; `sound` is content that was already read.
-    fn compare(&mut self, session: SessionId, sound: &mut BTreeSet<Piece>) {
+    fn compare(&mut self, session: SessionId, sound: &mut BTreeSet<ContentKey>) {
         let Some(end) = self.ends.get(&session).copied() else { return };
-        let digests = |store: &S, pieces: &mut Vec<Piece>| {
+        let digests = |store: &S, pieces: &mut Vec<ContentKey>| {
             let mut digests = Vec::new();
             let read = store.segments(session, Some(&end), &mut |segment: RawSegment| {
                 digests.push(Sha256::of(segment.bytes()));

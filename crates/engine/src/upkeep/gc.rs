@@ -20,7 +20,7 @@ use workrail_model::time::Timestamp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, Sweep, Swept, Tally, Upkeep, UpkeepError};
 
-use super::{status_of, told};
+use super::{health_text, status_of};
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 
@@ -29,7 +29,7 @@ const BATCH_SESSIONS: usize = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ApplyMode {
     DryRun,
     Real,
 }
@@ -229,7 +229,7 @@ impl<S: Store + Upkeep> Engine<S> {
     pub fn clean_up(
         &self,
         ttl: Ttl,
-        mode: Mode,
+        mode: ApplyMode,
         watch: ProgressSink<'_>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
         self.clean_up_unless(ttl, mode, watch, |_| Ok(()))
@@ -241,7 +241,7 @@ impl<S: Store + Upkeep> Engine<S> {
         ttl: Ttl,
         agreed: CleanupPlan,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
-        self.clean_up_unless(ttl, Mode::Real, &mut |_, _| {}, |plan| match plan == agreed {
+        self.clean_up_unless(ttl, ApplyMode::Real, &mut |_, _| {}, |plan| match plan == agreed {
             true => Ok(()),
             false => Err(error::cleanup_changed()),
         })
@@ -250,15 +250,15 @@ impl<S: Store + Upkeep> Engine<S> {
     fn clean_up_unless(
         &self,
         ttl: Ttl,
-        mode: Mode,
+        mode: ApplyMode,
         watch: ProgressSink<'_>,
         refused: impl FnOnce(CleanupPlan) -> Result<(), Box<ErrorEnvelope>>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
-        if mode == Mode::Real {
+        if mode == ApplyMode::Real {
             self.permit(Act::Administer)?;
         }
         let mut cleaned = CleanupReport {
-            dry_run: mode == Mode::DryRun,
+            dry_run: mode == ApplyMode::DryRun,
             ttl: ttl.to_string(),
             safe_mode: None,
             stopped: None,
@@ -273,7 +273,7 @@ impl<S: Store + Upkeep> Engine<S> {
             return Ok(cleaned);
         }
         let JudgedStore { seen, doubts } = self.see_all(watch)?;
-        if mode == Mode::Real {
+        if mode == ApplyMode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
         }
         let old = self.expired(&seen, ttl, &mut cleaned);
@@ -287,8 +287,8 @@ impl<S: Store + Upkeep> Engine<S> {
             return Ok(cleaned);
         }
         let sweep = match mode {
-            Mode::DryRun => Sweep::DryRun { without: &expired },
-            Mode::Real => Sweep::Real,
+            ApplyMode::DryRun => Sweep::DryRun { without: &expired },
+            ApplyMode::Real => Sweep::Real,
         };
         match self.store.sweep(sweep) {
             Ok(swept) => cleaned.freed.swept(&swept),
@@ -329,7 +329,7 @@ impl<S: Store + Upkeep> Engine<S> {
             read => read.map_err(|cause| cause.to_string())?,
         };
         if !slice.health.is_healthy() {
-            return Err(told(&slice.health));
+            return Err(health_text(&slice.health));
         }
         let facts = SessionState::from_events(session, &slice.events).map_err(|cause| cause.to_string())?;
         let mut unfinished_runs = 0;
@@ -377,14 +377,14 @@ impl<S: Store + Upkeep> Engine<S> {
     fn remove_expired(
         &self,
         old: &[(SessionId, &JudgedSession, u64)],
-        mode: Mode,
+        mode: ApplyMode,
         cleaned: &mut CleanupReport,
     ) -> BTreeSet<SessionId> {
         let mut expired = BTreeSet::new();
         for batch in old.chunks(BATCH_SESSIONS) {
             let answers = match mode {
-                Mode::DryRun => batch.iter().map(|(session, ..)| self.store.weigh(*session)).collect(),
-                Mode::Real => {
+                ApplyMode::DryRun => batch.iter().map(|(session, ..)| self.store.weigh(*session)).collect(),
+                ApplyMode::Real => {
                     let judged = batch.iter().map(|(session, facts, _)| (*session, Some(facts.cursor)));
                     self.store.remove_all(&judged.collect::<Vec<_>>())
                 }

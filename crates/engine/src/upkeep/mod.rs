@@ -20,12 +20,12 @@ pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_u
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
 pub use copy::{StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
 pub use gc::{
-    AheadOfClock, CleanupPlan, CleanupReport, FileTotals, FreedSpace, KeptCounts, Mode, RemovedSession,
+    AheadOfClock, ApplyMode, CleanupPlan, CleanupReport, FileTotals, FreedSpace, KeptCounts, RemovedSession,
 };
 pub use keys::{KeyFacts, Keys, NewKeys};
 pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};
 pub use sessions::{Overview, RunOverview};
-pub use verify::{Counts, Note, Scope, SignedRecord, StoreProblem, Verified};
+pub use verify::{CheckedCounts, Note, SignedRecord, StoreProblem, Verified, VerifyScope};
 
 /// A run's status. Whether its tip is complete is recorded in a snapshot, which may be damaged.
 fn status_of(
@@ -40,7 +40,7 @@ fn status_of(
 }
 
 /// A health in words.
-fn told(health: &SessionHealth) -> String {
+fn health_text(health: &SessionHealth) -> String {
     match health {
         SessionHealth::Healthy => "it is healthy".to_owned(),
         SessionHealth::CorruptTail { valid_until, reason } => {

@@ -9,7 +9,7 @@ use workrail_model::id::SessionId;
 use workrail_model::team::Act;
 use workrail_ports::upkeep::{Diagnosis, LostSegment, Upkeep, UpkeepError};
 
-use super::{Mode, told};
+use super::{ApplyMode, health_text};
 use crate::{Engine, Store, error};
 
 /// What a repair found and did.
@@ -69,7 +69,7 @@ pub struct SegmentLoss {
     pub path: String,
     pub first_event: Option<u64>,
     pub last_event: Option<u64>,
-    pub is_there: bool,
+    pub exists: bool,
     pub unreadable_lines: u64,
     /// Index and kind of each event that can still be read.
     pub events: Vec<String>,
@@ -81,7 +81,7 @@ impl From<&LostSegment> for SegmentLoss {
             path: lost.path.clone(),
             first_event: lost.indexes.map(|(first, _)| first),
             last_event: lost.indexes.map(|(_, last)| last),
-            is_there: lost.is_there,
+            exists: lost.exists,
             unreadable_lines: lost.unreadable_lines,
             events: lost.events.iter().map(|event| format!("{} {}", event.index, event.kind)).collect(),
         }
@@ -89,13 +89,13 @@ impl From<&LostSegment> for SegmentLoss {
 }
 
 /// How often a session is examined again because its damage was gone when it was about to be repaired.
-const LOOKS_MAX: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
 
 impl<S: Store + Upkeep> Engine<S> {
     /// Truncates a damaged session to what can be trusted, or says what that would do.
-    pub fn repair(&self, session: SessionId, mode: Mode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
+    pub fn repair(&self, session: SessionId, mode: ApplyMode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..ATTEMPTS_MAX {
             if let Some(outcome) = self.try_repair(session, mode)? {
                 return Ok(outcome);
             }
@@ -107,7 +107,7 @@ impl<S: Store + Upkeep> Engine<S> {
     fn try_repair(
         &self,
         session: SessionId,
-        mode: Mode,
+        mode: ApplyMode,
     ) -> Result<Option<RepairOutcome>, Box<ErrorEnvelope>> {
         let pending = self.store.pending_write(session).map_err(|cause| error::upkeep_io(&cause))?;
         if let Some(write) = pending {
@@ -121,12 +121,12 @@ impl<S: Store + Upkeep> Engine<S> {
                 return Ok(Some(RepairOutcome::Healthy { session_id: session, events }));
             }
             (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
-            (health, _) => told(health),
+            (health, _) => health_text(health),
         };
         let trusted_until = nonsense.map(|cause| cause.index());
         let diagnosis = match mode {
-            Mode::DryRun => self.store.diagnose(session, trusted_until),
-            Mode::Real => self.store.repair(session, trusted_until),
+            ApplyMode::DryRun => self.store.diagnose(session, trusted_until),
+            ApplyMode::Real => self.store.repair(session, trusted_until),
         };
         let summary = match diagnosis {
             Ok(diagnosis) => summary(session, damage, &diagnosis),
@@ -139,8 +139,8 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(cause) => return Err(error::upkeep(cause)),
         };
         Ok(Some(match mode {
-            Mode::DryRun => RepairOutcome::WouldRepair(summary),
-            Mode::Real => RepairOutcome::Repaired(summary),
+            ApplyMode::DryRun => RepairOutcome::WouldRepair(summary),
+            ApplyMode::Real => RepairOutcome::Repaired(summary),
         }))
     }
 }
@@ -150,11 +150,11 @@ impl<S: Store + Upkeep> Engine<S> {
         &self,
         session: SessionId,
         events: u64,
-        mode: Mode,
+        mode: ApplyMode,
     ) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         match mode {
-            Mode::DryRun => Ok(RepairOutcome::WouldRollForward { session_id: session, events }),
-            Mode::Real => {
+            ApplyMode::DryRun => Ok(RepairOutcome::WouldRollForward { session_id: session, events }),
+            ApplyMode::Real => {
                 // The next process that takes the lock rolls it forward (G13).
                 drop(self.store.lock(session).map_err(|cause| error::upkeep(cause.into()))?);
                 Ok(RepairOutcome::RolledForward { session_id: session, events })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
-use workrail_engine::upkeep::Mode;
+use workrail_engine::upkeep::ApplyMode;
 use workrail_engine::{Engine, ExportFailure};
 use workrail_model::discovery::Precedence;
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
@@ -108,7 +108,7 @@ fn a_repair_finds_the_same_or_names_what_could_not_be_read() {
     let bytes = damaged.read_raw(&last).unwrap();
     damaged.write_raw(&last, &bytes[..bytes.len() / 2]);
     for (fs, outcomes) in [(sound, ["healthy", "healthy"]), (damaged, ["would_repair", "repaired"])] {
-        for (mode, outcome) in [Mode::DryRun, Mode::Real].into_iter().zip(outcomes) {
+        for (mode, outcome) in [ApplyMode::DryRun, ApplyMode::Real].into_iter().zip(outcomes) {
             refuse_each_operation(&fs, &|engine| {
                 let done = serde_json::to_value(engine.repair(session, mode)?).unwrap();
                 assert_eq!(done["outcome"], outcome, "{done}");

@@ -1,7 +1,7 @@
 //! A step has one number: replies, lists, reports, graphs, `read_run` and `resume_session` count alike.
 
 use serde_json::{Value, json};
-use workrail_core::overview::Wanted;
+use workrail_core::overview::ListQuery;
 use workrail_core::report::ContextValues;
 use workrail_engine::request::{CheckpointWorkflow, ContinueWorkflow, ReadRun, ResumeSession, StartWorkflow};
 use workrail_model::discovery::Precedence;
@@ -59,7 +59,7 @@ fn checkpoint(scene: &Scene, reply: &Value) -> Value {
 fn assert_all_say(scene: &Scene, reply: &Value, place: &str) {
     let label = text(&reply["run"]["label"]);
     assert!(text(&reply["text"]).contains(&format!("step {place}: ")), "reply: {}", reply["text"]);
-    let list = scene.engine.sessions(&Wanted::default(), &mut |_, _| {}).unwrap();
+    let list = scene.engine.sessions(&ListQuery::default(), &mut |_, _| {}).unwrap();
     assert_eq!(list.runs[0].step.as_ref().unwrap().progress.to_string(), place, "list");
     let about = scene.engine.find(&label).unwrap();
     let report = scene.engine.report(about, ContextValues::NotShown).unwrap();

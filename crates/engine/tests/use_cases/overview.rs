@@ -1,6 +1,6 @@
 //! Lists, logs, trees and searches over a store that contains some of everything.
 
-use workrail_core::overview::{Stage, Wanted};
+use workrail_core::overview::{ListQuery, Stage};
 use workrail_core::report::ContextValues;
 use workrail_core::report::graph::{GraphDetail, Strokes, drawn, rows};
 use workrail_model::error::ErrorCode;
@@ -30,8 +30,11 @@ fn branches_and_checkpoints_are_drawn_beside_the_way_that_goes_on() {
 fn the_list_has_a_row_for_every_run() {
     let rich = Rich::play("Plan.");
     let mut heard = Vec::new();
-    let list =
-        rich.scene.engine.sessions(&Wanted::default(), &mut |done, total| heard.push((done, total))).unwrap();
+    let list = rich
+        .scene
+        .engine
+        .sessions(&ListQuery::default(), &mut |done, total| heard.push((done, total)))
+        .unwrap();
     assert_eq!((list.sessions, list.left_out, heard), (1, 0, vec![(0, 1)]));
     let shown: Vec<_> = list.runs.iter().map(|row| (row.label.clone().unwrap(), row.stage)).collect();
     let [outer, nested] = rich.labels.clone();
@@ -45,7 +48,7 @@ fn the_list_has_a_row_for_every_run() {
 fn what_is_shown_of_a_run_says_how_to_continue() {
     let rich = Rich::play("Plan.");
     let view = rich.scene.engine.show_session(rich.session).unwrap();
-    let outer = &view.going_on[0];
+    let outer = &view.continuations[0];
     assert_eq!(outer.pending_preferences.unwrap().autonomy.as_str(), "full_auto_stop_on_user_deps");
     let recap = outer.recap.as_ref().unwrap();
     assert_eq!(recap.entries.last().unwrap().notes, "Agreed.");

@@ -122,12 +122,12 @@ fn each_role_may_use_only_its_use_cases() {
         for (role, is_allowed) in Role::ALL.into_iter().zip(allowed) {
             let mut run = Played::start(gated(), Mode::Guided);
             run.send(json!({ "notes": "Will tag 1.2.0." }));
-            let before = run.scene.store.change_mark();
+            let before = run.scene.store.change_stamp();
             let engine = run.scene.engine.acting_as(member(role));
             let refused = attempt(&engine, &run).filter(|error| error.code == ErrorCode::StoreAccessDenied);
             assert_eq!(refused.is_none(), is_allowed, "{name} as {role:?}");
             if refused.is_some() {
-                assert_eq!(run.scene.store.change_mark(), before, "{name} as {role:?} wrote");
+                assert_eq!(run.scene.store.change_stamp(), before, "{name} as {role:?} wrote");
             }
         }
     }

@@ -15,8 +15,8 @@ use workrail_model::id::SessionId;
 use workrail_model::token::TokenEncoding;
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
-    WorkflowSource,
+    BindingsFile, CandidateFile, Located, SourceError, SourceFile, SourceListing, SourceProblem,
+    WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
@@ -64,25 +64,25 @@ impl Shelf {
     }
 }
 
-fn place(precedence: Precedence, folder: usize, reference: &str) -> String {
+fn location(precedence: Precedence, folder: usize, reference: &str) -> String {
     format!("{precedence:?}/{folder}/{reference}")
 }
 
 impl WorkflowSource for Shelf {
     fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let files = self.files.lock().unwrap();
-        let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| Candidate {
+        let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| CandidateFile {
             precedence: *precedence,
             folder: *folder,
             reference: reference.clone(),
-            place: place(*precedence, *folder, reference),
+            location: location(*precedence, *folder, reference),
             package: None,
-            stamp: Some(Stamp([*stamp, 0, 0, 0])),
+            stamp: Some(WorkflowFileStamp([*stamp, 0, 0, 0])),
         });
-        SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), mark: None }
+        SourceListing { files: files.collect(), problems: self.problems.lock().unwrap().clone(), id: None }
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let files = self.files.lock().unwrap();
         let found = files.get(&(file.precedence, file.folder, file.reference.clone()));

@@ -80,7 +80,7 @@ fn titles_in_lists_and_offers_redact_secrets() {
         let session = scene.engine.find(first["run"]["sessionId"].as_str().unwrap()).unwrap();
         let resumed = scene.engine.resume_session(ResumeSession::default()).unwrap().into_structured();
         let listed =
-            scene.engine.sessions(&workrail_core::overview::Wanted::default(), &mut |_, _| {}).unwrap();
+            scene.engine.sessions(&workrail_core::overview::ListQuery::default(), &mut |_, _| {}).unwrap();
         let shown = scene.engine.show_session(session).unwrap();
         [resumed.to_string(), serde_json::to_string(&listed).unwrap(), serde_json::to_string(&shown).unwrap()]
     };

@@ -101,14 +101,14 @@ fn a_gate_on_an_earlier_point_can_be_opened_too() {
     let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
     let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
     send(&scene, &first, json!({}));
-    wish(&scene, &first, Mode::Guided);
+    request(&scene, &first, Mode::Guided);
     let blocked = send(&scene, &look(&scene, &first), json!({}));
     assert_eq!(blocked["kind"], "blocked");
     approve(&scene, &first);
     assert_eq!(send(&scene, &blocked, json!({}))["run"]["stepId"], "b");
 }
 
-fn wish(scene: &Scene, reply: &Value, mode: Mode) {
+fn request(scene: &Scene, reply: &Value, mode: Mode) {
     let Preferences { autonomy, risk_policy } = mode.preferences();
     let changes = [PreferenceChange::Autonomy(autonomy), PreferenceChange::RiskPolicy(risk_policy)];
     let asked = scene.engine.ask_preferences(scene.engine.find(label(reply)).unwrap(), &changes).unwrap();
@@ -144,11 +144,11 @@ fn there_is_nothing_to_approve_if_nothing_waits() {
 }
 
 #[test]
-fn a_wish_applies_to_one_run_is_shown_as_pending_and_warns_about_high_autonomy() {
+fn a_requested_mode_applies_to_one_run_is_shown_as_pending_and_warns_about_high_autonomy() {
     let scene = scene(&json!({}));
     let parent = start(&scene, None, None);
     let child = start(&scene, None, Some(&parent));
-    wish(&scene, &parent, Mode::FullAutoNeverStop);
+    request(&scene, &parent, Mode::FullAutoNeverStop);
     assert_eq!(look(&scene, &parent)["warnings"][0]["code"], "PREFERENCES_PENDING");
     assert!(look(&scene, &child).get("warnings").is_none());
     assert_eq!(send(&scene, &child, json!({}))["preferences"]["autonomy"], "guided");

@@ -36,7 +36,7 @@ pub type ChecksFile = BTreeMap<CheckName, CheckDefinition>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CheckEntry {
     argv: Vec<String>,
     #[serde(default)]
     directory: Option<String>,
@@ -68,7 +68,7 @@ pub fn read(root: &Utf8Path) -> Result<ChecksFile, ChecksFileError> {
 }
 
 fn parse(text: &str) -> Result<ChecksFile, ChecksFileError> {
-    let written: BTreeMap<String, Written> = toml::from_str(text).map_err(|error| {
+    let written: BTreeMap<String, CheckEntry> = toml::from_str(text).map_err(|error| {
         ChecksFileError::Invalid(format!(
             "{}\nEach check is a table with `argv` and, if it is not the root, `directory`:\n\n[test]\nargv = [\"cargo\", \"test\"]",
             error.to_string().trim_end()
@@ -97,8 +97,8 @@ fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
-fn definition(written: Written) -> Result<CheckDefinition, String> {
-    let Written { argv, directory } = written;
+fn definition(written: CheckEntry) -> Result<CheckDefinition, String> {
+    let CheckEntry { argv, directory } = written;
     if argv.first().is_none_or(String::is_empty) {
         return Err("`argv` names no program; write it as [\"cargo\", \"test\"]".to_owned());
     }
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn every_problem_is_reported() {
         let text = "[test]\nargv = []\n[Lint]\nargv = [\"x\"]\n[build]\nargv = [\"x\"]\ndirectory = \"../x\"";
-        let told = parse(text).unwrap_err().to_string();
-        let lines: Vec<&str> = told.lines().collect();
+        let message = parse(text).unwrap_err().to_string();
+        let lines: Vec<&str> = message.lines().collect();
         assert_eq!(
             lines,
             [

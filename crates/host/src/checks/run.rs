@@ -7,21 +7,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use workrail_model::evidence::{Confinement, EndedProcess, KeptOutput, ProcessEnding};
+use workrail_model::evidence::{ClippedOutput, Confinement, EndedProcess, ProcessEnding};
 use workrail_ports::checks::{CheckRunError, ReadyCheck};
 
-use super::supervisor::{ARGUMENT, Job, Told};
+use super::supervisor::{ARGUMENT, Job, SupervisorReport};
 
 /// The environment variables passed to a check.
 const VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
 /// How often to check whether the time limit has passed.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 const TICK_EVERY: Duration = Duration::from_secs(1);
 /// A supervisor that has not ended this long after it was asked to is killed.
 const ENDING_MAX: Duration = Duration::from_secs(5);
 /// How long to wait for remaining output after a check has ended.
 const OUTPUT_MAX: Duration = Duration::from_millis(500);
-const TOLD_BYTES_MAX: u64 = 64 * 1024;
+const REPORT_BYTES_MAX: u64 = 64 * 1024;
 
 /// A check whose command was confirmed as trusted.
 pub(super) struct TrustedCheck {
@@ -51,7 +51,7 @@ impl ReadyCheck for TrustedCheck {
         let begun = Instant::now();
         let mut supervisor = self.spawn().map_err(|error| not_started(error.to_string()))?;
         let (output, output_ended) = collected(supervisor.stdout.take());
-        let told = told(supervisor.stderr.take());
+        let report = report_of(supervisor.stderr.take());
         let job = serde_json::to_string(&self.job).map_err(|error| not_started(error.to_string()))?;
         // Kept open until the check should end. If the supervisor does not read it, it has ended, which is noticed
         // below.
@@ -59,10 +59,10 @@ impl ReadyCheck for TrustedCheck {
         if let Some(input) = &mut held {
             let _ = input.write_all(format!("{job}\n").as_bytes()).and_then(|()| input.flush());
         }
-        let (end, mut said) = self.wait(&told, begun, time_limit, tick);
+        let (end, mut said) = self.wait(&report, begun, time_limit, tick);
         if end != WaitEnd::Ended {
             drop(held.take());
-            said = told.recv_timeout(ENDING_MAX).ok();
+            said = report.recv_timeout(ENDING_MAX).ok();
             if said.is_none() {
                 let _ = supervisor.kill();
             }
@@ -75,11 +75,13 @@ impl ReadyCheck for TrustedCheck {
         // A process the check left behind could hold the pipe open forever.
         let _ = output_ended.recv_timeout(OUTPUT_MAX);
         let output = output.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let said = said.as_deref().and_then(|text| serde_json::from_str::<Told>(text).ok());
+        let said = said.as_deref().and_then(|text| serde_json::from_str::<SupervisorReport>(text).ok());
         let (ending, confinement) = match said {
-            Some(Told::Exited { code, confinement }) => (ProcessEnding::Exited(code), confinement),
-            Some(Told::Signalled { confinement }) => (ProcessEnding::Signalled, confinement),
-            Some(Told::NotStarted { problem }) => return Err(not_started(problem)),
+            Some(SupervisorReport::Exited { code, confinement }) => {
+                (ProcessEnding::Exited(code), confinement)
+            }
+            Some(SupervisorReport::Signalled { confinement }) => (ProcessEnding::Signalled, confinement),
+            Some(SupervisorReport::NotStarted { problem }) => return Err(not_started(problem)),
             // The check was started, but its supervisor died before it could report the result.
             None => (ProcessEnding::Signalled, Confinement::None),
         };
@@ -104,7 +106,7 @@ impl TrustedCheck {
 
     fn wait(
         &self,
-        told: &Receiver<String>,
+        report: &Receiver<String>,
         begun: Instant,
         time_limit: Duration,
         tick: &mut dyn FnMut(Duration),
@@ -115,7 +117,7 @@ impl TrustedCheck {
             let Some(left) = time_limit.checked_sub(elapsed).filter(|left| !left.is_zero()) else {
                 return (WaitEnd::TimedOut, None);
             };
-            match told.recv_timeout(left.min(LOOK_EVERY)) {
+            match report.recv_timeout(left.min(POLL_EVERY)) {
                 Ok(said) => return (WaitEnd::Ended, Some(said)),
                 Err(RecvTimeoutError::Disconnected) => return (WaitEnd::Ended, None),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -140,31 +142,31 @@ fn own_program() -> std::io::Result<std::path::PathBuf> {
 }
 
 /// Keeps the beginning and the end of the output, and signals when it ends.
-fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<KeptOutput>>, Receiver<()>) {
-    let kept = Arc::new(Mutex::new(KeptOutput::default()));
+fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<ClippedOutput>>, Receiver<()>) {
+    let output = Arc::new(Mutex::new(ClippedOutput::default()));
     let (said, ended) = channel();
     if let Some(mut pipe) = pipe {
-        let kept = Arc::clone(&kept);
+        let output = Arc::clone(&output);
         std::thread::spawn(move || {
             let mut chunk = vec![0; 64 * 1024];
             while let Ok(count @ 1..) = pipe.read(&mut chunk) {
-                kept.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
+                output.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
             }
             let _ = said.send(());
         });
     }
-    (kept, ended)
+    (output, ended)
 }
 
 /// The supervisor's report when it ends.
-fn told(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
-    let (said, told) = channel();
+fn report_of(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (sender, report) = channel();
     if let Some(pipe) = pipe {
         std::thread::spawn(move || {
             let mut text = String::new();
-            let _ = pipe.take(TOLD_BYTES_MAX).read_to_string(&mut text);
-            let _ = said.send(text);
+            let _ = pipe.take(REPORT_BYTES_MAX).read_to_string(&mut text);
+            let _ = sender.send(text);
         });
     }
-    told
+    report
 }

@@ -35,7 +35,7 @@ pub(super) struct Job {
 /// How the check ended, as reported on standard error.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Told {
+pub(super) enum SupervisorReport {
     Exited { code: i32, confinement: Confinement },
     Signalled { confinement: Confinement },
     NotStarted { problem: String },
@@ -49,11 +49,13 @@ pub fn asked() -> bool {
 
 /// Runs the check described on standard input.
 pub fn supervise() -> ExitCode {
-    let told = match job() {
-        Ok(job) => run(&job).unwrap_or_else(|error| Told::NotStarted { problem: error.to_string() }),
-        Err(error) => Told::NotStarted { problem: error.to_string() },
+    let report = match job() {
+        Ok(job) => {
+            run(&job).unwrap_or_else(|error| SupervisorReport::NotStarted { problem: error.to_string() })
+        }
+        Err(error) => SupervisorReport::NotStarted { problem: error.to_string() },
     };
-    let text = serde_json::to_string(&told).unwrap_or_default();
+    let text = serde_json::to_string(&report).unwrap_or_default();
     // If this fails, the server is no longer listening.
     let _ = io::stderr().write_all(text.as_bytes());
     ExitCode::SUCCESS
@@ -65,18 +67,20 @@ fn job() -> io::Result<Job> {
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
-fn run(job: &Job) -> io::Result<Told> {
+fn run(job: &Job) -> io::Result<SupervisorReport> {
     // The check gets neither the server's terminal nor what is typed there.
     rustix::process::setsid()?;
     adopt_orphans();
     let confinement = confine(&job.writable);
     let [name, arguments @ ..] = job.argv.as_slice() else {
-        return Ok(Told::NotStarted { problem: "the check names no program".to_owned() });
+        return Ok(SupervisorReport::NotStarted { problem: "the check names no program".to_owned() });
     };
     let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
     std::env::set_current_dir(&job.directory)?;
     if std::env::current_dir()? != job.directory.as_std_path() {
-        return Ok(Told::NotStarted { problem: "its directory was replaced meanwhile".to_owned() });
+        return Ok(SupervisorReport::NotStarted {
+            problem: "its directory was replaced meanwhile".to_owned(),
+        });
     }
     let mut child = Command::new(&job.program)
         .arg0(name)
@@ -105,8 +109,8 @@ fn run(job: &Job) -> io::Result<Told> {
     let status = child.wait()?;
     end_orphans();
     Ok(match (status.code(), status.signal()) {
-        (Some(code), _) => Told::Exited { code, confinement },
-        (None, _) => Told::Signalled { confinement },
+        (Some(code), _) => SupervisorReport::Exited { code, confinement },
+        (None, _) => SupervisorReport::Signalled { confinement },
     })
 }
 

@@ -54,7 +54,7 @@ pub struct TrustRecord {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+struct TrustRecords {
     v: u32,
     trusted: Vec<TrustRecord>,
 }
@@ -91,7 +91,8 @@ impl TrustFile {
         }
         let bytes =
             bounded::read(&self.path, TRUST_FILE_BYTES_MAX).map_err(|error| unusable(error.to_string()))?;
-        let written: Written = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
+        let written: TrustRecords =
+            serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
         match written.v {
             VERSION => Ok(written.trusted),
             other => Err(unusable(format!("it has the version {other}; this program knows {VERSION}"))),
@@ -121,9 +122,9 @@ impl TrustFile {
     /// Removes the records for which `is_meant` holds, and returns them.
     pub fn remove(&self, is_meant: impl Fn(&TrustRecord) -> bool) -> Result<Vec<TrustRecord>, TrustError> {
         let _changing = self.lock()?;
-        let (removed, kept): (Vec<_>, Vec<_>) = self.read()?.into_iter().partition(is_meant);
+        let (removed, remaining): (Vec<_>, Vec<_>) = self.read()?.into_iter().partition(is_meant);
         if !removed.is_empty() {
-            self.write(kept)?;
+            self.write(remaining)?;
         }
         Ok(removed)
     }
@@ -146,7 +147,7 @@ impl TrustFile {
 
     fn write(&self, trusted: Vec<TrustRecord>) -> Result<(), TrustError> {
         let unusable = |problem: String| TrustError::Unusable { path: self.path.clone(), problem };
-        let text = serde_json::to_string_pretty(&Written { v: VERSION, trusted })
+        let text = serde_json::to_string_pretty(&TrustRecords { v: VERSION, trusted })
             .map_err(|error| unusable(error.to_string()))?;
         if text.len() as u64 > TRUST_FILE_BYTES_MAX {
             return Err(unusable(

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use camino::Utf8Path;
 
-use super::table::{Content, HttpMembers, Place, ServerEntry};
+use super::table::{ConfigEntry, Content, HttpMembers, ServerEntry};
 use super::{
     Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own,
     remote_authorization, texts, toml,
@@ -16,14 +16,14 @@ use crate::env_vars::TOKEN;
 const CLIENT_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Why a text was not edited.
-pub(super) enum Refusal {
+pub(super) enum EditRefusal {
     Malformed(String),
     NotOurs,
     NoHttp,
     NoVariable,
 }
 
-impl From<String> for Refusal {
+impl From<String> for EditRefusal {
     fn from(detail: String) -> Self {
         Self::Malformed(detail)
     }
@@ -36,19 +36,19 @@ fn tools() -> Vec<String> {
 /// The text with WorkRail added; `text` is `None` if there is no file yet.
 pub(super) fn install(
     client: Client,
-    place: &Place,
+    config_entry: &ConfigEntry,
     setup: &Setup,
     text: Option<&str>,
-) -> Result<String, Refusal> {
-    let program = setup.program(place.scope);
+) -> Result<String, EditRefusal> {
+    let program = setup.program(config_entry.scope);
     let now = text.unwrap_or_default();
-    Ok(match &place.content {
-        Content::Server(entry) => install_server(client, place, entry, setup, now)?,
+    Ok(match &config_entry.content {
+        Content::Server(entry) => install_server(client, config_entry, entry, setup, now)?,
         Content::Hooks(file) => hooks::install(now, file, &program)?,
         Content::Instructions => block::install(now)?,
         Content::Own(file) => match text {
             Some(other) if !other.trim().is_empty() && !other.contains(texts::MARK) => {
-                return Err(Refusal::NotOurs);
+                return Err(EditRefusal::NotOurs);
             }
             Some(_) | None => own::text(*file, setup, &program),
         },
@@ -63,39 +63,43 @@ pub(super) fn install(
 
 fn install_server(
     client: Client,
-    place: &Place,
+    config_entry: &ConfigEntry,
     entry: &ServerEntry,
     setup: &Setup,
     text: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, EditRefusal> {
     match (entry, &setup.connection) {
         (ServerEntry::Json { servers, http, .. }, Connection::Remote { url, without_variable }) => {
-            let members: HttpMembers = (*http).ok_or(Refusal::NoHttp)?;
-            let sent = remote_authorization(client, *without_variable).ok_or(Refusal::NoVariable)?;
+            let members: HttpMembers = (*http).ok_or(EditRefusal::NoHttp)?;
+            let sent = remote_authorization(client, *without_variable).ok_or(EditRefusal::NoVariable)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
         (ServerEntry::Toml, Connection::Remote { url, .. }) => {
             Ok(toml::install_remote(text, url, TOKEN.name)?)
         }
         (ServerEntry::Json { servers, shape, .. }, Connection::Program) => {
-            Ok(entry::install(text, servers, *shape, &setup.program(place.scope))?)
+            Ok(entry::install(text, servers, *shape, &setup.program(config_entry.scope))?)
         }
-        (ServerEntry::Toml, Connection::Program) => Ok(toml::install(text, &setup.program(place.scope))?),
+        (ServerEntry::Toml, Connection::Program) => {
+            Ok(toml::install(text, &setup.program(config_entry.scope))?)
+        }
         (ServerEntry::Json { servers, http, .. }, Connection::Http { url, secret }) => {
-            let members: HttpMembers = (*http).ok_or(Refusal::NoHttp)?;
-            let sent = authorization(client, place.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
+            let members: HttpMembers = (*http).ok_or(EditRefusal::NoHttp)?;
+            let sent =
+                authorization(client, config_entry.scope, secret.as_ref()).ok_or(EditRefusal::NoHttp)?;
             Ok(entry::install_http(text, servers, members, url, &sent)?)
         }
         (ServerEntry::Toml, Connection::Http { url, secret }) => {
-            let sent = authorization(client, place.scope, secret.as_ref()).ok_or(Refusal::NoHttp)?;
+            let sent =
+                authorization(client, config_entry.scope, secret.as_ref()).ok_or(EditRefusal::NoHttp)?;
             Ok(toml::install_http(text, url, &sent)?)
         }
     }
 }
 
 /// The text without WorkRail; `None` if the file held nothing else.
-pub(super) fn remove(place: &Place, text: &str) -> Result<Option<String>, Refusal> {
-    Ok(match &place.content {
+pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<String>, EditRefusal> {
+    Ok(match &config_entry.content {
         Content::Server(ServerEntry::Json { servers, .. }) => Some(entry::remove(text, servers)?),
         Content::Server(ServerEntry::Toml) => Some(toml::remove(text)?),
         Content::Hooks(file) => hooks::remove(text, file)?,
@@ -116,16 +120,17 @@ pub(super) fn remove(place: &Place, text: &str) -> Result<Option<String>, Refusa
 pub(super) fn command_in(file: &ClientFile) -> Result<Option<String>, ClientError> {
     let Some(text) = read(&file.path)? else { return Ok(None) };
     let text = text.trim_start_matches('\u{feff}');
-    let entries = file.client.row().places.iter().filter_map(|place| match &place.content {
-        Content::Server(entry) if place.scope == file.scope => Some(entry),
-        Content::Server(_)
-        | Content::Hooks(_)
-        | Content::Instructions
-        | Content::Own(_)
-        | Content::ToolList { .. }
-        | Content::EntryToolList { .. }
-        | Content::CodexTools => None,
-    });
+    let entries =
+        file.client.row().config_entries.iter().filter_map(|config_entry| match &config_entry.content {
+            Content::Server(entry) if config_entry.scope == file.scope => Some(entry),
+            Content::Server(_)
+            | Content::Hooks(_)
+            | Content::Instructions
+            | Content::Own(_)
+            | Content::ToolList { .. }
+            | Content::EntryToolList { .. }
+            | Content::CodexTools => None,
+        });
     let found = match entries.into_iter().next() {
         Some(ServerEntry::Json { servers, .. }) => entry::command(text, servers),
         Some(ServerEntry::Toml) => toml::command(text),

@@ -3,13 +3,13 @@
 use camino::Utf8PathBuf;
 
 use super::table::Content;
-use super::{Bases, Client, ClientError, Scope, edit, hooks};
+use super::{Bases, Client, ClientError, SetupScope, edit, hooks};
 
 /// A hook in a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledHook {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: SetupScope,
     pub path: Utf8PathBuf,
     /// The host's name in `workrail hook`.
     pub host: &'static str,
@@ -22,9 +22,9 @@ pub struct InstalledHook {
 pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for client in Client::ALL.iter().copied() {
-        for place in client.row().places {
-            let Content::Hooks(file) = &place.content else { continue };
-            let Some(path) = bases.place(place) else { continue };
+        for config_entry in client.row().config_entries {
+            let Content::Hooks(file) = &config_entry.content else { continue };
+            let Some(path) = bases.path_of(config_entry) else { continue };
             let text = match edit::read(&path) {
                 Ok(Some(text)) => text,
                 Ok(None) => continue,
@@ -36,7 +36,7 @@ pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) 
             match hooks::installed(text.trim_start_matches('\u{feff}'), file) {
                 Ok(own) => found.extend(own.into_iter().map(|(event, command)| InstalledHook {
                     client,
-                    scope: place.scope,
+                    scope: config_entry.scope,
                     path: path.clone(),
                     host: file.host,
                     event,

@@ -25,11 +25,11 @@ use strum::{IntoStaticStr, VariantArray};
 use workrail_model::keyring::HttpSecret;
 
 use crate::env_vars::{HTTP_TOKEN, TOKEN};
-use table::{Base, Content, Location, Place, When};
+use table::{Base, ConfigEntry, Content, Location, When};
 
 pub use installed_hooks::{InstalledHook, installed_hooks};
 pub use ledger::Ledger;
-pub use plan::{Change, Intent, Target, apply, plan, printed};
+pub use plan::{FileChange, Intent, SetupTarget, apply, plan, printed};
 pub use switches::{HooksOff, hooks_off};
 pub use trial::{HookTrial, try_hook, untrusted_by_codex};
 
@@ -65,14 +65,14 @@ pub enum Client {
 /// Whom a server is set up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
-pub enum Scope {
+pub enum SetupScope {
     /// Everything this user opens.
     User,
     /// One folder, for everyone who works in it.
     Project,
 }
 
-impl Scope {
+impl SetupScope {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
@@ -83,7 +83,7 @@ impl Scope {
 /// One thing that is set up for an agent; each can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
-pub enum Part {
+pub enum SetupPart {
     /// The entry that starts the MCP server.
     Server,
     /// Commands that the host runs between two calls.
@@ -98,7 +98,7 @@ pub enum Part {
     Permissions,
 }
 
-impl Part {
+impl SetupPart {
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
@@ -146,9 +146,9 @@ impl Bases {
     }
 
     /// The path of a place on this machine; `None` if the client keeps no such file here.
-    fn place(&self, place: &Place) -> Option<Utf8PathBuf> {
-        let path = self.locate(&place.at);
-        let is_used = match place.when {
+    fn path_of(&self, config_entry: &ConfigEntry) -> Option<Utf8PathBuf> {
+        let path = self.locate(&config_entry.at);
+        let is_used = match config_entry.when {
             When::Always => true,
             When::FolderExists => path.parent().is_some_and(|folder| folder.is_dir()),
         };
@@ -160,7 +160,7 @@ impl Bases {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFile {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: SetupScope,
     pub path: Utf8PathBuf,
 }
 
@@ -192,31 +192,37 @@ impl Client {
     }
 
     /// The scopes in which anything can be set up.
-    pub fn scopes(self) -> impl Iterator<Item = Scope> {
-        let has = move |scope: &Scope| self.row().places.iter().any(|place| place.scope == *scope);
-        Scope::ALL.iter().copied().filter(has)
+    pub fn scopes(self) -> impl Iterator<Item = SetupScope> {
+        let has = move |scope: &SetupScope| {
+            self.row().config_entries.iter().any(|config_entry| config_entry.scope == *scope)
+        };
+        SetupScope::ALL.iter().copied().filter(has)
     }
 
     /// The parts for which the client has a file in this scope.
-    pub fn parts(self, scope: Scope) -> impl Iterator<Item = Part> {
-        let has = move |part: &Part| {
-            self.row().places.iter().any(|place| place.scope == scope && place.part == *part)
+    pub fn parts(self, scope: SetupScope) -> impl Iterator<Item = SetupPart> {
+        let has = move |part: &SetupPart| {
+            self.row()
+                .config_entries
+                .iter()
+                .any(|config_entry| config_entry.scope == scope && config_entry.part == *part)
         };
-        Part::ALL.iter().copied().filter(has)
+        SetupPart::ALL.iter().copied().filter(has)
     }
 
     /// The files that start the server, for all scopes.
     pub fn server_files(self, bases: &Bases) -> Vec<ClientFile> {
-        let places = self.row().places.iter().filter(|place| place.part == Part::Server);
-        let files = places.filter_map(|place| {
-            Some(ClientFile { client: self, scope: place.scope, path: bases.place(place)? })
+        let config_entries =
+            self.row().config_entries.iter().filter(|config_entry| config_entry.part == SetupPart::Server);
+        let files = config_entries.filter_map(|config_entry| {
+            Some(ClientFile { client: self, scope: config_entry.scope, path: bases.path_of(config_entry)? })
         });
         files.collect()
     }
 
     /// Whether the client can be set up for HTTP.
     pub fn speaks_http(self) -> bool {
-        self.row().places.iter().any(|place| match &place.content {
+        self.row().config_entries.iter().any(|config_entry| match &config_entry.content {
             Content::Server(entry) => entry.speaks_http(),
             Content::Hooks(_)
             | Content::Instructions
@@ -280,10 +286,10 @@ pub enum WithoutVariable {
 impl Setup {
     /// A project's file is shared, so it uses the program's name; a user's file uses this program's path, because
     /// programs started from a desktop often have a different `PATH` than the shell.
-    fn program(&self, scope: Scope) -> String {
+    fn program(&self, scope: SetupScope) -> String {
         match (scope, &self.own_program) {
-            (Scope::User, Some(own)) => own.to_string(),
-            (Scope::User, None) | (Scope::Project, _) => NAME.to_owned(),
+            (SetupScope::User, Some(own)) => own.to_string(),
+            (SetupScope::User, None) | (SetupScope::Project, _) => NAME.to_owned(),
         }
     }
 }
@@ -292,11 +298,11 @@ impl Setup {
 const ARGUMENTS: [&str; 1] = ["mcp"];
 
 /// The header with which a client authenticates.
-fn authorization(client: Client, scope: Scope, secret: Option<&HttpSecret>) -> Option<String> {
+fn authorization(client: Client, scope: SetupScope, secret: Option<&HttpSecret>) -> Option<String> {
     match (scope, secret) {
-        (Scope::User, Some(secret)) => Some(format!("Bearer {}", secret.reveal())),
+        (SetupScope::User, Some(secret)) => Some(format!("Bearer {}", secret.reveal())),
         // A file that is shared with a project names a variable instead.
-        (Scope::User, None) | (Scope::Project, _) => {
+        (SetupScope::User, None) | (SetupScope::Project, _) => {
             client.variable(HTTP_TOKEN.name).map(|variable| format!("Bearer {variable}"))
         }
     }
@@ -336,5 +342,5 @@ pub enum ClientError {
         "`{path}` was left as it is: what is in it now cannot be kept in `{folder}` ({detail}). Move `{folder}` away, or \
          make it a folder that you can write to, and try again"
     )]
-    NotKept { path: Utf8PathBuf, folder: Utf8PathBuf, detail: String },
+    BackupFailed { path: Utf8PathBuf, folder: Utf8PathBuf, detail: String },
 }

@@ -4,7 +4,7 @@ use workrail_model::tool::ToolName;
 
 use super::Setup;
 use super::table::{AgentFormat, CommandFormat, OwnFile, RulesFormat};
-use super::texts::{Agent, Command, INSTRUCTIONS, MARK};
+use super::texts::{Agent, INSTRUCTIONS, MARK, SlashCommand};
 
 /// The text of such a file; its hooks start `program`.
 pub(super) fn text(file: OwnFile, setup: &Setup, program: &str) -> String {
@@ -22,7 +22,7 @@ pub(super) fn read_only_tools() -> impl Iterator<Item = &'static str> {
     ToolName::ALL.into_iter().filter(|tool| tool.is_read_only()).map(ToolName::as_str)
 }
 
-pub(super) fn command(own: Command, format: CommandFormat) -> String {
+pub(super) fn command(own: SlashCommand, format: CommandFormat) -> String {
     let (description, hint) = (own.description(), own.hint());
     match format {
         CommandFormat::Markdown => format!(

@@ -2,17 +2,17 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::edit::{self, Refusal};
+use super::edit::{self, EditRefusal};
 use super::ledger::{Ledger, ReceiptChange};
-use super::table::{Content, Place};
-use super::{Bases, Client, ClientError, ClientFile, Connection, Part, Scope, Setup};
+use super::table::{ConfigEntry, Content};
+use super::{Bases, Client, ClientError, ClientFile, Connection, Setup, SetupPart, SetupScope};
 use crate::whole_file;
 
 /// A client to set up, and its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct SetupTarget {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: SetupScope,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,21 +23,21 @@ pub enum Intent<'a> {
 
 /// A file's current text, and its text after the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FileChange {
     pub path: Utf8PathBuf,
     /// Absent when the file does not exist yet.
     pub before: Option<String>,
     /// Absent when the file is to be removed.
     pub after: Option<String>,
     pub clients: Vec<Client>,
-    pub parts: Vec<Part>,
-    pub scope: Scope,
+    pub parts: Vec<SetupPart>,
+    pub scope: SetupScope,
     /// Whether `after` contains a secret: then only the user may read the file.
     pub is_private: bool,
     receipt: ReceiptChange,
 }
 
-impl Change {
+impl FileChange {
     pub fn is_needed(&self) -> bool {
         self.before != self.after
     }
@@ -46,20 +46,20 @@ impl Change {
 /// A file and the table rows that apply to it, in the order of the table.
 struct FileEdits {
     path: Utf8PathBuf,
-    scope: Scope,
-    places: Vec<(Client, &'static Place)>,
+    scope: SetupScope,
+    config_entries: Vec<(Client, &'static ConfigEntry)>,
 }
 
 /// Every file involved in setting up or removing these parts, whether it has to change or not.
 ///
 /// Writes nothing. If one file cannot be read or edited, the whole plan is refused.
 pub fn plan(
-    targets: &[Target],
-    parts: &[Part],
+    targets: &[SetupTarget],
+    parts: &[SetupPart],
     intent: Intent<'_>,
     bases: &Bases,
     ledger: &Ledger,
-) -> Result<Vec<Change>, ClientError> {
+) -> Result<Vec<FileChange>, ClientError> {
     let files = edited_files(targets, parts, bases);
     let planned = files.iter().map(|file| match intent {
         Intent::Install(setup) => installed(file, setup, bases, ledger).map(Some),
@@ -68,28 +68,33 @@ pub fn plan(
     planned.filter_map(Result::transpose).collect()
 }
 
-fn edited_files(targets: &[Target], parts: &[Part], bases: &Bases) -> Vec<FileEdits> {
+fn edited_files(targets: &[SetupTarget], parts: &[SetupPart], bases: &Bases) -> Vec<FileEdits> {
     let mut files: Vec<FileEdits> = Vec::new();
-    for Target { client, scope } in targets {
-        let wanted = |place: &&Place| place.scope == *scope && parts.contains(&place.part);
-        for place in client.row().places.iter().filter(wanted) {
-            let Some(path) = bases.place(place) else { continue };
+    for SetupTarget { client, scope } in targets {
+        let wanted =
+            |config_entry: &&ConfigEntry| config_entry.scope == *scope && parts.contains(&config_entry.part);
+        for config_entry in client.row().config_entries.iter().filter(wanted) {
+            let Some(path) = bases.path_of(config_entry) else { continue };
             match files.iter_mut().find(|file| file.path == path) {
-                Some(file) => file.places.push((*client, place)),
-                None => files.push(FileEdits { path, scope: *scope, places: vec![(*client, place)] }),
+                Some(file) => file.config_entries.push((*client, config_entry)),
+                None => files.push(FileEdits {
+                    path,
+                    scope: *scope,
+                    config_entries: vec![(*client, config_entry)],
+                }),
             }
         }
     }
     files
 }
 
-fn refused(client: Client, place: &Place, path: &Utf8Path, refusal: Refusal) -> ClientError {
+fn refused(client: Client, config_entry: &ConfigEntry, path: &Utf8Path, refusal: EditRefusal) -> ClientError {
     let path = path.to_owned();
     match refusal {
-        Refusal::Malformed(detail) => ClientError::Malformed { path, detail },
-        Refusal::NotOurs => ClientError::NotOurs { path, part: place.part.as_str() },
-        Refusal::NoHttp => ClientError::NoHttp { client: client.as_str() },
-        Refusal::NoVariable => ClientError::NoVariable { client: client.as_str() },
+        EditRefusal::Malformed(detail) => ClientError::Malformed { path, detail },
+        EditRefusal::NotOurs => ClientError::NotOurs { path, part: config_entry.part.as_str() },
+        EditRefusal::NoHttp => ClientError::NoHttp { client: client.as_str() },
+        EditRefusal::NoVariable => ClientError::NoVariable { client: client.as_str() },
     }
 }
 
@@ -101,13 +106,18 @@ fn split_mark(text: &str) -> (&str, &str) {
     }
 }
 
-fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) -> Result<Change, ClientError> {
+fn installed(
+    file: &FileEdits,
+    setup: &Setup,
+    bases: &Bases,
+    ledger: &Ledger,
+) -> Result<FileChange, ClientError> {
     let before = edit::read(&file.path)?;
     let (mark, rest) = split_mark(before.as_deref().unwrap_or_default());
     let mut text = before.is_some().then(|| rest.to_owned());
-    for (client, place) in &file.places {
-        let edited = edit::install(*client, place, setup, text.as_deref());
-        text = Some(edited.map_err(|refusal| refused(*client, place, &file.path, refusal))?);
+    for (client, config_entry) in &file.config_entries {
+        let edited = edit::install(*client, config_entry, setup, text.as_deref());
+        text = Some(edited.map_err(|refusal| refused(*client, config_entry, &file.path, refusal))?);
     }
     // A row that had nothing to do must not create an empty file.
     let after = text.filter(|text| before.is_some() || !text.is_empty()).map(|text| format!("{mark}{text}"));
@@ -118,9 +128,10 @@ fn installed(file: &FileEdits, setup: &Setup, bases: &Bases, ledger: &Ledger) ->
         (Some(now), _) if holds_own(&file.path, now, bases) => ReceiptChange::Forget,
         (_, _) => ReceiptChange::first(before.as_deref()),
     };
-    let has_server = file.places.iter().any(|(_, place)| place.part == Part::Server);
+    let has_server =
+        file.config_entries.iter().any(|(_, config_entry)| config_entry.part == SetupPart::Server);
     let has_secret = matches!(setup.connection, Connection::Http { secret: Some(_), .. });
-    let is_private = has_server && has_secret && file.scope == Scope::User;
+    let is_private = has_server && has_secret && file.scope == SetupScope::User;
     Ok(change(file, before, after, is_private, receipt))
 }
 
@@ -130,22 +141,33 @@ fn change(
     after: Option<String>,
     is_private: bool,
     receipt: ReceiptChange,
-) -> Change {
-    let mut clients: Vec<Client> = file.places.iter().map(|(client, _)| *client).collect();
+) -> FileChange {
+    let mut clients: Vec<Client> = file.config_entries.iter().map(|(client, _)| *client).collect();
     clients.dedup();
-    let mut parts: Vec<Part> = file.places.iter().map(|(_, place)| place.part).collect();
+    let mut parts: Vec<SetupPart> =
+        file.config_entries.iter().map(|(_, config_entry)| config_entry.part).collect();
     parts.dedup();
-    Change { path: file.path.clone(), before, after, clients, parts, scope: file.scope, is_private, receipt }
+    FileChange {
+        path: file.path.clone(),
+        before,
+        after,
+        clients,
+        parts,
+        scope: file.scope,
+        is_private,
+        receipt,
+    }
 }
 
 /// `None` for a file that another client still needs.
 fn removed(
     file: &FileEdits,
-    targets: &[Target],
+    targets: &[SetupTarget],
     bases: &Bases,
     ledger: &Ledger,
-) -> Result<Option<Change>, ClientError> {
-    if file.places.iter().any(|(_, place)| is_shared(place, &file.path, targets, bases)) {
+) -> Result<Option<FileChange>, ClientError> {
+    if file.config_entries.iter().any(|(_, config_entry)| is_shared(config_entry, &file.path, targets, bases))
+    {
         return Ok(None);
     }
     let before = edit::read(&file.path)?;
@@ -154,9 +176,10 @@ fn removed(
     };
     let (mark, rest) = split_mark(now);
     let mut text = Some(rest.to_owned());
-    for (client, place) in &file.places {
+    for (client, config_entry) in &file.config_entries {
         let Some(now) = text else { break };
-        text = edit::remove(place, &now).map_err(|refusal| refused(*client, place, &file.path, refusal))?;
+        text = edit::remove(config_entry, &now)
+            .map_err(|refusal| refused(*client, config_entry, &file.path, refusal))?;
     }
     let after = text.map(|text| format!("{mark}{text}"));
     let is_rest = after.as_deref().is_none_or(|text| !holds_own(&file.path, text, bases));
@@ -169,31 +192,31 @@ fn removed(
 }
 
 /// Whether another client that stays set up reads the same instructions.
-fn is_shared(place: &Place, path: &Utf8Path, targets: &[Target], bases: &Bases) -> bool {
-    if !matches!(place.content, Content::Instructions) {
+fn is_shared(config_entry: &ConfigEntry, path: &Utf8Path, targets: &[SetupTarget], bases: &Bases) -> bool {
+    if !matches!(config_entry.content, Content::Instructions) {
         return false;
     }
     let others = Client::ALL.iter().copied().filter(|client| {
-        !targets.contains(&Target { client: *client, scope: place.scope })
-            && client.row().places.iter().any(|other| {
+        !targets.contains(&SetupTarget { client: *client, scope: config_entry.scope })
+            && client.row().config_entries.iter().any(|other| {
                 matches!(other.content, Content::Instructions)
-                    && other.scope == place.scope
-                    && bases.place(other).as_deref() == Some(path)
+                    && other.scope == config_entry.scope
+                    && bases.path_of(other).as_deref() == Some(path)
             })
     });
     let is_set_up = |file: &ClientFile| matches!(Client::command_in(file), Ok(Some(_)));
     others
         .flat_map(|client| client.server_files(bases))
-        .filter(|file| file.scope == place.scope)
+        .filter(|file| file.scope == config_entry.scope)
         .any(|file| is_set_up(&file))
 }
 
 /// Whether a text holds anything that WorkRail writes into this file, for any client.
 fn holds_own(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
-    let places = Client::ALL.iter().flat_map(|client| client.row().places);
-    let here = places.filter(|place| bases.place(place).as_deref() == Some(path));
+    let config_entries = Client::ALL.iter().flat_map(|client| client.row().config_entries);
+    let here = config_entries.filter(|config_entry| bases.path_of(config_entry).as_deref() == Some(path));
     let (_, rest) = split_mark(text);
-    here.into_iter().any(|place| match edit::remove(place, rest) {
+    here.into_iter().any(|config_entry| match edit::remove(config_entry, rest) {
         Ok(left) => left.as_deref() != Some(rest),
         // An unreadable file may contain something of ours.
         Err(_) => true,
@@ -203,7 +226,7 @@ fn holds_own(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
 /// Writes a change and returns the path of the backup.
 ///
 /// Reads the file again first, so that nothing its owner wrote since the change was planned is lost.
-pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, ClientError> {
+pub fn apply(change: &FileChange, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, ClientError> {
     let unwritable = |detail: String| ClientError::Unwritable { path: change.path.clone(), detail };
     if !change.is_needed() {
         return Ok(None);
@@ -212,21 +235,21 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
         return Err(unwritable("it was changed by another program in the meantime; try again".to_owned()));
     }
     let written = |error: std::io::Error| unwritable(error.to_string());
-    let kept = |error: std::io::Error| ClientError::NotKept {
+    let backup_failed = |error: std::io::Error| ClientError::BackupFailed {
         path: change.path.clone(),
         folder: ledger.folder().to_owned(),
         detail: error.to_string(),
     };
     let backup = match &change.before {
-        Some(text) => Some(ledger.back_up(&change.path, text).map_err(kept)?),
+        Some(text) => Some(ledger.back_up(&change.path, text).map_err(backup_failed)?),
         None => None,
     };
     match &change.after {
         Some(text) => {
-            ledger.note_folders(&change.path).map_err(kept)?;
+            ledger.note_folders(&change.path).map_err(backup_failed)?;
             // Before the file: a receipt for bytes that the file never gets does not fit, and is ignored.
             if let ReceiptChange::Record { original } = &change.receipt {
-                ledger.record(&change.path, original.as_deref(), text).map_err(kept)?;
+                ledger.record(&change.path, original.as_deref(), text).map_err(backup_failed)?;
             }
             match change.is_private {
                 true => whole_file::write_private(&change.path, text).map_err(written)?,
@@ -246,11 +269,16 @@ pub fn apply(change: &Change, ledger: &Ledger) -> Result<Option<Utf8PathBuf>, Cl
 }
 
 /// What each file would contain if it did not exist yet, to be copied by hand.
-pub fn printed(target: Target, parts: &[Part], setup: &Setup, bases: &Bases) -> Vec<(Utf8PathBuf, String)> {
+pub fn printed(
+    target: SetupTarget,
+    parts: &[SetupPart],
+    setup: &Setup,
+    bases: &Bases,
+) -> Vec<(Utf8PathBuf, String)> {
     let files = edited_files(&[target], parts, bases);
     let shown = files.into_iter().filter_map(|file| {
-        let text = file.places.iter().try_fold(None::<String>, |text, (client, place)| {
-            edit::install(*client, place, setup, text.as_deref()).map(Some)
+        let text = file.config_entries.iter().try_fold(None::<String>, |text, (client, config_entry)| {
+            edit::install(*client, config_entry, setup, text.as_deref()).map(Some)
         });
         Some((file.path, text.ok().flatten()?))
     });

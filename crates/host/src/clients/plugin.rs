@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::table::{AgentFormat, CommandFormat, HookEvent, HookFile, HookShape, RulesFormat, Shape, hosts};
-use super::texts::{Agent, Command, INSTRUCTIONS};
+use super::texts::{Agent, INSTRUCTIONS, SlashCommand};
 use super::{ARGUMENTS, NAME, entry, hooks, own};
 
 const DESCRIPTION: &str =
@@ -163,7 +163,7 @@ fn hook_file(
 
 /// Hosts prefix a plugin's commands with the plugin's name.
 fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
-    let made = Command::ALL.into_iter().map(|own| {
+    let made = SlashCommand::ALL.into_iter().map(|own| {
         let name = own.name().strip_prefix("workrail-").unwrap_or("start");
         file(&format!("commands/{name}.{ending}"), own::command(own, format))
     });

@@ -20,12 +20,12 @@ they run.
 
 /// A slash command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum SlashCommand {
     Start,
     Resume,
 }
 
-impl Command {
+impl SlashCommand {
     pub(super) const ALL: [Self; 2] = [Self::Start, Self::Resume];
 
     pub(super) fn name(self) -> &'static str {

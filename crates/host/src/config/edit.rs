@@ -7,11 +7,11 @@ use super::{ConfigError, ConfigPath, read};
 use crate::whole_file;
 
 /// Writes a value, creating the file and its folder if needed.
-pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
+pub fn set(config_path: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
     if let Value::Git(sources) = new {
-        return sources.iter().try_for_each(|(name, source)| add_git(place, name, source));
+        return sources.iter().try_for_each(|(name, source)| add_git(config_path, name, source));
     }
-    change(place, |document| {
+    change(config_path, |document| {
         let Some((table, name)) = spot(document, key) else { return };
         let item = match new {
             Value::Switch(on) => value(*on),
@@ -39,8 +39,8 @@ pub fn set(place: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError>
 }
 
 /// Removes a value, so that the default applies again.
-pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
-    change(place, |document| {
+pub fn unset(config_path: &ConfigPath, key: Key) -> Result<(), ConfigError> {
+    change(config_path, |document| {
         let Some((table, name)) = spot(document, key) else { return };
         table.remove(name);
         if let Some((outer, _)) = key.as_str().split_once('.') {
@@ -50,8 +50,8 @@ pub fn unset(place: &ConfigPath, key: Key) -> Result<(), ConfigError> {
 }
 
 /// Writes `[sources.git.NAME]`, replacing one of that name.
-pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(), ConfigError> {
-    change(place, |document| {
+pub fn add_git(config_path: &ConfigPath, name: &str, source: &GitSource) -> Result<(), ConfigError> {
+    change(config_path, |document| {
         let is_new = !document.contains_key("sources");
         let Some((sources, member)) = spot(document, Key::SourceGit) else { return };
         let git = sources.entry(member).or_insert_with(|| {
@@ -83,8 +83,8 @@ pub fn add_git(place: &ConfigPath, name: &str, source: &GitSource) -> Result<(),
 }
 
 /// Removes `[sources.git.NAME]`.
-pub fn remove_git(place: &ConfigPath, name: &str) -> Result<(), ConfigError> {
-    change(place, |document| {
+pub fn remove_git(config_path: &ConfigPath, name: &str) -> Result<(), ConfigError> {
+    change(config_path, |document| {
         let Some((sources, member)) = spot(document, Key::SourceGit) else { return };
         let Some(git) = sources.get_mut(member).and_then(Item::as_table_like_mut) else { return };
         git.remove(name);
@@ -96,8 +96,8 @@ pub fn remove_git(place: &ConfigPath, name: &str) -> Result<(), ConfigError> {
 }
 
 /// Creates the file if it does not exist, with every setting as a comment, so that an editor shows all of them.
-pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
-    if read::text(&ConfigPath { named: false, ..place.clone() })?.is_some() {
+pub fn prepare(config_path: &ConfigPath) -> Result<(), ConfigError> {
+    if read::text(&ConfigPath { named: false, ..config_path.clone() })?.is_some() {
         return Ok(());
     }
     let mut text =
@@ -120,10 +120,10 @@ pub fn prepare(place: &ConfigPath) -> Result<(), ConfigError> {
         text.push_str(&format!("# {}\n# {name} = {default}\n", key.what()));
     }
     let unwritable = |error: std::io::Error| {
-        let (path, detail) = (place.path.clone(), error.to_string());
+        let (path, detail) = (config_path.path.clone(), error.to_string());
         ConfigError::Unwritable { path, detail }
     };
-    whole_file::write(&place.path, &text).map_err(unwritable)
+    whole_file::write(&config_path.path, &text).map_err(unwritable)
 }
 
 fn drop_if_empty(document: &mut DocumentMut, outer: &str) {
@@ -144,13 +144,13 @@ fn spot(document: &mut DocumentMut, key: Key) -> Option<(&mut dyn TableLike, &'s
     }
 }
 
-fn change(place: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Result<(), ConfigError> {
+fn change(config_path: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Result<(), ConfigError> {
     // The file need not exist yet, even if the user named it.
-    let text = read::text(&ConfigPath { named: false, ..place.clone() })?.unwrap_or_default();
+    let text = read::text(&ConfigPath { named: false, ..config_path.clone() })?.unwrap_or_default();
     // Report existing problems before writing over them.
-    read::parse(place, &text)?;
+    read::parse(config_path, &text)?;
     let syntax = |error: toml_edit::TomlError| {
-        let (path, detail) = (place.path.clone(), error.to_string());
+        let (path, detail) = (config_path.path.clone(), error.to_string());
         ConfigError::Syntax { path, detail }
     };
     let mut document: DocumentMut = text.parse().map_err(syntax)?;
@@ -159,10 +159,10 @@ fn change(place: &ConfigPath, edit: impl FnOnce(&mut DocumentMut)) -> Result<(),
     if new == text {
         return Ok(());
     }
-    read::parse(place, &new)?;
+    read::parse(config_path, &new)?;
     let unwritable = |error: std::io::Error| {
-        let (path, detail) = (place.path.clone(), error.to_string());
+        let (path, detail) = (config_path.path.clone(), error.to_string());
         ConfigError::Unwritable { path, detail }
     };
-    whole_file::write(&place.path, &new).map_err(unwritable)
+    whole_file::write(&config_path.path, &new).map_err(unwritable)
 }

@@ -12,23 +12,23 @@ use super::{ConfigPath, load};
 /// The file's current settings; while it cannot be read, the last known ones apply.
 #[derive(Debug)]
 pub struct LiveConfig {
-    place: ConfigPath,
-    seen: Mutex<(Option<Stamp>, Settings)>,
+    config_path: ConfigPath,
+    seen: Mutex<(Option<ConfigStamp>, Settings)>,
 }
 
-type Stamp = (u64, Option<SystemTime>);
+type ConfigStamp = (u64, Option<SystemTime>);
 
 impl LiveConfig {
-    pub fn new(place: ConfigPath, settings: Settings) -> Self {
-        let stamp = stamp(&place);
-        Self { place, seen: Mutex::new((stamp, settings)) }
+    pub fn new(config_path: ConfigPath, settings: Settings) -> Self {
+        let stamp = stamp(&config_path);
+        Self { config_path, seen: Mutex::new((stamp, settings)) }
     }
 
     pub fn settings(&self) -> Settings {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = stamp(&self.place);
+        let now = stamp(&self.config_path);
         if seen.0 != now {
-            if let Ok(settings) = load(Some(&self.place), None) {
+            if let Ok(settings) = load(Some(&self.config_path), None) {
                 seen.1 = settings;
             }
             // A broken file is not read again until it changes.
@@ -44,7 +44,7 @@ impl DefaultPreferences for LiveConfig {
     }
 }
 
-fn stamp(place: &ConfigPath) -> Option<Stamp> {
-    let metadata = std::fs::metadata(&place.path).ok()?;
+fn stamp(config_path: &ConfigPath) -> Option<ConfigStamp> {
+    let metadata = std::fs::metadata(&config_path.path).ok()?;
     Some((metadata.len(), metadata.modified().ok()))
 }

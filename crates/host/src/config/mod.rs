@@ -7,7 +7,7 @@ mod live;
 mod read;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_model::config::{Key, Origin, Settings, Value, ValueProblem};
+use workrail_model::config::{Key, Settings, Value, ValueOrigin, ValueProblem};
 use workrail_model::preferences::Mode;
 
 use crate::env_vars::{self, EnvVar};
@@ -126,24 +126,24 @@ pub fn nearest_variable(name: &str) -> Option<&'static str> {
 }
 
 /// The settings in effect for this process; `store` is the address given on its command line.
-pub fn load(place: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings, ConfigError> {
-    let mut given = place.map(read::file).transpose()?.unwrap_or_default();
+pub fn load(config_path: Option<&ConfigPath>, store: Option<&str>) -> Result<Settings, ConfigError> {
+    let mut given = config_path.map(read::file).transpose()?.unwrap_or_default();
     given.extend(from_environment(EnvVar::get)?);
     if let Some(text) = store {
         let value = Key::Store.kind().read(text);
         let value = value.map_err(|problem| ConfigError::WrongOption { name: "--store", problem })?;
         // After the variables, so that it overrides them.
-        given.push((Key::Store, value, Origin::Environment));
+        given.push((Key::Store, value, ValueOrigin::Environment));
     }
     Ok(Settings::layered(given))
 }
 
 /// What the file alone says, over the defaults: what the user wants, before anything overrides it here.
-pub fn load_file(place: &ConfigPath) -> Result<Settings, ConfigError> {
-    read::file(place).map(Settings::layered)
+pub fn load_file(config_path: &ConfigPath) -> Result<Settings, ConfigError> {
+    read::file(config_path).map(Settings::layered)
 }
 
-type GivenSettings = Vec<(Key, Value, Origin)>;
+type GivenSettings = Vec<(Key, Value, ValueOrigin)>;
 
 fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSettings, ConfigError> {
     let mut given = Vec::new();
@@ -155,8 +155,8 @@ fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSett
         if let Some(mode) = Mode::parse(&text) {
             let preset = mode.preferences();
             let text = |text: &str| Value::Text(text.to_owned());
-            given.push((Key::Autonomy, text(preset.autonomy.as_str()), Origin::Environment));
-            given.push((Key::RiskPolicy, text(preset.risk_policy.as_str()), Origin::Environment));
+            given.push((Key::Autonomy, text(preset.autonomy.as_str()), ValueOrigin::Environment));
+            given.push((Key::RiskPolicy, text(preset.risk_policy.as_str()), ValueOrigin::Environment));
         }
     }
     for key in Key::ALL {
@@ -165,7 +165,7 @@ fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSett
             let name = variable.name;
             let value = key.kind().read(&text);
             let value = value.map_err(|problem| ConfigError::WrongVariable { name, problem })?;
-            given.push((*key, value, Origin::Environment));
+            given.push((*key, value, ValueOrigin::Environment));
         }
     }
     Ok(given)

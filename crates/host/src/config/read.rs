@@ -2,7 +2,7 @@
 
 use toml::Table;
 use workrail_model::config::{
-    GitSource, GitSources, Key, Origin, Value, ValueKind, ValueProblem, is_source_name,
+    GitSource, GitSources, Key, Value, ValueKind, ValueOrigin, ValueProblem, is_source_name,
 };
 
 use super::{ConfigError, ConfigPath, GivenSettings};
@@ -11,29 +11,29 @@ use crate::bounded;
 /// A settings file is written by hand, so it is small.
 pub(super) const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 
-pub(super) fn file(place: &ConfigPath) -> Result<GivenSettings, ConfigError> {
-    match text(place)? {
-        Some(text) => parse(place, &text),
+pub(super) fn file(config_path: &ConfigPath) -> Result<GivenSettings, ConfigError> {
+    match text(config_path)? {
+        Some(text) => parse(config_path, &text),
         None => Ok(Vec::new()),
     }
 }
 
 /// The file's text; `None` if it is the usual file and does not exist.
-pub(super) fn text(place: &ConfigPath) -> Result<Option<String>, ConfigError> {
-    let unreadable = |detail: String| ConfigError::Unreadable { path: place.path.clone(), detail };
+pub(super) fn text(config_path: &ConfigPath) -> Result<Option<String>, ConfigError> {
+    let unreadable = |detail: String| ConfigError::Unreadable { path: config_path.path.clone(), detail };
     // Users keep such files elsewhere and link them here; the link must lead to a regular file.
-    let real = place.path.canonicalize_utf8();
+    let real = config_path.path.canonicalize_utf8();
     let bytes = match real.and_then(|path| bounded::read(&path, CONFIG_BYTES_MAX)) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !place.named => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !config_path.named => return Ok(None),
         Err(error) => return Err(unreadable(error.to_string())),
     };
     String::from_utf8(bytes).map(Some).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }
 
-pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<GivenSettings, ConfigError> {
+pub(super) fn parse(config_path: &ConfigPath, text: &str) -> Result<GivenSettings, ConfigError> {
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let (path, detail) = (place.path.clone(), error.to_string());
+        let (path, detail) = (config_path.path.clone(), error.to_string());
         ConfigError::Syntax { path, detail }
     })?;
     let mut given = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<GivenSettings, Con
         match value {
             toml::Value::Table(inner) => {
                 for (member, value) in inner {
-                    given.push(entry(place, &format!("{name}.{member}"), value)?);
+                    given.push(entry(config_path, &format!("{name}.{member}"), value)?);
                 }
             }
             toml::Value::String(_)
@@ -49,38 +49,42 @@ pub(super) fn parse(place: &ConfigPath, text: &str) -> Result<GivenSettings, Con
             | toml::Value::Float(_)
             | toml::Value::Boolean(_)
             | toml::Value::Datetime(_)
-            | toml::Value::Array(_) => given.push(entry(place, name, value)?),
+            | toml::Value::Array(_) => given.push(entry(config_path, name, value)?),
         }
     }
     Ok(given)
 }
 
-fn entry(place: &ConfigPath, name: &str, value: &toml::Value) -> Result<(Key, Value, Origin), ConfigError> {
+fn entry(
+    config_path: &ConfigPath,
+    name: &str,
+    value: &toml::Value,
+) -> Result<(Key, Value, ValueOrigin), ConfigError> {
     let Some(key) = Key::parse(name) else {
         let key = name.chars().take(80).collect();
-        return Err(ConfigError::UnknownKey { path: place.path.clone(), key, nearest: nearest(name) });
+        return Err(ConfigError::UnknownKey { path: config_path.path.clone(), key, nearest: nearest(name) });
     };
     if let (ValueKind::GitSources, toml::Value::Table(table)) = (key.kind(), value) {
-        return Ok((key, Value::Git(git_sources(place, table)?), Origin::File));
+        return Ok((key, Value::Git(git_sources(config_path, table)?), ValueOrigin::File));
     }
-    let problem = |problem| ConfigError::WrongValue { path: place.path.clone(), key, problem };
+    let problem = |problem| ConfigError::WrongValue { path: config_path.path.clone(), key, problem };
     let plain = plain(value).ok_or_else(|| {
         let found = value.to_string().chars().filter(|c| !c.is_control()).take(80).collect();
         problem(ValueProblem { wanted: key.kind().what(), found })
     })?;
-    Ok((key, key.kind().checked(plain).map_err(problem)?, Origin::File))
+    Ok((key, key.kind().checked(plain).map_err(problem)?, ValueOrigin::File))
 }
 
 /// The tables `[sources.git.NAME]`. Addresses are not checked here: one that is not allowed is listed with the reason
 /// and must not stop everything else from working.
-fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigError> {
+fn git_sources(config_path: &ConfigPath, table: &Table) -> Result<GitSources, ConfigError> {
     let mut sources = GitSources::new();
     for (name, value) in table {
         let wrong = |member: &str, wanted: &str, found: &str| {
             let shown = |text: &str| text.chars().filter(|c| !c.is_control()).take(80).collect::<String>();
             let member = shown(&format!("sources.git.{name}{member}"));
             let problem = ValueProblem { wanted: wanted.to_owned(), found: shown(found) };
-            ConfigError::WrongSource { path: place.path.clone(), member, problem }
+            ConfigError::WrongSource { path: config_path.path.clone(), member, problem }
         };
         if !is_source_name(name) {
             return Err(wrong("", "a name of lower-case letters, digits, `-` and `_`, a letter first", name));
@@ -92,7 +96,7 @@ fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigEr
             if !GitSource::MEMBERS.contains(&member.as_str()) {
                 let key = format!("sources.git.{name}.{member}").chars().take(80).collect();
                 let nearest = workrail_model::nearest::nearest(member, GitSource::MEMBERS);
-                return Err(ConfigError::UnknownKey { path: place.path.clone(), key, nearest });
+                return Err(ConfigError::UnknownKey { path: config_path.path.clone(), key, nearest });
             }
         }
         let text = |member: &'static str| match members.get(member) {
@@ -118,12 +122,12 @@ fn git_sources(place: &ConfigPath, table: &Table) -> Result<GitSources, ConfigEr
         }
         sources.insert(name.clone(), source);
     }
-    let kept = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
+    let checked = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
         let problem =
             ValueProblem { wanted: "shorter texts and fewer sources".to_owned(), found: "…".to_owned() };
-        ConfigError::WrongValue { path: place.path.clone(), key: Key::SourceGit, problem }
+        ConfigError::WrongValue { path: config_path.path.clone(), key: Key::SourceGit, problem }
     })?;
-    match kept {
+    match checked {
         Value::Git(sources) => Ok(sources),
         Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_) => Ok(GitSources::new()),
     }

@@ -39,10 +39,10 @@ pub(super) const ALL: &[(&str, &str)] = embedded![
 ];
 
 /// The prefix of places inside the binary; no path starts with it.
-pub(super) const PLACE: &str = "bundled:";
+pub(super) const LOCATION_PREFIX: &str = "bundled:";
 
-pub(super) fn content(place: &str) -> Option<&'static str> {
-    let name = place.strip_prefix(PLACE)?;
+pub(super) fn content(location: &str) -> Option<&'static str> {
+    let name = location.strip_prefix(LOCATION_PREFIX)?;
     ALL.iter().find(|(own, _)| *own == name).map(|(_, content)| *content)
 }
 

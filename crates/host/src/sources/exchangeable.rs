@@ -4,13 +4,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use workrail_model::compiled::ReferenceDeclaration;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceListing, WorkflowSource,
+    BindingsFile, CandidateFile, ListingId, Located, SourceError, SourceFile, SourceListing, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
 use super::Sources;
 
-/// The bits of a mark that count the surveys of one generation.
+/// The bits of a listing id that count the surveys of one generation.
 const SERIAL_BITS: u32 = 40;
 
 #[derive(Debug)]
@@ -26,8 +26,8 @@ struct Generation {
 
 impl Generation {
     /// Different sources number their surveys alike; the generation keeps their marks apart.
-    fn own(&self, mark: Mark) -> Mark {
-        Mark((self.number << SERIAL_BITS) | mark.0)
+    fn own(&self, id: ListingId) -> ListingId {
+        ListingId((self.number << SERIAL_BITS) | id.0)
     }
 }
 
@@ -51,15 +51,15 @@ impl WorkflowSource for ExchangeableSources {
     fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
         let current = self.current();
         let listing = current.sources.survey(workspace);
-        SourceListing { mark: listing.mark.map(|mark| current.own(mark)), ..listing }
+        SourceListing { id: listing.id.map(|id| current.own(id)), ..listing }
     }
 
-    fn mark(&self, workspace: Option<&WorkspacePath>) -> Option<Mark> {
+    fn unchanged_listing(&self, workspace: Option<&WorkspacePath>) -> Option<ListingId> {
         let current = self.current();
-        current.sources.mark(workspace).map(|mark| current.own(mark))
+        current.sources.unchanged_listing(workspace).map(|id| current.own(id))
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         self.current().sources.read(file)
     }
 

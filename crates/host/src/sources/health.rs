@@ -70,7 +70,7 @@ pub struct SourceReport {
     /// As registered: a name or a folder.
     pub name: String,
     /// A folder on this machine or an address.
-    pub place: String,
+    pub location: String,
     pub state: SourceState,
     /// Workflow files that were found, usable or not.
     pub files: usize,
@@ -98,14 +98,14 @@ impl Sources {
             precedence: Precedence::Bundled,
             folder: 0,
             name: "bundled".to_owned(),
-            place: "inside the program".to_owned(),
+            location: "inside the program".to_owned(),
             state: SourceState::Ok,
             files: bundled::ALL.len(),
             problems: Vec::new(),
             git: None,
         };
         let mut reports = vec![bundled];
-        reports.extend(self.places(workspace).iter().map(SourceLocation::report));
+        reports.extend(self.locations(workspace).iter().map(SourceLocation::report));
         reports
     }
 }
@@ -149,15 +149,15 @@ impl SourceLocation {
 fn found(
     precedence: Precedence,
     folder: usize,
-    place: &str,
+    location: &str,
     state: SourceState,
     survey: SourceListing,
 ) -> SourceReport {
     SourceReport {
         precedence,
         folder,
-        name: place.to_owned(),
-        place: place.to_owned(),
+        name: location.to_owned(),
+        location: location.to_owned(),
         state,
         files: survey.files.len(),
         problems: survey.problems,

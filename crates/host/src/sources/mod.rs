@@ -30,8 +30,8 @@ use workrail_model::config::{GitSources, Key, Settings};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
 use workrail_ports::workflow_source::{
-    BindingsFile, Candidate, Located, Mark, SourceError, SourceFile, SourceListing, SourceProblem, Stamp,
-    WorkflowSource,
+    BindingsFile, CandidateFile, ListingId, Located, SourceError, SourceFile, SourceListing, SourceProblem,
+    WorkflowFileStamp, WorkflowSource,
 };
 use workrail_ports::workspace::WorkspacePath;
 
@@ -114,41 +114,41 @@ impl Sources {
     }
 
     /// By precedence, and within one in order of registration.
-    fn places(&self, workspace: Option<&WorkspacePath>) -> Vec<SourceLocation> {
-        let mut places = Vec::new();
+    fn locations(&self, workspace: Option<&WorkspacePath>) -> Vec<SourceLocation> {
+        let mut locations = Vec::new();
         let plugins = self.plugins.iter().enumerate();
-        places.extend(
+        locations.extend(
             plugins.map(|(position, folder)| SourceLocation::Plugin { position, folder: folder.clone() }),
         );
         if let Some(user) = &self.user {
-            places.push(SourceLocation::Folder(Root::user(user)));
+            locations.push(SourceLocation::Folder(Root::user(user)));
         }
         let custom = self.custom.iter().enumerate();
-        places.extend(custom.map(|(folder, path)| SourceLocation::Folder(Root::custom(folder, path))));
-        places.extend(self.git.iter().cloned().map(SourceLocation::Git));
+        locations.extend(custom.map(|(folder, path)| SourceLocation::Folder(Root::custom(folder, path))));
+        locations.extend(self.git.iter().cloned().map(SourceLocation::Git));
         if let Some(workspace) = workspace {
             let workspace = Utf8Path::new(workspace.as_str());
             let folders = PROJECT_FOLDERS.iter().enumerate();
             // In the home directory, the project's folder is the user's own folder and counts as the user's.
             let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
-            places.extend(
+            locations.extend(
                 folders.map(|(folder, name)| SourceLocation::Folder(Root::project(folder, workspace, name))),
             );
         }
-        places
+        locations
     }
 
     fn walked(&self, workspace: Option<&WorkspacePath>) -> Walked {
         let mut survey = SourceListing::default();
         for (name, content) in bundled::ALL {
-            survey.files.push(Candidate {
+            survey.files.push(CandidateFile {
                 precedence: Precedence::Bundled,
                 folder: 0,
                 reference: (*name).to_owned(),
-                place: format!("{}{name}", bundled::PLACE),
+                location: format!("{}{name}", bundled::LOCATION_PREFIX),
                 package: None,
                 // Content inside the binary never changes.
-                stamp: Some(Stamp([content.len() as u64, 0, 0, 0])),
+                stamp: Some(WorkflowFileStamp([content.len() as u64, 0, 0, 0])),
             });
         }
         if let Some(path) = workspace.filter(|path| !Utf8Path::new(path.as_str()).is_dir()) {
@@ -157,8 +157,8 @@ impl Sources {
             survey.problems.push(problem(Precedence::Project, path.as_str(), text, fix));
         }
         let mut walk = Walk::new(&mut survey);
-        for place in self.places(workspace) {
-            match place {
+        for location in self.locations(workspace) {
+            match location {
                 SourceLocation::Folder(root) => {
                     walk.root(&root);
                 }
@@ -175,8 +175,8 @@ impl Sources {
     /// The identity of the folders themselves; their content is watched.
     fn identity(&self, workspace: Option<&WorkspacePath>) -> Identity {
         let mut parts: Vec<Utf8PathBuf> = workspace.map(|path| path.as_str().into()).into_iter().collect();
-        for place in self.places(workspace) {
-            match place {
+        for location in self.locations(workspace) {
+            match location {
                 SourceLocation::Folder(root) => parts.extend(root.parts()),
                 SourceLocation::Plugin { folder, .. } => parts.push(folder),
                 SourceLocation::Git(mirror) => parts.push(mirror.watched_file()),
@@ -196,18 +196,18 @@ impl WorkflowSource for Sources {
         }
     }
 
-    fn mark(&self, workspace: Option<&WorkspacePath>) -> Option<Mark> {
-        self.watch.as_ref()?.mark(key(workspace), || self.identity(workspace))
+    fn unchanged_listing(&self, workspace: Option<&WorkspacePath>) -> Option<ListingId> {
+        self.watch.as_ref()?.unchanged_listing(key(workspace), || self.identity(workspace))
     }
 
-    fn read(&self, file: &Candidate) -> Result<Vec<u8>, SourceError> {
-        if let Some(content) = bundled::content(&file.place) {
+    fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
+        if let Some(content) = bundled::content(&file.location) {
             return Ok(content.as_bytes().to_vec());
         }
         if let Some(read) = self.git.iter().find_map(|mirror| mirror.read(file)) {
             return read;
         }
-        bounded::read(Utf8Path::new(&file.place), WORKFLOW_SOURCE_BYTES_MAX).map_err(|error| {
+        bounded::read(Utf8Path::new(&file.location), WORKFLOW_SOURCE_BYTES_MAX).map_err(|error| {
             SourceError::Unreadable { reference: file.reference.clone(), detail: error.to_string() }
         })
     }

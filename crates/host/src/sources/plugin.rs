@@ -9,7 +9,7 @@ use workrail_ports::workflow_source::SourceListing;
 
 use super::health::SourceState;
 use super::locate::normal;
-use super::walk::{FILES_MAX, Root, Step, Walk};
+use super::walk::{FILES_MAX, Root, Walk, WalkStep};
 use crate::bounded;
 
 pub(super) const MANIFEST: &str = "workrail-plugin.json";
@@ -83,25 +83,25 @@ pub(super) fn walk(walk: &mut Walk<'_>, position: usize, folder: &Utf8PathBuf) -
     manifest.workflows.sort();
     manifest.workflows.dedup();
     for named in &manifest.workflows {
-        if listed(walk, &root, named) == Step::Stop {
+        if listed(walk, &root, named) == WalkStep::Stop {
             return SourceState::TooManyFiles;
         }
     }
     SourceState::Ok
 }
 
-fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
+fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> WalkStep {
     let shown: String =
         named.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(200).collect();
     let Some(relative) = normal(named) else {
         let text = "the manifest names a path that leads out of the plugin".to_owned();
         walk.problem(root, &shown, text, "name files from the plugin's folder, without `..`");
-        return Step::On;
+        return WalkStep::On;
     };
     if !relative.ends_with(".json") && !relative.ends_with(".jsonc") {
         let text = "the manifest names a file that is neither .json nor .jsonc".to_owned();
         walk.problem(root, &shown, text, "name workflow files only");
-        return Step::On;
+        return WalkStep::On;
     }
     let mut path = root.path.clone();
     let mut found = None;
@@ -111,7 +111,7 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
             Ok(metadata) if metadata.is_symlink() => {
                 let text = "it is a symbolic link or below one, and links are not followed".to_owned();
                 walk.problem(root, &shown, text, "put the file itself there");
-                return Step::On;
+                return WalkStep::On;
             }
             Ok(metadata) => {
                 if metadata.is_dir() {
@@ -128,13 +128,13 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> Step {
                 };
                 let fix = "add the file, or take it out of `workflows` in workrail-plugin.json";
                 walk.problem(root, &shown, text, fix);
-                return Step::On;
+                return WalkStep::On;
             }
         }
     }
     match found {
         Some(metadata) => walk.file(root, &path, &metadata),
-        None => Step::On,
+        None => WalkStep::On,
     }
 }
 

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use workrail_model::digest::Sha256;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::Candidate;
+use workrail_ports::workflow_source::CandidateFile;
 
 use crate::{bounded, whole_file};
 
@@ -24,13 +24,13 @@ pub enum ReplaceError {
 ///
 /// Another program may still write between the last check and the replacement: its change is then lost, as with any
 /// editor.
-pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), ReplaceError> {
+pub fn replace(file: &CandidateFile, seen: Sha256, bytes: &[u8]) -> Result<(), ReplaceError> {
     let reference = || file.reference.clone();
     if !file.precedence.is_editable() {
         return Err(ReplaceError::ReadOnly(reference()));
     }
     let io = |source: std::io::Error| ReplaceError::Io { reference: reference(), source };
-    let path = Utf8Path::new(&file.place);
+    let path = Utf8Path::new(&file.location);
     // Does not follow links, so the file itself is replaced.
     let now = bounded::read(path, WORKFLOW_SOURCE_BYTES_MAX).map_err(io)?;
     // Replacing a file needs no write permission on it, but a user who removed that permission meant it.
@@ -44,8 +44,9 @@ pub fn replace(file: &Candidate, seen: Sha256, bytes: &[u8]) -> Result<(), Repla
 }
 
 /// The text of the test script next to a workflow's file; `None` if there is none.
-pub fn test_script(file: &Candidate) -> Result<Option<String>, std::io::Error> {
-    match bounded::read(&Utf8Path::new(&file.place).with_extension("test.toml"), WORKFLOW_SOURCE_BYTES_MAX) {
+pub fn test_script(file: &CandidateFile) -> Result<Option<String>, std::io::Error> {
+    match bounded::read(&Utf8Path::new(&file.location).with_extension("test.toml"), WORKFLOW_SOURCE_BYTES_MAX)
+    {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(std::io::Error::other),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -68,13 +69,13 @@ mod tests {
     use super::*;
 
     /// A file with the bytes `old`, as found by a source of this kind.
-    fn file(precedence: Precedence) -> (tempfile::TempDir, Candidate) {
+    fn file(precedence: Precedence) -> (tempfile::TempDir, CandidateFile) {
         let folder = tempfile::tempdir().unwrap();
-        let place = Utf8PathBuf::from_path_buf(folder.path().join("team.a.json")).unwrap();
-        fs::write(&place, "old").unwrap();
+        let location = Utf8PathBuf::from_path_buf(folder.path().join("team.a.json")).unwrap();
+        fs::write(&location, "old").unwrap();
         let reference = "team.a.json".to_owned();
-        let place = place.to_string();
-        (folder, Candidate { precedence, folder: 0, reference, place, package: None, stamp: None })
+        let location = location.to_string();
+        (folder, CandidateFile { precedence, folder: 0, reference, location, package: None, stamp: None })
     }
 
     fn mode(path: &str, mode: u32) {
@@ -84,10 +85,10 @@ mod tests {
     #[test]
     fn a_file_is_replaced_whole_and_keeps_its_permissions() {
         let (folder, file) = file(Precedence::Project);
-        mode(&file.place, 0o640);
+        mode(&file.location, 0o640);
         replace(&file, Sha256::of(b"old"), b"new").unwrap();
-        assert_eq!(fs::read(&file.place).unwrap(), b"new");
-        assert_eq!(fs::metadata(&file.place).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read(&file.location).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file.location).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
@@ -97,32 +98,32 @@ mod tests {
             let (_folder, file) = file(precedence);
             let refused = replace(&file, Sha256::of(b"old"), b"new");
             assert!(matches!(refused, Err(ReplaceError::ReadOnly(_))), "{precedence:?}: {refused:?}");
-            assert_eq!(fs::read(&file.place).unwrap(), b"old");
+            assert_eq!(fs::read(&file.location).unwrap(), b"old");
         }
         let (_folder, file) = file(Precedence::User);
         let changed = replace(&file, Sha256::of(b"older"), b"new");
         assert!(matches!(changed, Err(ReplaceError::Changed(_))), "{changed:?}");
-        mode(&file.place, 0o444);
+        mode(&file.location, 0o444);
         let protected = replace(&file, Sha256::of(b"old"), b"new");
         assert!(matches!(protected, Err(ReplaceError::WriteProtected(_))), "{protected:?}");
-        assert_eq!(fs::read(&file.place).unwrap(), b"old");
-        fs::remove_file(&file.place).unwrap();
+        assert_eq!(fs::read(&file.location).unwrap(), b"old");
+        fs::remove_file(&file.location).unwrap();
         let gone = replace(&file, Sha256::of(b"old"), b"new");
         assert!(matches!(gone, Err(ReplaceError::Io { .. })), "{gone:?}");
-        assert!(!fs::exists(&file.place).unwrap(), "nothing is made");
+        assert!(!fs::exists(&file.location).unwrap(), "nothing is made");
     }
 
     #[test]
     fn a_link_in_place_of_the_file_is_not_followed() {
         let (folder, file) = file(Precedence::User);
         let outside = folder.path().join("outside");
-        fs::rename(&file.place, &outside).unwrap();
-        symlink(&outside, &file.place).unwrap();
+        fs::rename(&file.location, &outside).unwrap();
+        symlink(&outside, &file.location).unwrap();
         let refused = replace(&file, Sha256::of(b"old"), b"new");
         assert!(matches!(refused, Err(ReplaceError::Io { .. })), "{refused:?}");
         // Also if it appears after the last check.
-        whole_file::replace_in_place(Utf8Path::new(&file.place), b"new").unwrap();
+        whole_file::replace_in_place(Utf8Path::new(&file.location), b"new").unwrap();
         assert_eq!(fs::read(&outside).unwrap(), b"old");
-        assert_eq!(fs::read(&file.place).unwrap(), b"new");
+        assert_eq!(fs::read(&file.location).unwrap(), b"new");
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use camino::{Utf8Path, Utf8PathBuf};
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, SourceListing, Stamp};
+use workrail_ports::workflow_source::{CandidateFile, SourceListing, WorkflowFileStamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -133,7 +133,7 @@ pub(super) struct Walk<'s> {
 
 /// Whether the walk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum WalkStep {
     On,
     Stop,
 }
@@ -161,8 +161,8 @@ impl<'s> Walk<'s> {
             return usable;
         }
         match self.folder(root, &root.path, 0) {
-            Step::On => SourceState::Ok,
-            Step::Stop => SourceState::TooManyFiles,
+            WalkStep::On => SourceState::Ok,
+            WalkStep::Stop => SourceState::TooManyFiles,
         }
     }
 
@@ -212,19 +212,19 @@ impl<'s> Walk<'s> {
         state
     }
 
-    fn folder(&mut self, root: &Root, folder: &Utf8Path, depth: usize) -> Step {
+    fn folder(&mut self, root: &Root, folder: &Utf8Path, depth: usize) -> WalkStep {
         let shown = root.reference(folder);
         if depth > DEPTH_MAX {
             let text = format!("it is nested deeper than {DEPTH_MAX} folders and is not searched");
             self.problem(root, &shown, text, "move its workflow files up");
-            return Step::On;
+            return WalkStep::On;
         }
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
                 let text = format!("the folder cannot be read: {error}");
                 self.problem(root, &shown, text, "check its permissions");
-                return Step::On;
+                return WalkStep::On;
             }
         };
         self.folders.push(folder.to_owned());
@@ -234,7 +234,7 @@ impl<'s> Walk<'s> {
             if self.entries > ENTRIES_MAX {
                 let text = format!("more than {ENTRIES_MAX} entries were found; the rest is not searched");
                 self.problem(root, &shown, text, "keep workflow files in a folder of their own");
-                return Step::Stop;
+                return WalkStep::Stop;
             }
             names.push(entry.file_name());
         }
@@ -249,16 +249,16 @@ impl<'s> Walk<'s> {
             if name.starts_with('.') {
                 continue;
             }
-            if self.entry(root, &folder.join(name), depth) == Step::Stop {
-                return Step::Stop;
+            if self.entry(root, &folder.join(name), depth) == WalkStep::Stop {
+                return WalkStep::Stop;
             }
         }
-        Step::On
+        WalkStep::On
     }
 
-    fn entry(&mut self, root: &Root, path: &Utf8Path, depth: usize) -> Step {
+    fn entry(&mut self, root: &Root, path: &Utf8Path, depth: usize) -> WalkStep {
         // Deleted since the folder was listed, which is not a problem.
-        let Ok(metadata) = std::fs::symlink_metadata(path) else { return Step::On };
+        let Ok(metadata) = std::fs::symlink_metadata(path) else { return WalkStep::On };
         let is_workflow = matches!(path.extension(), Some("json" | "jsonc"));
         if metadata.is_dir() {
             return self.folder(root, path, depth + 1);
@@ -269,56 +269,56 @@ impl<'s> Walk<'s> {
                 let text = "it is a link, and links are not followed".to_owned();
                 self.problem(root, &root.reference(path), text, fix);
             }
-            return Step::On;
+            return WalkStep::On;
         }
         if !is_workflow {
-            return Step::On;
+            return WalkStep::On;
         }
         self.file(root, path, &metadata)
     }
 
-    pub(super) fn file(&mut self, root: &Root, path: &Utf8Path, metadata: &Metadata) -> Step {
+    pub(super) fn file(&mut self, root: &Root, path: &Utf8Path, metadata: &Metadata) -> WalkStep {
         if !self.seen.insert((root.precedence, path.to_owned())) {
-            return Step::On;
+            return WalkStep::On;
         }
         let reference = root.reference(path);
         if !metadata.is_file() {
             let text = "it is not a regular file".to_owned();
             self.problem(root, &reference, text, "put a regular file there");
-            return Step::On;
+            return WalkStep::On;
         }
         if metadata.len() > WORKFLOW_SOURCE_BYTES_MAX {
             let bytes = metadata.len();
             let text = format!("it has {bytes} bytes, at most {WORKFLOW_SOURCE_BYTES_MAX} are read");
             let fix = "move long material into files that `references` point at";
             self.problem(root, &reference, text, fix);
-            return Step::On;
+            return WalkStep::On;
         }
         self.files += 1;
         if self.files > FILES_MAX {
             let text =
                 format!("more than {FILES_MAX} workflow files were found; this and the rest are left out");
             self.problem(root, &reference, text, "name a folder that holds workflow files only");
-            return Step::Stop;
+            return WalkStep::Stop;
         }
-        self.survey.files.push(Candidate {
+        self.survey.files.push(CandidateFile {
             precedence: root.precedence,
             folder: root.folder,
             reference,
-            place: path.to_string(),
+            location: path.to_string(),
             package: Some(root.package.to_string()),
             stamp: self.stamp(metadata),
         });
-        Step::On
+        WalkStep::On
     }
 
-    fn stamp(&self, metadata: &Metadata) -> Option<Stamp> {
+    fn stamp(&self, metadata: &Metadata) -> Option<WorkflowFileStamp> {
         let modified = metadata.modified().ok()?;
         // In the future, or just now: the next change could leave the same stamp.
         let age = self.now.duration_since(modified).ok()?;
         (age > FRESH).then(|| {
             let nanos = |seconds: i64, nanos: i64| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos);
-            Stamp([
+            WorkflowFileStamp([
                 metadata.len(),
                 nanos(metadata.mtime(), metadata.mtime_nsec()).cast_unsigned(),
                 nanos(metadata.ctime(), metadata.ctime_nsec()).cast_unsigned(),

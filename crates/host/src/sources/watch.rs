@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{Config, Event, RecommendedWatcher, RecursiveMode, Watcher};
-use workrail_ports::workflow_source::{Mark, SourceListing};
+use workrail_ports::workflow_source::{ListingId, SourceListing};
 
 use crate::machine;
 
@@ -63,7 +63,7 @@ struct Inner {
 
 #[derive(Debug)]
 struct WatchedState {
-    mark: Mark,
+    listing: ListingId,
     changes: u64,
     identity: Identity,
     since: Instant,
@@ -79,8 +79,12 @@ impl FolderWatch {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The mark of the workspace's last survey, if nothing has changed since.
-    pub(super) fn mark(&self, workspace: &str, identity: impl FnOnce() -> Identity) -> Option<Mark> {
+    /// The id of the workspace's last survey, if nothing has changed since.
+    pub(super) fn unchanged_listing(
+        &self,
+        workspace: &str,
+        identity: impl FnOnce() -> Identity,
+    ) -> Option<ListingId> {
         let mut inner = self.inner();
         let since = inner.known.get(workspace)?.since;
         if since.elapsed() >= TRUSTED {
@@ -88,7 +92,7 @@ impl FolderWatch {
         }
         let changes = inner.reported()?;
         let known = inner.known.get(workspace)?;
-        (known.changes == changes && known.identity == identity()).then_some(known.mark)
+        (known.changes == changes && known.identity == identity()).then_some(known.listing)
     }
 
     /// Walks, and then watches every folder that was read, where possible.
@@ -112,10 +116,10 @@ impl FolderWatch {
             match inner.listen(&walked.folders, self.folders_max) {
                 WatchResult::Already => {
                     inner.serial += 1;
-                    let mark = Mark(inner.serial);
-                    let known = WatchedState { mark, changes, identity: same, since: Instant::now() };
+                    let listing = ListingId(inner.serial);
+                    let known = WatchedState { listing, changes, identity: same, since: Instant::now() };
                     inner.known.insert(workspace.to_owned(), known);
-                    walked.survey.mark = Some(mark);
+                    walked.survey.id = Some(listing);
                     return walked.survey;
                 }
                 // Changes made before it was watched are found by walking again.

@@ -13,9 +13,9 @@ pub struct StepIndex(OnceLock<BTreeMap<StepId, usize>>);
 
 impl StepIndex {
     pub(super) fn find<'a>(&self, steps: &'a [CompiledStep], id: &StepId) -> Option<&'a CompiledStep> {
-        let made = || steps.iter().enumerate().map(|(place, step)| (step.step_id.clone(), place)).collect();
-        let place = *self.0.get_or_init(made).get(id)?;
-        steps.get(place).filter(|step| step.step_id == *id)
+        let made = || steps.iter().enumerate().map(|(index, step)| (step.step_id.clone(), index)).collect();
+        let index = *self.0.get_or_init(made).get(id)?;
+        steps.get(index).filter(|step| step.step_id == *id)
     }
 }
 

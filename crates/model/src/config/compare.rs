@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Applies, Key, Origin, RestartTrigger, Settings, Value};
+use super::{Applies, Key, RestartTrigger, Settings, Value, ValueOrigin};
 
 /// A setting that a running server has otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Difference {
+pub struct SettingDifference {
     pub key: Key,
     pub desired: Option<Value>,
     pub applied: Option<Value>,
@@ -21,11 +21,11 @@ pub struct Difference {
 ///
 /// A setting fixed by the server's environment is not a difference, whatever the file says: restarting in the same
 /// environment would not change it.
-pub fn differences(desired: &Settings, applied: &Settings) -> Vec<Difference> {
+pub fn differences(desired: &Settings, applied: &Settings) -> Vec<SettingDifference> {
     let differing = Key::ALL.iter().filter_map(|key| {
         let (wanted, has) = (desired.get(*key), applied.get(*key));
-        let fixed = has.is_some_and(|setting| setting.origin == Origin::Environment)
-            || wanted.is_some_and(|setting| setting.origin == Origin::Environment);
+        let fixed = has.is_some_and(|setting| setting.origin == ValueOrigin::Environment)
+            || wanted.is_some_and(|setting| setting.origin == ValueOrigin::Environment);
         if fixed || wanted.map(|setting| &setting.value) == has.map(|setting| &setting.value) {
             return None;
         }
@@ -33,7 +33,7 @@ pub fn differences(desired: &Settings, applied: &Settings) -> Vec<Difference> {
             Applies::Live => None,
             Applies::AtRestart(trigger) => Some(trigger),
         };
-        Some(Difference {
+        Some(SettingDifference {
             key: *key,
             desired: wanted.map(|setting| setting.value.clone()),
             applied: has.map(|setting| setting.value.clone()),
@@ -47,26 +47,26 @@ pub fn differences(desired: &Settings, applied: &Settings) -> Vec<Difference> {
 mod tests {
     use super::*;
 
-    fn with(key: Key, value: Value, origin: Origin) -> Settings {
+    fn with(key: Key, value: Value, origin: ValueOrigin) -> Settings {
         Settings::layered([(key, value, origin)])
     }
 
     #[test]
     fn only_tools_sources_flags_and_process_settings_need_a_restart() {
         let applied = Settings::default();
-        let tool = with(Key::ToolsStartSession, Value::Switch(true), Origin::File);
+        let tool = with(Key::ToolsStartSession, Value::Switch(true), ValueOrigin::File);
         let found = differences(&tool, &applied);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].restart, Some(RestartTrigger::FeatureFlags));
-        let kept = with(Key::RetentionTtl, Value::Count(5), Origin::File);
+        let kept = with(Key::RetentionTtl, Value::Count(5), ValueOrigin::File);
         assert_eq!(differences(&kept, &applied)[0].restart, None);
         assert_eq!(differences(&applied, &applied), []);
     }
 
     #[test]
     fn a_setting_fixed_by_the_environment_needs_no_restart() {
-        let desired = with(Key::ToolsResume, Value::Switch(true), Origin::File);
-        let applied = with(Key::ToolsResume, Value::Switch(false), Origin::Environment);
+        let desired = with(Key::ToolsResume, Value::Switch(true), ValueOrigin::File);
+        let applied = with(Key::ToolsResume, Value::Switch(false), ValueOrigin::Environment);
         assert_eq!(differences(&desired, &applied), []);
     }
 }

@@ -20,7 +20,7 @@ use crate::digest::Sha256;
 use crate::preferences::{Autonomy, Preferences, RiskPolicy};
 use crate::token::TokenEncoding;
 
-pub use compare::{Difference, differences};
+pub use compare::{SettingDifference, differences};
 pub use git::{
     CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitUrl, SYNC_HOURS_DEFAULT, Transport,
     is_source_name,
@@ -295,7 +295,7 @@ impl Key {
 closed_set! {
     "snake_case",
     /// Who set a value; later ones win.
-    pub enum Origin {
+    pub enum ValueOrigin {
         Default,
         File,
         Environment,
@@ -306,7 +306,7 @@ closed_set! {
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
     pub value: Value,
-    pub origin: Origin,
+    pub origin: ValueOrigin,
 }
 
 /// The settings in effect: every key that has a value, and who gave it.
@@ -322,10 +322,10 @@ impl Default for Settings {
 
 impl Settings {
     /// The defaults, overridden by what is given; each value has already been checked against its key's kind.
-    pub fn layered(given: impl IntoIterator<Item = (Key, Value, Origin)>) -> Self {
+    pub fn layered(given: impl IntoIterator<Item = (Key, Value, ValueOrigin)>) -> Self {
         let defaults = Key::ALL.iter().filter_map(|key| {
             let value = key.default()?;
-            Some((*key, Setting { value, origin: Origin::Default }))
+            Some((*key, Setting { value, origin: ValueOrigin::Default }))
         });
         let mut settings: BTreeMap<Key, Setting> = defaults.collect();
         for (key, value, origin) in given {
@@ -434,21 +434,25 @@ mod tests {
     #[test]
     fn the_environment_wins_over_the_file_in_either_order() {
         let text = |text: &str| Value::Text(text.to_owned());
-        let file = (Key::TokenEncoding, text("v1"), Origin::File);
-        let environment = (Key::TokenEncoding, text("v2"), Origin::Environment);
+        let file = (Key::TokenEncoding, text("v1"), ValueOrigin::File);
+        let environment = (Key::TokenEncoding, text("v2"), ValueOrigin::Environment);
         for given in [[file.clone(), environment.clone()], [environment, file]] {
             let settings = Settings::layered(given);
             assert_eq!(settings.token_encoding(), TokenEncoding::V2);
-            assert_eq!(settings.get(Key::TokenEncoding).map(|found| found.origin), Some(Origin::Environment));
+            assert_eq!(
+                settings.get(Key::TokenEncoding).map(|found| found.origin),
+                Some(ValueOrigin::Environment)
+            );
         }
     }
 
     #[test]
     fn the_hash_depends_on_values_and_not_on_their_origin() {
         let unset = Settings::default();
-        let said = Settings::layered([(Key::TokenEncoding, Value::Text("v2".to_owned()), Origin::File)]);
+        let said = Settings::layered([(Key::TokenEncoding, Value::Text("v2".to_owned()), ValueOrigin::File)]);
         assert_eq!(unset.hash(), said.hash());
-        let other = Settings::layered([(Key::TokenEncoding, Value::Text("v1".to_owned()), Origin::File)]);
+        let other =
+            Settings::layered([(Key::TokenEncoding, Value::Text("v1".to_owned()), ValueOrigin::File)]);
         assert_ne!(unset.hash(), other.hash());
     }
 }

@@ -140,9 +140,9 @@ fn is_store_address(text: &str) -> bool {
     else {
         return false;
     };
-    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let (address, options) = rest.split_once('?').unwrap_or((rest, ""));
     // The last `@`: a password may contain one.
-    let user = place.rsplit_once('@').map_or("", |(user, _)| user);
+    let user = address.rsplit_once('@').map_or("", |(user, _)| user);
     let names_password = |option: &str| option.split('=').next() == Some("password");
     !user.contains(':') && !options.split('&').any(names_password)
 }

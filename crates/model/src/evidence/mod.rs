@@ -12,11 +12,11 @@ mod workspace;
 pub use check::{CheckResult, CheckRun, Confinement, EndedCheck, NotRunReason};
 pub use observation::{HookObservation, ObservationError};
 pub use paths::{EvidencePath, PathList};
-pub use process::{EndedProcess, KeptOutput, ProcessEnding};
+pub use process::{ClippedOutput, EndedProcess, ProcessEnding};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use workspace::{
-    DirtyFiles, FileMark, NotSeenReason, RecordedFiles, TreeLook, WorkingTree, WorkspaceState,
+    DirtyFiles, FileMark, NotSeenReason, RecordedFiles, TreeInspection, WorkingTree, WorkspaceState,
 };
 
 use crate::closed_set::closed_set;

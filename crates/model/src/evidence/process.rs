@@ -11,7 +11,7 @@ pub struct EndedProcess {
     pub ending: ProcessEnding,
     pub duration_ms: u64,
     pub confinement: Confinement,
-    pub output: KeptOutput,
+    pub output: ClippedOutput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +24,13 @@ pub enum ProcessEnding {
 
 /// The beginning and the end of an output, whatever its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptOutput {
+pub struct ClippedOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
-impl KeptOutput {
+impl ClippedOutput {
     pub fn push(&mut self, written: &[u8]) {
         self.total = self.total.saturating_add(written.len() as u64);
         let (first, rest) =
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_short_output_is_kept_in_full() {
-        let mut output = KeptOutput::default();
+        let mut output = ClippedOutput::default();
         output.push(b"one ");
         output.push(b"two");
         assert_eq!((output.text().as_str(), output.total()), ("one two", 7));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_beginning_and_end_of_a_long_output_are_kept() {
-        let mut output = KeptOutput::default();
+        let mut output = ClippedOutput::default();
         output.push(b"begin");
         for _ in 0..3 {
             output.push(&vec![b'x'; CHECK_OUTPUT_TAIL_BYTES_MAX]);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn an_output_at_the_limits_is_kept_in_full() {
-        let mut output = KeptOutput::default();
+        let mut output = ClippedOutput::default();
         output.push(&vec![b'x'; CHECK_OUTPUT_HEAD_BYTES_MAX + CHECK_OUTPUT_TAIL_BYTES_MAX]);
         assert!(!output.text().contains("left out"));
         output.push(b"x");

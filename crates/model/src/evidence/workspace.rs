@@ -35,7 +35,7 @@ impl WorkingTree {
 
 /// The result of looking at a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TreeLook {
+pub enum TreeInspection {
     /// It is not a repository.
     #[default]
     NoRepository,

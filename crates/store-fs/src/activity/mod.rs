@@ -86,7 +86,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// The counter, locked. Sessions are read only if nothing on disk records how far it got, and then without the
     /// lock, so that other processes wait only for their own scan.
-    fn hold_counter(&self) -> Result<(F::Lock, Counted), StoreError> {
+    fn hold_counter(&self) -> Result<(F::Lock, CounterState), StoreError> {
         let lock = self.lock_counter()?;
         if let Some(counted) = self.read_counter()? {
             return Ok((lock, counted));
@@ -99,7 +99,7 @@ impl<F: FileSystem> LocalStore<F> {
             return Ok((lock, counted));
         }
         let path = self.usable(layout::activity())?;
-        Ok((lock, Counted { last: rebuilt, reserved: 0, state: State::Unusable, path }))
+        Ok((lock, CounterState { last: rebuilt, reserved: 0, state: State::Unusable, path }))
     }
 
     fn lock_counter(&self) -> Result<F::Lock, StoreError> {
@@ -120,13 +120,13 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// The counter of this boot, or else the end of the reservation, or else `None`.
-    fn read_counter(&self) -> Result<Option<Counted>, FsError> {
+    fn read_counter(&self) -> Result<Option<CounterState>, FsError> {
         let path = self.usable(layout::activity())?;
         if let Some(bytes) = self.read_small(&path)?
             && let Some((counter, dots)) = parsed(&bytes, &self.boot_id)
             && let Some(last) = counter.last.checked_add(dots)
         {
-            return Ok(Some(Counted {
+            return Ok(Some(CounterState {
                 last,
                 reserved: counter.reserved,
                 state: State::Usable { dots },
@@ -135,7 +135,7 @@ impl<F: FileSystem> LocalStore<F> {
         }
         let reserved =
             self.read_small(&self.usable(layout::activity_reserved())?)?.and_then(|bytes| reserved(&bytes));
-        Ok(reserved.map(|reserved| Counted { last: reserved, reserved, state: State::Unusable, path }))
+        Ok(reserved.map(|reserved| CounterState { last: reserved, reserved, state: State::Unusable, path }))
     }
 
     /// One of our files, or `None` if there is no readable file of that name.
@@ -203,7 +203,7 @@ fn check(reserved: u64) -> Sha256 {
 }
 
 /// How far the counter has got.
-struct Counted {
+struct CounterState {
     last: u64,
     reserved: u64,
     state: State,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use workrail_model::digest::Sha256;
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
-use workrail_model::plan::{Attachment, AttachmentKind};
+use workrail_model::plan::{Attachment, AttachmentKind, ContentKey};
 use workrail_ports::backup::{CopyError, LostContent};
 use workrail_ports::content::ContentError;
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode};
@@ -18,8 +18,6 @@ use crate::content::{read_verified, set_aside, write_temp};
 use crate::layout::{self, CONTENT_KINDS};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::suspect;
-
-type Piece = (AttachmentKind, Sha256);
 
 impl<F: FileSystem> Copier<'_, F> {
     /// Copies everything that these events refer to into the target, durably.
@@ -37,7 +35,7 @@ impl<F: FileSystem> Copier<'_, F> {
     }
 
     /// Returns whether it was written.
-    fn bring(&mut self, session: SessionId, piece: Piece) -> Result<bool, CopyError> {
+    fn bring(&mut self, session: SessionId, piece: ContentKey) -> Result<bool, CopyError> {
         let (kind, digest) = piece;
         let found = self.found_in_target(piece)?;
         if found == CopyState::Intact {
@@ -58,7 +56,7 @@ impl<F: FileSystem> Copier<'_, F> {
         self.report.content.add(bytes.len() as u64);
         self.sound.insert(piece);
         if found == CopyState::Damaged {
-            self.report.mended.push(layout::content(kind, digest).to_string());
+            self.report.repaired.push(layout::content(kind, digest).to_string());
         }
         if self.checking == Checking::DryRun {
             return Ok(false);
@@ -68,7 +66,7 @@ impl<F: FileSystem> Copier<'_, F> {
         Ok(true)
     }
 
-    fn found_in_target(&self, (kind, digest): Piece) -> Result<CopyState, CopyError> {
+    fn found_in_target(&self, (kind, digest): ContentKey) -> Result<CopyState, CopyError> {
         match self.checking {
             Checking::ByName => {
                 Ok(if self.named.contains(&(kind, digest)) { CopyState::Intact } else { CopyState::Absent })
@@ -85,7 +83,7 @@ impl<F: FileSystem> Copier<'_, F> {
         }
     }
 
-    fn put_content(&self, (kind, digest): Piece, bytes: &[u8]) -> Result<(), FsError> {
+    fn put_content(&self, (kind, digest): ContentKey, bytes: &[u8]) -> Result<(), FsError> {
         let (fs, path) = (self.target.fs(), layout::content(kind, digest));
         let temp = layout::backup_content_temp(kind);
         write_temp(fs, &temp, bytes)?;
@@ -107,7 +105,7 @@ impl<F: FileSystem> Copier<'_, F> {
                 }
                 let Ok((_, bytes)) = read_verified(self.source.fs(), kind, digest) else { continue };
                 self.report.content.add(bytes.len() as u64);
-                self.report.mended.push(layout::content(kind, digest).to_string());
+                self.report.repaired.push(layout::content(kind, digest).to_string());
                 if self.checking != Checking::DryRun {
                     self.put_content(piece, &bytes).map_err(target)?;
                     self.copied.push(piece);

@@ -16,7 +16,7 @@ use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, Fs
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Tally;
 
-use super::decide::{Direction, Step, decide};
+use super::decide::{BackupDirection, CopyStep, decide};
 use super::log::Log;
 use super::{Listed, source, target};
 use crate::commit::{self, Tail};
@@ -39,7 +39,7 @@ pub(super) enum Checking {
 pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) source: &'a LocalStore<F>,
     pub(super) target: &'a LocalStore<F>,
-    direction: Direction,
+    direction: BackupDirection,
     pub(super) checking: Checking,
     /// Names of the target's content when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
@@ -58,7 +58,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     pub(super) fn new(
         source: &'a LocalStore<F>,
         target_store: &'a LocalStore<F>,
-        direction: Direction,
+        direction: BackupDirection,
         checking: Checking,
     ) -> Result<Self, CopyError> {
         if checking != Checking::DryRun {
@@ -82,7 +82,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             unreadable: Vec::new(),
             segments: Tally::default(),
             content: Tally::default(),
-            mended: Vec::new(),
+            repaired: Vec::new(),
             lost_content: Vec::new(),
             keys: KeysCopy::LeftOut,
         };
@@ -130,7 +130,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     /// Copies one session; `None` if the source holds nothing of it.
     fn copy(&mut self, session: SessionId) -> Result<Option<SessionCopy>, CopyError> {
         if self.checking == Checking::ByName && self.is_up_to_date(session)? {
-            self.copy_marks(session)?;
+            self.copy_requests(session)?;
             return Ok(Some(SessionCopy {
                 session,
                 change: SessionChange::Unchanged,
@@ -143,11 +143,11 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         };
         let (step, known) = self.step(session, &from)?;
         let change = match step {
-            Step::Add => self.put_session(session, &from, false)?,
-            Step::Replace => self.put_session(session, &from, true)?,
-            Step::Extend => self.extend(session, &from)?,
-            Step::Keep => self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?,
-            Step::Leave(reason) => {
+            CopyStep::Add => self.put_session(session, &from, false)?,
+            CopyStep::Replace => self.put_session(session, &from, true)?,
+            CopyStep::Extend => self.extend(session, &from)?,
+            CopyStep::Keep => self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?,
+            CopyStep::Leave(reason) => {
                 self.check_content(session, &from, known.as_ref(), SessionChange::Left(reason))?
             }
         };
@@ -211,23 +211,23 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }))
     }
 
-    fn step(&self, session: SessionId, from: &Log) -> Result<(Step, Option<Log>), CopyError> {
+    fn step(&self, session: SessionId, from: &Log) -> Result<(CopyStep, Option<Log>), CopyError> {
         let known = Log::read(self.target.fs(), session).map_err(target)?;
         let step = match &known {
             Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
                 let step = decide(self.direction, from, log);
-                let is_replaced = step == Step::Replace && self.direction == Direction::Restore;
+                let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
                 match is_replaced && self.repair_keeps_more(session, from)? {
-                    true => Step::Leave(LeftReason::RepairKeepsMore),
+                    true => CopyStep::Leave(LeftReason::RepairKeepsMore),
                     false => step,
                 }
             }
             // A folder with nothing committed in it.
-            _ if from.is_empty() => Step::Leave(LeftReason::SourceUnusable),
+            _ if from.is_empty() => CopyStep::Leave(LeftReason::SourceUnusable),
             _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
-                Step::Replace
+                CopyStep::Replace
             }
-            _ => Step::Add,
+            _ => CopyStep::Add,
         };
         Ok((step, known))
     }
@@ -250,9 +250,9 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             self.settle(session, known)?;
             self.bring_content(session, &known.loaded.events)?;
         }
-        if change == SessionChange::Unchanged && self.direction == Direction::Backup {
+        if change == SessionChange::Unchanged && self.direction == BackupDirection::Backup {
             self.bring_content(session, &from.loaded.events)?;
-            self.copy_marks(session)?;
+            self.copy_requests(session)?;
         }
         Ok(change)
     }
@@ -313,7 +313,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             // The lock file means nothing outside `sessions/`.
             let _ = aside.child(".lock").map(|lock| fs.remove_file(&lock));
         }
-        self.copy_marks(session)?;
+        self.copy_requests(session)?;
         self.written.push(session);
         Ok(match aside {
             Some(aside) => SessionChange::Replaced { aside: aside.to_string() },
@@ -333,7 +333,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         let Some(known) = Log::read(fs, session).map_err(target)? else {
             return Err(changed_meanwhile(session));
         };
-        if decide(self.direction, from, &known) != Step::Extend {
+        if decide(self.direction, from, &known) != CopyStep::Extend {
             return Ok(SessionChange::Left(LeftReason::HistoriesDiffer));
         }
         let done = usize::try_from(known.event_count()).unwrap_or(usize::MAX);
@@ -358,7 +358,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         suspect::clear(fs, &layout::session(session));
         store.forget(session);
-        self.copy_marks(session)?;
+        self.copy_requests(session)?;
         self.written.push(session);
         Ok(SessionChange::Extended)
     }
@@ -366,7 +366,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     /// Activity in a restored store must come after what was restored; a backup has no counter.
     fn count_on_from(&self, from: &Log) -> Result<(), CopyError> {
         let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
-        match newest.filter(|_| self.direction == Direction::Restore) {
+        match newest.filter(|_| self.direction == BackupDirection::Restore) {
             Some(newest) => {
                 self.target.raise_activity(newest).map_err(|error| CopyError::Target(error.into()))
             }
@@ -382,25 +382,26 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         Ok(())
     }
 
-    /// The user's marks on the session. They are not truth, so an unreadable one does not fail the copy.
-    fn copy_marks(&self, session: SessionId) -> Result<(), CopyError> {
+    /// What the user requested for the session: the keep mark and pending preferences.
+    /// They are not truth, so an unreadable one does not fail the copy.
+    fn copy_requests(&self, session: SessionId) -> Result<(), CopyError> {
         let (from, to) = (self.source.fs(), self.target.fs());
         let is_kept = |fs: &F| fs.stat(&layout::keep(session)).is_ok();
         if is_kept(from) && !is_kept(to) {
             write_temp(to, &layout::keep_temp(session), b"").map_err(target)?;
             to.rename(&layout::keep_temp(session), &layout::keep(session)).map_err(target)?;
             suspect::sync_names(to, &layout::session(session)).map_err(target)?;
-        } else if !is_kept(from) && is_kept(to) && self.direction == Direction::Backup {
+        } else if !is_kept(from) && is_kept(to) && self.direction == BackupDirection::Backup {
             to.remove_file(&layout::keep(session)).map_err(target)?;
         }
         let control = layout::control(session);
         match (from.read(&control, 0, CONTROL_BYTES_MAX), to.read(&control, 0, CONTROL_BYTES_MAX)) {
-            (Ok(wished), known) if known.as_ref() != Ok(&wished) => {
-                write_temp(to, &layout::control_temp(session), &wished).map_err(target)?;
+            (Ok(bytes), known) if known.as_ref() != Ok(&bytes) => {
+                write_temp(to, &layout::control_temp(session), &bytes).map_err(target)?;
                 to.rename(&layout::control_temp(session), &control).map_err(target)
             }
             (Err(error), Ok(_))
-                if error.kind == FsErrorKind::NotFound && self.direction == Direction::Backup =>
+                if error.kind == FsErrorKind::NotFound && self.direction == BackupDirection::Backup =>
             {
                 to.remove_file(&control).map_err(target)
             }

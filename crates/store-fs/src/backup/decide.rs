@@ -6,7 +6,7 @@ use workrail_ports::backup::LeftReason;
 use super::log::Log;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum BackupDirection {
     /// The source leads: another history in the target is moved aside and replaced, but never by its own prefix.
     Backup,
     /// The target leads: only what it lacks or has damaged is copied.
@@ -14,7 +14,7 @@ pub(super) enum Direction {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CopyStep {
     Add,
     Extend,
     Keep,
@@ -43,38 +43,38 @@ fn relate(source: &[u8], target: &[u8]) -> Relation {
     }
 }
 
-pub(super) fn decide(direction: Direction, source: &Log, target: &Log) -> Step {
+pub(super) fn decide(direction: BackupDirection, source: &Log, target: &Log) -> CopyStep {
     if source.is_empty() {
-        return Step::Leave(LeftReason::SourceUnusable);
+        return CopyStep::Leave(LeftReason::SourceUnusable);
     }
     let relation = relate(&source.manifest, &target.manifest);
     match target.loaded.health {
         SessionHealth::Healthy => over_healthy(direction, relation, &source.loaded.health),
-        SessionHealth::UnknownVersion { .. } => Step::Leave(LeftReason::TargetHasMore),
+        SessionHealth::UnknownVersion { .. } => CopyStep::Leave(LeftReason::TargetHasMore),
         SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
             over_damaged(direction, relation, &source.loaded.health)
         }
     }
 }
 
-fn over_healthy(direction: Direction, relation: Relation, source: &SessionHealth) -> Step {
+fn over_healthy(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
-        (Relation::Same, _) => Step::Keep,
-        (Relation::TargetBehind, _) => Step::Extend,
-        (Relation::Differ, Direction::Backup) if source.is_healthy() => Step::Replace,
+        (Relation::Same, _) => CopyStep::Keep,
+        (Relation::TargetBehind, _) => CopyStep::Extend,
+        (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
         // Also for a backup: the source may have lost its end, and a prefix adds nothing.
-        (Relation::TargetAhead, _) => Step::Leave(LeftReason::TargetHasMore),
-        (Relation::Differ, _) => Step::Leave(LeftReason::HistoriesDiffer),
+        (Relation::TargetAhead, _) => CopyStep::Leave(LeftReason::TargetHasMore),
+        (Relation::Differ, _) => CopyStep::Leave(LeftReason::HistoriesDiffer),
     }
 }
 
-fn over_damaged(direction: Direction, relation: Relation, source: &SessionHealth) -> Step {
+fn over_damaged(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
-        (Relation::TargetBehind, _) => Step::Replace,
-        (Relation::Same, _) if source.is_healthy() => Step::Replace,
-        (Relation::Differ, Direction::Backup) if source.is_healthy() => Step::Replace,
-        (Relation::Same | Relation::TargetAhead, _) => Step::Leave(LeftReason::TargetHasMore),
-        (Relation::Differ, _) => Step::Leave(LeftReason::HistoriesDiffer),
+        (Relation::TargetBehind, _) => CopyStep::Replace,
+        (Relation::Same, _) if source.is_healthy() => CopyStep::Replace,
+        (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
+        (Relation::Same | Relation::TargetAhead, _) => CopyStep::Leave(LeftReason::TargetHasMore),
+        (Relation::Differ, _) => CopyStep::Leave(LeftReason::HistoriesDiffer),
     }
 }
 
@@ -109,36 +109,44 @@ mod tests {
 
     #[test]
     fn a_restore_keeps_a_different_history_and_no_copy_overwrites_a_longer_one() {
-        let (healthy, more) = (SessionHealth::Healthy, Step::Leave(LeftReason::TargetHasMore));
+        let (healthy, more) = (SessionHealth::Healthy, CopyStep::Leave(LeftReason::TargetHasMore));
         for (source, target, health, backup, restore) in [
-            ("ab", "ab", healthy.clone(), Step::Keep, Step::Keep),
-            ("abc", "ab", healthy.clone(), Step::Extend, Step::Extend),
+            ("ab", "ab", healthy.clone(), CopyStep::Keep, CopyStep::Keep),
+            ("abc", "ab", healthy.clone(), CopyStep::Extend, CopyStep::Extend),
             ("ab", "abc", healthy.clone(), more, more),
-            ("ab", "ax", healthy.clone(), Step::Replace, Step::Leave(LeftReason::HistoriesDiffer)),
-            ("ab", "a", damaged(), Step::Replace, Step::Replace),
-            ("ab", "ab", damaged(), Step::Replace, Step::Replace),
+            ("ab", "ax", healthy.clone(), CopyStep::Replace, CopyStep::Leave(LeftReason::HistoriesDiffer)),
+            ("ab", "a", damaged(), CopyStep::Replace, CopyStep::Replace),
+            ("ab", "ab", damaged(), CopyStep::Replace, CopyStep::Replace),
             ("ab", "abc", damaged(), more, more),
-            ("ab", "ax", damaged(), Step::Replace, Step::Leave(LeftReason::HistoriesDiffer)),
+            ("ab", "ax", damaged(), CopyStep::Replace, CopyStep::Leave(LeftReason::HistoriesDiffer)),
         ] {
             let (from, to) = (log(source, healthy.clone()), log(target, health));
-            assert_eq!(decide(Direction::Backup, &from, &to), backup, "backup of {source} over {target}");
-            assert_eq!(decide(Direction::Restore, &from, &to), restore, "restore of {source} over {target}");
+            assert_eq!(
+                decide(BackupDirection::Backup, &from, &to),
+                backup,
+                "backup of {source} over {target}"
+            );
+            assert_eq!(
+                decide(BackupDirection::Restore, &from, &to),
+                restore,
+                "restore of {source} over {target}"
+            );
         }
     }
 
     #[test]
     fn a_damaged_source_never_replaces_a_session_of_the_same_length() {
-        for direction in [Direction::Backup, Direction::Restore] {
+        for direction in [BackupDirection::Backup, BackupDirection::Restore] {
             let source = log("ab", damaged());
             let with = |target: &str, health| decide(direction, &source, &log(target, health));
-            assert_eq!(with("a", SessionHealth::Healthy), Step::Extend);
-            assert_eq!(with("abc", SessionHealth::Healthy), Step::Leave(LeftReason::TargetHasMore));
-            assert_eq!(with("ax", SessionHealth::Healthy), Step::Leave(LeftReason::HistoriesDiffer));
-            assert_eq!(with("ab", damaged()), Step::Leave(LeftReason::TargetHasMore));
+            assert_eq!(with("a", SessionHealth::Healthy), CopyStep::Extend);
+            assert_eq!(with("abc", SessionHealth::Healthy), CopyStep::Leave(LeftReason::TargetHasMore));
+            assert_eq!(with("ax", SessionHealth::Healthy), CopyStep::Leave(LeftReason::HistoriesDiffer));
+            assert_eq!(with("ab", damaged()), CopyStep::Leave(LeftReason::TargetHasMore));
             let empty = log("", damaged());
             assert_eq!(
                 decide(direction, &empty, &log("a", damaged())),
-                Step::Leave(LeftReason::SourceUnusable)
+                CopyStep::Leave(LeftReason::SourceUnusable)
             );
         }
     }

@@ -8,7 +8,7 @@ use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
 
 use crate::layout;
 use crate::load::{self, Loaded};
-use crate::orphan::{self, Orphan, Pending};
+use crate::orphan::{self, LogContinuation, Orphan};
 
 /// How often a log that was replaced during the read is read again.
 const TRIES_MAX: usize = 8;
@@ -56,7 +56,7 @@ impl Log {
         let mut log = Self::read(fs, session)?.unwrap_or_else(nothing);
         if log.loaded.health.is_healthy() {
             let tail = orphan::tail_behind(fs, session, &log.loaded.cursor)?;
-            if let Pending::Write(write) = orphan::pending(fs, session, &log.loaded.cursor, &tail)? {
+            if let LogContinuation::Write(write) = orphan::pending(fs, session, &log.loaded.cursor, &tail)? {
                 log.commit(write);
             }
         }

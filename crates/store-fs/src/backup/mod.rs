@@ -22,7 +22,7 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::UpkeepError;
 
 use self::copier::{Checking, Copier};
-use self::decide::Direction;
+use self::decide::BackupDirection;
 use crate::content::write_temp;
 use crate::passkeys::{HEAD_BYTES_MAX, head_of, names_a_line};
 use crate::store::{LOCK_WAIT, LocalStore};
@@ -44,7 +44,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         let _backup_lock = exclusive(backup.fs())?;
         let _locks = (reading_lock(self.fs())?, writing_lock(backup.fs())?);
         let checking = if options.check_all { Checking::ByDigest } else { Checking::ByName };
-        let mut copier = Copier::new(self, backup, Direction::Backup, checking)?;
+        let mut copier = Copier::new(self, backup, BackupDirection::Backup, checking)?;
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
         copier.end_doubt()?;
         // It holds only public keys, and without it no decision in the sessions can be verified.
@@ -53,7 +53,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
             true => self.back_up_keys(backup)?,
             false => KeysCopy::LeftOut,
         };
-        copy_settings(self.fs(), backup.fs(), Direction::Backup)?;
+        copy_settings(self.fs(), backup.fs(), BackupDirection::Backup)?;
         copier.finish()
     }
 
@@ -72,7 +72,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
             }
         };
         let checking = if options.dry_run { Checking::DryRun } else { Checking::ByDigest };
-        let mut copier = Copier::new(backup, self, Direction::Restore, checking)?;
+        let mut copier = Copier::new(backup, self, BackupDirection::Restore, checking)?;
         let sessions = match options.only {
             Some(session) => vec![(session.to_string(), Ok(session))],
             None => sessions_of(backup.fs())?,
@@ -85,7 +85,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
             copier.report.keys = self.restore_keys(backup, options.dry_run)?;
             if !options.dry_run {
                 copy_passkeys(backup.fs(), self.fs(), is_same)?;
-                copy_settings(backup.fs(), self.fs(), Direction::Restore)?;
+                copy_settings(backup.fs(), self.fs(), BackupDirection::Restore)?;
             }
         }
         copier.finish()
@@ -175,11 +175,11 @@ fn copy_keyring<F: FileSystem>(from: &F, to: &F) -> Result<KeysCopy, CopyError> 
 }
 
 /// Copies settings kept in the data directory; a restore never replaces existing ones.
-fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: Direction) -> Result<(), CopyError> {
+fn copy_settings<F: FileSystem>(from: &F, to: &F, direction: BackupDirection) -> Result<(), CopyError> {
     let path = layout::settings();
     let Ok(bytes) = from.read(&path, 0, SETTINGS_BYTES_MAX) else { return Ok(()) };
     match to.read(&path, 0, SETTINGS_BYTES_MAX) {
-        Ok(known) if known == bytes || direction == Direction::Restore => return Ok(()),
+        Ok(known) if known == bytes || direction == BackupDirection::Restore => return Ok(()),
         Ok(_) => {}
         Err(error) if error.kind == FsErrorKind::NotFound => {}
         Err(error) => return Err(target(error)),

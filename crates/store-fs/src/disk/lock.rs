@@ -67,16 +67,16 @@ fn try_acquire(
         let (dir, name) = walk::open_parent(root, FsOp::Lock, path)?;
         let file = walk::open_regular(&dir, name, flags, FsOp::Lock, path)?;
         match attempt(file, root, path, mode)? {
-            Attempt::Held(lock) => return Ok(Some(lock)),
-            Attempt::Busy => return Ok(None),
-            Attempt::Stale => {}
+            LockAttempt::Held(lock) => return Ok(Some(lock)),
+            LockAttempt::Busy => return Ok(None),
+            LockAttempt::Stale => {}
         }
     }
     Ok(None)
 }
 
 #[derive(Debug)]
-pub(super) enum Attempt {
+pub(super) enum LockAttempt {
     Held(DiskLock),
     Busy,
     /// Another process removed the file, or moved its folder away, between our open and our lock; such a lock
@@ -89,19 +89,19 @@ pub(super) fn attempt(
     root: &OwnedFd,
     path: &RelPath,
     mode: LockMode,
-) -> Result<Attempt, FsError> {
+) -> Result<LockAttempt, FsError> {
     if !try_lock(&file, mode, path)? {
-        return Ok(Attempt::Busy);
+        return Ok(LockAttempt::Busy);
     }
     let lock = DiskLock { file };
     // Resolved from the root again: the folder in which the file was opened may have been renamed since.
     let (dir, name) = match walk::open_parent(root, FsOp::Lock, path) {
-        Err(error) if error.kind == FsErrorKind::NotFound => return Ok(Attempt::Stale),
+        Err(error) if error.kind == FsErrorKind::NotFound => return Ok(LockAttempt::Stale),
         opened => opened?,
     };
     match walk::is_still_named(&lock.file, &dir, name) {
-        Ok(true) => Ok(Attempt::Held(lock)),
-        Ok(false) => Ok(Attempt::Stale),
+        Ok(true) => Ok(LockAttempt::Held(lock)),
+        Ok(false) => Ok(LockAttempt::Stale),
         Err(errno) => Err(errno::error(FsOp::Lock, path, errno)),
     }
 }

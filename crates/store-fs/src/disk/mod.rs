@@ -57,7 +57,7 @@ impl Disk {
 
     /// Opens the data directory for reading only: a missing folder lists as empty, and every change is refused.
     /// This works on a read-only mount and on a copy that the user may only read (G16).
-    pub fn look(root: &Utf8Path) -> Result<Self, FsError> {
+    pub fn open_read_only(root: &Utf8Path) -> Result<Self, FsError> {
         Ok(Self { root: root::open_existing(root)?.map(Arc::new), access: Access::Look })
     }
 
@@ -189,7 +189,7 @@ impl FileSystem for Disk {
     /// file's stamp, which is harmless here: reading refuses the link.
     fn list_with_stat(&self, path: &RelPath, below: Option<&str>) -> Result<Vec<StatEntry>, FsError> {
         let Some(dir) = self.listed_dir(path)? else { return Ok(Vec::new()) };
-        let look = |entry: DirEntry| {
+        let with_stat = |entry: DirEntry| {
             let name = match below {
                 None => Some(entry.name.clone()),
                 Some(below) if entry.kind == FileKind::Directory => Some(format!("{}/{below}", entry.name)),
@@ -198,7 +198,7 @@ impl FileSystem for Disk {
             let stat = name.and_then(|name| walk::stat_in(&dir, &name, FsOp::Stat, path).ok());
             StatEntry { entry, stat }
         };
-        Ok(entries_of(&dir, path)?.into_iter().map(look).collect())
+        Ok(entries_of(&dir, path)?.into_iter().map(with_stat).collect())
     }
 
     fn stat(&self, path: &RelPath) -> Result<FileStat, FsError> {

@@ -15,7 +15,7 @@ use workrail_ports::file_system::{
     Created, FileKind, FileSystem as _, FsErrorKind, FsOp, LockMode, RelPath, WritableFile as _,
 };
 
-use super::lock::Attempt;
+use super::lock::LockAttempt;
 use super::{Disk, lock};
 
 fn path(text: &str) -> RelPath {
@@ -207,13 +207,13 @@ fn a_lock_is_stale_when_its_name_is_gone_or_taken_by_another_file() {
     let second = fs::File::open(root.join("l")).unwrap();
     let third = fs::File::open(root.join("l")).unwrap();
     let held = attempt(first);
-    assert!(matches!(held, Attempt::Held(_)));
-    assert!(matches!(attempt(second.try_clone().unwrap()), Attempt::Busy));
+    assert!(matches!(held, LockAttempt::Held(_)));
+    assert!(matches!(attempt(second.try_clone().unwrap()), LockAttempt::Busy));
     drop(held);
     fs::remove_file(root.join("l")).unwrap();
-    assert!(matches!(attempt(second), Attempt::Stale));
+    assert!(matches!(attempt(second), LockAttempt::Stale));
     fs::write(root.join("l"), b"").unwrap();
-    assert!(matches!(attempt(third), Attempt::Stale));
+    assert!(matches!(attempt(third), LockAttempt::Stale));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_lock_on_a_file_in_a_moved_folder_excludes_no_one_and_is_not_granted() {
     fs::rename(root.join("s"), root.join("gone")).unwrap();
     assert!(matches!(
         lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive),
-        Ok(Attempt::Stale)
+        Ok(LockAttempt::Stale)
     ));
     let error = disk.lock(&at, LockMode::Exclusive, Duration::ZERO).map(|_| ()).unwrap_err();
     assert_eq!(error.kind, FsErrorKind::NotFound);
@@ -233,7 +233,7 @@ fn a_lock_on_a_file_in_a_moved_folder_excludes_no_one_and_is_not_granted() {
     let opened = fs::File::open(root.join("gone/.lock")).unwrap();
     assert!(matches!(
         lock::attempt(opened, disk.root.as_ref().unwrap(), &at, LockMode::Exclusive),
-        Ok(Attempt::Stale)
+        Ok(LockAttempt::Stale)
     ));
 }
 
@@ -258,32 +258,32 @@ fn writing_to_a_full_device_is_no_space() {
 fn a_disk_opened_for_reading_changes_nothing() {
     let (_dir, root, disk) = stage();
     let none = root.with_file_name("none");
-    let missing = Disk::look(&none).expect("nothing to open is no error");
+    let missing = Disk::open_read_only(&none).expect("nothing to open is no error");
     assert_eq!(missing.list(&path("sessions")).expect("reads as empty"), []);
     assert_eq!(missing.stat(&path("a")).unwrap_err().kind, FsErrorKind::NotFound);
     assert!(!none.exists());
 
     disk.create_file(&path("a")).expect("a file").append(b"x").expect("written");
-    let looking = Disk::look(&root).expect("an existing root is opened");
-    assert_eq!(looking.read(&path("a"), 0, 10).expect("readable"), b"x");
-    assert_eq!(looking.list(&path("folder")).expect("reads as empty"), []);
+    let read_only = Disk::open_read_only(&root).expect("an existing root is opened");
+    assert_eq!(read_only.read(&path("a"), 0, 10).expect("readable"), b"x");
+    assert_eq!(read_only.list(&path("folder")).expect("reads as empty"), []);
     let refused = [
-        looking.create_dir(&path("d")).map(drop),
-        looking.create_file(&path("b")).map(drop),
-        looking.open_append(&path("a")).map(drop),
-        looking.rename(&path("a"), &path("b")),
-        looking.remove_file(&path("a")),
-        looking.remove_dir(&path("a")),
-        looking.sync_dir(&RelPath::root()),
+        read_only.create_dir(&path("d")).map(drop),
+        read_only.create_file(&path("b")).map(drop),
+        read_only.open_append(&path("a")).map(drop),
+        read_only.rename(&path("a"), &path("b")),
+        read_only.remove_file(&path("a")),
+        read_only.remove_dir(&path("a")),
+        read_only.sync_dir(&RelPath::root()),
     ];
     for outcome in refused {
         assert_eq!(outcome.unwrap_err().kind, FsErrorKind::ReadOnly);
     }
     let lock = |disk: &Disk, name| disk.lock(&path(name), LockMode::Exclusive, Duration::ZERO);
-    assert_eq!(lock(&looking, "lock").unwrap_err().kind, FsErrorKind::NotFound, "no lock file is made");
+    assert_eq!(lock(&read_only, "lock").unwrap_err().kind, FsErrorKind::NotFound, "no lock file is made");
     let held = lock(&disk, "lock").expect("usable");
-    assert!(lock(&looking, "lock").expect("usable").is_none(), "who holds a lock can be asked");
+    assert!(lock(&read_only, "lock").expect("usable").is_none(), "who holds a lock can be asked");
     drop(held);
-    assert!(lock(&looking, "lock").expect("usable").is_some());
-    assert_eq!(looking.list(&RelPath::root()).expect("listed").len(), 2);
+    assert!(lock(&read_only, "lock").expect("usable").is_some());
+    assert_eq!(read_only.list(&RelPath::root()).expect("listed").len(), 2);
 }

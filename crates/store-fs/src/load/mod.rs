@@ -20,7 +20,7 @@ use self::group_reader::GroupReader;
 pub(crate) use self::group_reader::{NoGroup, events_of, is_damaged_form};
 use self::manifest::{Manifest, manifest_from, newest_segment};
 use crate::layout;
-use crate::orphan::{self, Pending};
+use crate::orphan::{self, LogContinuation};
 
 /// A validated range of a session's log.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ pub(crate) fn load_from<F: FileSystem>(
         let before = manifest_from(fs, session, since, origin);
         let loaded = match &before {
             Manifest::Absent => match orphan::pending(fs, session, &Cursor::start(), &[])? {
-                Pending::Nothing | Pending::Write(_) => return Ok(None),
-                Pending::Damaged(reason) => unreadable(reason),
+                LogContinuation::Nothing | LogContinuation::Write(_) => return Ok(None),
+                LogContinuation::Damaged(reason) => unreadable(reason),
             },
             Manifest::Failed(error) => return Err(error.clone()),
             Manifest::Unusable(reason) => unreadable(reason.clone()),
@@ -99,7 +99,7 @@ pub(crate) fn load_from<F: FileSystem>(
                 let torn = bytes.len() - usize::try_from(loaded.torn_bytes).unwrap_or(0);
                 if loaded.health.is_healthy()
                     && newest.as_ref().is_some_and(|newest| newest.continues(&loaded.cursor))
-                    && let Pending::Damaged(reason) =
+                    && let LogContinuation::Damaged(reason) =
                         orphan::pending(fs, session, &loaded.cursor, &bytes[torn..])?
                 {
                     loaded.health = corrupt_from(&loaded.cursor, reason);
@@ -276,7 +276,10 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
 fn has_lost_all<F: FileSystem>(fs: &F, session: SessionId, tail: &[u8]) -> Result<bool, FsError> {
     let Some(newest) = newest_segment(fs, session)? else { return Ok(false) };
     if newest.continues(&Cursor::start()) {
-        return Ok(matches!(orphan::pending(fs, session, &Cursor::start(), tail)?, Pending::Damaged(_)));
+        return Ok(matches!(
+            orphan::pending(fs, session, &Cursor::start(), tail)?,
+            LogContinuation::Damaged(_)
+        ));
     }
     Ok(newest.beyond(&Cursor::start()).is_some())
 }

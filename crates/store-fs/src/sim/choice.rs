@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::content::{Change, SyncState};
+use super::content::{ContentChange, SyncState};
 use super::rng::Rng;
 
 /// What happened to one pending change of a file's data.
@@ -68,15 +68,20 @@ pub(super) fn name_subsets(count: usize, limits: &CrashLimits, rng: &mut Rng) ->
 }
 
 /// The fates to try for one change: dropped first, kept last.
-pub(super) fn fates(change: &Change, standing: SyncState, limits: &CrashLimits, rng: &mut Rng) -> Vec<Fate> {
+pub(super) fn fates(
+    change: &ContentChange,
+    standing: SyncState,
+    limits: &CrashLimits,
+    rng: &mut Rng,
+) -> Vec<Fate> {
     match (change, standing) {
         (_, SyncState::Synced) => vec![Fate::Kept],
-        (Change::SetLen(_), SyncState::Pending | SyncState::Lost) => vec![Fate::Dropped, Fate::Kept],
+        (ContentChange::SetLen(_), SyncState::Pending | SyncState::Lost) => vec![Fate::Dropped, Fate::Kept],
         // Pages of a failed write-back may be missing; the metadata may exist without them.
-        (Change::Write { .. }, SyncState::Lost) => {
+        (ContentChange::Write { .. }, SyncState::Lost) => {
             vec![Fate::Dropped, Fate::Zeroed { from: 0 }, Fate::Kept]
         }
-        (Change::Write { bytes, .. }, SyncState::Pending) => {
+        (ContentChange::Write { bytes, .. }, SyncState::Pending) => {
             let len = bytes.len();
             let mut cuts = vec![1, len / 2, len - 1];
             cuts.extend((0..limits.random_cuts).map(|_| rng.below(len)));

@@ -8,7 +8,7 @@ use super::blob::Blob;
 use super::choice::Fate;
 
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum ContentChange {
     Write { offset: usize, bytes: Arc<[u8]> },
     SetLen(usize),
 }
@@ -27,7 +27,7 @@ pub(super) enum SyncState {
 pub(super) struct Content {
     durable: Arc<Blob>,
     seen: Arc<Blob>,
-    changes: Vec<(Change, SyncState)>,
+    changes: Vec<(ContentChange, SyncState)>,
 }
 
 impl Content {
@@ -44,7 +44,7 @@ impl Content {
         &self.durable
     }
 
-    pub(super) fn changes(&self) -> &[(Change, SyncState)] {
+    pub(super) fn changes(&self) -> &[(ContentChange, SyncState)] {
         &self.changes
     }
 
@@ -53,7 +53,7 @@ impl Content {
             return;
         }
         let seen = Arc::make_mut(&mut self.seen).bytes_mut();
-        let change = Change::Write { offset: seen.len(), bytes: bytes.into() };
+        let change = ContentChange::Write { offset: seen.len(), bytes: bytes.into() };
         seen.extend_from_slice(bytes);
         self.changes.push((change, SyncState::Pending));
     }
@@ -65,7 +65,7 @@ impl Content {
             return;
         }
         Arc::make_mut(&mut self.seen).bytes_mut().resize(len, 0);
-        self.changes.push((Change::SetLen(len), SyncState::Pending));
+        self.changes.push((ContentChange::SetLen(len), SyncState::Pending));
     }
 
     pub(super) fn sync(&mut self) {
@@ -101,14 +101,14 @@ impl Content {
     }
 }
 
-fn apply(bytes: &mut Vec<u8>, change: &Change, fate: Fate) {
+fn apply(bytes: &mut Vec<u8>, change: &ContentChange, fate: Fate) {
     match change {
-        Change::SetLen(len) => match fate {
+        ContentChange::SetLen(len) => match fate {
             Fate::Kept => bytes.resize(*len, 0),
             // A length is one field of the inode: it has no parts.
             Fate::Dropped | Fate::Prefix(_) | Fate::Zeroed { .. } => {}
         },
-        Change::Write { offset, bytes: written } => {
+        ContentChange::Write { offset, bytes: written } => {
             let (whole, data) = match fate {
                 Fate::Dropped => return,
                 Fate::Kept => (written.len(), written.len()),

@@ -115,7 +115,7 @@ impl State {
     }
 
     /// The directory that contains a path, and the last component.
-    fn place(&self, path: &RelPath) -> Result<(Ino, Name), FsErrorKind> {
+    fn parent_and_name(&self, path: &RelPath) -> Result<(Ino, Name), FsErrorKind> {
         let parent = path.parent().ok_or(FsErrorKind::WrongKind)?;
         Ok((self.directory(&parent)?, path.file_name().into()))
     }
@@ -141,7 +141,7 @@ impl State {
         if path.parent().is_none() {
             return Ok(Created::Existed);
         }
-        let (dir, name) = self.place(path)?;
+        let (dir, name) = self.parent_and_name(path)?;
         if let Some(ino) = self.seen.get(dir, &name) {
             return self.expect_kind(ino, FileKind::Directory).map(|_| Created::Existed);
         }
@@ -151,7 +151,7 @@ impl State {
     }
 
     pub(super) fn create_file(&mut self, path: &RelPath) -> Result<Ino, FsErrorKind> {
-        let (dir, name) = self.place(path)?;
+        let (dir, name) = self.parent_and_name(path)?;
         if self.seen.get(dir, &name).is_some() {
             return Err(FsErrorKind::AlreadyExists);
         }
@@ -168,8 +168,8 @@ impl State {
     }
 
     pub(super) fn rename(&mut self, from: &RelPath, to: &RelPath) -> Result<(), FsErrorKind> {
-        let (from_dir, from_name) = self.place(from)?;
-        let (to_dir, to_name) = self.place(to)?;
+        let (from_dir, from_name) = self.parent_and_name(from)?;
+        let (to_dir, to_name) = self.parent_and_name(to)?;
         let ino = self.seen.get(from_dir, &from_name).ok_or(FsErrorKind::NotFound)?;
         let moved = self.node(ino).kind();
         if moved == FileKind::Other {
@@ -196,7 +196,7 @@ impl State {
     }
 
     pub(super) fn remove_file(&mut self, path: &RelPath) -> Result<(), FsErrorKind> {
-        let (dir, name) = self.place(path)?;
+        let (dir, name) = self.parent_and_name(path)?;
         let ino = self.seen.get(dir, &name).ok_or(FsErrorKind::NotFound)?;
         if self.node(ino).kind() == FileKind::Directory {
             return Err(FsErrorKind::WrongKind);
@@ -206,7 +206,7 @@ impl State {
     }
 
     pub(super) fn remove_dir(&mut self, path: &RelPath) -> Result<(), FsErrorKind> {
-        let (dir, name) = self.place(path)?;
+        let (dir, name) = self.parent_and_name(path)?;
         let ino = self.directory(path)?;
         if !self.is_empty(ino) {
             return Err(FsErrorKind::AlreadyExists);

@@ -53,7 +53,7 @@ fn events(plans: &[PlanParts]) -> Vec<Event> {
 /// Opened without creating anything: a backup's folder may be empty.
 fn as_is(sim: &SimFs) -> (Monitored<SimFs>, Store) {
     let disk = Monitored::new(sim.clone());
-    let store = LocalStore::look(disk.clone(), Box::new(SeededEntropy::new(3)), "boot".to_owned());
+    let store = LocalStore::read_only(disk.clone(), Box::new(SeededEntropy::new(3)), "boot".to_owned());
     (disk, store)
 }
 

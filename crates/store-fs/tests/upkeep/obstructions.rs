@@ -62,33 +62,33 @@ fn a_temporary_read_error_does_not_rewind_the_activity_counter() {
     }
 }
 
-/// Broke: a failed read counted as "no wish", and the next write dropped the other run's wish.
+/// Broke: a failed read counted as "nothing pending", and the next write dropped the other run's preferences.
 #[test]
-fn a_failed_read_does_not_count_as_no_wish() {
+fn a_failed_read_does_not_count_as_no_pending_preferences() {
     use workrail_model::id::RunId;
-    use workrail_model::passkey::WishedPreferences;
+    use workrail_model::passkey::PendingPreferences;
     use workrail_model::preferences::Preferences;
-    use workrail_ports::control::{SessionControl as _, WishReader as _};
+    use workrail_ports::control::{PendingPreferencesReader as _, SessionControl as _};
     use workrail_store_fs::sim::{Fault, FaultKind, FaultMode};
     let sim = SimFs::new();
     let store = open(sim.clone());
     let session = session_of(&write_session(&store, 1, &[]));
     let (run, other) = (RunId::from_bits([1; 10]), RunId::from_bits([2; 10]));
-    let wish = WishedPreferences { preferences: Preferences::default(), proof: None };
-    store.wish_preferences(session, run, wish.clone()).unwrap();
+    let pending = PendingPreferences { preferences: Preferences::default(), proof: None };
+    store.set_pending_preferences(session, run, pending.clone()).unwrap();
     for op in 0..10 {
         let fork = sim.fork();
         let store = open(fork.clone());
         let kind = FaultKind::Error(FsErrorKind::Io);
         fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Once });
-        let read = store.wished_preferences(session, run);
-        assert!(matches!(&read, Ok(Some(found)) if *found == wish) || read.is_err(), "op {op}: {read:?}");
+        let read = store.pending_preferences(session, run);
+        assert!(matches!(&read, Ok(Some(found)) if *found == pending) || read.is_err(), "op {op}: {read:?}");
         let fork = sim.fork();
         let store = open(fork.clone());
         fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Once });
-        let _ = store.wish_preferences(session, other, wish.clone());
+        let _ = store.set_pending_preferences(session, other, pending.clone());
         fork.clear_fault();
-        assert_eq!(open(fork).wished_preferences(session, run), Ok(Some(wish.clone())), "op {op}");
+        assert_eq!(open(fork).pending_preferences(session, run), Ok(Some(pending.clone())), "op {op}");
     }
 }
 

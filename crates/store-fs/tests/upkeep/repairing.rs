@@ -40,7 +40,7 @@ fn a_repair_keeps_the_prefix_reports_what_it_gives_up_and_leaves_a_backup() {
     assert_eq!(planned.backup, format!("backups/{id}-1"));
     assert_eq!(planned.gives_up.len(), 2);
     let (broken, sound) = (&planned.gives_up[0], &planned.gives_up[1]);
-    assert!(broken.unreadable_lines <= 1 && broken.is_there);
+    assert!(broken.unreadable_lines <= 1 && broken.exists);
     assert_eq!(sound.events.len(), written[3].events.len());
     assert_eq!(sound.events.iter().filter(|event| event.has_notes).count(), 1);
 

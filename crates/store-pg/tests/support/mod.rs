@@ -1,28 +1,27 @@
 //! Stores in a database created for the test.
 
 use workrail_store_pg::{Address, PgStore};
-use workrail_testkit::conformance::Subject;
+use workrail_testkit::conformance::StoreUnderTest;
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
 
 /// A fresh database, and the tenant whose rows are visible.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TestDatabase {
     pub(crate) cluster: &'static Cluster,
-    pub(crate) database: String,
+    pub(crate) name: String,
     pub(crate) tenant: &'static str,
 }
 
-impl Place {
+impl TestDatabase {
     /// `None` if PostgreSQL is not installed.
     pub(crate) fn new() -> Option<Self> {
         let cluster = Cluster::shared()?;
-        Some(Self { cluster, database: cluster.database(), tenant: "here" })
+        Some(Self { cluster, name: cluster.database(), tenant: "here" })
     }
 
     pub(crate) fn address(&self) -> Address {
-        Address::parse(&self.cluster.address(&self.database, ROLE, self.tenant))
-            .expect("the address is valid")
+        Address::parse(&self.cluster.address(&self.name, ROLE, self.tenant)).expect("the address is valid")
     }
 
     pub(crate) fn of_tenant(&self, tenant: &'static str) -> Self {
@@ -40,7 +39,7 @@ fn entropy() -> SeededEntropy {
     SeededEntropy::new(SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
 }
 
-impl Subject for Place {
+impl StoreUnderTest for TestDatabase {
     type Store = PgStore;
 
     fn open(&self) -> PgStore {

@@ -6,11 +6,11 @@ use workrail_model::manifest::{Cursor, commit_group, group_bytes};
 use workrail_model::plan::{AppendPlan, PlanError};
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 
-use super::{Subject, all_events, append, committed, create, ok, refusal, session_of};
+use super::{StoreUnderTest, all_events, append, committed, create, ok, refusal, session_of};
 use crate::history::{History, Load, PlanParts, Step, plans};
 
 /// Reading returns what was appended, and the cursor follows from the manifest's bytes (G11).
-pub fn an_appended_plan_reads_back(subject: &impl Subject) {
+pub fn an_appended_plan_reads_back(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let script = [Step::Advance, Step::Blocked, Step::AdvanceWithArtifact, Step::Checkpoint, Step::Fork];
     let mut expected = Vec::new();
@@ -40,7 +40,7 @@ pub fn an_appended_plan_reads_back(subject: &impl Subject) {
     }
 }
 
-pub fn the_locked_session_sees_its_own_appends(subject: &impl Subject) {
+pub fn the_locked_session_sees_its_own_appends(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance, Step::Advance]);
     let mut locked = ok(store.create(session_of(&made[0])));
@@ -63,7 +63,7 @@ pub fn the_locked_session_sees_its_own_appends(subject: &impl Subject) {
 }
 
 /// A plan made from an outdated view of the log changes nothing.
-pub fn a_stale_plan_is_refused_and_writes_nothing(subject: &impl Subject) {
+pub fn a_stale_plan_is_refused_and_writes_nothing(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance, Step::Advance]);
     let cursor = create(&store, &made[0]);
@@ -81,7 +81,7 @@ pub fn a_stale_plan_is_refused_and_writes_nothing(subject: &impl Subject) {
     append(&store, &made[1]);
 }
 
-pub fn a_plan_of_another_session_is_refused(subject: &impl Subject) {
+pub fn a_plan_of_another_session_is_refused(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let (mine, other) = (plans(1, &[]), plans(2, &[]));
     let (expected, found) = (session_of(&mine[0]), session_of(&other[0]));
@@ -93,7 +93,7 @@ pub fn a_plan_of_another_session_is_refused(subject: &impl Subject) {
 }
 
 /// A retry finds its work done, whatever indexes it gives the events and whichever store instance it uses (G8).
-pub fn a_repeated_plan_writes_nothing(subject: &impl Subject) {
+pub fn a_repeated_plan_writes_nothing(subject: &impl StoreUnderTest) {
     let made = plans(1, &[Step::AdvanceWithArtifact]);
     let session = session_of(&made[0]);
     let first = subject.open();
@@ -112,7 +112,7 @@ pub fn a_repeated_plan_writes_nothing(subject: &impl Subject) {
 }
 
 /// A plan is entirely new or entirely recorded; a mixture means that two callers disagree, and is refused.
-pub fn a_partly_recorded_plan_is_refused(subject: &impl Subject) {
+pub fn a_partly_recorded_plan_is_refused(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);
     let session = session_of(&made[0]);
@@ -133,7 +133,7 @@ pub fn a_partly_recorded_plan_is_refused(subject: &impl Subject) {
 }
 
 /// One plan is one segment: its limit is checked before any store sees it.
-pub fn a_plan_at_the_limit_is_stored_and_one_above_is_none(subject: &impl Subject) {
+pub fn a_plan_at_the_limit_is_stored_and_one_above_is_none(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let mut history = History::new(1);
     create(&store, &history.start());

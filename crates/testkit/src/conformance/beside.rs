@@ -5,7 +5,7 @@ use workrail_ports::cache::{CachedProjection, ProjectionCache};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::{KeyringError, KeyringStore};
 
-use super::{Subject, append, create, ok, session_of};
+use super::{StoreUnderTest, append, create, ok, session_of};
 use crate::history::{Step, plans};
 
 fn keys(result: Result<Keyring, KeyringError>) -> Keyring {
@@ -13,7 +13,7 @@ fn keys(result: Result<Keyring, KeyringError>) -> Keyring {
 }
 
 /// Tokens survive a restart and one rotation, but not two (G33).
-pub fn keys_are_made_once_and_rotate_by_one(subject: &impl Subject) {
+pub fn keys_are_made_once_and_rotate_by_one(subject: &impl StoreUnderTest) {
     let (store, other) = (subject.open(), subject.open());
     let first = keys(store.load_or_create());
     assert_eq!(first.previous, None);
@@ -36,7 +36,7 @@ pub fn keys_are_made_once_and_rotate_by_one(subject: &impl Subject) {
 }
 
 /// Numbers rank sessions by recency, so no number is ever given twice (G7).
-pub fn activity_increases_across_instances_and_restarts(subject: &impl Subject) {
+pub fn activity_increases_across_instances_and_restarts(subject: &impl StoreUnderTest) {
     let mut last = None;
     let mut next = |counter: &dyn ActivityCounter| {
         let number = ok(counter.next());
@@ -55,7 +55,7 @@ pub fn activity_increases_across_instances_and_restarts(subject: &impl Subject) 
 }
 
 /// A cache may forget, but never invent (G18).
-pub fn the_cache_gives_back_what_was_put_or_nothing(subject: &impl Subject) {
+pub fn the_cache_gives_back_what_was_put_or_nothing(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);
     let session = session_of(&made[0]);

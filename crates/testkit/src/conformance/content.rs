@@ -8,13 +8,13 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
 
-use super::{Subject, append, committed, create, ok, refusal, session_of};
+use super::{StoreUnderTest, append, committed, create, ok, refusal, session_of};
 use crate::history::{History, Load, PlanParts, Step, plans};
 
 const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
 /// No event is ever stored without its content.
-pub fn unattached_content_is_refused(subject: &impl Subject) {
+pub fn unattached_content_is_refused(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::AdvanceWithArtifact]);
     let session = session_of(&made[0]);
@@ -43,7 +43,7 @@ pub fn unattached_content_is_refused(subject: &impl Subject) {
 }
 
 /// Every reference of every event leads to bytes that match its digest, also after a restart (G17).
-pub fn content_reads_back_by_its_digest(subject: &impl Subject) {
+pub fn content_reads_back_by_its_digest(subject: &impl StoreUnderTest) {
     let made = plans(1, &[Step::AdvanceWithArtifact, Step::Blocked, Step::Checkpoint]);
     let store = subject.open();
     create(&store, &made[0]);
@@ -86,7 +86,7 @@ fn canonical(bytes: Result<Vec<u8>, CanonicalError>) -> Vec<u8> {
     bytes.unwrap_or_else(|error| panic!("stored content is canonical: {error}"))
 }
 
-pub fn absent_content_is_missing(subject: &impl Subject) {
+pub fn absent_content_is_missing(subject: &impl StoreUnderTest) {
     let store = subject.open();
     create(&store, &plans(1, &[])[0]);
     let missing = |error: Option<ContentError>| assert!(matches!(error, Some(ContentError::Missing { .. })));
@@ -96,7 +96,7 @@ pub fn absent_content_is_missing(subject: &impl Subject) {
 }
 
 /// A session may refer to content that another one stored, without bringing it again.
-pub fn content_is_shared_between_sessions(subject: &impl Subject) {
+pub fn content_is_shared_between_sessions(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let mut history = History::new(1);
     let start = history.start();

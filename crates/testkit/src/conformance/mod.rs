@@ -47,14 +47,14 @@ pub use sharing::{
 };
 
 /// A location that holds a store's data, empty at first.
-pub trait Subject {
+pub trait StoreUnderTest {
     type Store: SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache;
 
     /// A new instance over the same data, as another process would have it: with its own memory and randomness.
     fn open(&self) -> Self::Store;
 }
 
-impl Subject for MemoryStore {
+impl StoreUnderTest for MemoryStore {
     type Store = Self;
 
     fn open(&self) -> Self {

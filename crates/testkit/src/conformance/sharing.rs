@@ -9,10 +9,10 @@ use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
 
-use super::{Subject, all_events, append, committed, create, ok, refusal, session_of};
+use super::{StoreUnderTest, all_events, append, committed, create, ok, refusal, session_of};
 use crate::history::{History, PlanParts, Step, plans};
 
-pub fn a_reopened_store_reads_the_same(subject: &impl Subject) {
+pub fn a_reopened_store_reads_the_same(subject: &impl StoreUnderTest) {
     let made = plans(1, &[Step::Advance, Step::AdvanceWithArtifact, Step::Blocked]);
     let session = session_of(&made[0]);
     let store = subject.open();
@@ -31,7 +31,7 @@ pub fn a_reopened_store_reads_the_same(subject: &impl Subject) {
 }
 
 /// A reader asks only for what is new, so that long histories are read once (G18).
-pub fn a_cursor_reads_only_what_came_since(subject: &impl Subject) {
+pub fn a_cursor_reads_only_what_came_since(subject: &impl StoreUnderTest) {
     let (writer, reader) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance, Step::AdvanceWithArtifact]);
     let session = session_of(&made[0]);
@@ -49,7 +49,7 @@ pub fn a_cursor_reads_only_what_came_since(subject: &impl Subject) {
 }
 
 /// A cursor that does not match this log gets all of it, and is told so.
-pub fn a_foreign_cursor_reads_everything_anew(subject: &impl Subject) {
+pub fn a_foreign_cursor_reads_everything_anew(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);
     let session = session_of(&made[0]);
@@ -68,7 +68,7 @@ pub fn a_foreign_cursor_reads_everything_anew(subject: &impl Subject) {
 }
 
 /// At most one writer, in this process or another; dropping the lock admits the next one (G15).
-pub fn a_held_lock_excludes_other_writers(subject: &impl Subject) {
+pub fn a_held_lock_excludes_other_writers(subject: &impl StoreUnderTest) {
     let (store, other) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance]);
     let session = session_of(&made[0]);
@@ -90,7 +90,7 @@ pub fn a_held_lock_excludes_other_writers(subject: &impl Subject) {
     ok(other.lock(session));
 }
 
-pub fn an_unknown_session_is_not_found(subject: &impl Subject) {
+pub fn an_unknown_session_is_not_found(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let session = SessionId::from_bits([7; 10]);
     assert_eq!(refusal(store.lock(session)), StoreError::NotFound { session });
@@ -99,7 +99,7 @@ pub fn an_unknown_session_is_not_found(subject: &impl Subject) {
 }
 
 /// Nothing exists until the first append: an abandoned start leaves no session behind.
-pub fn a_created_session_without_events_does_not_exist(subject: &impl Subject) {
+pub fn a_created_session_without_events_does_not_exist(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let parts = &plans(1, &[])[0];
     let session = session_of(parts);
@@ -114,7 +114,7 @@ pub fn a_created_session_without_events_does_not_exist(subject: &impl Subject) {
     create(&store, parts);
 }
 
-pub fn an_existing_session_is_not_created_again(subject: &impl Subject) {
+pub fn an_existing_session_is_not_created_again(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let parts = &plans(1, &[])[0];
     let session = session_of(parts);
@@ -126,7 +126,7 @@ pub fn an_existing_session_is_not_created_again(subject: &impl Subject) {
     ok(store.lock(session));
 }
 
-pub fn sessions_are_sorted_and_have_events(subject: &impl Subject) {
+pub fn sessions_are_sorted_and_have_events(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let mut expected = Vec::new();
     for seed in 0..12 {
@@ -142,7 +142,7 @@ pub fn sessions_are_sorted_and_have_events(subject: &impl Subject) {
 }
 
 /// A reader sees what is committed, even while others write (G16).
-pub fn readers_do_not_wait_for_writers(subject: &impl Subject) {
+pub fn readers_do_not_wait_for_writers(subject: &impl StoreUnderTest) {
     let (store, reader) = (subject.open(), subject.open());
     let made = plans(1, &[Step::Advance]);
     let session = session_of(&made[0]);
@@ -162,7 +162,7 @@ pub fn readers_do_not_wait_for_writers(subject: &impl Subject) {
 }
 
 /// What one process appended, the other finds when it locks, and continues from there.
-pub fn two_instances_take_turns(subject: &impl Subject) {
+pub fn two_instances_take_turns(subject: &impl StoreUnderTest) {
     let stores = [subject.open(), subject.open()];
     let made = plans(1, &[Step::Advance; 6]);
     let session = session_of(&made[0]);
@@ -178,7 +178,7 @@ pub fn two_instances_take_turns(subject: &impl Subject) {
     }
 }
 
-pub fn many_plans_with_reads_between_stay_in_order(subject: &impl Subject) {
+pub fn many_plans_with_reads_between_stay_in_order(subject: &impl StoreUnderTest) {
     let (store, reader) = (subject.open(), subject.open());
     let turns = [
         Step::Advance,
@@ -211,7 +211,7 @@ pub fn many_plans_with_reads_between_stay_in_order(subject: &impl Subject) {
 }
 
 /// Writers that read the end of the log under the lock never overwrite each other.
-pub fn writers_of_many_threads_lose_nothing(subject: &impl Subject) {
+pub fn writers_of_many_threads_lose_nothing(subject: &impl StoreUnderTest) {
     const WRITERS: usize = 4;
     const PLANS_EACH: usize = 5;
     let mut history = History::new(1);

@@ -30,7 +30,7 @@ use workrail_model::event::{
     Context, DecisionTraceAppended, DedupeKey, Event, EventData, EventIndex, Scope, TraceEntry, TraceKind,
     WorkflowSourceKind,
 };
-use workrail_model::evidence::TreeLook;
+use workrail_model::evidence::TreeInspection;
 use workrail_model::id::{AttemptId, NodeId, RunId, SessionId, TraceId};
 use workrail_model::plan::AttachmentKind;
 use workrail_model::preferences::{PreferenceSource, Preferences};
@@ -67,7 +67,7 @@ struct NextAttempts {
     advance: AttemptId,
     checkpoint: AttemptId,
     /// What a refused attempt sent.
-    kept: StepOutput,
+    earlier_output: StepOutput,
     /// How many children were created by acknowledged steps.
     children: u32,
 }
@@ -162,7 +162,7 @@ impl History {
             parent: None,
             references: &[],
             observed: &[],
-            tree: TreeLook::NoRepository,
+            tree: TreeInspection::NoRepository,
             other_runs: Vec::new(),
             notices: Vec::new(),
             repeatable: None,
@@ -208,7 +208,7 @@ impl History {
         let next = self.nodes.get_mut(&from).expect("looked at above");
         // An agent that returns to this node has rehydrated it, and holds a fresh attempt.
         next.advance = derive::fork_attempt(next.advance, Sha256::of(child.body().as_bytes()));
-        next.kept = StepOutput::default();
+        next.earlier_output = StepOutput::default();
         next.children += 1;
         self.arrive(child, derive::next_attempt(attempt, child));
         (parts, child)
@@ -225,7 +225,7 @@ impl History {
         let parts = self.record(parts);
         let next = self.nodes.get_mut(&node).expect("looked at above");
         next.advance = derive::retry_attempt(attempt);
-        next.kept.artifacts.extend(sent.output.artifacts);
+        next.earlier_output.artifacts.extend(sent.output.artifacts);
         parts
     }
 
@@ -259,8 +259,8 @@ impl History {
             attempt,
             snapshot: self.snapshot(node),
             workflow: &self.contents.workflow,
-            kept: self.next_attempts(node).kept.clone(),
-            wished: None,
+            earlier_output: self.next_attempts(node).earlier_output.clone(),
+            pending_preferences: None,
             approvals: ApprovalRule::new(RequiredProof::Terminal, None),
             observed: &[],
             evidence: EvidenceAtHand::default(),
@@ -286,8 +286,12 @@ impl History {
     }
 
     fn arrive(&mut self, node: NodeId, attempt: AttemptId) {
-        let next =
-            NextAttempts { advance: attempt, checkpoint: attempt, kept: StepOutput::default(), children: 0 };
+        let next = NextAttempts {
+            advance: attempt,
+            checkpoint: attempt,
+            earlier_output: StepOutput::default(),
+            children: 0,
+        };
         self.nodes.insert(node, next);
     }
 

@@ -1,17 +1,17 @@
-//! What the store in memory keeps next to the logs: keys, tokens, the activity number, caches, wishes.
+//! What the store in memory keeps next to the logs: keys, tokens, the activity number, caches, pending preferences.
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::Activity;
 use workrail_model::evidence::HookObservation;
 use workrail_model::id::{AccessTokenId, RunId, SessionId};
 use workrail_model::keyring::{Keyring, SigningKey};
-use workrail_model::passkey::WishedPreferences;
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::server::{LoggedCall, ServerRecord};
 use workrail_model::team::AccessToken;
 use workrail_model::time::Timestamp;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
-use workrail_ports::control::{SessionControl, WishReader};
+use workrail_ports::control::{PendingPreferencesReader, SessionControl};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
@@ -132,8 +132,8 @@ impl ProjectionCache for MemoryStore {
 impl SessionIndex for MemoryStore {
     fn index_records(&self, version: u32, is_present: &dyn Fn(SessionId) -> bool) -> Vec<IndexRecord> {
         let data = self.data();
-        let kept = data.index.iter().filter(|((of, session), _)| *of == version && is_present(*session));
-        kept.map(|(_, record)| record.clone()).collect()
+        let present = data.index.iter().filter(|((of, session), _)| *of == version && is_present(*session));
+        present.map(|(_, record)| record.clone()).collect()
     }
 
     fn add_to_index(&self, version: u32, records: &[IndexRecord], _: IfAbsent) {
@@ -142,16 +142,20 @@ impl SessionIndex for MemoryStore {
     }
 }
 
-impl WishReader for MemoryStore {
-    fn wished_preferences(
+impl PendingPreferencesReader for MemoryStore {
+    fn pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
-    ) -> Result<Option<WishedPreferences>, FsError> {
-        Ok(self.data().wishes.get(&(session, run)).cloned())
+    ) -> Result<Option<PendingPreferences>, FsError> {
+        Ok(self.data().pending_preferences.get(&(session, run)).cloned())
     }
 
-    fn has_unreadable_wishes(&self, _session: SessionId, _is_run: &dyn Fn(RunId) -> bool) -> bool {
+    fn has_unreadable_pending_preferences(
+        &self,
+        _session: SessionId,
+        _is_run: &dyn Fn(RunId) -> bool,
+    ) -> bool {
         false
     }
 }
@@ -190,18 +194,18 @@ impl ObservationSpool for MemoryStore {
 }
 
 impl SessionControl for MemoryStore {
-    fn wish_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
-        wished: WishedPreferences,
+        pending: PendingPreferences,
     ) -> Result<(), FsError> {
-        self.data().wishes.insert((session, run), wished);
+        self.data().pending_preferences.insert((session, run), pending);
         Ok(())
     }
 
-    fn forget_wish(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
-        self.data().wishes.remove(&(session, run));
+    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+        self.data().pending_preferences.remove(&(session, run));
         Ok(())
     }
 }

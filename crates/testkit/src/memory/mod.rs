@@ -17,7 +17,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::keyring::Keyring;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_bytes};
-use workrail_model::passkey::WishedPreferences;
+use workrail_model::passkey::PendingPreferences;
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind, RawSegment};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_model::team::AccessToken;
@@ -34,11 +34,11 @@ use crate::fixed::{self, SeededEntropy};
 /// A handle on shared data; cloning it opens the same store again.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    data: Arc<Mutex<Data>>,
+    data: Arc<Mutex<MemoryData>>,
 }
 
 #[derive(Debug)]
-struct Data {
+struct MemoryData {
     sessions: BTreeMap<SessionId, Log>,
     /// The sessions whose lock is held.
     held: BTreeSet<SessionId>,
@@ -50,7 +50,7 @@ struct Data {
     activity: u64,
     cache: BTreeMap<SessionId, CachedProjection>,
     index: BTreeMap<(u32, SessionId), IndexRecord>,
-    wishes: BTreeMap<(SessionId, RunId), WishedPreferences>,
+    pending_preferences: BTreeMap<(SessionId, RunId), PendingPreferences>,
     observations: BTreeMap<(SessionId, RunId), Vec<HookObservation>>,
 }
 
@@ -71,7 +71,7 @@ impl Default for MemoryStore {
 impl MemoryStore {
     /// An empty store; the seed determines its signing keys.
     pub fn new(seed: u64) -> Self {
-        let data = Data {
+        let data = MemoryData {
             sessions: BTreeMap::new(),
             held: BTreeSet::new(),
             content: BTreeMap::new(),
@@ -82,13 +82,13 @@ impl MemoryStore {
             activity: 0,
             cache: BTreeMap::new(),
             index: BTreeMap::new(),
-            wishes: BTreeMap::new(),
+            pending_preferences: BTreeMap::new(),
             observations: BTreeMap::new(),
         };
         Self { data: Arc::new(Mutex::new(data)) }
     }
 
-    fn data(&self) -> MutexGuard<'_, Data> {
+    fn data(&self) -> MutexGuard<'_, MemoryData> {
         fixed::lock(&self.data)
     }
 

@@ -18,7 +18,7 @@ pub(super) enum FileRole<'p> {
     Elsewhere,
 }
 
-pub(super) fn place(path: &RelPath) -> FileRole<'_> {
+pub(super) fn role_of(path: &RelPath) -> FileRole<'_> {
     let parts: Vec<&str> = path.components().collect();
     match parts.as_slice() {
         ["sessions", session, "events", name] if is_segment(name) => FileRole::Segment { session },
@@ -84,7 +84,7 @@ mod tests {
         ];
         for (text, expected) in table {
             let path = RelPath::parse(text).expect("a test path is well-formed");
-            assert_eq!(place(&path), expected, "{text}");
+            assert_eq!(role_of(&path), expected, "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::thread::{self, ThreadId};
 
 use workrail_ports::file_system::RelPath;
 
-use super::layout::{FileRole, place};
+use super::layout::{FileRole, role_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId(u64);
@@ -29,15 +29,15 @@ impl FileRecord {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
+enum DataState {
     Synced,
     Unsynced,
 }
 
 /// A file that was renamed into place and that no manifest may rely on yet.
 #[derive(Clone, Copy, Debug)]
-struct Placed {
-    data: Data,
+struct RenamedFile {
+    data: DataState,
     by: ThreadId,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Ledger {
     /// Names of the layout that were created and whose directory has not been synced since.
     unsynced_names: BTreeMap<RelPath, ThreadId>,
     /// Segments and CAS files renamed into place since the last manifest write that covers them.
-    placed: BTreeMap<RelPath, Placed>,
+    renamed: BTreeMap<RelPath, RenamedFile>,
     violations: Vec<String>,
     next: u64,
 }
@@ -81,7 +81,7 @@ impl Ledger {
 
     /// Records a new name; it counts only if it belongs to the layout.
     pub(super) fn name_changed(&mut self, path: &RelPath) {
-        if place(path) != FileRole::Elsewhere {
+        if role_of(path) != FileRole::Elsewhere {
             self.unsynced_names.insert(path.clone(), thread::current().id());
         }
     }
@@ -113,7 +113,7 @@ impl Ledger {
     pub(super) fn removed(&mut self, path: &RelPath) {
         // If a crash undoes a removal, the name that returns is not relied on.
         self.unsynced_names.remove(path);
-        self.placed.remove(path);
+        self.renamed.remove(path);
         if let Some(id) = self.by_path.remove(path) {
             self.files.remove(&id);
         }
@@ -125,14 +125,14 @@ impl Ledger {
 
     /// R3, and R1 and R2 when a manifest is replaced.
     pub(super) fn check_rename(&mut self, from: &RelPath, to: &RelPath) {
-        match place(to) {
+        match role_of(to) {
             FileRole::Segment { .. } | FileRole::Cas | FileRole::Keyring => {}
             FileRole::Manifest { session } => self.check_manifest_write(session, to),
             FileRole::Directory | FileRole::Elsewhere => return,
         }
         match self.data_at(from) {
-            Some(Data::Synced) => {}
-            Some(Data::Unsynced) => {
+            Some(DataState::Synced) => {}
+            Some(DataState::Unsynced) => {
                 self.violate(format!(
                     "R3: `{from}` is renamed to `{to}` without a sync after its last write"
                 ));
@@ -144,7 +144,7 @@ impl Ledger {
     }
 
     pub(super) fn renamed(&mut self, from: &RelPath, to: &RelPath) {
-        let data = self.data_at(from).unwrap_or(Data::Unsynced);
+        let data = self.data_at(from).unwrap_or(DataState::Unsynced);
         let id = self.by_path.get(from).copied();
         self.removed(to);
         // Forget the old name without forgetting the file.
@@ -157,9 +157,9 @@ impl Ledger {
             }
         }
         self.name_changed(to);
-        match place(to) {
+        match role_of(to) {
             FileRole::Segment { .. } | FileRole::Cas => {
-                self.placed.insert(to.clone(), Placed { data, by: thread::current().id() });
+                self.renamed.insert(to.clone(), RenamedFile { data, by: thread::current().id() });
             }
             FileRole::Manifest { .. } | FileRole::Keyring | FileRole::Directory | FileRole::Elsewhere => {}
         }
@@ -168,7 +168,7 @@ impl Ledger {
     /// R1 and R2 when a manifest grows.
     pub(super) fn check_append(&mut self, id: FileId) {
         let Some(path) = self.files.get(&id).map(|record| record.path.clone()) else { return };
-        match place(&path) {
+        match role_of(&path) {
             FileRole::Manifest { session } => self.check_manifest_write(session, &path),
             FileRole::Segment { .. }
             | FileRole::Cas
@@ -180,12 +180,12 @@ impl Ledger {
 
     fn check_manifest_write(&mut self, session: &str, manifest: &RelPath) {
         let here = thread::current().id();
-        let covered: Vec<(RelPath, Placed, &str)> = self
-            .placed
+        let covered: Vec<(RelPath, RenamedFile, &str)> = self
+            .renamed
             .iter()
-            .filter_map(|(path, placed)| match place(path) {
-                FileRole::Segment { session: of } if of == session => Some((path.clone(), *placed, "R1")),
-                FileRole::Cas if placed.by == here => Some((path.clone(), *placed, "R2")),
+            .filter_map(|(path, renamed)| match role_of(path) {
+                FileRole::Segment { session: of } if of == session => Some((path.clone(), *renamed, "R1")),
+                FileRole::Cas if renamed.by == here => Some((path.clone(), *renamed, "R2")),
                 FileRole::Segment { .. }
                 | FileRole::Manifest { .. }
                 | FileRole::Cas
@@ -194,8 +194,8 @@ impl Ledger {
                 | FileRole::Elsewhere => None,
             })
             .collect();
-        for (path, placed, rule) in covered {
-            if placed.data == Data::Unsynced {
+        for (path, renamed, rule) in covered {
+            if renamed.data == DataState::Unsynced {
                 self.violate(format!(
                     "{rule}: `{manifest}` is written, but `{path}` was not synced before its rename"
                 ));
@@ -205,7 +205,7 @@ impl Ledger {
                     "{rule}: `{manifest}` is written before the sync of the directory of `{path}`"
                 ));
             }
-            self.placed.remove(&path);
+            self.renamed.remove(&path);
         }
     }
 
@@ -217,7 +217,7 @@ impl Ledger {
             .map(|(path, _)| format!("R4: acknowledged before the sync of the directory of `{path}`"))
             .collect();
         for record in self.files.values() {
-            let is_manifest = matches!(place(&record.path), FileRole::Manifest { .. });
+            let is_manifest = matches!(role_of(&record.path), FileRole::Manifest { .. });
             if is_manifest && record.writer == here && !record.is_synced() {
                 found.push(format!("R4: acknowledged before the sync of `{}`", record.path));
             }
@@ -235,14 +235,14 @@ impl Ledger {
     pub(super) fn forget_unacknowledged(&mut self) {
         let here = thread::current().id();
         self.unsynced_names.retain(|_, by| *by != here);
-        self.placed.retain(|path, placed| placed.by != here || place(path) != FileRole::Cas);
+        self.renamed.retain(|path, renamed| renamed.by != here || role_of(path) != FileRole::Cas);
         self.files.retain(|_, record| record.writer != here || record.is_synced());
         self.by_path.retain(|_, id| self.files.contains_key(id));
     }
 
-    fn data_at(&self, path: &RelPath) -> Option<Data> {
+    fn data_at(&self, path: &RelPath) -> Option<DataState> {
         let record = self.files.get(self.by_path.get(path)?)?;
-        Some(if record.is_synced() { Data::Synced } else { Data::Unsynced })
+        Some(if record.is_synced() { DataState::Synced } else { DataState::Unsynced })
     }
 
     fn violate(&mut self, text: String) {

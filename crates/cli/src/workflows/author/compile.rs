@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
-use workrail_core::compile::{Bindings, CompileInput, Library, Origin, authored_id, bindings_for, check};
+use workrail_core::compile::{Bindings, CompileInput, FileOrigin, Library, authored_id, bindings_for, check};
 use workrail_core::render::prompt::{Lifecycle, render_step_shortened};
 use workrail_engine::catalog::Catalog;
 use workrail_host::sources::is_bundled;
@@ -15,7 +15,7 @@ use workrail_model::event::Context;
 use workrail_model::name::WorkflowId;
 use workrail_model::snapshot::PendingStep;
 
-use workrail_ports::workflow_source::{Candidate, Located, SourceFile, WorkflowSource};
+use workrail_ports::workflow_source::{CandidateFile, Located, SourceFile, WorkflowSource};
 
 use super::{Emit, diff, files, report};
 use crate::outcome::{Failure, Format};
@@ -49,21 +49,20 @@ pub(super) fn missing_documents(
     let Some(workflow) = workflow.filter(|own| !own.references.is_empty()) else { return Ok(Vec::new()) };
     let (sources, workspace) = (settings::sources()?, default_workspace());
     let source = source_of(file, &sources.survey(workspace.as_ref()).files);
-    let looked_for = workflow.references.iter().filter(|own| match own.resolve_from {
+    let searched = workflow.references.iter().filter(|own| match own.resolve_from {
         ResolveFrom::Workspace => workspace.is_some(),
         // A file outside every source has no package yet.
         ResolveFrom::Package => source.package.is_some(),
     });
-    let missing =
-        looked_for.filter(|own| sources.locate(own, &source, workspace.as_ref()) == Located::Missing);
+    let missing = searched.filter(|own| sources.locate(own, &source, workspace.as_ref()) == Located::Missing);
     Ok(missing.map(|own| (own.resolve_from, own.source.clone())).collect())
 }
 
 /// The source that a named file belongs to, as a run sees it.
-fn source_of(file: &Utf8Path, candidates: &[Candidate]) -> SourceFile {
+fn source_of(file: &Utf8Path, candidates: &[CandidateFile]) -> SourceFile {
     let real = |path: &Utf8Path| path.canonicalize_utf8().ok();
-    let place = real(file);
-    let own = candidates.iter().find(|own| place.is_some() && real(Utf8Path::new(&own.place)) == place);
+    let path = real(file);
+    let own = candidates.iter().find(|own| path.is_some() && real(Utf8Path::new(&own.location)) == path);
     SourceFile {
         kind: own.map_or(Precedence::Project, |own| own.precedence),
         reference: file.to_string(),
@@ -72,8 +71,8 @@ fn source_of(file: &Utf8Path, candidates: &[Candidate]) -> SourceFile {
 }
 
 /// Our own files may use our namespace; all others are checked as part of a project.
-pub(super) fn origin(bytes: &[u8]) -> Origin {
-    if is_bundled(bytes) { Origin::Bundled } else { Origin::Project }
+pub(super) fn origin(bytes: &[u8]) -> FileOrigin {
+    if is_bundled(bytes) { FileOrigin::Bundled } else { FileOrigin::Project }
 }
 
 /// Compiles a text as if it were a file of a source; `None` if it has errors.
@@ -82,7 +81,7 @@ pub(crate) fn compiled_text(
     reference: &str,
     precedence: Precedence,
 ) -> Result<Option<CompiledWorkflow>, Failure> {
-    let (bindings, origin) = (bindings(text)?, Origin::of(precedence.source_kind()));
+    let (bindings, origin) = (bindings(text)?, FileOrigin::of(precedence.source_kind()));
     let library = library()?;
     let input =
         CompileInput { bindings: &bindings, origin, library: &library, ..CompileInput::new(text, reference) };
@@ -140,7 +139,7 @@ fn source(text: &str, format: Format) -> Result<(), Failure> {
     let (file, source) = if path.is_file() {
         (text.to_owned(), String::from_utf8_lossy(&files::read(path)?).into_owned())
     } else {
-        let engine = wiring::look_default()?;
+        let engine = wiring::read_only_default()?;
         let now = match WorkflowId::parse(text).ok().and_then(|id| engine.current_form(&id).ok()) {
             Some(now) => Some(now),
             None => engine.pinned_run(text)?.now,

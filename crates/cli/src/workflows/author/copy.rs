@@ -14,7 +14,7 @@ pub(super) fn run(source: &str, id: &str, dir: &Utf8Path, format: Format) -> Res
         Failure::Call(format!("{error}. `workrail workflow list` shows what can be copied."))
     })?;
     let id = checked(id)?;
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     let bytes = engine.workflow_copy(&source, &id)?;
     // With two files of the same id, neither could be relied on.
     if let Some(owner) = engine.claimants(&id, None)?.first() {

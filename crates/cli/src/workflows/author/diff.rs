@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use serde_json::{Value, json};
-use workrail_core::author::diff::{Change, Presence, StepDiff, WorkflowDiff, diff};
+use workrail_core::author::diff::{Presence, StepDiff, WorkflowChange, WorkflowDiff, diff};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::WorkflowHash;
 use workrail_model::name::WorkflowId;
@@ -48,7 +48,7 @@ pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure
         let hash = workflow.hash().map_err(|error| internal(&error))?;
         return Ok(NamedWorkflow { workflow: Arc::new(workflow), hash, from: format!("the file {path}") });
     }
-    let engine = wiring::look_default()?;
+    let engine = wiring::read_only_default()?;
     if text.starts_with("sha256:") {
         let (hash, workflow) = engine.pinned_by_hash(text)?;
         return Ok(NamedWorkflow { workflow, hash, from: "a pinned workflow".to_owned() });
@@ -99,7 +99,7 @@ fn show(found: &WorkflowDiff, from: (&str, &str), prompts: bool) {
     }
 }
 
-fn sentences(tone: Option<Tone>, changes: &[Change]) {
+fn sentences(tone: Option<Tone>, changes: &[WorkflowChange]) {
     for change in changes {
         match tone {
             None => output::line(&format!("- {}", change.words)),

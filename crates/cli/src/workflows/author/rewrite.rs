@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
 use workrail_core::author::{Migration, Renames, formatted, migrated, migrated_bindings, renamed};
 use workrail_core::compare::{DiffLine, text_lines};
-use workrail_core::compile::{CompileInput, Origin, check};
+use workrail_core::compile::{CompileInput, FileOrigin, check};
 use workrail_host::sources::write_named;
 use workrail_host::workspace::default_workspace;
 use workrail_ports::workflow_source::WorkflowSource as _;
@@ -192,7 +192,7 @@ fn renames(texts: &[(Utf8PathBuf, String)], namespace: Option<&str>) -> Result<R
     }
     let mut renames = Renames::new();
     for (file, text) in texts {
-        let Some((old, new)) = renamed(text, namespace, Origin::Project) else { continue };
+        let Some((old, new)) = renamed(text, namespace, FileOrigin::Project) else { continue };
         if let Some((other, _)) = renames.iter().find(|(other, taken)| **taken == new && **other != old) {
             return Err(Failure::Call(format!(
                 "`{old}` in `{file}` and `{other}` would both become `{new}`. Rename one of them by hand. Nothing was written."

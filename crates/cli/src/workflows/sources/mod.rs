@@ -1,7 +1,7 @@
 //! `workrail workflow sources`: lists the workflow sources with their state, and registers more.
 
-mod looking;
 mod registering;
+mod reporting;
 mod syncing;
 
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use workrail_model::config::{Key, SYNC_HOURS_DEFAULT};
 
 use crate::outcome::{self, EXIT_CODES, Format};
 
-pub(crate) use looking::looked_at_in;
-use looking::{health, list};
 pub(crate) use registering::{NewGit, forget, register_folder, register_git};
 use registering::{add_folder, add_git, remove};
+pub(crate) use reporting::source_reports_of;
+use reporting::{health, list};
 use syncing::sync;
 
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings::{self, unusable};
 
-fn place() -> Result<ConfigPath, Failure> {
-    settings::place().map_err(|error| unusable(&error))
+fn config_path() -> Result<ConfigPath, Failure> {
+    settings::config_path().map_err(|error| unusable(&error))
 }
 
 /// A folder in the form in which it is registered: absolute.
@@ -29,20 +29,20 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
 }
 
 pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
-    let Registered { place, source, done } = register_folder(path, key)?;
-    written(&place, key, &source, done, format)
+    let RegistrationResult { config_path, source, done } = register_folder(path, key)?;
+    written(&config_path, key, &source, done, format)
 }
 
 /// The result of registering or removing a source.
 #[derive(Debug)]
-pub(crate) struct Registered {
-    place: ConfigPath,
+pub(crate) struct RegistrationResult {
+    config_path: ConfigPath,
     source: String,
     done: &'static str,
 }
 
 /// Registers a folder or a plugin in the settings file.
-pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, Failure> {
+pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<RegistrationResult, Failure> {
     let full = absolute(path)?;
     if !full.is_dir() {
         return Err(Failure::Call(format!(
@@ -57,28 +57,28 @@ pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<Registered, F
             Failure::Call(format!("`{full}`: {wrong}; {}. Nothing was written.", wrong.fix))
         })?;
     }
-    let place = place()?;
-    let mut folders = desired(&place)?.list(key).to_vec();
+    let config_path = config_path()?;
+    let mut folders = desired(&config_path)?.list(key).to_vec();
     let source = full.to_string();
     if folders.contains(&source) {
-        return Ok(Registered { place, source, done: "Already registered:" });
+        return Ok(RegistrationResult { config_path, source, done: "Already registered:" });
     }
     folders.push(source.clone());
-    config::set(&place, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
-    Ok(Registered { place, source, done: "Registered" })
+    config::set(&config_path, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
+    Ok(RegistrationResult { config_path, source, done: "Registered" })
 }
 
-fn desired(place: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
+fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings, Failure> {
     // The file need not exist yet.
-    let place = ConfigPath { named: false, ..place.clone() };
-    config::load_file(&place).map_err(|error| unusable(&error))
+    let config_path = ConfigPath { named: false, ..config_path.clone() };
+    config::load_file(&config_path).map_err(|error| unusable(&error))
 }
 
 pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     let AddGit { name, url, pin, folder, sync_hours, allow_local, .. } = git;
     let git = NewGit { name, url, pin, folder, sync_hours, allow_local };
-    let Registered { place, source, done } = register_git(git)?;
-    written(&place, Key::SourceGit, &source, done, format)?;
+    let RegistrationResult { config_path, source, done } = register_git(git)?;
+    written(&config_path, Key::SourceGit, &source, done, format)?;
     if format == Format::Text {
         output::line(&format!("Fetch it now: workrail workflow sources sync {source}"));
     }
@@ -97,7 +97,7 @@ pub(crate) struct NewGit {
 }
 
 /// Registers a git repository in the settings file, without fetching it yet.
-pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
+pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
     if !is_source_name(&git.name) {
         let rule = "lower-case letters, digits, `-` and `_`, a letter first";
         return Err(Failure::Call(format!(
@@ -105,8 +105,8 @@ pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
             git.name
         )));
     }
-    let place = place()?;
-    if desired(&place)?.git_sources().contains_key(&git.name) {
+    let config_path = config_path()?;
+    if desired(&config_path)?.git_sources().contains_key(&git.name) {
         let name = &git.name;
         let text = format!(
             "Source `{name}` already exists. Remove it first: workrail workflow sources remove {name}"
@@ -127,22 +127,28 @@ pub(crate) fn register_git(git: NewGit) -> Result<Registered, Failure> {
             refused.fix()
         )));
     }
-    config::add_git(&place, &git.name, &source).map_err(|error| unusable(&error))?;
-    Ok(Registered { place, source: git.name, done: "Registered" })
+    config::add_git(&config_path, &git.name, &source).map_err(|error| unusable(&error))?;
+    Ok(RegistrationResult { config_path, source: git.name, done: "Registered" })
 }
 
 /// Reports what was done, what hides it here, and which servers do not know it yet.
-fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Format) -> Result<(), Failure> {
-    let behind = behind(&desired(place)?)?;
+fn written(
+    config_path: &ConfigPath,
+    key: Key,
+    source: &str,
+    what: &str,
+    format: Format,
+) -> Result<(), Failure> {
+    let behind = behind(&desired(config_path)?)?;
     let stale = || behind.iter().filter(|own| own.differences.iter().any(|one| one.key == key));
     if format == Format::Json {
         let servers: Vec<String> = stale().map(|own| own.server.server_id.to_string()).collect();
         output::json(&json!({
-            "source": source, "key": key.as_str(), "path": place.path, "done": what, "serversToRestart": servers,
+            "source": source, "key": key.as_str(), "path": config_path.path, "done": what, "serversToRestart": servers,
         }));
         return Ok(());
     }
-    output::toned(Tone::Good, &format!("{what} {source} ({})", place.path));
+    output::toned(Tone::Good, &format!("{what} {source} ({})", config_path.path));
     if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
         output::toned(
             Tone::Warning,
@@ -156,46 +162,49 @@ fn written(place: &ConfigPath, key: Key, source: &str, what: &str, format: Forma
 }
 
 pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
-    let (Registered { place, source, done }, key) = forget(source)?;
-    written(&place, key, &source, done, format)
+    let (RegistrationResult { config_path, source, done }, key) = forget(source)?;
+    written(&config_path, key, &source, done, format)
 }
 
 /// Removes a source from the settings file, and its fetched copy; also returns the setting it was in.
-pub(crate) fn forget(source: &str) -> Result<(Registered, Key), Failure> {
-    let place = place()?;
-    let desired = desired(&place)?;
+pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure> {
+    let config_path = config_path()?;
+    let desired = desired(&config_path)?;
     if desired.git_sources().contains_key(source) {
         let mirrors = Sources::from_settings(&settings::fresh()?.settings);
         let mirror = mirrors.mirrors().iter().find(|mirror| mirror.name == source);
-        config::remove_git(&place, source).map_err(|error| unusable(&error))?;
+        config::remove_git(&config_path, source).map_err(|error| unusable(&error))?;
         if let Some(Err(error)) = mirror.map(Mirror::forget) {
             output::notice(&format!("The fetched copy could not be deleted: {error}"));
         }
-        let removed = Registered { place, source: source.to_owned(), done: "Removed source" };
+        let removed = RegistrationResult { config_path, source: source.to_owned(), done: "Removed source" };
         return Ok((removed, Key::SourceGit));
     }
     let full = absolute(Utf8Path::new(source))?;
     for key in [Key::SourcePaths, Key::SourcePlugins] {
         let folders = desired.list(key);
-        let kept: Vec<String> = folders
+        let remaining: Vec<String> = folders
             .iter()
             .filter(|folder| *folder != source && folder.as_str() != full.as_str())
             .cloned()
             .collect();
-        if kept.len() == folders.len() {
+        if remaining.len() == folders.len() {
             continue;
         }
-        let done = match kept.is_empty() {
-            true => config::unset(&place, key),
-            false => config::set(&place, key, &Value::List(kept)),
+        let done = match remaining.is_empty() {
+            true => config::unset(&config_path, key),
+            false => config::set(&config_path, key, &Value::List(remaining)),
         };
         done.map_err(|error| unusable(&error))?;
-        return Ok((Registered { place, source: source.to_owned(), done: "Removed source" }, key));
+        return Ok((
+            RegistrationResult { config_path, source: source.to_owned(), done: "Removed source" },
+            key,
+        ));
     }
     let known: Vec<String> = desired.git_sources().into_keys().collect();
     let folders =
         [Key::SourcePaths, Key::SourcePlugins].into_iter().flat_map(|key| desired.list(key).to_vec());
     let known: Vec<String> = known.into_iter().chain(folders).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Err(Failure::Call(format!("`{source}` is not registered in {}. Registered: {known}.", place.path)))
+    Err(Failure::Call(format!("`{source}` is not registered in {}. Registered: {known}.", config_path.path)))
 }

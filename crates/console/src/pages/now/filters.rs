@@ -9,7 +9,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::text::clean;
 
 use crate::state::Console;
-use crate::target::{Filters, StatusFilter, Target, WorkspaceFilter};
+use crate::target::{Filters, PageAddress, StatusFilter, WorkspaceFilter};
 
 /// What the filters offer, and what is needed to apply them.
 pub(super) struct Choices<'a> {
@@ -138,7 +138,7 @@ pub(super) fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
             button type="submit" { "Search" }
             @if !filters.is_empty() { a href="/" { "Clear" } }
             @if !filters.words.is_empty() {
-                a href=(Target::Search { words: filters.words.clone() }.address()) { "Search the notes" }
+                a href=(PageAddress::Search { words: filters.words.clone() }.address()) { "Search the notes" }
             }
         }
     }

@@ -9,11 +9,11 @@ use workrail_model::team::Act;
 use workrail_model::text::clean;
 use workrail_model::time::Timestamp;
 
-use super::{Page, Part, ticked};
+use super::{Page, PagePart, ticked};
 use crate::held::HeldState;
 use crate::state::Console;
 use crate::target::{Filters, StatusFilter};
-use crate::use_cases::Answer;
+use crate::use_cases::EngineResult;
 use filters::{Choices, form, is_meant};
 use rows::{Nesting, card, count, damaged, session_form, table};
 
@@ -27,20 +27,23 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Rows of a table shown together with others.
 const ROWS_BESIDE_MAX: usize = 15;
 
-pub(super) fn page(console: &Console, filters: &Filters) -> Answer<Page> {
+pub(super) fn page(console: &Console, filters: &Filters) -> EngineResult<Page> {
     let list = console.sessions()?;
     let choices = Choices::of(console, &list, filters);
     let is_listed = |row: &&RunRow| !console.held().is_held(row.session_id);
     let fitting: Vec<&RunRow> =
         list.runs.iter().filter(is_listed).filter(|row| choices.fit(row, filters)).collect();
-    let mut parts = vec![Part::new("filters", form(&choices, filters)), Part::new("held", held(console))];
+    let mut parts =
+        vec![PagePart::new("filters", form(&choices, filters)), PagePart::new("held", held(console))];
     match filters.status {
-        Some(StatusFilter::Damaged) => parts.push(Part::new("damaged", all_damaged(&list.damaged, filters))),
+        Some(StatusFilter::Damaged) => {
+            parts.push(PagePart::new("damaged", all_damaged(&list.damaged, filters)))
+        }
         Some(status) => parts.push(listed(console, status, (&fitting, &Nesting::of(&list)), filters)),
         None => parts.extend(overview(console, &list, &fitting, filters)),
     }
     if filters.is_empty() {
-        parts.push(Part::new("import", import(console)));
+        parts.push(PagePart::new("import", import(console)));
     }
     Ok(Page { title: "Now".to_owned(), parts })
 }
@@ -66,7 +69,7 @@ fn held(console: &Console) -> Markup {
     }
 }
 
-fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters: &Filters) -> Vec<Part> {
+fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters: &Filters) -> Vec<PagePart> {
     let of = |status: StatusFilter| -> Vec<&RunRow> {
         fitting.iter().filter(|row| StatusFilter::of(row.stage) == status).copied().collect()
     };
@@ -98,8 +101,8 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     ];
     let nesting = Nesting::of(list);
     let mut parts = vec![
-        Part::new("summary", summary(&counts)),
-        Part::new(
+        PagePart::new("summary", summary(&counts)),
+        PagePart::new(
             "needs",
             html! {
                 h2 { "Needs you " (count(waiting.len())) }
@@ -110,7 +113,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
                 @if let Some(more) = more(StatusFilter::NeedsMe, CARDS_MAX.min(waiting.len()), waiting.len()) { (more) }
             },
         ),
-        Part::new(
+        PagePart::new(
             "blocked",
             html! {
                 @if !blocked.is_empty() {
@@ -120,7 +123,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
                 }
             },
         ),
-        Part::new(
+        PagePart::new(
             "running",
             html! {
                 h2 { "Running " (count(running.len())) }
@@ -129,7 +132,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
                 @if let Some(more) = more(StatusFilter::Running, ROWS_BESIDE_MAX.min(running.len()), running.len()) { (more) }
             },
         ),
-        Part::new(
+        PagePart::new(
             "done",
             html! {
                 h2 { (name) " " (count(finished.len())) }
@@ -142,7 +145,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     if !broken.is_empty() {
         let shown = &broken[..ROWS_BESIDE_MAX.min(broken.len())];
         let all = more(StatusFilter::Damaged, shown.len(), broken.len());
-        parts.push(Part::new("damaged", damaged(shown, broken.len(), all)));
+        parts.push(PagePart::new("damaged", damaged(shown, broken.len(), all)));
     }
     parts
 }
@@ -198,7 +201,7 @@ fn listed(
     status: StatusFilter,
     (fitting, nesting): (&[&RunRow], &Nesting<'_>),
     filters: &Filters,
-) -> Part {
+) -> PagePart {
     let mut rows: Vec<&RunRow> =
         fitting.iter().filter(|row| StatusFilter::of(row.stage) == status).copied().collect();
     match status {
@@ -219,7 +222,7 @@ fn listed(
         @else { (table(console, shown, nesting)) }
         (pager(filters, page, pages))
     };
-    Part::new("list", body)
+    PagePart::new("list", body)
 }
 
 /// The script sends the file; without script, the page shows the command.

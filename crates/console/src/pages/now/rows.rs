@@ -14,7 +14,7 @@ use super::super::attention::needs;
 use super::super::layout::token;
 use super::super::time;
 use crate::state::Console;
-use crate::target::{ComparePage, ComparedRef, Filters, Target, run_address};
+use crate::target::{ComparePage, ComparedRef, Filters, PageAddress, run_address};
 
 /// The labels of runs, to show in which run another one was started.
 pub(super) struct Nesting<'a>(BTreeMap<RunId, &'a str>);
@@ -62,7 +62,7 @@ fn keep_or_delete(console: &Console, session: SessionId) -> Markup {
 }
 
 fn address(row: &RunRow) -> String {
-    row.run_id.map_or_else(|| Target::Session(row.session_id).address(), run_address)
+    row.run_id.map_or_else(|| PageAddress::Session(row.session_id).address(), run_address)
 }
 
 fn name(row: &RunRow) -> &str {
@@ -105,7 +105,7 @@ pub(super) fn table<'a>(
     nesting: &Nesting<'_>,
 ) -> Markup {
     let rows: Vec<&RunRow> = rows.collect();
-    let has_places = rows.iter().any(|row| has_place(row));
+    let has_steps = rows.iter().any(|row| has_step(row));
     html! {
         div.scroll {
             table.runs {
@@ -113,22 +113,22 @@ pub(super) fn table<'a>(
                     tr {
                         th { "Run" } th { "Goal" } th { "Status" }
                         // A finished run is at no step.
-                        @if has_places { th { "Step" } }
+                        @if has_steps { th { "Step" } }
                         th { "Last" }
                         th { span.hidden { "Actions" } }
                     }
                 }
-                tbody { @for own in rows { (row(console, own, has_places, nesting)) } }
+                tbody { @for own in rows { (row(console, own, has_steps, nesting)) } }
             }
         }
     }
 }
 
-fn has_place(row: &RunRow) -> bool {
+fn has_step(row: &RunRow) -> bool {
     row.step.is_some() || row.stage == Stage::NotesOnly
 }
 
-fn row(console: &Console, row: &RunRow, has_places: bool, nesting: &Nesting<'_>) -> Markup {
+fn row(console: &Console, row: &RunRow, has_steps: bool, nesting: &Nesting<'_>) -> Markup {
     html! {
         tr data-item {
             td {
@@ -137,7 +137,7 @@ fn row(console: &Console, row: &RunRow, has_places: bool, nesting: &Nesting<'_>)
             }
             td { (clean(row.goal.as_deref().unwrap_or_default())) }
             td { (chip_of(row.stage)) }
-            @if has_places {
+            @if has_steps {
                 td {
                     @if let Some(step) = &row.step { (clean(&step.title)) div.meta { "step " (step.progress) } }
                     @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }
@@ -149,7 +149,7 @@ fn row(console: &Console, row: &RunRow, has_places: bool, nesting: &Nesting<'_>)
                     summary aria-label={ "Compare, close, keep or delete " (name(row)) } { "…" }
                     @if let Some(run) = row.run_id {
                         @let page = ComparePage { a: ComparedRef::whole(run), b: None };
-                        a href=(Target::Compare(page).address()) aria-label={ "Compare " (name(row)) } { "Compare" } " "
+                        a href=(PageAddress::Compare(page).address()) aria-label={ "Compare " (name(row)) } { "Compare" } " "
                         @if row.stage == Stage::InProgress {
                             a href={ (run_address(run)) "#close-reason" } aria-label={ "Close " (name(row)) } { "Close" } " "
                         }
@@ -172,7 +172,7 @@ pub(super) fn damaged(rows: &[&DamagedRow], all: usize, more: Option<Markup>) ->
                     tbody {
                         @for row in rows {
                             tr data-item {
-                                td { a href=(Target::Session(row.session_id).address()) { code { (row.session_id) } } }
+                                td { a href=(PageAddress::Session(row.session_id).address()) { code { (row.session_id) } } }
                                 td { (row.labels.join(", ")) }
                                 td { (chip(Tone::Bad, "damaged")) " " (clean(&row.health.damage().unwrap_or_default())) }
                             }

@@ -10,21 +10,21 @@ use crate::discover::{condition_text, repeats_text};
 
 /// A step or a loop of the plan.
 #[derive(Clone, Copy)]
-enum Part<'w> {
+enum PlanPart<'w> {
     Step(&'w CompiledStep),
     Loop(&'w CompiledLoop),
 }
 
-struct Placed<'w> {
+struct PlanPartPosition<'w> {
     key: (PartKind, String),
-    part: Part<'w>,
+    part: PlanPart<'w>,
     /// The loop that contains it.
     inside: Option<String>,
     /// What precedes it in the same list.
     after: Option<String>,
 }
 
-impl Part<'_> {
+impl PlanPart<'_> {
     fn kind(self) -> PartKind {
         match self {
             Self::Step(_) => PartKind::Step,
@@ -57,11 +57,11 @@ impl Part<'_> {
 
 pub(super) fn parts(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<StepDiff> {
     let (placed_a, placed_b) = (placed(a), placed(b));
-    let by_key = |list: &'_ [Placed<'_>]| -> BTreeMap<(PartKind, String), usize> {
+    let by_key = |list: &'_ [PlanPartPosition<'_>]| -> BTreeMap<(PartKind, String), usize> {
         list.iter().enumerate().map(|(place, own)| (own.key.clone(), place)).collect()
     };
     let (known_a, known_b) = (by_key(&placed_a), by_key(&placed_b));
-    let keys = |list: &[Placed<'_>]| list.iter().map(|own| own.key.clone()).collect::<Vec<_>>();
+    let keys = |list: &[PlanPartPosition<'_>]| list.iter().map(|own| own.key.clone()).collect::<Vec<_>>();
     let (keys_a, keys_b) = (keys(&placed_a), keys(&placed_b));
     let mut found = Vec::new();
     for operation in capture_diff_slices(Algorithm::Myers, &keys_a, &keys_b) {
@@ -81,7 +81,7 @@ pub(super) fn parts(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<StepDiff>
     found
 }
 
-fn placed(workflow: &CompiledWorkflow) -> Vec<Placed<'_>> {
+fn placed(workflow: &CompiledWorkflow) -> Vec<PlanPartPosition<'_>> {
     let mut found = Vec::new();
     walk(workflow, &workflow.plan, None, &mut found);
     found
@@ -91,28 +91,28 @@ fn walk<'w>(
     workflow: &'w CompiledWorkflow,
     items: &[PlanItem],
     inside: Option<&str>,
-    found: &mut Vec<Placed<'w>>,
+    found: &mut Vec<PlanPartPosition<'w>>,
 ) {
     let mut after = None;
     for item in items {
         let part = match item {
-            PlanItem::Step { step_id } => workflow.step(step_id).map(Part::Step),
-            PlanItem::Loop { loop_id } => workflow.loop_of(loop_id).map(Part::Loop),
+            PlanItem::Step { step_id } => workflow.step(step_id).map(PlanPart::Step),
+            PlanItem::Loop { loop_id } => workflow.loop_of(loop_id).map(PlanPart::Loop),
         };
         let Some(part) = part else { continue };
         let key = (part.kind(), part.id());
-        found.push(Placed { key, part, inside: inside.map(str::to_owned), after: after.take() });
+        found.push(PlanPartPosition { key, part, inside: inside.map(str::to_owned), after: after.take() });
         after = Some(part.named());
         match part {
-            Part::Step(_) => {}
+            PlanPart::Step(_) => {}
             // Each loop is in one place only, so this ends.
-            Part::Loop(own) => walk(workflow, &own.body, Some(own.loop_id.as_str()), found),
+            PlanPart::Loop(own) => walk(workflow, &own.body, Some(own.loop_id.as_str()), found),
         }
     }
 }
 
 /// ", after step `a`", ", at the start of loop `b`".
-fn place(own: &Placed<'_>) -> String {
+fn place(own: &PlanPartPosition<'_>) -> String {
     match (&own.after, &own.inside) {
         (Some(after), _) => format!("after {after}"),
         (None, Some(inside)) => format!("at the start of loop `{inside}`"),
@@ -120,7 +120,7 @@ fn place(own: &Placed<'_>) -> String {
     }
 }
 
-fn draft(own: &Placed<'_>, presence: Presence, changes: Changes) -> StepDiff {
+fn draft(own: &PlanPartPosition<'_>, presence: Presence, changes: Changes) -> StepDiff {
     StepDiff {
         id: own.part.id(),
         title: own.part.title(),
@@ -131,21 +131,21 @@ fn draft(own: &Placed<'_>, presence: Presence, changes: Changes) -> StepDiff {
     }
 }
 
-fn removed(own: &Placed<'_>) -> StepDiff {
+fn removed(own: &PlanPartPosition<'_>) -> StepDiff {
     let mut changes = Changes::new();
     let words = format!("{} ({}) was removed", own.part.named(), quoted(&own.part.title()));
     changes.push("plan", &Some(own.part.id()), &None, words);
     draft(own, Presence::OnlyA, changes)
 }
 
-fn added(workflow: &CompiledWorkflow, own: &Placed<'_>) -> StepDiff {
+fn added(workflow: &CompiledWorkflow, own: &PlanPartPosition<'_>) -> StepDiff {
     let mut changes = Changes::new();
     let named = own.part.named();
     let words = format!("{named} ({}) is new, {}", quoted(&own.part.title()), place(own));
     changes.push("plan", &None, &Some(own.part.id()), words);
     match own.part {
-        Part::Step(own) => step::demands(workflow, own, &named, &mut changes),
-        Part::Loop(own) => {
+        PlanPart::Step(own) => step::demands(workflow, own, &named, &mut changes),
+        PlanPart::Loop(own) => {
             let words = format!("{named} repeats {}", repeats_text(workflow, own));
             changes.push("control", &None, &Some(&own.control), words);
         }
@@ -154,8 +154,8 @@ fn added(workflow: &CompiledWorkflow, own: &Placed<'_>) -> StepDiff {
 }
 
 fn changed(
-    (a, before): (&CompiledWorkflow, &Placed<'_>),
-    (b, own): (&CompiledWorkflow, &Placed<'_>),
+    (a, before): (&CompiledWorkflow, &PlanPartPosition<'_>),
+    (b, own): (&CompiledWorkflow, &PlanPartPosition<'_>),
     is_moved: bool,
 ) -> Option<StepDiff> {
     let named = own.part.named();
@@ -171,12 +171,14 @@ fn changed(
     }
     let mut prompt = Vec::new();
     match (before.part, own.part) {
-        (Part::Step(before), Part::Step(own)) => {
+        (PlanPart::Step(before), PlanPart::Step(own)) => {
             prompt = step::changes((a, before), (b, own), &named, &mut changes);
         }
-        (Part::Loop(before), Part::Loop(own)) => loop_changes((a, before), (b, own), &named, &mut changes),
+        (PlanPart::Loop(before), PlanPart::Loop(own)) => {
+            loop_changes((a, before), (b, own), &named, &mut changes)
+        }
         // The kind is part of the key.
-        (Part::Step(_), Part::Loop(_)) | (Part::Loop(_), Part::Step(_)) => {}
+        (PlanPart::Step(_), PlanPart::Loop(_)) | (PlanPart::Loop(_), PlanPart::Step(_)) => {}
     }
     (!changes.found.is_empty()).then(|| StepDiff { prompt, ..draft(own, Presence::Both, changes) })
 }

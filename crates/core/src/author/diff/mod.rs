@@ -29,7 +29,7 @@ pub struct WorkflowDiff {
     /// Whether the two run the same: they have the same hash.
     pub is_same: bool,
     /// What differs in the workflow as a whole.
-    pub workflow: Vec<Change>,
+    pub workflow: Vec<WorkflowChange>,
     /// Steps and loops that differ, in the order of B; what only A has is where A has it.
     pub steps: Vec<StepDiff>,
 }
@@ -52,7 +52,7 @@ pub struct StepDiff {
     pub title: String,
     pub kind: PartKind,
     pub presence: Presence,
-    pub changes: Vec<Change>,
+    pub changes: Vec<WorkflowChange>,
     /// The prompt line by line; empty where it is the same.
     pub prompt: Vec<DiffLine>,
 }
@@ -77,7 +77,7 @@ pub enum Presence {
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct WorkflowChange {
     /// The field of the compiled workflow that differs.
     pub field: &'static str,
     /// As a person reads it: a whole sentence without its full stop.
@@ -112,7 +112,7 @@ fn version((workflow, hash): (&CompiledWorkflow, WorkflowHash)) -> ComparedVersi
 
 /// Collects the differences of one thing.
 struct Changes {
-    found: Vec<Change>,
+    found: Vec<WorkflowChange>,
 }
 
 impl Changes {
@@ -141,7 +141,7 @@ impl Changes {
     fn push<T: Serialize>(&mut self, field: &'static str, a: &T, b: &T, words: String) {
         // An absent value is left out: `null` would look like a value.
         let value = |own: &T| serde_json::to_value(own).ok().filter(|value| !value.is_null());
-        self.found.push(Change { field, words, a: value(a), b: value(b) });
+        self.found.push(WorkflowChange { field, words, a: value(a), b: value(b) });
     }
 
     /// Adds a sentence for each item that only one side has, by name, and for each that differs.
@@ -155,7 +155,7 @@ impl Changes {
         let find = |list: &[T], wanted: &str| list.iter().position(|own| name(own) == wanted);
         for own in a {
             let known = name(own);
-            match find(b, &known).map(|place| &b[place]) {
+            match find(b, &known).map(|index| &b[index]) {
                 None => self.push(field, &Some(own), &None, words(Presence::OnlyA, &known)),
                 Some(other) if own != other => {
                     self.push(field, &Some(own), &Some(other), words(Presence::Both, &known));

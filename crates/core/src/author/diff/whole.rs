@@ -2,9 +2,9 @@
 
 use workrail_model::compiled::CompiledWorkflow;
 
-use super::{Change, Changes, Presence, quoted};
+use super::{Changes, Presence, WorkflowChange, quoted};
 
-pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<Change> {
+pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<WorkflowChange> {
     let CompiledWorkflow {
         schema_version,
         render_version,

@@ -71,14 +71,14 @@ pub(super) fn workflow(
     let loops = loops::finish(&mut builder);
     builder.metrics(&plan, &loops);
     builder.after_steps();
-    let places = std::mem::take(&mut builder.ids);
-    lint::variables(source, &builder.steps, &loops, &builder.conditions, &places, builder.report);
-    lint::contradicted_bodies(&builder.steps, &loops, &builder.conditions, &places, builder.report);
-    lint::loop_cost(&plan, &loops, &places, builder.report);
+    let paths = std::mem::take(&mut builder.ids);
+    lint::variables(source, &builder.steps, &loops, &builder.conditions, &paths, builder.report);
+    lint::contradicted_bodies(&builder.steps, &loops, &builder.conditions, &paths, builder.report);
+    lint::loop_cost(&plan, &loops, &paths, builder.report);
     let expanded = builder.report.expanded();
     let workflow = builder.finish(workflow_id?, plan, loops)?;
     if !report.has_errors() {
-        check::sizes(&workflow, input.bytes.len() + expanded, &places, report);
+        check::sizes(&workflow, input.bytes.len() + expanded, &paths, report);
     }
     Some(workflow)
 }

@@ -96,9 +96,9 @@ impl<'a> Builder<'a> {
             (None, Some(source)) => {
                 self.blocks_seen = true;
                 let (slots, used_slots) = (&self.slots, &mut self.used_slots);
-                let place = at.key("promptBlocks");
+                let path = at.key("promptBlocks");
                 let mut bind =
-                    |text: &str, report: &mut Report| super::bind(text, slots, used_slots, &place, report);
+                    |text: &str, report: &mut Report| super::bind(text, slots, used_slots, &path, report);
                 let (compiled, used) =
                     blocks::compile(source, &self.features, &mut self.refs, at, &mut bind, self.report);
                 (blocks::render(&compiled), Some(compiled), used.refs)
@@ -158,10 +158,10 @@ impl<'a> Builder<'a> {
         let mut seen = std::collections::BTreeSet::new();
         let mut fragments = Vec::new();
         for (index, fragment) in step.fragments.iter().enumerate() {
-            let place = at.index(index);
+            let path = at.index(index);
             if !seen.insert(&fragment.id) {
                 self.report.push(
-                    DraftDiagnostic::on(Code::DuplicateId, &place)
+                    DraftDiagnostic::on(Code::DuplicateId, &path)
                         .message(format!(
                             "the fragment id `{}` is used twice in this step",
                             shown(&fragment.id)
@@ -171,16 +171,16 @@ impl<'a> Builder<'a> {
                 );
             }
             let name = format!("{}.fragment-{index}", step.id);
-            let when = self.link(fragment.when.as_ref(), &name, &place.key("when"));
+            let when = self.link(fragment.when.as_ref(), &name, &path.key("when"));
             if when.as_ref().and_then(|id| self.conditions.get(id)).is_some_and(lint::never_holds_test) {
                 self.report.push(
-                    DraftDiagnostic::on(Code::FragmentUnused, &place.key("when"))
+                    DraftDiagnostic::on(Code::FragmentUnused, &path.key("when"))
                         .message(format!("the fragment `{}` is never shown", shown(&fragment.id)))
                         .why("its condition can never hold")
                         .fix("correct the condition, or remove the fragment"),
                 );
             }
-            let text = self.bind(&fragment.text, &place.key("text"));
+            let text = self.bind(&fragment.text, &path.key("text"));
             fragments.push(Fragment { id: fragment.id.clone(), when, text });
         }
         fragments
@@ -349,18 +349,18 @@ impl<'a> Builder<'a> {
         let at = step.at.key("parallelDelegations");
         let mut delegations = Vec::new();
         for (index, source) in step.delegations.iter().enumerate() {
-            let place = at.index(index);
+            let path = at.index(index);
             if source.workflow_id == self.source.id {
                 self.report.push(
-                    DraftDiagnostic::on(Code::Delegation, &place.key("workflowId"))
+                    DraftDiagnostic::on(Code::Delegation, &path.key("workflowId"))
                         .message("the workflow delegates to itself")
                         .why("each child would start further children without end")
                         .fix("delegate to another workflow"),
                 );
             }
-            self.delegation_target(&source.workflow_id, &place.key("workflowId"));
+            self.delegation_target(&source.workflow_id, &path.key("workflowId"));
             let name = format!("{}.delegation-{index}", step.id);
-            let run_condition = self.link(source.run_condition.as_ref(), &name, &place.key("runCondition"));
+            let run_condition = self.link(source.run_condition.as_ref(), &name, &path.key("runCondition"));
             delegations.push(Delegation {
                 workflow_id: source.workflow_id.clone(),
                 goal: source.goal.clone(),

@@ -85,8 +85,8 @@ fn name(
 /// The nearest allowed spelling.
 fn repaired(text: &str, max: usize, allows: fn(&str) -> bool) -> Option<String> {
     let with = |between: char| -> String {
-        let kept = text.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { between });
-        kept.collect()
+        let chars = text.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { between });
+        chars.collect()
     };
     let version = text.trim_start_matches(['v', 'V']);
     let candidates = [
@@ -189,9 +189,9 @@ impl Authored for workrail_model::name::CheckName {
 }
 
 /// A word of a closed set: an enum whose variants serde reads.
-pub(crate) struct Word<T>(PhantomData<T>);
+pub(crate) struct EnumWord<T>(PhantomData<T>);
 
-impl<T: DeserializeOwned> Authored for Word<T> {
+impl<T: DeserializeOwned> Authored for EnumWord<T> {
     type Value = T;
 
     fn shape() -> Shape {
@@ -200,9 +200,9 @@ impl<T: DeserializeOwned> Authored for Word<T> {
 
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<T> {
         let text = reader.text::<Self>(node)?;
-        let word: StrDeserializer<'_, Refused> = text.into_deserializer();
+        let word: StrDeserializer<'_, UnknownWord> = text.into_deserializer();
         T::deserialize(word)
-            .map_err(|Refused(words)| {
+            .map_err(|UnknownWord(words)| {
                 let problem = reader.problem(Code::BadValue, node);
                 reader.report.push(
                     problem
@@ -217,22 +217,22 @@ impl<T: DeserializeOwned> Authored for Word<T> {
 
 /// The words that an enum accepts: serde lists them when it rejects another one.
 fn words<T: DeserializeOwned>() -> &'static [&'static str] {
-    let nothing: StrDeserializer<'_, Refused> = "".into_deserializer();
-    T::deserialize(nothing).err().map_or(&[], |Refused(words)| words)
+    let nothing: StrDeserializer<'_, UnknownWord> = "".into_deserializer();
+    T::deserialize(nothing).err().map_or(&[], |UnknownWord(words)| words)
 }
 
 #[derive(Debug)]
-struct Refused(&'static [&'static str]);
+struct UnknownWord(&'static [&'static str]);
 
-impl fmt::Display for Refused {
+impl fmt::Display for UnknownWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for UnknownWord {}
 
-impl serde::de::Error for Refused {
+impl serde::de::Error for UnknownWord {
     fn custom<M: fmt::Display>(_: M) -> Self {
         Self(&[])
     }

@@ -9,9 +9,9 @@ mod object;
 mod reader;
 
 pub(super) use leaf::{
-    Any, AssessmentText, ContractName, Distinct, FeatureName, Flag, Identifier, Integer, LIST_MAX, List,
-    LoopVariable, Map, Number, Ordered, RoutineOrTemplate, Slot, SnippetName, StepIdText, StepName, Text,
-    Tool, Version, Word,
+    Any, AssessmentText, ContractName, Distinct, EnumWord, FeatureName, Flag, Identifier, Integer, LIST_MAX,
+    List, LoopVariable, Map, Number, Ordered, RoutineOrTemplate, Slot, SnippetName, StepIdText, StepName,
+    Text, Tool, Version,
 };
 pub(super) use object::{Field, ObjectShape, authored, either};
 pub(super) use reader::Reader;

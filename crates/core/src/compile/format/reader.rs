@@ -2,7 +2,7 @@
 
 use workrail_model::nearest::nearest;
 
-use super::super::Span;
+use super::super::SourceSpan;
 use super::super::diagnostic::Code;
 use super::super::document::{Member, Node};
 use super::super::nearest::suggestion;
@@ -105,7 +105,7 @@ impl<'r> Reader<'r> {
         for field in object.fields {
             if field.required && !is_there(field.name) && !misspelt.contains(&field.name) {
                 // The whole object would underline a page: its first character is enough.
-                let span = Span { start: node.span.start, end: node.span.start + 1 };
+                let span = SourceSpan { start: node.span.start, end: node.span.start + 1 };
                 self.report.push(
                     DraftDiagnostic::both(Code::MissingField, span, self.at())
                         .message(format!("{} has no `{}`", object.what, field.name))

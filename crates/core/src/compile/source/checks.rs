@@ -3,7 +3,7 @@
 use workrail_model::compiled::RequiredGrade;
 use workrail_model::name::CheckName;
 
-use super::super::format::{Integer, Word, authored};
+use super::super::format::{EnumWord, Integer, authored};
 
 authored! {
     /// A command that WorkRail runs when the step is submitted. What it runs is said by the project, in
@@ -33,6 +33,6 @@ authored! {
     struct EvidenceSource "`evidence`" {
         /// `observed`: a hook of the agent's host saw commands, edits or subagents, or WorkRail saw files change or ran a
         /// check. `checked`: every check of the step passed; in a step without checks, WorkRail looked at the repository.
-        min "min": Word<RequiredGrade>, required;
+        min "min": EnumWord<RequiredGrade>, required;
     }
 }

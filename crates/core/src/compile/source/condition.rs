@@ -6,7 +6,7 @@ use workrail_model::compiled::{Expr, GateKind};
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    Any, Authored, ContractName, Flag, List, Number, Reader, Shape, StepName, Text, Word, authored,
+    Any, Authored, ContractName, EnumWord, Flag, List, Number, Reader, Shape, StepName, Text, authored,
 };
 use super::super::path::DocPath;
 use super::super::report::{DraftDiagnostic, shown};
@@ -57,7 +57,7 @@ authored! {
     /// A named condition, used instead of a test.
     struct ConditionRef "a condition reference" {
         /// Marks the object as a reference.
-        _kind "kind": Word<RefKind>, required;
+        _kind "kind": EnumWord<RefKind>, required;
         /// The id of an entry in the workflow's `conditions`.
         condition_id "conditionId": StepName, required;
     }
@@ -190,7 +190,7 @@ authored! {
         /// Another spelling of `id`.
         condition_id "conditionId": StepName, optional;
         /// `loop_control`: the decision artifact of the loop that uses it. `context`: a test on the context.
-        kind "kind": Word<NamedKind>, required;
+        kind "kind": EnumWord<NamedKind>, required;
         /// For `loop_control`: the contract of the decision artifact.
         contract_ref "contractRef": ContractName, optional("wr.contracts.loop_control");
         /// For `loop_control`: a second name by which the artifact may name the loop.
@@ -255,13 +255,13 @@ authored! {
     struct Gate "a confirmation gate" {
         /// `human_approval`: a person must approve, and no tool call does it; a run that never stops goes on and records a gap.
         /// `coordinator_eval`: the step asks the agent to wait for the user's word, as with `true`.
-        kind "kind": Word<GateKind>, required;
+        kind "kind": EnumWord<GateKind>, required;
         /// The gate exists only if this holds.
         condition "condition": Condition, optional;
         /// What an approval needs to count, for `human_approval`. `passkey`: only a passkey in the console opens the gate, and a
         /// mode that never stops waits there unless a passkey allowed that mode. `terminal`, the default:
         /// a typed label is enough, unless the setting `approvals.require` asks for more.
-        proof "proof": Word<RequiredProof>, optional;
+        proof "proof": EnumWord<RequiredProof>, optional;
     }
 }
 

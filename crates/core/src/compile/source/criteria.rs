@@ -6,7 +6,7 @@ use workrail_model::reason::{NonAssumableChoiceKind, UserOnlyDependencyReason};
 
 use super::super::diagnostic::Code;
 use super::super::document::Node;
-use super::super::format::{Any, Authored, Integer, List, Reader, Shape, Text, Word, authored, either};
+use super::super::format::{Any, Authored, EnumWord, Integer, List, Reader, Shape, Text, authored, either};
 use super::super::report::DraftDiagnostic;
 use super::checks::EvidenceSource;
 use super::condition::Condition;
@@ -34,7 +34,7 @@ authored! {
     /// One check on the notes of a step.
     struct RuleFields "a validation rule" {
         /// How the notes are checked.
-        kind "type": Word<RuleType>, required;
+        kind "type": EnumWord<RuleType>, required;
         /// What the agent reads if the check fails.
         message "message": Text<1, 1024>, required;
         /// For `contains`: the text that the notes must contain, as written. Emphasis in the notes does not count:
@@ -252,7 +252,7 @@ authored! {
     /// What happens.
     struct Effect "an effect" {
         /// `require_followup`: the step is blocked until the agent has followed the guidance and assessed again.
-        _kind "kind": Word<EffectKind>, required;
+        _kind "kind": EnumWord<EffectKind>, required;
         /// What the agent does before it assesses again.
         guidance "guidance": Text<1, 512>, required;
     }
@@ -263,9 +263,9 @@ authored! {
     /// `full_auto_never_stop` it is recorded as a gap instead.
     struct UserDependencySource "a user dependency" {
         /// Why only the user can provide it.
-        reason "reason": Word<UserOnlyDependencyReason>, required;
+        reason "reason": EnumWord<UserOnlyDependencyReason>, required;
         /// With `needs_user_choice`, and only then: why the agent must not choose.
-        choice_kind "choiceKind": Word<NonAssumableChoiceKind>, optional;
+        choice_kind "choiceKind": EnumWord<NonAssumableChoiceKind>, optional;
         /// What is needed, in words for the user.
         description "description": Text<1, 512>, required;
         /// The context key that holds the answer. Without it, a person approves instead.

@@ -5,8 +5,8 @@ use workrail_model::compiled::{FunctionDefinition, OnLimit};
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    Authored, ContractName, Distinct, Flag, Integer, List, LoopVariable, Reader, Shape, StepIdText, StepName,
-    Text, Word, authored, either,
+    Authored, ContractName, Distinct, EnumWord, Flag, Integer, List, LoopVariable, Reader, Shape, StepIdText,
+    StepName, Text, authored, either,
 };
 use super::super::path::DocPath;
 use super::super::report::DraftDiagnostic;
@@ -88,7 +88,7 @@ authored! {
         /// Another spelling of `id`; it wins if both are given.
         loop_id "loopId": StepIdText, optional;
         /// `loop`.
-        _kind "type": Word<StepType>, required;
+        _kind "type": EnumWord<StepType>, required;
         /// The title of the loop. Absent: its id.
         title "title": Text<1, 128>, optional;
         /// How the loop repeats.
@@ -101,7 +101,7 @@ authored! {
         max_iterations "maxIterations": Integer<1, 1000>, optional;
         /// What happens if the loop reaches its limit and would continue; see `onLimit` of the `loop` object,
         /// which wins.
-        on_limit "onLimit": Word<OnLimit>, optional("advance");
+        on_limit "onLimit": EnumWord<OnLimit>, optional("advance");
         /// In the short spelling: the variable that holds the number of the pass, counted from 1.
         iteration_var "iterationVar": LoopVariable, optional("currentIteration");
         /// The steps that repeat, or the id of one other step at the top level.
@@ -121,12 +121,12 @@ authored! {
     /// How a loop repeats.
     keep struct LoopSettings "a loop" {
         /// `while` and `until` repeat by a condition, `for` a number of times, `forEach` for each item of a list.
-        kind "type": Word<LoopType>, required;
+        kind "type": EnumWord<LoopType>, required;
         /// The most passes. A loop without a limit might never end.
         max_iterations "maxIterations": Integer<1, 1000>, required;
         /// What happens if the loop reaches its limit and would continue. `advance`: the loop ends, and this is
         /// recorded. `block`: the run is blocked until the agent decides to stop.
-        on_limit "onLimit": Word<OnLimit>, optional("advance");
+        on_limit "onLimit": EnumWord<OnLimit>, optional("advance");
         /// For `while` and `until`: the condition. Without it and `conditionSource`, a step in the body with the
         /// contract `wr.contracts.loop_control` decides.
         condition "condition": Condition, optional;
@@ -149,7 +149,7 @@ authored! {
     /// What decides whether a loop continues.
     keep struct ConditionSourceFields "a condition source" {
         /// `artifact_contract`: a decision artifact from a step in the body. `context_variable`: a condition.
-        kind "kind": Word<DecidedBy>, required;
+        kind "kind": EnumWord<DecidedBy>, required;
         /// For `artifact_contract`: the contract, which must be `wr.contracts.loop_control`.
         contract_ref "contractRef": ContractName, optional;
         /// For `artifact_contract`: a second name by which the artifact may name the loop.

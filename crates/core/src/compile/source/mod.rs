@@ -35,8 +35,8 @@ use workrail_model::preferences::{Autonomy, RiskPolicy};
 use super::diagnostic::Code;
 use super::document::Node;
 use super::format::{
-    Any, Authored, Distinct, FeatureName, Flag, Identifier, Integer, List, Map, Reader, Shape, Slot,
-    StepName, Text, Version, Word, authored,
+    Any, Authored, Distinct, EnumWord, FeatureName, Flag, Identifier, Integer, List, Map, Reader, Shape,
+    Slot, StepName, Text, Version, authored,
 };
 use super::nearest::suggestion;
 use super::path::DocPath;
@@ -76,11 +76,11 @@ authored! {
         /// Advice for the whole run, shown when it starts and when it is resumed.
         meta_guidance "metaGuidance": Distinct<Text<1, 256>>, default;
         /// How capable a model the workflow needs. Part of the compiled workflow; not shown to the agent.
-        model_tier "modelTier": Word<ModelTier>, optional;
+        model_tier "modelTier": EnumWord<ModelTier>, optional;
         /// Which facts about the outcome the agent is asked to report as `metrics_...` context keys: `coding` asks
         /// for commits in every step and for the outcome, changes and pull requests in the last one; `review` for
         /// the outcome and pull requests in the last step; `research`, `design` and `ticket` for the outcome.
-        metrics_profile "metricsProfile": Word<MetricsProfile>, default(MetricsProfile::None, "none");
+        metrics_profile "metricsProfile": EnumWord<MetricsProfile>, default(MetricsProfile::None, "none");
         /// The version of the authoring rules that the file was last checked against. Workflows that are not
         /// bundled are marked as possibly outdated if it is missing or not the current version.
         validated_against_spec_version "validatedAgainstSpecVersion": Integer<1, 1_000_000>, optional;
@@ -115,9 +115,9 @@ authored! {
     /// How much automation the author considers safe.
     fields of RecommendedPreferences "recommended preferences" {
         /// The most autonomy that is safe.
-        autonomy "recommendedAutonomy": Word<Autonomy>, optional;
+        autonomy "recommendedAutonomy": EnumWord<Autonomy>, optional;
         /// The boldest risk policy that is safe.
-        risk_policy "recommendedRiskPolicy": Word<RiskPolicy>, optional;
+        risk_policy "recommendedRiskPolicy": EnumWord<RiskPolicy>, optional;
     }
 }
 
@@ -133,9 +133,9 @@ authored! {
         /// Not used by this workflow: replies say so, and steps that delegate are refused.
         disabled "disabled": Distinct<CapabilityText, 1>, default;
         /// Whether the workflow uses sub-agents: the same as an entry in one of the lists.
-        delegation "delegation": Word<Need>, optional;
+        delegation "delegation": EnumWord<Need>, optional;
         /// Whether the workflow uses the web: the same as an entry in one of the lists.
-        web_browsing "web_browsing": Word<Need>, optional;
+        web_browsing "web_browsing": EnumWord<Need>, optional;
     }
 }
 
@@ -278,7 +278,7 @@ authored! {
         /// The value if the project chooses none.
         default "default": Text<1, 128>, required;
         /// What kind of thing the value names. No effect.
-        _accepted_kinds "acceptedKinds": Distinct<Word<SlotKind>, 0, 2>, optional;
+        _accepted_kinds "acceptedKinds": Distinct<EnumWord<SlotKind>, 0, 2>, optional;
     }
 }
 
@@ -296,7 +296,7 @@ authored! {
         /// Whether the document decides if it and other texts disagree.
         authoritative "authoritative": Flag, required;
         /// Where the path starts: the `workspace` of the run, or the `package` that contains the workflow file.
-        resolve_from "resolveFrom": Word<ResolveFrom>, default(ResolveFrom::Workspace, "workspace");
+        resolve_from "resolveFrom": EnumWord<ResolveFrom>, default(ResolveFrom::Workspace, "workspace");
     }
 }
 
@@ -310,7 +310,7 @@ authored! {
         /// What the function takes.
         parameters "parameters": List<FunctionParameter>, default;
         /// Shows the function only if it is declared at this level: on the workflow, a loop or a step.
-        scope "scope": Word<FunctionScope>, optional;
+        scope "scope": EnumWord<FunctionScope>, optional;
     }
 }
 
@@ -320,7 +320,7 @@ authored! {
         /// The name of the parameter.
         name "name": Identifier, required;
         /// The JSON type of the argument.
-        kind "type": Word<ParameterType>, required;
+        kind "type": EnumWord<ParameterType>, required;
         /// Whether a call must give it.
         required "required": Flag, default(false, "false");
         /// What the parameter means. Not shown to the agent.

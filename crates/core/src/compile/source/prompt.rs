@@ -5,8 +5,8 @@ use workrail_model::compiled::Requiredness;
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    Authored, ContractName, Flag, List, Map, Ordered, Reader, RoutineOrTemplate, Shape, SnippetName, Text,
-    Word, authored, either,
+    Authored, ContractName, EnumWord, Flag, List, Map, Ordered, Reader, RoutineOrTemplate, Shape,
+    SnippetName, Text, authored, either,
 };
 use super::super::report::{DraftDiagnostic, shown};
 use super::PromptString;
@@ -30,7 +30,7 @@ authored! {
     /// A part of a prompt text. The parts are joined without anything between them.
     struct PartFields "a prompt part" {
         /// Plain `text`, or a `ref` to a built-in snippet.
-        kind "kind": Word<PartKind>, required;
+        kind "kind": EnumWord<PartKind>, required;
         /// For `text`: the text.
         text "text": Text<0, 65_536>, optional;
         /// For `ref`: the snippet, as in `wr.refs.notes_first_durability`.

@@ -5,8 +5,8 @@ use workrail_model::compiled::{FunctionCall, FunctionDefinition, ModelTier, Requ
 use super::super::diagnostic::Code;
 use super::super::document::Node;
 use super::super::format::{
-    AssessmentText, Authored, Distinct, Flag, List, Map, Reader, RoutineOrTemplate, Shape, StepIdText, Text,
-    Tool, Word, authored,
+    AssessmentText, Authored, Distinct, EnumWord, Flag, List, Map, Reader, RoutineOrTemplate, Shape,
+    StepIdText, Text, Tool, authored,
 };
 use super::super::report::DraftDiagnostic;
 use super::PromptString;
@@ -60,7 +60,7 @@ authored! {
         /// The id of the step; unique in the workflow.
         id "id": StepIdText, required;
         /// `loop` and `parallel` make it another kind of step; `template_call` goes with `templateId`.
-        _kind "type": Word<StepType>, optional("standard");
+        _kind "type": EnumWord<StepType>, optional("standard");
         /// The title of the step. `{{key}}` is replaced by the value of the context key.
         title "title": Text<1, 128>, required;
         /// What the agent does, in Markdown. `{{key}}` is replaced by the value of the context key.
@@ -81,7 +81,7 @@ authored! {
         /// The role of the agent in this step, shown before the prompt. Absent: the workflow's `agentRole`.
         agent_role "agentRole": Text<1, 1024>, optional;
         /// How capable a model the step needs. Part of the compiled workflow; not shown to the agent.
-        model_tier "modelTier": Word<ModelTier>, optional;
+        model_tier "modelTier": EnumWord<ModelTier>, optional;
         /// Further advice, shown after the prompt as a list.
         guidance "guidance": List<Text<1, 4096>>, default;
         /// Tells the agent to ask the user for files that the step needs and that it does not have.
@@ -156,7 +156,7 @@ authored! {
         /// The values that the key takes.
         values "values": Distinct<Text<1, 64>, 1, 20>, optional;
         /// Any value of this type.
-        value_type "type": Word<ContextType>, optional;
+        value_type "type": EnumWord<ContextType>, optional;
         /// Of a list: what each of its items has.
         members "members": Distinct<Text<1, 64>, 1, 20>, optional;
         /// What the value means, shown to the agent.
@@ -203,7 +203,7 @@ authored! {
         /// The id of the step; unique in the workflow.
         id "id": StepIdText, required;
         /// `parallel`.
-        _kind "type": Word<StepType>, required;
+        _kind "type": EnumWord<StepType>, required;
         /// The title of the step. `{{key}}` is replaced by the value of the context key.
         title "title": Text<1, 128>, required;
         /// The workflows that other agents run.
@@ -233,7 +233,7 @@ authored! {
         /// Further values by their names in the other run. They win over `contextMapping`.
         args "args": Map<Text<0, 65_536>>, default;
         /// How capable a model the other agent needs. Shown to the agent.
-        model_tier "modelTier": Word<ModelTier>, optional;
+        model_tier "modelTier": EnumWord<ModelTier>, optional;
         /// The tools that the other agent keeps to. Shown to the agent; not enforced.
         allowed_tools "allowedTools": List<Tool, 1>, default;
     }

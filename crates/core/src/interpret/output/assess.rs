@@ -11,7 +11,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
 use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::contract::kind_of;
 use crate::render::template::filled;
 use crate::skeleton;
@@ -208,7 +208,7 @@ fn declared_level<'a>(dimension: &'a Dimension, level: &str) -> Option<(&'a str,
 }
 
 /// Applies each consequence whose level was given, only if every assessment was accepted.
-pub(super) fn apply_consequences(step: &CompiledStep, scope: &Scope<'_>, check: &mut OutputCheck) {
+pub(super) fn apply_consequences(step: &CompiledStep, scope: &ValueScope<'_>, check: &mut OutputCheck) {
     for consequence in &step.consequences {
         let scoped =
             |id: &AssessmentName| consequence.for_assessment.as_ref().is_none_or(|wanted| wanted == id);
@@ -245,7 +245,7 @@ fn and_again(guidance: &str) -> String {
 }
 
 /// Names every dimension that was given the level; the pointer has room for only the first.
-fn followup(applied: &AppliedConsequence, names: &[String], scope: &Scope<'_>) -> (Reason, Blocker) {
+fn followup(applied: &AppliedConsequence, names: &[String], scope: &ValueScope<'_>) -> (Reason, Blocker) {
     let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
     let guidance = filled(guidance.as_str(), scope);
     let blocker = Blocker {

@@ -5,10 +5,10 @@ use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, Require
 use workrail_model::name::ContractRef;
 use workrail_model::reason::ContractViolation;
 
-use super::super::Finding;
+use super::super::ExplainedReason;
 use super::super::gate::condition_holds;
 use super::{OutputCheck, UnprovenClaim, invalid, output_finding, valid};
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::contract;
 use crate::render::template::filled;
 
@@ -28,7 +28,7 @@ pub(super) fn check(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
     notes: Notes<'_>,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     check: &mut OutputCheck,
 ) {
     let Some(criteria) = &step.criteria else { return };
@@ -84,7 +84,7 @@ fn about_notes(
     contract_ref: &ContractRef,
     message: &str,
     criteria: &Criteria,
-) -> Finding {
+) -> ExplainedReason {
     let (reason, mut blocker) = output_finding(violation, contract_ref, message, &[]);
     blocker.suggested_fix = Some(workrail_model::text::BoundedText::clip(&format!(
         "Send output.notesMarkdown again so that: {}",
@@ -113,7 +113,7 @@ impl CriteriaOutcome {
 }
 
 impl UnprovenClaim {
-    fn filled(self, scope: &Scope<'_>) -> Self {
+    fn filled(self, scope: &ValueScope<'_>) -> Self {
         Self { message: filled(&self.message, scope), ..self }
     }
 }
@@ -128,7 +128,7 @@ fn asks_for_evidence(criteria: &Criteria) -> bool {
 
 struct Judge<'a> {
     workflow: &'a CompiledWorkflow,
-    scope: &'a Scope<'a>,
+    scope: &'a ValueScope<'a>,
     text: &'a str,
     known: &'a [RequiredGrade],
 }

@@ -28,7 +28,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{Finding, capability_name, loop_label, step_scope};
+use super::{ExplainedReason, capability_name, loop_label, step_scope};
 use crate::contract::{self, ContractFit};
 use crate::skeleton;
 
@@ -36,7 +36,7 @@ use crate::skeleton;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputCheck {
     /// In the order contract, assessments, criteria, notes, follow-ups; empty if the step may end.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ExplainedReason>,
     pub validations: Vec<ValidationFact>,
     pub assessments: Vec<AcceptedAssessment>,
     pub consequences: Vec<AppliedConsequence>,
@@ -259,14 +259,14 @@ fn output_finding(
     contract_ref: &ContractRef,
     message: &str,
     shapes: &[Value],
-) -> Finding {
-    let told = |shapes: &[Value]| {
+) -> ExplainedReason {
+    let fix_with = |shapes: &[Value]| {
         let shown: Vec<String> = shapes.iter().map(Value::to_string).collect();
         let fix = format!("Fill in and send: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));
         (fix.len() <= BLOCKER_FIX_BYTES_MAX).then_some(fix)
     };
-    let fix = told(shapes)
-        .or_else(|| told(&shapes.iter().map(skeleton::without_limits).collect::<Vec<_>>()))
+    let fix = fix_with(shapes)
+        .or_else(|| fix_with(&shapes.iter().map(skeleton::without_limits).collect::<Vec<_>>()))
         .unwrap_or_else(|| "Fill in the artifact as the call below shows it and send it.".to_owned());
     let code = match violation {
         ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,

@@ -12,7 +12,7 @@ use workrail_model::name::{ContractRef, StepId};
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
-use super::super::Finding;
+use super::super::ExplainedReason;
 use super::{CapabilityFact, DivergenceFact, OutputCheck, output_finding};
 use crate::contract::kind_of;
 use crate::{builtins, skeleton};
@@ -25,7 +25,7 @@ fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Optio
 const BESIDE: [&str; 2] = ["wr.contracts.capability_observation", "wr.contracts.workflow_divergence"];
 
 /// Artifacts that are not what they claim to be. What the step requires is checked by its contract.
-pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding> {
+pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<ExplainedReason> {
     let owed = step.output.as_ref().map(|output| output.contract_ref.as_str());
     let mut findings = Vec::new();
     for (position, artifact) in artifacts.iter().enumerate() {
@@ -54,7 +54,7 @@ pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding>
     findings
 }
 
-fn without_kind(step: &CompiledStep, position: usize) -> Finding {
+fn without_kind(step: &CompiledStep, position: usize) -> ExplainedReason {
     let blocker = Blocker {
         code: BlockerCode::InvalidRequiredOutput,
         pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },

@@ -7,7 +7,7 @@ use workrail_model::name::ContextKey;
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
-use super::super::Finding;
+use super::super::ExplainedReason;
 use super::Submitted;
 use crate::contract;
 
@@ -19,7 +19,7 @@ const FAILED: &str = "failed";
 pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
-) -> impl Iterator<Item = Finding> + 'a {
+) -> impl Iterator<Item = ExplainedReason> + 'a {
     let mut reports = submitted.artifacts.iter().filter(|own| contract::kind_of(own) == REPORT);
     let result = reports.next_back().and_then(|own| own.get("result")).and_then(Value::as_str);
     // A partial report does not contradict: where only a design is wanted, no test runs.
@@ -33,7 +33,7 @@ pub(super) fn findings<'a>(
     })
 }
 
-fn finding(key: &ContextKey, result: &str) -> Finding {
+fn finding(key: &ContextKey, result: &str) -> ExplainedReason {
     let blocker = Blocker {
         code: BlockerCode::MissingContextKey,
         pointer: BlockerPointer::ContextKey { key: key.clone() },

@@ -212,8 +212,8 @@ impl History {
 
     /// The chain that a retry on the node continues, if one is requested and exists.
     fn retried(&mut self, node: NodeId, retry: bool) -> Option<Blocked> {
-        let place = self.blocked.iter().rposition(|blocked| retry && blocked.node == node)?;
-        Some(self.blocked.remove(place))
+        let position = self.blocked.iter().rposition(|blocked| retry && blocked.node == node)?;
+        Some(self.blocked.remove(position))
     }
 
     fn advance(&mut self, node: usize, delta: Option<[u8; 3]>, record_at: RecordPosition, retry: bool) {

@@ -7,13 +7,13 @@ use workrail_model::compiled::{CompiledWorkflow, Delegation};
 
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
-use crate::condition::{Scope, js_string};
+use crate::condition::{ValueScope, js_string};
 use crate::interpret::condition_holds;
 
 pub(super) fn write(
     workflow: &CompiledWorkflow,
     delegations: &[Delegation],
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let active: Vec<&Delegation> = delegations
@@ -46,7 +46,12 @@ pub(super) fn write(
     )
 }
 
-fn section(number: usize, own: &Delegation, scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+fn section(
+    number: usize,
+    own: &Delegation,
+    scope: &ValueScope<'_>,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
     out.push(&format!("### {number}. Workflow `{}`\n- Goal: ", own.workflow_id))?;
     match (&own.goal, own.args.get("familyName")) {
         (Some(goal), _) => fill(goal, scope, out)?,
@@ -102,7 +107,7 @@ enum Input<'a> {
 }
 
 /// Mapped context values, overridden by the arguments.
-fn inputs<'a>(own: &'a Delegation, scope: &'a Scope<'_>) -> BTreeMap<&'a str, Input<'a>> {
+fn inputs<'a>(own: &'a Delegation, scope: &'a ValueScope<'_>) -> BTreeMap<&'a str, Input<'a>> {
     let mut inputs = BTreeMap::new();
     for (parent, child) in &own.context_mapping {
         if let Some(value) = scope.get(parent).filter(|value| !value.is_null()) {

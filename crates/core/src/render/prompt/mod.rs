@@ -22,7 +22,7 @@ use workrail_model::snapshot::PendingStep;
 use super::limited::{Full, LimitedText, Overflow, Values, json_bytes};
 use super::template::fill;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
 use crate::secrets::is_secret;
 
@@ -70,7 +70,7 @@ pub fn title_without_secrets(
     titled(workflow, pending, &step_scope(workflow, pending, context).withholding(is_secret))
 }
 
-fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &Scope<'_>) -> String {
+fn titled(workflow: &CompiledWorkflow, pending: &PendingStep, scope: &ValueScope<'_>) -> String {
     let Some(step) = workflow.step(&pending.step_id) else { return String::new() };
     let mut out = LimitedText::new(TITLE_RENDERED_BYTES_MAX, Values::Whole, Overflow::Cut);
     // What did not fit is truncated, here and again where the title is shown.
@@ -118,7 +118,8 @@ pub fn render_step(
     context: &Context,
     telling: impl Into<RenderMode>,
 ) -> Result<String, StepTextTooLong> {
-    let source = StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Told };
+    let source =
+        StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Included };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     if source.write(&mut whole).is_ok() {
         return Ok(whole.into_text());
@@ -162,7 +163,7 @@ pub fn render_step_shortened(
              it from {{{{{variable}}}}}. Values are shortened below. Send a smaller `context.{context_key}` when \
              you complete this step."
         );
-        StepSource { workflow, pending, context, telling, plan: PlanAround::Told }.shortened(&notice)
+        StepSource { workflow, pending, context, telling, plan: PlanAround::Included }.shortened(&notice)
     })
 }
 
@@ -172,7 +173,7 @@ pub fn render_step_shortened(
 pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> {
     const SLACK_BYTES: usize = 1024;
     let context = Context::default();
-    let scope = Scope::new(&context);
+    let scope = ValueScope::new(&context);
     let shared = [&workflow.meta_guidance, &workflow.preconditions, &workflow.clarification_prompts];
     let mut once = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     let written = shared
@@ -212,7 +213,7 @@ struct StepSource<'a> {
 /// Whether the text mentions the requirements of later steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlanAround {
-    Told,
+    Included,
     /// When every step of a workflow is measured: examining the whole plan for each would take too long.
     LeftOut,
 }
@@ -234,7 +235,7 @@ impl StepSource<'_> {
             StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
         })?;
         require::write(workflow, pending, step, context, telling, out)?;
-        if plan == PlanAround::Told {
+        if plan == PlanAround::Included {
             require::write_ahead(workflow, pending, step, context, out)?;
         }
         guidance(workflow, step, &scope, telling, out)?;
@@ -282,7 +283,7 @@ fn banner(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let Some(frame) = pending.loop_path.last() else { return Ok(()) };
@@ -338,7 +339,7 @@ fn passes(owner: &CompiledLoop, context: &Context) -> (u64, bool) {
 fn guidance(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     telling: RenderMode,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
@@ -381,7 +382,7 @@ fn switched_off(capability: Capability) -> &'static str {
 fn fragments(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let shown = step

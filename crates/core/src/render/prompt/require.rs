@@ -18,7 +18,7 @@ use workrail_model::text::truncate_with_marker;
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{Lifecycle, RenderMode, bullets};
-use crate::condition::Scope;
+use crate::condition::ValueScope;
 use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
 use crate::secrets::is_secret;
@@ -271,7 +271,12 @@ fn not_yours(kind: NonAssumableChoiceKind) -> &'static str {
 }
 
 /// Authored lines, with their variables filled in.
-fn filled(heading: &str, lines: &[String], scope: &Scope<'_>, out: &mut LimitedText) -> Result<(), Full> {
+fn filled(
+    heading: &str,
+    lines: &[String],
+    scope: &ValueScope<'_>,
+    out: &mut LimitedText,
+) -> Result<(), Full> {
     bullets(heading, lines, out, |line, out| fill(line, scope, out))
 }
 
@@ -331,11 +336,11 @@ fn list_limits(schema: &Value, inside: &str) -> Vec<String> {
         let field = &schema["properties"][name];
         let path = format!("{inside}{name}");
         let own = field["maxItems"].as_u64().map(|most| format!("`{path}` {most}"));
-        let (inner, place) = match field["type"] == "array" {
+        let (inner, location) = match field["type"] == "array" {
             true => (&field["items"], format!("{path}[].")),
             false => (field, format!("{path}.")),
         };
-        own.into_iter().chain(list_limits(inner, &place)).collect::<Vec<_>>()
+        own.into_iter().chain(list_limits(inner, &location)).collect::<Vec<_>>()
     };
     required.flat_map(of_field).collect()
 }
@@ -379,7 +384,7 @@ fn optional_shape(field: &Value) -> String {
 fn assessment(
     step: &CompiledStep,
     definition: &AssessmentDefinition,
-    scope: &Scope<'_>,
+    scope: &ValueScope<'_>,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let mut lines = vec![format!("Judge: {}", definition.purpose)];

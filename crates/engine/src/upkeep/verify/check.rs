@@ -17,7 +17,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::upkeep::Obstacle;
 
 use super::remedy::Remedy;
-use super::{Counts, Scope, StoreProblem, Verified};
+use super::{CheckedCounts, StoreProblem, Verified, VerifyScope};
 
 /// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -57,8 +57,8 @@ struct Damaged {
 
 /// The state of the report before a session.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
-    counts: Counts,
+pub(super) struct Savepoint {
+    counts: CheckedCounts,
     problems: usize,
     signed: usize,
     damaged: usize,
@@ -80,11 +80,11 @@ impl<'a> Check<'a> {
     }
 
     /// Reports all obstacles; for one session, those that only affect others are left out.
-    pub(super) fn tell_obstacles(&mut self, scope: Scope) {
+    pub(super) fn tell_obstacles(&mut self, scope: VerifyScope) {
         for obstacle in self.obstacles.clone() {
             let is_asked_for = match scope {
-                Scope::All => true,
-                Scope::One(session) => {
+                VerifyScope::All => true,
+                VerifyScope::One(session) => {
                     let is_of_a_session = obstacle.path.starts_with("sessions/");
                     !is_of_a_session || obstacle.path.contains(&session.to_string())
                 }
@@ -103,29 +103,30 @@ impl<'a> Check<'a> {
         self.obstacles.iter().any(|obstacle| beneath(&obstacle.path))
     }
 
-    pub(super) fn begin(&self) -> Mark {
+    pub(super) fn savepoint(&self) -> Savepoint {
         let problems = self.report.problems.len();
         let signed = self.report.signed.len();
-        Mark { counts: self.report.counts, problems, signed, damaged: self.damaged_in_order.len() }
+        Savepoint { counts: self.report.counts, problems, signed, damaged: self.damaged_in_order.len() }
     }
 
-    pub(super) fn has_found_since(&self, mark: Mark) -> bool {
-        self.report.counts.problems > mark.counts.problems || self.damaged_in_order.len() > mark.damaged
+    pub(super) fn has_found_since(&self, savepoint: Savepoint) -> bool {
+        self.report.counts.problems > savepoint.counts.problems
+            || self.damaged_in_order.len() > savepoint.damaged
     }
 
-    /// Discards everything found since the mark.
-    pub(super) fn take_back(&mut self, mark: Mark) {
-        self.report.counts = mark.counts;
-        self.report.problems.truncate(mark.problems);
-        self.report.signed.truncate(mark.signed);
-        for content in self.damaged_in_order.drain(mark.damaged..) {
+    /// Discards everything found since the savepoint.
+    pub(super) fn roll_back(&mut self, savepoint: Savepoint) {
+        self.report.counts = savepoint.counts;
+        self.report.problems.truncate(savepoint.problems);
+        self.report.signed.truncate(savepoint.signed);
+        for content in self.damaged_in_order.drain(savepoint.damaged..) {
             self.damaged.remove(&content);
         }
     }
 
     /// Content that no event has needed so far. If it is gone since it was listed, it was swept.
     pub(super) fn unreferenced(&mut self, kind: AttachmentKind, digest: Sha256) {
-        let mark = self.begin();
+        let savepoint = self.savepoint();
         let is_missing = |content: &dyn ContentStore| {
             let read = match kind {
                 AttachmentKind::Snapshot => content.snapshot(SnapshotRef::new(digest)).map(|_| ()),
@@ -135,7 +136,7 @@ impl<'a> Check<'a> {
             matches!(read, Err(ContentError::Missing { .. }))
         };
         if !self.content(kind, digest, NOBODY) && is_missing(self.content) {
-            self.take_back(mark);
+            self.roll_back(savepoint);
         }
     }
 

@@ -17,7 +17,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Inspection, PendingWrite, StrayKind};
 
-use super::told;
+use super::health_text;
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
 use check::Check;
@@ -29,7 +29,7 @@ pub use signed::SignedRecord;
 const NOTES_MAX: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum VerifyScope {
     All,
     One(SessionId),
 }
@@ -38,7 +38,7 @@ pub enum Scope {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verified {
-    pub counts: Counts,
+    pub counts: CheckedCounts,
     /// The first of them; `counts.problems` has all.
     pub problems: Vec<StoreProblem>,
     /// Things that were found and do no harm.
@@ -49,7 +49,7 @@ pub struct Verified {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
+pub struct CheckedCounts {
     pub sessions: u64,
     pub events: u64,
     pub segments: u64,
@@ -96,28 +96,32 @@ const FOREIGN: &str = "Move it out of sessions/, or update WorkRail if a newer o
 
 impl<S: Store + Inspection> Engine<S> {
     /// Checks everything that can be checked, and changes nothing.
-    pub fn verify(&self, scope: Scope, watch: ProgressSink<'_>) -> Result<Verified, Box<ErrorEnvelope>> {
+    pub fn verify(
+        &self,
+        scope: VerifyScope,
+        watch: ProgressSink<'_>,
+    ) -> Result<Verified, Box<ErrorEnvelope>> {
         let mut check = Check::new(&*self.store, self.store.obstacles());
         check.tell_obstacles(scope);
         self.verify_passkeys(scope, &mut check);
         let sessions = match (scope, self.store.sessions()) {
-            (Scope::One(session), _) => vec![session],
-            (Scope::All, Ok(sessions)) => sessions,
-            (Scope::All, Err(_)) if check.is_obstructed("sessions") => Vec::new(),
-            (Scope::All, Err(cause)) => return Err(error::upkeep(cause.into())),
+            (VerifyScope::One(session), _) => vec![session],
+            (VerifyScope::All, Ok(sessions)) => sessions,
+            (VerifyScope::All, Err(_)) if check.is_obstructed("sessions") => Vec::new(),
+            (VerifyScope::All, Err(cause)) => return Err(error::upkeep(cause.into())),
         };
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
-            let before = check.begin();
+            let before = check.savepoint();
             self.verify_session(session, scope, &mut check)?;
             // A session that `gc` removed meanwhile takes its content with it: that is not a loss.
             if check.has_found_since(before) && self.is_gone(session) {
-                check.take_back(before);
+                check.roll_back(before);
             }
         }
         self.note_pending(scope, &mut check)?;
-        if scope == Scope::All {
+        if scope == VerifyScope::All {
             self.verify_content(&mut check, watch)?;
             for folder in self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))? {
                 check.problem(
@@ -133,7 +137,7 @@ impl<S: Store + Inspection> Engine<S> {
     }
 
     /// The log of the keys, line by line (G98).
-    fn verify_passkeys(&self, scope: Scope, check: &mut Check<'_>) {
+    fn verify_passkeys(&self, scope: VerifyScope, check: &mut Check<'_>) {
         let mut note = |note: String| {
             check.report.counts.notes += 1;
             check.report.notes.push(Note { path: PASSKEY_LOG.to_owned(), note });
@@ -146,11 +150,11 @@ impl<S: Store + Inspection> Engine<S> {
                 check.passkeys = Some(keys);
             }
             Ok(Err(damage)) => match scope {
-                Scope::All => {
+                VerifyScope::All => {
                     check.problem(PASSKEY_LOG.to_owned(), damage.to_string(), Remedy::Words(RESTORE_LOG))
                 }
                 // A session in which no passkey signed anything is fine without the log.
-                Scope::One(_) => note(damage.to_string()),
+                VerifyScope::One(_) => note(damage.to_string()),
             },
             // A store without passkeys loses nothing by this; if a passkey signed a decision, that is reported there.
             Err(error) => note(error.message),
@@ -162,12 +166,14 @@ impl<S: Store + Inspection> Engine<S> {
     }
 
     /// Completed writes are not damage: the next call that writes to their session records them.
-    fn note_pending(&self, scope: Scope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
+    fn note_pending(&self, scope: VerifyScope, check: &mut Check<'_>) -> Result<(), Box<ErrorEnvelope>> {
         let pending = match scope {
-            Scope::All if check.is_obstructed("sessions") => Vec::new(),
-            Scope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
+            VerifyScope::All if check.is_obstructed("sessions") => Vec::new(),
+            VerifyScope::All => self.store.pending_writes().map_err(|cause| error::upkeep_io(&cause))?,
             // One that cannot be read is already reported as a problem.
-            Scope::One(session) => self.store.pending_write(session).ok().flatten().into_iter().collect(),
+            VerifyScope::One(session) => {
+                self.store.pending_write(session).ok().flatten().into_iter().collect()
+            }
         };
         for write in pending {
             let (path, note) =
@@ -181,13 +187,13 @@ impl<S: Store + Inspection> Engine<S> {
     fn verify_session(
         &self,
         session: SessionId,
-        scope: Scope,
+        scope: VerifyScope,
         check: &mut Check<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let what = session.to_string();
         let slice = match self.store.read(session, None) {
             // Removed since it was listed; if asked for by name, its absence is the answer.
-            Err(StoreError::NotFound { .. }) if scope == Scope::All => return Ok(()),
+            Err(StoreError::NotFound { .. }) if scope == VerifyScope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
             Err(cause) => {
                 check.problem(what, cause.to_string(), Remedy::Words(UNREADABLE));
@@ -199,7 +205,7 @@ impl<S: Store + Inspection> Engine<S> {
         check.report.counts.events += slice.cursor.next_event_index.get();
         check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
         if let Some(fix) = remedy(&slice.health) {
-            check.problem(what.clone(), told(&slice.health), fix);
+            check.problem(what.clone(), health_text(&slice.health), fix);
         }
         let mut facts = SessionState::new(session);
         check.challenges = SeenChallenges::default();

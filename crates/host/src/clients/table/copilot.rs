@@ -5,8 +5,8 @@ use super::{
     Shape, Switch, Version, agent, command, desktop, home, hooks, http, on, project, rules, server, shared,
     user,
 };
-use crate::clients::Part::{Agents, Commands, Hooks, Instructions, Server};
-use crate::clients::texts::{Agent, Command};
+use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Server};
+use crate::clients::texts::{Agent, SlashCommand};
 
 const VS_CODE_EVENTS: &[HookEvent] = &[
     on("SessionStart"),
@@ -27,7 +27,7 @@ pub(super) const VS_CODE: Row = Row {
     programs: &["code"],
     variable: Some("${env:NAME}"),
     // Tools that declare themselves read-only run without asking. The user's hooks are those of Copilot CLI.
-    places: &[
+    config_entries: &[
         user(
             Server,
             desktop(&["Code/User/mcp.json"]),
@@ -41,12 +41,12 @@ pub(super) const VS_CODE: Row = Row {
         user(
             Commands,
             desktop(&["Code/User/prompts/workrail.prompt.md"]),
-            command(Command::Start, CommandFormat::PromptFile),
+            command(SlashCommand::Start, CommandFormat::PromptFile),
         ),
         user(
             Commands,
             desktop(&["Code/User/prompts/workrail-resume.prompt.md"]),
-            command(Command::Resume, CommandFormat::PromptFile),
+            command(SlashCommand::Resume, CommandFormat::PromptFile),
         ),
         shared(
             Server,
@@ -66,12 +66,12 @@ pub(super) const VS_CODE: Row = Row {
         shared(
             Commands,
             project(&[".github/prompts/workrail.prompt.md"]),
-            command(Command::Start, CommandFormat::PromptFile),
+            command(SlashCommand::Start, CommandFormat::PromptFile),
         ),
         shared(
             Commands,
             project(&[".github/prompts/workrail-resume.prompt.md"]),
-            command(Command::Resume, CommandFormat::PromptFile),
+            command(SlashCommand::Resume, CommandFormat::PromptFile),
         ),
         shared(
             Agents,
@@ -108,7 +108,7 @@ pub(super) const COPILOT: Row = Row {
     programs: &["copilot"],
     variable: Some("${NAME}"),
     // VS Code also reads the repository's hooks, in its own format, so those are set up for VS Code.
-    places: &[
+    config_entries: &[
         user(
             Server,
             home(&[".copilot/mcp-config.json"]),

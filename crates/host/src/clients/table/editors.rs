@@ -1,12 +1,12 @@
 //! Clients for which WorkRail installs no hooks.
 
 use super::{
-    CommandFormat, Content, Place, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
+    CommandFormat, ConfigEntry, Content, Row, RulesFormat, Shape, When, command, config, desktop, home, http,
     project, rules, server, shared, user,
 };
-use crate::clients::Part::{Commands, Instructions, Permissions, Server};
-use crate::clients::Scope;
-use crate::clients::texts::Command;
+use crate::clients::SetupPart::{Commands, Instructions, Permissions, Server};
+use crate::clients::SetupScope;
+use crate::clients::texts::SlashCommand;
 
 const PLAIN: Content = server("mcpServers", Shape::Plain, http(None, "url"));
 const PROGRAM_ONLY: Content = server("mcpServers", Shape::Plain, None);
@@ -17,7 +17,7 @@ pub(super) const CLAUDE_DESKTOP: Row = Row {
     signs: &[desktop(&["Claude"])],
     programs: &["claude-desktop"],
     variable: None,
-    places: &[user(Server, desktop(&["Claude/claude_desktop_config.json"]), PROGRAM_ONLY)],
+    config_entries: &[user(Server, desktop(&["Claude/claude_desktop_config.json"]), PROGRAM_ONLY)],
     by_hand: None,
     hooks_note: None,
     switches: &[],
@@ -29,7 +29,7 @@ pub(super) const WINDSURF: Row = Row {
     signs: &[home(&[".codeium/windsurf"])],
     programs: &["windsurf"],
     variable: Some("${env:NAME}"),
-    places: &[
+    config_entries: &[
         user(
             Server,
             home(&[".codeium/windsurf/mcp_config.json"]),
@@ -51,7 +51,7 @@ pub(super) const ZED: Row = Row {
     signs: &[config(&["zed"])],
     programs: &["zed", "zeditor"],
     variable: None,
-    places: &[
+    config_entries: &[
         user(Server, config(&["zed/settings.json"]), ZED_SERVER),
         shared(Server, project(&[".zed/settings.json"]), ZED_SERVER),
         shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
@@ -67,7 +67,7 @@ pub(super) const JUNIE: Row = Row {
     signs: &[home(&[".junie"])],
     programs: &["junie"],
     variable: None,
-    places: &[
+    config_entries: &[
         user(Server, home(&[".junie/mcp/mcp.json"]), PROGRAM_ONLY),
         shared(Server, project(&[".junie/mcp/mcp.json"]), PROGRAM_ONLY),
         shared(Instructions, project(&[".junie/guidelines.md"]), Content::Instructions),
@@ -88,19 +88,19 @@ pub(super) const CLINE: Row = Row {
     signs: &[home(&[".cline"]), desktop(&["Code/User/globalStorage/saoudrizwan.claude-dev"])],
     programs: &["cline"],
     variable: None,
-    places: &[
+    config_entries: &[
         user(Server, home(&[".cline/data/settings/cline_mcp_settings.json"]), CLINE_SERVER),
         user(Permissions, home(&[".cline/data/settings/cline_mcp_settings.json"]), CLINE_ALLOW),
-        Place {
+        ConfigEntry {
             part: Server,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(CLINE_IDE),
             when: When::FolderExists,
             content: CLINE_SERVER,
         },
-        Place {
+        ConfigEntry {
             part: Permissions,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(CLINE_IDE),
             when: When::FolderExists,
             content: CLINE_ALLOW,
@@ -122,17 +122,17 @@ pub(super) const ROO: Row = Row {
     signs: &[home(&[".roo"]), desktop(&["Code/User/globalStorage/rooveterinaryinc.roo-cline"])],
     programs: &[],
     variable: Some("${env:NAME}"),
-    places: &[
-        Place {
+    config_entries: &[
+        ConfigEntry {
             part: Server,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(ROO_IDE),
             when: When::FolderExists,
             content: ROO_SERVER,
         },
-        Place {
+        ConfigEntry {
             part: Permissions,
-            scope: Scope::User,
+            scope: SetupScope::User,
             at: desktop(ROO_IDE),
             when: When::FolderExists,
             content: ROO_ALLOW,
@@ -143,12 +143,12 @@ pub(super) const ROO: Row = Row {
         shared(
             Commands,
             project(&[".roo/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Bare),
+            command(SlashCommand::Start, CommandFormat::Bare),
         ),
         shared(
             Commands,
             project(&[".roo/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Bare),
+            command(SlashCommand::Resume, CommandFormat::Bare),
         ),
     ],
     by_hand: None,
@@ -164,7 +164,7 @@ pub(super) const AMP: Row = Row {
     signs: &[config(&["amp"])],
     programs: &["amp"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(Server, config(&["amp/settings.json", "amp/settings.jsonc"]), AMP_SERVER),
         user(Instructions, config(&["amp/AGENTS.md"]), Content::Instructions),
         shared(Server, project(&[".amp/settings.json", ".amp/settings.jsonc"]), AMP_SERVER),
@@ -181,7 +181,7 @@ pub(super) const GOOSE: Row = Row {
     signs: &[config(&["goose"])],
     programs: &["goose"],
     variable: None,
-    places: &[],
+    config_entries: &[],
     // YAML, which WorkRail does not edit: comments and anchors would be lost.
     by_hand: Some(
         "Add this below `extensions:` in ~/.config/goose/config.yaml:\n\n  workrail:\n    type: stdio\n    name: workrail\n    \
@@ -199,7 +199,7 @@ pub(super) const KIRO: Row = Row {
     signs: &[home(&[".kiro"])],
     programs: &["kiro", "kiro-cli"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(Server, home(&[".kiro/settings/mcp.json"]), PLAIN),
         user(Permissions, home(&[".kiro/settings/mcp.json"]), KIRO_ALLOW),
         user(Instructions, home(&[".kiro/steering/workrail.md"]), rules(RulesFormat::Kiro)),
@@ -218,7 +218,7 @@ pub(super) const CONTINUE: Row = Row {
     signs: &[home(&[".continue"])],
     programs: &["cn"],
     variable: None,
-    places: &[
+    config_entries: &[
         shared(Server, project(&[".continue/mcpServers/workrail.json"]), PROGRAM_ONLY),
         shared(Instructions, project(&[".continue/rules/workrail.md"]), rules(RulesFormat::Plain)),
     ],
@@ -233,7 +233,7 @@ pub(super) const WARP: Row = Row {
     signs: &[home(&[".warp"])],
     programs: &["warp-terminal", "oz"],
     variable: None,
-    places: &[
+    config_entries: &[
         user(Server, home(&[".warp/.mcp.json"]), PROGRAM_ONLY),
         shared(Server, project(&[".warp/.mcp.json"]), PROGRAM_ONLY),
         shared(Instructions, project(&["AGENTS.md"]), Content::Instructions),
@@ -250,7 +250,7 @@ pub(super) const ANTIGRAVITY: Row = Row {
     programs: &["agy", "antigravity"],
     variable: None,
     // Its documentation is inconsistent about the user's file, so only the project's is written.
-    places: &[
+    config_entries: &[
         shared(Server, project(&[".agents/mcp_config.json"]), PROGRAM_ONLY),
         shared(Instructions, project(&[".agents/rules/workrail.md"]), rules(RulesFormat::Plain)),
     ],

@@ -5,8 +5,8 @@ use super::{
     SECONDS, ServerEntry, Shape, Switch, Version, agent, command, config, home, hooks, http, on, on_tools,
     project, rules, server, shared, user,
 };
-use crate::clients::Part::{Agents, Commands, Hooks, Instructions, Permissions, Server};
-use crate::clients::texts::{Agent, Command};
+use crate::clients::SetupPart::{Agents, Commands, Hooks, Instructions, Permissions, Server};
+use crate::clients::texts::{Agent, SlashCommand};
 
 /// Claude Code, and what it calls the tools that edit, run commands and start subagents.
 pub(in crate::clients) const CLAUDE_EVENTS: &[HookEvent] = &[
@@ -33,7 +33,7 @@ pub(super) const CLAUDE_CODE: Row = Row {
     signs: &[home(&[".claude.json", ".claude"])],
     programs: &["claude"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(Server, home(&[".claude.json"]), server("mcpServers", Shape::Plain, http(Some("http"), "url"))),
         user(Hooks, home(&[".claude/settings.json"]), hooks("claude-code", CLAUDE_EVENTS, GROUPED)),
         user(Permissions, home(&[".claude/settings.json"]), CLAUDE_ALLOW),
@@ -41,12 +41,12 @@ pub(super) const CLAUDE_CODE: Row = Row {
         user(
             Commands,
             home(&[".claude/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         user(
             Commands,
             home(&[".claude/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         user(
             Agents,
@@ -69,12 +69,12 @@ pub(super) const CLAUDE_CODE: Row = Row {
         shared(
             Commands,
             project(&[".claude/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         shared(
             Commands,
             project(&[".claude/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         shared(
             Agents,
@@ -117,14 +117,18 @@ pub(super) const CURSOR: Row = Row {
     programs: &["cursor", "cursor-agent"],
     variable: Some("${env:NAME}"),
     // Its allowlist file would replace the list that users keep in the program, so permissions are left to them.
-    places: &[
+    config_entries: &[
         user(Server, home(&[".cursor/mcp.json"]), server("mcpServers", Shape::Plain, http(None, "url"))),
         user(Hooks, home(&[".cursor/hooks.json"]), hooks("cursor", CURSOR_EVENTS, CURSOR_HOOKS)),
-        user(Commands, home(&[".cursor/commands/workrail.md"]), command(Command::Start, CommandFormat::Bare)),
+        user(
+            Commands,
+            home(&[".cursor/commands/workrail.md"]),
+            command(SlashCommand::Start, CommandFormat::Bare),
+        ),
         user(
             Commands,
             home(&[".cursor/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Bare),
+            command(SlashCommand::Resume, CommandFormat::Bare),
         ),
         user(
             Agents,
@@ -142,12 +146,12 @@ pub(super) const CURSOR: Row = Row {
         shared(
             Commands,
             project(&[".cursor/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Bare),
+            command(SlashCommand::Start, CommandFormat::Bare),
         ),
         shared(
             Commands,
             project(&[".cursor/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Bare),
+            command(SlashCommand::Resume, CommandFormat::Bare),
         ),
         shared(
             Agents,
@@ -180,7 +184,7 @@ pub(super) const CODEX: Row = Row {
     signs: &[home(&[".codex"])],
     programs: &["codex"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(Server, home(&[".codex/config.toml"]), Content::Server(ServerEntry::Toml)),
         user(Permissions, home(&[".codex/config.toml"]), Content::CodexTools),
         user(Hooks, home(&[".codex/hooks.json"]), hooks("codex", CODEX_EVENTS, GROUPED)),
@@ -188,12 +192,12 @@ pub(super) const CODEX: Row = Row {
         user(
             Commands,
             home(&[".codex/prompts/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         user(
             Commands,
             home(&[".codex/prompts/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         user(
             Agents,
@@ -247,7 +251,7 @@ pub(super) const GEMINI: Row = Row {
     signs: &[home(&[".gemini"])],
     programs: &["gemini"],
     variable: Some("${NAME}"),
-    places: &[
+    config_entries: &[
         user(
             Server,
             home(&[".gemini/settings.json"]),
@@ -258,12 +262,12 @@ pub(super) const GEMINI: Row = Row {
         user(
             Commands,
             home(&[".gemini/commands/workrail.toml"]),
-            command(Command::Start, CommandFormat::Toml),
+            command(SlashCommand::Start, CommandFormat::Toml),
         ),
         user(
             Commands,
             home(&[".gemini/commands/workrail-resume.toml"]),
-            command(Command::Resume, CommandFormat::Toml),
+            command(SlashCommand::Resume, CommandFormat::Toml),
         ),
         user(
             Agents,
@@ -286,12 +290,12 @@ pub(super) const GEMINI: Row = Row {
         shared(
             Commands,
             project(&[".gemini/commands/workrail.toml"]),
-            command(Command::Start, CommandFormat::Toml),
+            command(SlashCommand::Start, CommandFormat::Toml),
         ),
         shared(
             Commands,
             project(&[".gemini/commands/workrail-resume.toml"]),
-            command(Command::Resume, CommandFormat::Toml),
+            command(SlashCommand::Resume, CommandFormat::Toml),
         ),
         shared(
             Agents,
@@ -321,19 +325,19 @@ pub(super) const OPENCODE: Row = Row {
     programs: &["opencode"],
     variable: Some("{env:NAME}"),
     // It asks about no tool unless its settings say so.
-    places: &[
+    config_entries: &[
         user(Server, config(&["opencode/opencode.json", "opencode/opencode.jsonc"]), OPENCODE_SERVER),
         user(Hooks, config(&["opencode/plugins/workrail.js"]), Content::Own(OwnFile::OpencodePlugin)),
         user(Instructions, config(&["opencode/AGENTS.md"]), Content::Instructions),
         user(
             Commands,
             config(&["opencode/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         user(
             Commands,
             config(&["opencode/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         user(
             Agents,
@@ -351,12 +355,12 @@ pub(super) const OPENCODE: Row = Row {
         shared(
             Commands,
             project(&[".opencode/commands/workrail.md"]),
-            command(Command::Start, CommandFormat::Markdown),
+            command(SlashCommand::Start, CommandFormat::Markdown),
         ),
         shared(
             Commands,
             project(&[".opencode/commands/workrail-resume.md"]),
-            command(Command::Resume, CommandFormat::Markdown),
+            command(SlashCommand::Resume, CommandFormat::Markdown),
         ),
         shared(
             Agents,

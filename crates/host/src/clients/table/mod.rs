@@ -4,8 +4,8 @@ mod copilot;
 mod editors;
 pub(super) mod hosts;
 
-use super::{Client, Part, Scope};
-use crate::clients::texts::{Agent, Command};
+use super::{Client, SetupPart, SetupScope};
+use crate::clients::texts::{Agent, SlashCommand};
 
 /// A client and everything known about its files.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub(super) programs: &'static [&'static str],
     /// How its files refer to an environment variable, with NAME as placeholder; `None` if that is not documented.
     pub(super) variable: Option<&'static str>,
-    pub(super) places: &'static [Place],
+    pub(super) config_entries: &'static [ConfigEntry],
     /// What to paste where, for a client whose files are not edited; `PROGRAM` is a placeholder for the program.
     pub(super) by_hand: Option<&'static str>,
     /// What the user must do before the host runs the hooks.
@@ -105,20 +105,20 @@ pub(super) enum When {
 
 /// What goes into one file.
 #[derive(Debug)]
-pub(super) struct Place {
-    pub(super) part: Part,
-    pub(super) scope: Scope,
+pub(super) struct ConfigEntry {
+    pub(super) part: SetupPart,
+    pub(super) scope: SetupScope,
     pub(super) at: Location,
     pub(super) when: When,
     pub(super) content: Content,
 }
 
-const fn user(part: Part, at: Location, content: Content) -> Place {
-    Place { part, scope: Scope::User, at, when: When::Always, content }
+const fn user(part: SetupPart, at: Location, content: Content) -> ConfigEntry {
+    ConfigEntry { part, scope: SetupScope::User, at, when: When::Always, content }
 }
 
-const fn shared(part: Part, at: Location, content: Content) -> Place {
-    Place { part, scope: Scope::Project, at, when: When::Always, content }
+const fn shared(part: SetupPart, at: Location, content: Content) -> ConfigEntry {
+    ConfigEntry { part, scope: SetupScope::Project, at, when: When::Always, content }
 }
 
 #[derive(Debug)]
@@ -214,7 +214,7 @@ const fn on_tools(name: &'static str, matcher: &'static str) -> HookEvent {
     HookEvent { name, matcher: Some(matcher) }
 }
 
-const fn command(command: Command, format: CommandFormat) -> Content {
+const fn command(command: SlashCommand, format: CommandFormat) -> Content {
     Content::Own(OwnFile::Command(command, format))
 }
 
@@ -260,7 +260,7 @@ const SECONDS_NAMED: Timeout = Timeout { member: "timeoutSec", value: "10" };
 /// A file that belongs to WorkRail as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OwnFile {
-    Command(Command, CommandFormat),
+    Command(SlashCommand, CommandFormat),
     Agent(Agent, AgentFormat),
     Rules(RulesFormat),
     /// Gemini CLI: a policy that allows the read-only tools.

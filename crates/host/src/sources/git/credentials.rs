@@ -10,7 +10,7 @@ use super::program::PASSED;
 /// More credential settings than this are not a sensible configuration.
 const SETTINGS_MAX: usize = 64;
 /// Where a user may keep their configuration.
-const PLACES: [&str; 3] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
+const CONFIG_LOCATIONS: [&str; 3] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"];
 
 /// Names and values in the order in which git would read them.
 pub(super) fn settings() -> Vec<(String, String)> {
@@ -20,7 +20,7 @@ pub(super) fn settings() -> Vec<(String, String)> {
 fn of_scope(scope: &str) -> Vec<(String, String)> {
     let mut command = Command::new("git");
     command.env_clear();
-    for name in PASSED.iter().chain(&PLACES) {
+    for name in PASSED.iter().chain(&CONFIG_LOCATIONS) {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }

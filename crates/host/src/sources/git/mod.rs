@@ -25,7 +25,7 @@ use workrail_model::config::{CheckedSource, GitProblem, GitSource, Transport};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
-use workrail_ports::workflow_source::{Candidate, SourceError, SourceListing, Stamp};
+use workrail_ports::workflow_source::{CandidateFile, SourceError, SourceListing, WorkflowFileStamp};
 
 use super::health::SourceState;
 use super::problem;
@@ -37,7 +37,7 @@ use tree::Tree;
 /// Beneath the data directory.
 pub(super) const FOLDER: &str = "sources/git";
 /// The prefix of places in git sources; no path starts with it.
-const PLACE: &str = "git:";
+const LOCATION_PREFIX: &str = "git:";
 const CONTENTS: &str = "contents";
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
 const READ_TIME_MAX: Duration = Duration::from_secs(60);
@@ -150,11 +150,11 @@ impl Mirror {
         let content = record.content.unwrap_or_default();
         let files = record.files.into_iter().filter_map(|file| {
             let part = format!("{content}:{}:{}", file.offset, file.bytes);
-            Some(Candidate {
+            Some(CandidateFile {
                 precedence: Precedence::Git,
                 folder: self.folder,
                 reference: format!("{}/{}", self.name, file.path),
-                place: format!("{PLACE}{}:{part}:{}", self.root, file.path),
+                location: format!("{LOCATION_PREFIX}{}:{part}:{}", self.root, file.path),
                 // There is no working tree that could contain a document.
                 package: None,
                 stamp: Some(stamp(&file.blob)?),
@@ -164,8 +164,12 @@ impl Mirror {
     }
 
     /// The content of one of its files; `None` if the candidate belongs to another source.
-    pub(super) fn read(&self, file: &Candidate) -> Option<Result<Vec<u8>, SourceError>> {
-        let below = file.place.strip_prefix(PLACE)?.strip_prefix(self.root.as_str())?.strip_prefix(':')?;
+    pub(super) fn read(&self, file: &CandidateFile) -> Option<Result<Vec<u8>, SourceError>> {
+        let below = file
+            .location
+            .strip_prefix(LOCATION_PREFIX)?
+            .strip_prefix(self.root.as_str())?
+            .strip_prefix(':')?;
         let mut parts = below.splitn(4, ':');
         let content = parts.next().filter(|content| tree::is_blob_id(content))?;
         let (offset, bytes): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -260,11 +264,11 @@ impl Mirror {
             }
             Err(failure) => record.failure = Some(failure.clone()),
         }
-        let kept = self.record();
+        let previous = self.record();
         let saved = record.save(&self.record_path()).map_err(|error| SyncError::Failed(error.to_string()));
         let synced = done.map_err(SyncError::Failed)?;
         saved?;
-        self.sweep(&[&kept, &record]);
+        self.sweep(&[&previous, &record]);
         Ok(synced)
     }
 
@@ -292,7 +296,7 @@ impl Mirror {
 
     fn fetch(&self, checked: &CheckedSource, record: &mut Record) -> Result<Synced, String> {
         let commit = self.commit(checked).map_err(|failure| failure.to_string())?;
-        if record.commit.as_deref() == Some(&commit) && self.is_kept(record) {
+        if record.commit.as_deref() == Some(&commit) && self.has_content(record) {
             return Ok(Synced::Unchanged { commit, files: record.files.len() });
         }
         let git = self.git(checked);
@@ -380,10 +384,11 @@ impl Mirror {
     }
 
     /// Whether the contents that a record names exist completely.
-    fn is_kept(&self, record: &Record) -> bool {
+    fn has_content(&self, record: &Record) -> bool {
         let end = record.files.iter().map(|file| file.offset + file.bytes).max().unwrap_or_default();
-        let kept = record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
-        kept.is_some_and(|kept| kept.len() >= end)
+        let metadata =
+            record.content.as_ref().and_then(|name| std::fs::metadata(self.content_path(name)).ok());
+        metadata.is_some_and(|metadata| metadata.len() >= end)
     }
 
     /// Removes contents that belong neither to the served commit nor to the one before it, which a call that began
@@ -408,13 +413,13 @@ fn private_folder(path: &Utf8Path) -> std::io::Result<()> {
 }
 
 /// Git's blob id is an ideal stamp.
-fn stamp(blob: &str) -> Option<Stamp> {
+fn stamp(blob: &str) -> Option<WorkflowFileStamp> {
     let digest = Sha256::of(blob.as_bytes());
     let mut parts = [0; 4];
     for (part, bytes) in parts.iter_mut().zip(digest.as_bytes().chunks_exact(8)) {
         *part = u64::from_be_bytes(bytes.try_into().ok()?);
     }
-    Some(Stamp(parts))
+    Some(WorkflowFileStamp(parts))
 }
 
 fn now_ms() -> u64 {

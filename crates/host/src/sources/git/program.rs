@@ -137,10 +137,10 @@ impl Git {
         let given = self.credentials.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let settings: Vec<(&str, &str)> = own.into_iter().chain(given).collect();
         command.env("GIT_CONFIG_COUNT", settings.len().to_string());
-        for (place, (name, value)) in settings.into_iter().enumerate() {
+        for (index, (name, value)) in settings.into_iter().enumerate() {
             command
-                .env(format!("GIT_CONFIG_KEY_{place}"), name)
-                .env(format!("GIT_CONFIG_VALUE_{place}"), value);
+                .env(format!("GIT_CONFIG_KEY_{index}"), name)
+                .env(format!("GIT_CONFIG_VALUE_{index}"), value);
         }
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -173,19 +173,19 @@ impl Git {
             // On its own thread: git answers while it reads. A git that ends early closes the pipe.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
         }
-        let (told, ended) = channel();
-        let stdout = child.stdout.take().map(|pipe| collect(pipe, caps.printed + 1, told.clone()));
-        let stderr = child.stderr.take().map(|pipe| collect(pipe, STDERR_BYTES_MAX, told));
+        let (finished, ended) = channel();
+        let stdout = child.stdout.take().map(|pipe| collect(pipe, caps.printed + 1, finished.clone()));
+        let stderr = child.stderr.take().map(|pipe| collect(pipe, STDERR_BYTES_MAX, finished));
         let status = watch(&mut child, caps)?;
         drained(&ended);
-        let printed = stdout.map(|kept| taken(&kept)).unwrap_or_default();
+        let printed = stdout.map(|buffer| taken(&buffer)).unwrap_or_default();
         if printed.len() > caps.printed {
             return Err(GitFailure::TooMuch(caps.printed));
         }
         if status.success() {
             return Ok(printed);
         }
-        let said = stderr.map(|kept| taken(&kept)).unwrap_or_default();
+        let said = stderr.map(|buffer| taken(&buffer)).unwrap_or_default();
         Err(GitFailure::Failed(reason(&said)))
     }
 }
@@ -232,23 +232,23 @@ pub(super) fn disk_bytes(folder: &Utf8Path) -> u64 {
 
 type OutputBuffer = Arc<Mutex<Vec<u8>>>;
 
-fn collect(mut pipe: impl Read + Send + 'static, max: usize, told: Sender<()>) -> OutputBuffer {
-    let kept = OutputBuffer::default();
-    let own = Arc::clone(&kept);
+fn collect(mut pipe: impl Read + Send + 'static, max: usize, finished: Sender<()>) -> OutputBuffer {
+    let buffer = OutputBuffer::default();
+    let own = Arc::clone(&buffer);
     std::thread::spawn(move || {
         let mut chunk = vec![0; 64 * 1024];
         while let Ok(read) = pipe.read(&mut chunk) {
-            let mut kept = own.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = max - kept.len();
-            kept.extend_from_slice(&chunk[..read.min(room)]);
+            let mut buffer = own.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = max - buffer.len();
+            buffer.extend_from_slice(&chunk[..read.min(room)]);
             // Enough: closing the pipe ends git when it writes more.
             if read == 0 || read > room {
                 break;
             }
         }
-        let _ = told.send(());
+        let _ = finished.send(());
     });
-    kept
+    buffer
 }
 
 fn drained(ended: &Receiver<()>) {
@@ -260,8 +260,8 @@ fn drained(ended: &Receiver<()>) {
     }
 }
 
-fn taken(kept: &OutputBuffer) -> Vec<u8> {
-    std::mem::take(&mut kept.lock().unwrap_or_else(PoisonError::into_inner))
+fn taken(buffer: &OutputBuffer) -> Vec<u8> {
+    std::mem::take(&mut buffer.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The end of git's error output, as one line.

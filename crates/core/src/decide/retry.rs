@@ -23,7 +23,7 @@ pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierNotes {
     /// Nothing was wrong with them: the new ones are appended.
-    Kept,
+    Extended,
     /// They were refused, or a person decides on the new ones alone.
     Replaced,
 }
@@ -32,9 +32,9 @@ impl EarlierNotes {
     /// `digest` identifies what is sent now: repeating the same call does not make it another one.
     pub(super) fn of(refused: &AdvanceRecord, digest: Sha256) -> Self {
         if refused.request_digest == Some(digest) {
-            return Self::Kept;
+            return Self::Extended;
         }
-        let AdvanceOutcome::Blocked { blockers } = &refused.outcome else { return Self::Kept };
+        let AdvanceOutcome::Blocked { blockers } = &refused.outcome else { return Self::Extended };
         let concerns_notes = |blocker: &Blocker| match (&blocker.code, &blocker.pointer) {
             // A question is about a value.
             (BlockerCode::UserOnlyDependency, BlockerPointer::ContextKey { .. }) => false,
@@ -48,7 +48,7 @@ impl EarlierNotes {
             (_, BlockerPointer::OutputContract { contract_ref }) => contract_ref.as_str() == CRITERIA_REF,
             (_, _) => false,
         };
-        if blockers.blockers().iter().any(concerns_notes) { Self::Replaced } else { Self::Kept }
+        if blockers.blockers().iter().any(concerns_notes) { Self::Replaced } else { Self::Extended }
     }
 }
 
@@ -71,19 +71,20 @@ fn joined(old: &str, new: &str) -> Result<String, DecideError> {
 /// at fault is not inherited: it is sent again, or dropped.
 pub(super) fn delivered(
     sent: &StepOutput,
-    kept: &StepOutput,
-    earlier: EarlierNotes,
+    earlier_output: &StepOutput,
+    earlier_notes: EarlierNotes,
     is_at_fault: impl Fn(&Value) -> bool,
 ) -> Result<StepOutput, DecideError> {
-    let old = kept.notes_markdown.as_deref();
+    let old = earlier_output.notes_markdown.as_deref();
     // Empty phrases never replace real notes.
     let own = sent.own_notes().filter(|notes| old.is_none() || !says_nothing(notes));
-    let notes_markdown = match (own, old, earlier) {
-        (Some(new), Some(old), EarlierNotes::Kept) => Some(joined(old, new)?),
+    let notes_markdown = match (own, old, earlier_notes) {
+        (Some(new), Some(old), EarlierNotes::Extended) => Some(joined(old, new)?),
         (own, old, _) => own.or(old).or(sent.notes_markdown.as_deref()).map(str::to_owned),
     };
     let replaced = |old: &Value| sent.artifacts.iter().any(|new| takes_place_of(new, old));
-    let inherited = kept.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
+    let inherited =
+        earlier_output.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
     // What is sent now comes first: the first artifact of a kind is the one that is checked.
     let artifacts = sent.artifacts.iter().cloned().chain(inherited).collect();
     Ok(StepOutput { notes_markdown, artifacts })

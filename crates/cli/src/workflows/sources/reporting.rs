@@ -10,11 +10,11 @@ use crate::output::{self, Tone};
 use crate::settings::{self};
 
 /// Every source, with the number of its usable files.
-pub(crate) fn looked_at() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
-    settings::sources().map(looked_at_in)
+pub(crate) fn source_reports() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
+    settings::sources().map(source_reports_of)
 }
 
-pub(crate) fn looked_at_in(sources: Sources) -> Vec<(SourceReport, SourceCount)> {
+pub(crate) fn source_reports_of(sources: Sources) -> Vec<(SourceReport, SourceCount)> {
     let workspace = default_workspace();
     let reports = sources.reports(workspace.as_ref());
     let counts = Catalog::new(std::sync::Arc::new(sources)).by_source(workspace.as_ref());
@@ -33,7 +33,7 @@ fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
         .collect();
     json!({
         "kind": report.precedence, "sourceKind": report.precedence, "name": report.name,
-        "place": report.place, "state": report.state, "files": report.files, "usable": count.usable,
+        "place": report.location, "state": report.state, "files": report.files, "usable": count.usable,
         "shadowed": count.shadowed,
         "git": report.git, "problems": problems,
     })
@@ -45,23 +45,23 @@ fn shadowed(count: &SourceCount) -> String {
 }
 
 fn row((report, count): &(SourceReport, SourceCount)) -> Vec<String> {
-    let place = match &report.git {
+    let location = match &report.git {
         Some(git) => {
             let commit =
                 git.commit.as_deref().map_or(String::new(), |commit| format!(" at {}", &commit[..8]));
-            format!("{} {}{commit}", report.place, git.r#ref)
+            format!("{} {}{commit}", report.location, git.r#ref)
         }
-        None => report.place.clone(),
+        None => report.location.clone(),
     };
     let name = if report.git.is_some() { report.name.clone() } else { String::new() };
     let usable = format!("{} of {}{}", count.usable, report.files, shadowed(count));
-    vec![report.precedence.word().to_owned(), name, place, report.state.as_str().to_owned(), usable]
+    vec![report.precedence.word().to_owned(), name, location, report.state.as_str().to_owned(), usable]
 }
 
 const HEADING: [&str; 5] = ["source", "name", "where", "state", "usable"];
 
 pub(super) fn list(format: Format) -> Result<(), Failure> {
-    let sources = looked_at()?;
+    let sources = source_reports()?;
     match format {
         Format::Json => {
             let sources: Vec<Json> = sources.iter().map(shown).collect();
@@ -82,7 +82,7 @@ pub(super) fn list(format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn health(format: Format) -> Result<(), Failure> {
-    let sources = looked_at()?;
+    let sources = source_reports()?;
     let is_well =
         |(report, _): &(SourceReport, SourceCount)| report.state.is_well() && report.problems.is_empty();
     let well = sources.iter().all(is_well);
@@ -98,7 +98,7 @@ pub(super) fn health(format: Format) -> Result<(), Failure> {
             let state = report.state.as_str();
             output::toned(
                 tone,
-                &format!("{state:<14} {} {name}{} ({files})", report.precedence.word(), report.place),
+                &format!("{state:<14} {} {name}{} ({files})", report.precedence.word(), report.location),
             );
             if let Some(git) = &report.git {
                 let when = git.fetched_at_ms.map_or("never".to_owned(), ago);

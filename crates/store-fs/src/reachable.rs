@@ -1,6 +1,6 @@
 //! What is reachable: everything that committed events and backups refer to (G25).
 //!
-//! A session with an invalid log yields a doubt instead of marks, and any doubt prevents the sweep.
+//! A session with an invalid log yields a doubt instead of references, and any doubt prevents the sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +18,8 @@ use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason};
 use crate::{layout, load, orphan, strays, tree};
 
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
-    reachable: BTreeSet<(AttachmentKind, Sha256)>,
+pub(crate) struct ReachableContent {
+    referenced: BTreeSet<(AttachmentKind, Sha256)>,
     /// Digests found in backups, of any kind.
     in_backups: BTreeSet<Sha256>,
     /// How far each session was read, so that the next pass reads only what was appended since.
@@ -35,18 +35,18 @@ struct End {
     stamp: Option<(u64, FileStamp)>,
 }
 
-impl Marks {
-    /// Whether committed events of the session were marked.
+impl ReachableContent {
+    /// Whether committed events of the session were read.
     pub(crate) fn have_read(&self, session: SessionId) -> bool {
         self.ends.contains_key(&session)
     }
 
-    pub(crate) fn reach(&self, kind: AttachmentKind, digest: Sha256) -> bool {
-        self.reachable.contains(&(kind, digest)) || self.in_backups.contains(&digest)
+    pub(crate) fn contains(&self, kind: AttachmentKind, digest: Sha256) -> bool {
+        self.referenced.contains(&(kind, digest)) || self.in_backups.contains(&digest)
     }
 
-    /// Marks what was appended since the last pass. Marks are only ever added.
-    pub(crate) fn look<F: FileSystem>(
+    /// Collects what was appended since the last pass. Nothing is ever taken out.
+    pub(crate) fn extend<F: FileSystem>(
         &mut self,
         fs: &F,
         without: &BTreeSet<SessionId>,
@@ -55,16 +55,16 @@ impl Marks {
         match fs.list_with_stat(&layout::sessions(), Some(layout::MANIFEST_NAME)) {
             Ok(entries) => {
                 for StatEntry { entry, stat } in entries {
-                    doubts.extend(self.look_at(fs, &entry, stat, without));
+                    doubts.extend(self.extend_from(fs, &entry, stat, without));
                 }
             }
             Err(error) => doubts.push(unreadable(&layout::sessions(), &error)),
         }
-        self.look_at_backups(fs).unwrap_or_else(|doubt| doubts.push(doubt));
+        self.extend_from_backups(fs).unwrap_or_else(|doubt| doubts.push(doubt));
         if doubts.is_empty() { Ok(()) } else { Err(doubts) }
     }
 
-    fn look_at<F: FileSystem>(
+    fn extend_from<F: FileSystem>(
         &mut self,
         fs: &F,
         entry: &DirEntry,
@@ -104,14 +104,14 @@ impl Marks {
             Err(error) => return doubt(error.to_string()),
         };
         if !loaded.health.is_healthy() {
-            return doubt(told(&loaded.health));
+            return doubt(health_text(&loaded.health));
         }
-        self.reachable.extend(loaded.events.iter().flat_map(|event| event.data.content_refs()));
+        self.referenced.extend(loaded.events.iter().flat_map(|event| event.data.content_refs()));
         // A completed write will be rolled forward with everything it refers to (G13).
         match orphan::at(fs, session, &loaded.cursor) {
             Ok(orphans) => {
                 let events = orphans.iter().flat_map(|orphan| &orphan.events);
-                self.reachable.extend(events.flat_map(|event| event.data.content_refs()));
+                self.referenced.extend(events.flat_map(|event| event.data.content_refs()));
             }
             Err(error) => return doubt(error.to_string()),
         }
@@ -123,7 +123,7 @@ impl Marks {
     }
 
     /// A backup holds a damaged session, so it is not parsed as one: every digest in it counts.
-    fn look_at_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), SafeModeReason> {
+    fn extend_from_backups<F: FileSystem>(&mut self, fs: &F) -> Result<(), SafeModeReason> {
         let folder = layout::backups();
         let entries = match fs.list(&folder) {
             Err(error) if error.kind == FsErrorKind::NotFound => return Ok(()),
@@ -156,7 +156,7 @@ fn unreadable(path: &RelPath, error: &FsError) -> SafeModeReason {
 }
 
 /// A health in words.
-fn told(health: &SessionHealth) -> String {
+fn health_text(health: &SessionHealth) -> String {
     match health {
         SessionHealth::Healthy => "healthy".to_owned(),
         SessionHealth::CorruptTail { reason, .. } | SessionHealth::CorruptHead { reason } => {
