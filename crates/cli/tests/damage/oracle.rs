@@ -204,7 +204,8 @@ impl<'a> Case<'a> {
         let about_victim = command.about == About::Session(self.template.victim.session.clone());
         let file = self.target.path.file_name().unwrap().to_string_lossy().into_owned();
         match self.target.role {
-            // Another store's keys sign as well as ours: only tokens signed by ours are refused.
+            _ if command.name == "unkeep" && self.may_refuse_unkeep(answer) => true,
+            // Another store's keys sign as well: only tokens signed by ours are refused.
             Role::Keys if self.has_usable_keys => command.presents_token() && answer.said.contains("key"),
             Role::Keys => {
                 let needs_it = command.signs || command.name == "passkeys" && self.holds_passkeys();
@@ -212,8 +213,7 @@ impl<'a> Case<'a> {
             }
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
-                // A replay first makes sure, under the lock, that what it repeats is durable. `verify` reports a lock
-                // that no process can take.
+                // A replay makes sure that what it repeats is durable; `verify` reports a lock that cannot be taken.
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
                 locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
             }
@@ -222,7 +222,6 @@ impl<'a> Case<'a> {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
                 needs_it && about_victim && answer.said.contains(&file)
             }
-            // A folder in place of a mark is not removed.
             Role::UserRequest if command.name == "unkeep" => self.harms && answer.said.contains(&file),
             Role::UserRequest => self.harms && command.name.starts_with("prefs show") && about_victim,
             // An unreadable backup may need any content.
@@ -242,6 +241,17 @@ impl<'a> Case<'a> {
                 self.target.path.starts_with("data/clients") && answer.said.contains("data/clients")
             }
             Role::Settings | Role::Disposable => false,
+        }
+    }
+
+    /// It needs the session's folder, its lock, and a log that may be read, even if it is damaged.
+    fn may_refuse_unkeep(&self, answer: &CommandResult) -> bool {
+        let is_named = answer.said.contains(&self.template.victim.session);
+        match self.target.name {
+            "session folder" => is_named && (self.harms || self.damage == Damage::ReadOnly),
+            "session lock" => is_named && self.damage.blocks_a_lock(),
+            "manifest" | "events folder" => is_named && self.is_forbidden(),
+            _ => false,
         }
     }
 
