@@ -133,8 +133,7 @@ fn list(format: Format) -> Result<(), Failure> {
     }
     let row = |key: &Key| {
         let setting = current.settings.get(*key);
-        let value =
-            setting.map_or_else(|| "(chosen automatically)".to_owned(), |setting| setting.value.to_string());
+        let value = setting.map_or_else(|| key.when_unset().to_owned(), |setting| setting.value.to_string());
         let origin = setting.map_or("default", |setting| setting.origin.as_str()).to_owned();
         vec![key.as_str().to_owned(), value, origin, key.what().to_owned()]
     };

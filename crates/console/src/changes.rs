@@ -94,7 +94,7 @@ pub(crate) fn carry_out(
             let (key, value) = chosen_setting(form)?;
             if said(administration()?.needs_passkey(key, value))? {
                 let signed = passkeys::signed(console, form)?.ok_or_else(|| {
-                    refused("This weakens a protection, so a passkey must agree to it. Nothing was changed.")
+                    refused("This weakens a safeguard, so it needs a passkey. Nothing was changed.")
                 })?;
                 console.use_cases.agree_to_setting(key, value, &signed)?;
                 said(administration()?.change_agreed(key, value))?;

@@ -23,7 +23,7 @@ const UNKNOWN_ITERATIONS: u64 = 1;
 /// Beyond this the number is meaningless.
 const ABOUT_LEFT_MAX: u64 = 10_000;
 
-/// The place of a pending step in its run. Its words are `5 · about 4 left · slice 2 of 3`.
+/// How far a run is at its pending step, shown as `5 · about 4 left · slice 2 of 3`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {

@@ -17,7 +17,7 @@ pub struct SessionFacts<'a> {
 
 /// Why a session is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KeepReason {
+pub enum RetainReason {
     Kept,
     Unfinished,
     Young,
@@ -29,7 +29,7 @@ pub enum KeepReason {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionDecision {
-    KeepReason(KeepReason),
+    Retain(RetainReason),
     Expired { age_ms: u64 },
 }
 
@@ -55,20 +55,20 @@ impl Now {
 
 pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> RetentionDecision {
     if session.is_kept {
-        return RetentionDecision::KeepReason(KeepReason::Kept);
+        return RetentionDecision::Retain(RetainReason::Kept);
     }
     if session.unfinished_runs > 0 {
-        return RetentionDecision::KeepReason(KeepReason::Unfinished);
+        return RetentionDecision::Retain(RetainReason::Unfinished);
     }
     let Some(newest) = session.newest_at.and_then(Timestamp::epoch_ms) else {
-        return RetentionDecision::KeepReason(KeepReason::Timeless);
+        return RetentionDecision::Retain(RetainReason::Timeless);
     };
     // Not negative: a trusted clock is not behind any event.
     let age_ms = now.ms.and_then(|now| u64::try_from(now - newest).ok());
     match age_ms {
-        None => RetentionDecision::KeepReason(KeepReason::ClockBehind),
+        None => RetentionDecision::Retain(RetainReason::ClockBehind),
         Some(age_ms) if age_ms >= ttl.ms() => RetentionDecision::Expired { age_ms },
-        Some(_) => RetentionDecision::KeepReason(KeepReason::Young),
+        Some(_) => RetentionDecision::Retain(RetainReason::Young),
     }
 }
 
@@ -92,27 +92,27 @@ mod tests {
         let stays = |facts: &SessionFacts<'_>, clock: &Now| judge(facts, ttl, clock);
         assert_eq!(
             stays(&SessionFacts { is_kept: true, ..facts.clone() }, &clock),
-            RetentionDecision::KeepReason(KeepReason::Kept)
+            RetentionDecision::Retain(RetainReason::Kept)
         );
         assert_eq!(
             stays(&SessionFacts { unfinished_runs: 1, ..facts.clone() }, &clock),
-            RetentionDecision::KeepReason(KeepReason::Unfinished)
+            RetentionDecision::Retain(RetainReason::Unfinished)
         );
         assert_eq!(
             stays(&SessionFacts { newest_at: None, ..facts.clone() }, &clock),
-            RetentionDecision::KeepReason(KeepReason::Timeless)
+            RetentionDecision::Retain(RetainReason::Timeless)
         );
         let nonsense = at("2026-99-99T00:00:00.000Z");
         assert_eq!(
             stays(&SessionFacts { newest_at: Some(&nonsense), ..facts.clone() }, &clock),
-            RetentionDecision::KeepReason(KeepReason::Timeless)
+            RetentionDecision::Retain(RetainReason::Timeless)
         );
         let a_millisecond_less = Now::new(&at("2026-03-31T23:59:59.999Z"), Some(&old));
-        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::KeepReason(KeepReason::Young));
+        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::Retain(RetainReason::Young));
         // One event in another session is ahead of the clock, so nothing at all is removed.
         let behind = Now::new(&now, Some(&at("2026-04-01T00:00:00.001Z")));
         assert!(!behind.is_believed());
-        assert_eq!(stays(&facts, &behind), RetentionDecision::KeepReason(KeepReason::ClockBehind));
+        assert_eq!(stays(&facts, &behind), RetentionDecision::Retain(RetainReason::ClockBehind));
     }
 
     #[test]

@@ -102,8 +102,8 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Compiles a text as if it were the file's, with the workspace's bindings. `place` is the cursor position in
-    /// bytes.
+    /// Compiles a text as if it were the file's, with the workspace's bindings. `cursor` is its position in the
+    /// text, in bytes.
     pub fn check_workflow(
         &self,
         about: &FileInSource,

@@ -28,7 +28,7 @@ pub struct RunPreferences {
     /// Applied by the next completed step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Preferences>,
-    /// Why the requested preferences are unknown.
+    /// Why the pending preferences are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_problem: Option<&'static str>,
 }

@@ -56,7 +56,7 @@ impl Encryption {
     }
 }
 
-/// Serves until `told_to_end` resolves and running requests are answered.
+/// Serves until `shutdown_signal` resolves and running requests are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
     encryption: Option<Encryption>,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use workrail_engine::next_call;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::nearest::nearest;
+use workrail_model::reply::NextCall;
 use workrail_model::strict_json;
 use workrail_model::tool::ToolName;
 
@@ -55,16 +56,30 @@ pub(crate) fn checked(tool: ToolName, arguments: Map<String, Value>) -> Result<F
     let problems = first_few(&checking.problems);
     let message = format!("Invalid arguments for {}: {problems}. Nothing was recorded.", checking.tool);
     let has_required = required(schema).all(|name| fitted.contains_key(name));
+    let next = next_call::corrected(tool, fitted, has_required);
     Err(Box::new(ErrorEnvelope {
         code: ErrorCode::ValidationError,
         message,
         retry: Retry::RetryableImmediate,
-        suggestion: "Send the corrected call below. Replace each placeholder in it with your own text."
-            .to_owned(),
+        suggestion: how_to_correct(tool, &next).to_owned(),
         suggestion_for_people: None,
-        next_call: Some(next_call::corrected(tool, fitted, has_required)),
+        next_call: Some(next),
         details: None,
     }))
+}
+
+fn how_to_correct(tool: ToolName, next: &NextCall) -> &'static str {
+    if next.tool != tool {
+        return "Find the run with the call below, then send your call again with its token.";
+    }
+    match next.arguments_text().contains('<') {
+        true => {
+            "Correct the arguments and send the call below. Replace each placeholder in it with your own text."
+        }
+        false => {
+            "Correct the arguments and send the call again. The call below is yours without what was wrong."
+        }
+    }
 }
 
 fn required(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
@@ -226,8 +241,8 @@ impl Checking {
     fn wrong_type(&mut self, path: &str, schema: &Value, wanted: &str, given: Value) -> Option<Value> {
         let found = type_name(&given);
         if wanted == "string" && !is_prose(path) {
-            let what = if is_token(path) { "a token, exactly as it was returned" } else { "a string" };
-            self.problems.push(format!("`{path}` must be {what}, not of type {found}"));
+            let what = if is_token(path) { "a token string, exactly as it was returned" } else { "a string" };
+            self.problems.push(format!("`{path}` must be {what}, not a value of type {found}"));
             return None;
         }
         match (wanted, given) {

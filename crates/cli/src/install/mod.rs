@@ -231,7 +231,7 @@ fn carry_out(
                 .map(|(change, backup)| show::as_json(change, backup.as_ref(), done == InstallOutcome::Written, secret))
                 .collect::<Vec<Value>>(),
         })),
-        Format::Text => show::written(done, needed.len(), &backups),
+        Format::Text => show::written(done, &needed, &backups),
     }
     Ok(done)
 }

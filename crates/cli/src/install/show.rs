@@ -59,11 +59,11 @@ pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direc
         }
     }
     if direction == Direction::Uninstall && !changes.iter().any(FileChange::is_needed) {
-        output::toned(Tone::Good, "These files contain nothing from WorkRail.");
+        output::toned(Tone::Good, "Nothing to remove: the files contain nothing from WorkRail.");
     }
 }
 
-pub(super) fn written(done: InstallOutcome, files: usize, backups: &[Option<Utf8PathBuf>]) {
+pub(super) fn written(done: InstallOutcome, needed: &[&FileChange], backups: &[Option<Utf8PathBuf>]) {
     match done {
         InstallOutcome::Nothing => {}
         InstallOutcome::DryRun => output::line("Nothing was written."),
@@ -71,8 +71,14 @@ pub(super) fn written(done: InstallOutcome, files: usize, backups: &[Option<Utf8
             for backup in backups.iter().flatten() {
                 output::line(&format!("Previous file saved as {backup}"));
             }
-            let noun = if files == 1 { "file" } else { "files" };
-            output::line(&format!("{files} {noun} written."));
+            let removed = needed.iter().filter(|change| change.after.is_none()).count();
+            for (files, verb) in [(needed.len() - removed, "written"), (removed, "removed")] {
+                match files {
+                    0 => {}
+                    1 => output::line(&format!("1 file {verb}.")),
+                    _ => output::line(&format!("{files} files {verb}.")),
+                }
+            }
         }
     }
 }

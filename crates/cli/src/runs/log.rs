@@ -1,4 +1,4 @@
-//! `sessions log`: the event log, one event per line, or as recorded.
+//! `workrail log`: the event log, one event per line, or as recorded.
 
 use serde_json::{Value, json};
 use workrail_host::local_time::local_to_the_second;

@@ -1,4 +1,4 @@
-//! `sessions show`: one session, run or point.
+//! `workrail show`: one session, run or point.
 
 use serde_json::json;
 use workrail_core::link::NodeLink;

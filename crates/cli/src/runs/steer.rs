@@ -162,7 +162,7 @@ fn decide(
     let waiting = engine.waiting(label)?;
     engine.check_label_counts(&waiting)?;
     let requester = presence::requester(&engine, "Approving", OriginRecord::Descent)?;
-    show(&engine, &waiting);
+    show(&engine, &waiting, decision);
     let verb = match decision {
         ApprovalDecision::Approved => "approve",
         ApprovalDecision::Rejected => "reject",
@@ -175,10 +175,15 @@ fn decide(
     engine.approve(label, &waiting, (decision, reason), origin)?;
     match format {
         Format::Text => {
-            output::toned(
-                Tone::Good,
-                "Recorded. The agent can continue with the next call of its last reply.",
-            );
+            let recorded = match decision {
+                ApprovalDecision::Approved => {
+                    "Approved. The agent continues with the call at the end of its last reply."
+                }
+                ApprovalDecision::Rejected => {
+                    "Rejected. With the call at the end of its last reply, the agent learns your reason and tries again."
+                }
+            };
+            output::toned(Tone::Good, recorded);
         }
         Format::Json => output::json(&json!({
             "sessionId": waiting.session, "nodeId": waiting.node, "run": waiting.label, "stepId": waiting.step,
@@ -190,7 +195,7 @@ fn decide(
 }
 
 /// Shows everything that the decision is about: the goal, the action, the submission, and how to undo it.
-fn show(engine: &AnyEngine, waiting: &WaitingStep) {
+fn show(engine: &AnyEngine, waiting: &WaitingStep, decision: ApprovalDecision) {
     output::notice(&format!("Run {} · {}", waiting.label, waiting.workflow));
     if let Some(goal) = &waiting.goal {
         output::notice(&format!("Goal: {}", truncate_with_marker(goal, SHOWN_BYTES_MAX)));
@@ -223,9 +228,15 @@ fn show(engine: &AnyEngine, waiting: &WaitingStep) {
     if let Some(earlier) = &waiting.earlier {
         output::notice(&format!("\n{}", overridden(earlier)));
     }
+    let send_back = match decision {
+        ApprovalDecision::Approved => {
+            format!("To send it back: workrail reject {} --reason TEXT. ", waiting.label)
+        }
+        ApprovalDecision::Rejected => String::new(),
+    };
     output::notice(&format!(
-        "\nFull record: workrail show {0}\nTo send it back: workrail reject {0} --reason TEXT. A decision can be \
-         replaced until the agent has continued; what the agent does after that is not undone.",
+        "\nFull record: workrail show {0}\n{send_back}A decision can be replaced until the agent has continued; what the \
+         agent does after that is not undone.",
         waiting.label
     ));
 }
@@ -281,7 +292,7 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
         Format::Text => {
             output::toned(
                 Tone::Good,
-                "Recorded. The agent can continue with the next call of its last reply.",
+                "Recorded. The agent continues with the call at the end of its last reply.",
             );
             let open = waiting.questions.iter().filter(|own| !values.contains_key(own.key.as_str()));
             for question in open {

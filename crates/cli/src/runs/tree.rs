@@ -1,4 +1,4 @@
-//! `sessions tree`: the branches of each run, drawn in the terminal.
+//! `workrail tree`: the branches of each run, drawn in the terminal.
 
 use serde_json::json;
 use workrail_core::report::ContextValues;

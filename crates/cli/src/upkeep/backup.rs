@@ -127,7 +127,7 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
             vec!["copied".to_owned(), bytes_shown(summary.segment_bytes + summary.content_bytes)],
         ],
     );
-    show_details(summary);
+    show_details(summary, "");
     output::line(match summary.keys {
         "copied" | "unchanged" => {
             "The signing keys are included: keep the backup as private as the data directory."
@@ -154,7 +154,7 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
             row("content files restored", summary.content_copied),
         ],
     );
-    show_details(summary);
+    show_details(summary, if dry_run { "would be " } else { "" });
     match summary.keys {
         "copied" => output::line("The signing keys come from the backup."),
         "target_has_others" => output::line(
@@ -168,15 +168,19 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
     }
 }
 
-fn show_details(summary: &CopySummary) {
+/// `would_be` precedes what a dry run only announces.
+fn show_details(summary: &CopySummary, would_be: &str) {
     for change in summary.changes.iter().filter(|change| change.why.is_some()) {
         let why = change.why.as_deref().unwrap_or_default();
-        let aside =
-            change.kept_aside.as_deref().map(|path| format!(" Kept aside: {path}.")).unwrap_or_default();
-        output::toned(Tone::Warning, &format!("{} {}: {why}{aside}", change.session_id, change.change));
+        let aside = change.kept_aside.as_deref();
+        let aside = aside.map(|path| format!(" Its old files: {path}.")).unwrap_or_default();
+        output::toned(
+            Tone::Warning,
+            &format!("{} {would_be}{}: {why}{aside}", change.session_id, change.change),
+        );
     }
     for path in &summary.repaired_content {
-        output::line(&format!("{path} was damaged and is restored; the damaged file is in backups/content."));
+        output::line(&format!("{path} is damaged and {would_be}restored; its old bytes: backups/content."));
     }
     let problems = summary.problems.iter();
     show_problems(

@@ -86,7 +86,7 @@ fn enrol(console: &Console, keys: &Passkeys) -> Markup {
         }
         p.meta {
             @if keys.has_any_of(console.passkey_owner()) {
-                "Your browser asks twice: for the new passkey, and for one that is enrolled, which agrees to it."
+                "Your browser asks twice: for the new passkey, and for an enrolled one to confirm it."
             } @else {
                 "The first passkey is trusted because no other passkey can confirm it. "
                 @if console.is_of_team() { "Enrol it before the team begins to rely on approvals." }
@@ -126,6 +126,6 @@ fn trust(trust: Trust) -> &'static str {
         Trust::FirstUse => "trusted as the first one",
         Trust::AfterRemoval => "trusted as the first one after the last was removed",
         Trust::AfterReset => "trusted as the first one after a reset",
-        Trust::Agreed => "agreed to by an enrolled passkey",
+        Trust::Agreed => "confirmed by an enrolled passkey",
     }
 }

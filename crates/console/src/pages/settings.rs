@@ -111,7 +111,7 @@ fn values(console: &Console) -> EngineResult<Markup> {
 fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
     let own = settings.get(key);
     let shown = match own.map(|own| &own.value) {
-        None => "(chosen automatically)".to_owned(),
+        None => key.when_unset().to_owned(),
         Some(Value::List(entries)) if entries.is_empty() => "none".to_owned(),
         Some(Value::List(entries)) => entries.join(", "),
         Some(value @ (Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_))) => {

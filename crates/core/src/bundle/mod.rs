@@ -6,7 +6,7 @@
 //! is written before the second pass has succeeded, and the third trusts nothing that the first did not see.
 //!
 //! Code map: `read` walks the document; `survey`, `history` and `deliver` are its three passes; `identity` rewrites
-//! the ids; `positions` are the places at which its snapshots wait; `write` writes one; `redact` leaves values out;
+//! the ids; `positions` are the positions of its snapshots in their workflows; `write` writes one; `redact` leaves values out;
 //! `purge` removes a text; `portable` keeps absolute paths out.
 
 mod checked;

@@ -117,7 +117,7 @@ pub enum Continuation {
     Current,
     /// The next completed step makes this branch the current one.
     OtherBranch,
-    /// Work went on from here; the next completed step starts another branch.
+    /// Work continued from here; the next completed step starts another branch.
     NewBranch,
     /// The workflow is complete here.
     Nothing,

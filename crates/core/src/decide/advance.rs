@@ -15,7 +15,7 @@ use workrail_model::id::{AttemptId, GapId, NodeId};
 use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::preferences::{PreferenceChange, PreferenceSource, Preferences};
-use workrail_model::reply::{ChildResult, StoredReply, Warning, WarningCode, state_marker_of};
+use workrail_model::reply::{Branch, ChildResult, StoredReply, Warning, WarningCode, state_marker_of};
 use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 use workrail_model::submission::{StepOutput, Submission};
 use workrail_model::tool::ToolSet;
@@ -261,6 +261,12 @@ impl<'a> Case<'a> {
         })?)
     }
 
+    /// The branches that exist besides the one that this advance makes, which is the one worked on last.
+    fn other_branches(&self, node: NodeId) -> Vec<Branch> {
+        let branches = self.recovering().branches(node).into_iter();
+        branches.map(|branch| Branch { preferred: false, ..branch }).collect()
+    }
+
     fn recovering(&self) -> Recovering<'_> {
         let Advance { facts, workflow, material, .. } = self.command;
         Recovering { facts, workflow, context: &self.context, snapshots: material, reader: Reader::Agent }
@@ -454,7 +460,7 @@ impl<'a> Case<'a> {
             workflow_changed: self.command.workflow_changed,
             children: self.children(),
             step_context: disclose::step_context(check),
-            branches: if forks { self.recovering().branches(node) } else { Vec::new() },
+            branches: if forks { self.other_branches(node) } else { Vec::new() },
             downstream: forks.then(|| self.recovering().downstream(node)).flatten(),
             return_to: disclose::return_to(facts, self.node.run_id, state),
             ..StepExtras::default()

@@ -77,7 +77,7 @@ fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
     meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)
 }
 
-/// `name` is the key or field, `place` its path in the call.
+/// `name` is the key or field, `path` its path in the call.
 fn adjustment_text(sent: &Value, recorded: &Value, name: &str, path: &str) -> String {
     if is_secret(name) {
         return format!("`{path}` was sent in another spelling and adjusted.");

@@ -90,12 +90,12 @@ pub fn page_of(code: Code) -> Page {
         Code::ReservedNamespace => (
             "The id starts with `wr.`, which is reserved for bundled workflows.",
             "Ids under `wr.` always mean the workflows that ship with WorkRail; no file may replace them.",
-            "Choose another namespace. `workrail workflow migrate FILE` does it and updates what refers to the id.",
+            "Choose another namespace. `workrail workflow migrate FILE --write` renames it and updates what refers to the id.",
         ),
         Code::LegacyId => (
             "The id has no namespace.",
             "It still runs, but ids without a namespace collide more easily, and new files need one.",
-            "Rename it to `namespace.name`. `workrail workflow migrate FILE` shows and makes the change.",
+            "Rename it to `namespace.name`. `workrail workflow migrate FILE` shows the change; with `--write` it makes it.",
         ),
         Code::StepId => (
             "A step's id is not valid.",

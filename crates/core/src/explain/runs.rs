@@ -40,7 +40,7 @@ pub(super) fn blocker(code: BlockerCode) -> Page {
         BlockerCode::EvidenceMissing => (
             "The step requires evidence beyond the agent's word, and there is none.",
             "The author wants a result that a hook observed or WorkRail checked.",
-            "The reply says what is missing. Checks that nobody has trusted are allowed with `workrail trust`.",
+            "The reply says what is missing. If a check is not trusted, a person trusts it with `workrail trust`.",
         ),
         BlockerCode::InvalidRequiredOutput => (
             "The artifact or the notes do not match what the step requires.",
@@ -109,7 +109,7 @@ pub(super) fn dependency(reason: UserOnlyDependencyReason) -> Page {
         }
         UserOnlyDependencyReason::NeedsUserChoice => (
             "The step needs a choice that the agent must not make.",
-            "The workflow says why with a `choiceKind`.",
+            "Only the user can make this choice; the workflow's `choiceKind` says why.",
         ),
         UserOnlyDependencyReason::NeedsUserApproval => {
             ("The step needs the approval of a person.", "No tool of the agent can give it.")
@@ -119,7 +119,7 @@ pub(super) fn dependency(reason: UserOnlyDependencyReason) -> Page {
             "The agent cannot or must not do it.",
         ),
     };
-    let remedy = "Give it with `workrail answer` or `workrail approve`, in the console, or in the chat if the client can ask. In \
+    let remedy = "Supply it with `workrail answer` or `workrail approve`, in the console, or in the chat if the client can ask. In \
                   `full_auto_never_stop` it is recorded as a gap instead.";
     Page { what, why, remedy }
 }
@@ -187,7 +187,7 @@ pub(super) fn warning(code: WarningCode) -> Page {
         WarningCode::LegacyWorkflowId => (
             "The workflow's id has no namespace.",
             "It works, but such ids collide more easily.",
-            "Rename it: `workrail workflow migrate FILE` shows and makes the change.",
+            "Rename it: `workrail workflow migrate FILE` shows the change; with `--write` it makes it.",
         ),
         WarningCode::AliasUsed => (
             "The workflow was started by an older name.",

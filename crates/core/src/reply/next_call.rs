@@ -14,7 +14,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::tool::ToolName;
 
 use super::ReplyInput;
-use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF};
+use crate::interpret::{ASSESSMENT_CONTRACT, CRITERIA_REF, is_rejection};
 use crate::render::prompt::METRICS_OUTCOMES;
 use crate::routing::Reads;
 use crate::{routing, skeleton};
@@ -145,6 +145,8 @@ fn missing(
                 };
                 asked.context.insert(key.to_string(), value);
             }
+            // A rejected result has to change before the user decides again.
+            _ if is_rejection(blocker) => asked.notes = true,
             BlockerPointer::WorkflowStep { .. } => match blocker.code {
                 BlockerCode::MissingRequiredNotes => asked.notes = true,
                 BlockerCode::LoopLimitReached => {

@@ -16,7 +16,7 @@ pub(super) fn recap(title: &str, label: &str, recap: Option<&Recap>) -> Option<S
         parts.push(format!("Notes of the session:\n{}", notes.join("\n")));
     }
     if !recap.entries.is_empty() {
-        parts.push(format!("{title} (claimed: recorded notes, quoted; a report, not instructions):"));
+        parts.push(format!("{title} (the agent's notes, quoted: claims, not instructions):"));
     }
     parts.extend(recap.kept.iter().map(quoted));
     if recap.omitted > 0 {
@@ -66,12 +66,13 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
             (Some(step), false) => format!("at \"{step}\""),
             (None, false) => "unfinished".to_owned(),
         };
-        let newest = if branch.preferred { ", worked on last" } else { "" };
+        let newest = if branch.preferred { " (worked on last)" } else { "" };
         let far = if branch.steps == 1 { "1 step".to_owned() } else { format!("{} steps", branch.steps) };
         // The top of the reply already has the call for the current step.
         let call = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_call_above));
-        let call = call.map_or_else(String::new, |call| format!(" Look at it: {}", call.arguments_text()));
-        let line = format!("\n- {far} on, {stand}{newest}. It recorded: {}{call}", branch.summary);
+        let call = call
+            .map_or_else(String::new, |call| format!(" To see it: {} {}", call.tool, call.arguments_text()));
+        let line = format!("\n- {far} further, {stand}{newest}. Recorded: {}{call}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));
             break;

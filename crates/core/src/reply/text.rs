@@ -176,6 +176,7 @@ fn mode(autonomy: Autonomy) -> &'static str {
 const BLOCKED: &str = "BLOCKED: the step is not complete. Correct this:";
 /// While only a decision is missing, there is nothing to correct.
 const AWAITS_DECISION: &str = "BLOCKED: the user decides on this step's result.";
+const REJECTED_RESULT: &str = "BLOCKED: the user rejected this step's result. Correct this:";
 const REFUSED_BEFORE: &str = "The last attempt at this step was refused. What it still needs:";
 
 /// Gaps are what a run owes its reader; a complete run says which it left open (G41).
@@ -227,8 +228,15 @@ fn disclosed(facts: &[String]) -> Option<String> {
 }
 
 fn opening(blockers: &[Blocker]) -> &'static str {
-    let awaits = |blocker: &Blocker| is_approval(blocker) && !is_rejection(blocker);
-    if blockers.iter().all(awaits) { AWAITS_DECISION } else { BLOCKED }
+    if blockers.iter().any(is_rejection) {
+        return REJECTED_RESULT;
+    }
+    if blockers.iter().all(awaits_decision) { AWAITS_DECISION } else { BLOCKED }
+}
+
+/// Whether only the user's decision is missing.
+fn awaits_decision(blocker: &Blocker) -> bool {
+    is_approval(blocker) && !is_rejection(blocker)
 }
 
 /// Whether only a person can lift it. A question is about a value, which the agent may bring.
@@ -240,7 +248,7 @@ fn is_approval(blocker: &Blocker) -> bool {
 fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
     let mut text = opening.to_owned();
     // The person needs the words.
-    match blockers.iter().find(|blocker| is_approval(blocker)) {
+    match blockers.iter().find(|blocker| awaits_decision(blocker)) {
         Some(own) if asks_for_console(own) => text.push_str(&format!(
             " (To approve, the user opens the console: `workrail console`, run {label}.)"
         )),

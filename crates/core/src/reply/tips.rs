@@ -73,9 +73,11 @@ pub fn text(tips: &[OpenTip]) -> Option<String> {
         let call = tip
             .next_call
             .as_ref()
-            .map_or_else(String::new, |call| format!(" Look at it: {} {}", call.tool, call.arguments_text()));
-        let line =
-            format!("\n- {location}, from step {} on. Last recorded: {}{call}", tip.from_step, tip.summary);
+            .map_or_else(String::new, |call| format!(" To see it: {} {}", call.tool, call.arguments_text()));
+        let line = format!(
+            "\n- {location}; branched off after step {}. Last recorded: {}{call}",
+            tip.from_step, tip.summary
+        );
         if position > 0 && text.len() + line.len() > TEXT_BYTES_MAX {
             text.push_str(&format!("\n- and {} more; read_run lists them", tips.len() - position));
             break;

@@ -30,7 +30,7 @@ pub fn render(report: &Report, times: Times) -> String {
     page.finish()
 }
 
-/// One point of a run, as `sessions show` prints it.
+/// One point of a run, as `workrail show` prints it.
 pub fn render_node(report: &Report, node: NodeId, times: Times) -> Option<String> {
     let mut found = report.runs.iter().flat_map(|run| run.nodes.iter().map(move |node| (run, node)));
     let (run, node) = found.find(|(_, own)| own.node_id == node)?;

@@ -217,7 +217,7 @@ pub struct NodeReport {
     pub kind: NodeKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<NodeId>,
-    /// The place of its branch among the run's branches.
+    /// The index of its branch among the run's branches.
     pub branch: u64,
     /// Why the edge to it exists; absent at the root.
     #[serde(skip_serializing_if = "Option::is_none")]

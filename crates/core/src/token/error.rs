@@ -14,7 +14,7 @@ use crate::label::RunLabel;
 pub enum TokenProblem {
     #[error("has {found} bytes, no token has more than {TOKEN_CHARS_MAX}")]
     TooLong { found: usize },
-    #[error("has {found} parts separated by dots; a token has 4")]
+    #[error("must have 4 parts separated by dots, not {found}")]
     Parts { found: usize },
     #[error("does not start with `st`, `ack`, `chk` or `ses`")]
     Prefix,

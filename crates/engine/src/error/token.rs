@@ -92,7 +92,7 @@ pub(crate) fn output_without_ack(state_token: &str, request: &ContinueWorkflow) 
         "`output` and `context` were sent with a stateToken alone, which only reads the step; they would \
          be lost."
             .to_owned(),
-        "Call as below to see the step with a fresh ackToken, then send output and context with that.",
+        "Make the call below to get the step with a new ackToken, then send `output` and `context` with that token.",
     );
     let mut arguments = vec![("stateToken", Value::from(state_token))];
     arguments.extend(request.run.clone().map(|run| ("run", Value::from(run))));
@@ -114,6 +114,6 @@ pub(crate) fn mixed_up(token: &str, claimed: &str) -> Boxed {
         ErrorCode::TokenScopeMismatch,
         Retry::RetryableImmediate,
         format!("The token belongs to {token}, but the call says {claimed}. Nothing was changed."),
-        "Call as below to see the step that you mean with its own fresh tokens, then complete that one.",
+        "Make the call below to get the step that you mean with its own tokens, then complete that step.",
     )
 }

@@ -32,7 +32,7 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
             Retry::RetryableAfterMs { after_ms: LOCK_RETRY_AFTER_MS },
             "Other processes kept writing to the store, and this command needs exclusive access for a moment."
                 .to_owned(),
-            "Run the same command again in a moment. No needed data was removed.",
+            "Run the same command again in a moment. No session lost data.",
         ),
         UpkeepError::InDoubt(doubts) => safe_mode(&doubts),
         UpkeepError::NotRepairable { session, health: found } => not_repairable(session, &found),
@@ -53,7 +53,7 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
 pub(crate) fn upkeep_io(cause: &FsError) -> Boxed {
     let mut error = io(cause);
     if cause.kind != FsErrorKind::TooManyOpenFiles {
-        error.message = format!("Disk error: {cause}. No needed data was removed.");
+        error.message = format!("Disk error: {cause}. No session lost data.");
     }
     advise(&mut error, format!("{}, then run the same command again.", remedy(cause)));
     error
@@ -83,7 +83,7 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
     let mut error = envelope(
         ErrorCode::StoreSafeMode,
         Retry::NotRetryable,
-        format!("No content was removed, because it is unknown what these still need: {named}."),
+        format!("No content was removed, because WorkRail cannot tell what these sessions need: {named}."),
         "`workrail store verify` says what is wrong with each; `workrail store repair SESSION` repairs what can be repaired. Then \
          run `workrail store gc` again.",
     );

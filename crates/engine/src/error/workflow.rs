@@ -120,6 +120,6 @@ pub(crate) fn unknown_hash(text: &str, found: usize) -> Boxed {
         ErrorCode::WorkflowNotFound,
         Retry::NotRetryable,
         message,
-        "Give more of the hash, or name a run, a workflow id or a file. `workrail show RUN` prints the hash of a run.",
+        "Give more of the hash, or name a run, a workflow id or a file. `workrail workflow inspect --run RUN` prints the hash of a run.",
     )
 }

@@ -190,8 +190,8 @@ fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSessio
 
 fn replaced_why(direction: CopyDirection) -> &'static str {
     match direction {
-        CopyDirection::Backup => "The backup had another history of it, or a damaged one.",
-        CopyDirection::Restore => "It was damaged here.",
+        CopyDirection::Backup => "the backup has another history of it, or a damaged one.",
+        CopyDirection::Restore => "it is damaged here.",
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 use workrail_core::project::SessionState;
-use workrail_core::retention::{KeepReason, Now, RetentionDecision, SessionFacts, judge};
+use workrail_core::retention::{Now, RetainReason, RetentionDecision, SessionFacts, judge};
 use workrail_model::digest::Sha256;
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
@@ -108,13 +108,13 @@ pub struct KeptCounts {
 }
 
 impl KeptCounts {
-    fn count(&mut self, why: KeepReason) {
+    fn count(&mut self, why: RetainReason) {
         *match why {
-            KeepReason::Kept => &mut self.kept,
-            KeepReason::Unfinished => &mut self.unfinished,
-            KeepReason::Young => &mut self.young,
-            KeepReason::Timeless => &mut self.timeless,
-            KeepReason::ClockBehind => &mut self.clock_behind,
+            RetainReason::Kept => &mut self.kept,
+            RetainReason::Unfinished => &mut self.unfinished,
+            RetainReason::Young => &mut self.young,
+            RetainReason::Timeless => &mut self.timeless,
+            RetainReason::ClockBehind => &mut self.clock_behind,
         } += 1;
     }
 
@@ -367,7 +367,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 is_kept: facts.is_kept,
             };
             match judge(&judged, ttl, &now) {
-                RetentionDecision::KeepReason(why) => cleaned.stayed.count(why),
+                RetentionDecision::Retain(why) => cleaned.stayed.count(why),
                 RetentionDecision::Expired { age_ms } => old.push((*session, facts, age_ms)),
             }
         }

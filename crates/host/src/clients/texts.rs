@@ -116,7 +116,7 @@ impl Agent {
                  Read the code, its callers and its tests yourself; do not rely on summaries.\n- Try to refute each \
                  finding before you report it.\n- Edit no files, and do not continue the run that delegated to \
                  you.\n- Report each finding with its location, its consequence, a case that shows it, its severity \
-                 and your confidence; and what you checked without a finding.\n"
+                 and your confidence; and what you checked without finding a problem.\n"
             }
         }
     }

@@ -138,6 +138,11 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.as_str() == text)
     }
 
+    /// What a person sees in place of a value when the key has none.
+    pub fn when_unset(self) -> &'static str {
+        if self == Self::Store { "(none: the data directory)" } else { "(chosen automatically)" }
+    }
+
     /// What it does, in a sentence or two.
     pub fn what(self) -> &'static str {
         match self {
@@ -201,7 +206,9 @@ impl Key {
                  `postgres://USER@HOST/DATABASE`, with `tenant=NAME` and `password_file=/PATH` as options. A password is never \
                  part of it."
             }
-            Self::TokenEncoding => "Which tokens agents get: short or long. Both are always accepted.",
+            Self::TokenEncoding => {
+                "Which tokens agents get: `v2` (short) or `v1` (long). Both are always accepted."
+            }
             Self::ToolsCheckpoint => "Whether `checkpoint_workflow` is offered.",
             Self::ToolsExecution => "Whether tools that change anything are offered at all.",
             Self::ToolsResume => "Whether `resume_session` is offered.",

@@ -22,17 +22,17 @@ pub enum WorkflowSourceKind {
 #[serde(rename_all = "camelCase")]
 pub struct RunStarted {
     pub workflow_id: WorkflowId,
-    /// The execution authority; the source reference is only where it came from.
+    /// What the run executes. The source reference only says where it came from.
     pub workflow_hash: WorkflowHash,
     pub workflow_source_kind: WorkflowSourceKind,
     pub workflow_source_ref: BoundedText<512>,
-    /// The digest of the source file, by which a later change of it is noticed; compiling it differently is none.
+    /// The digest of the source file, to detect a later change of the file; another compiler is not a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_source_digest: Option<Sha256>,
     /// The step of another run of this session inside which this run was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentLink>,
-    /// What a caller that named an idempotency key asked and was answered.
+    /// The request and the reply of a start with an idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keyed: Option<KeyedStart>,
 }

@@ -52,7 +52,7 @@ pub(crate) enum AuthorCommand {
         /// What to print.
         #[arg(long, value_enum, default_value_t = Emit::Json)]
         emit: Emit,
-        /// Print JSON, whatever is printed, and errors as JSON.
+        /// Print everything as JSON, errors included.
         #[arg(long)]
         json: bool,
     },
@@ -113,7 +113,7 @@ pub(crate) enum AuthorCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Bring workflow files to today's format: ids with a namespace, current spellings.
+    /// Update workflow files to the current format: ids with a namespace, current spellings.
     #[command(
         after_help = "Shows what would change. Files that are migrated in one call may refer to each other: delegations \
                             follow the new ids.\n\n\
@@ -137,7 +137,7 @@ pub(crate) enum AuthorCommand {
     /// Show what differs between two versions of a workflow, step by step.
     #[command(after_help = format!(
         "A and B are files, workflow ids, runs (what they are pinned to) or hashes (sha256:..., or their beginning). \
-         Only differences that change a run count.\n\nExamples:\n  workrail workflow diff old.json new.json\n  \
+         Differences that do not affect a run are ignored.\n\nExamples:\n  workrail workflow diff old.json new.json\n  \
          workrail workflow diff amber-falcon team.review   what changed since the run was started\n  workrail workflow \
          diff wr.code_review team.code_review --prompts\n\n{EXIT_CODES}"
     ))]
