@@ -30,6 +30,11 @@ impl<'a> KnownFact<'a> {
         Self { evidence: &own.evidence, host: own.host.as_ref().map(|host| host.as_str()) }
     }
 
+    /// What the engine itself found out in this attempt.
+    pub fn checked(evidence: &'a Evidence) -> Self {
+        Self { evidence, host: None }
+    }
+
     /// What a hook saw and the next advance will record.
     pub fn waiting(own: &'a HookObservation) -> Self {
         Self { evidence: own.evidence(), host: Some(own.host().as_str()) }

@@ -3,9 +3,9 @@
 //! A filter's program would run on files that `git status` compares. Asking git for their names takes as long as the
 //! status of a small repository, so the answer is cached until a configuration file changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -16,15 +16,17 @@ use crate::tree;
 /// A file that is younger may change again without another time stamp: file systems count in milliseconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-/// The names of filters in the configuration of the repository observed last.
+/// Beyond this the cache starts over: a process observes few repositories.
+const REPOSITORIES_MAX: usize = 16;
+
+/// The names of filters in the configuration of each repository, by its root.
 #[derive(Debug, Default)]
 pub(crate) struct FilterNames {
-    last: Mutex<Option<Cached>>,
+    cached: Mutex<BTreeMap<Utf8PathBuf, Cached>>,
 }
 
 #[derive(Debug)]
 struct Cached {
-    root: Utf8PathBuf,
     files: Vec<Option<FileStamp>>,
     names: BTreeSet<String>,
 }
@@ -70,15 +72,26 @@ impl FilterNames {
         // Stamped before git reads them: a file that changes in between is read again the next time.
         let files = configuration_files(own, common);
         let files: Vec<Option<FileStamp>> = files.iter().map(|path| FileStamp::of(path)).collect();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cached) = last.as_ref().filter(|cached| cached.root == root && cached.files == files) {
+        if let Some(cached) = self.cached().get(root).filter(|cached| cached.files == files) {
             return Ok(off(&cached.names));
         }
+        // Without the lock: a repository that is slow to answer must not hold up others.
         let (names, is_complete) = ask_git(root)?;
         let settings = off(&names);
         let is_settled = files.iter().flatten().all(|file| file.is_settled(now));
-        *last = (is_complete && is_settled).then(|| Cached { root: root.to_owned(), files, names });
+        let mut all = self.cached();
+        if all.len() >= REPOSITORIES_MAX {
+            all.clear();
+        }
+        match is_complete && is_settled {
+            true => all.insert(root.to_owned(), Cached { files, names }),
+            false => all.remove(root),
+        };
         Ok(settings)
+    }
+
+    fn cached(&self) -> MutexGuard<'_, BTreeMap<Utf8PathBuf, Cached>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,16 +111,22 @@ fn configuration_files(own: &Utf8Path, common: &Utf8Path) -> Vec<Utf8PathBuf> {
 fn ask_git(root: &Utf8Path) -> Result<(BTreeSet<String>, bool), NotSeenReason> {
     // `tree::run` always sets this one: without any match git would exit as if it had failed.
     let pattern = r"^((filter|include|includeif)\..*|core\.fsmonitor)$";
-    let printed = match tree::run(root, &[], &["config", "--null", "--name-only", "--get-regexp", pattern]) {
-        Ok(printed) => printed,
-        // A broken git fails again at the next command.
-        Err(NotSeenReason::GitFailed) => return Ok((BTreeSet::new(), false)),
-        Err(reason) => return Err(reason),
-    };
-    let keys: Vec<&str> = tree::records(&printed).filter_map(|key| std::str::from_utf8(key).ok()).collect();
-    let names =
-        keys.iter().filter_map(|key| Some(key.strip_prefix("filter.")?.rsplit_once('.')?.0.to_owned()));
-    Ok((names.collect(), !keys.iter().any(|key| key.starts_with("include"))))
+    let printed = tree::run(root, &[], &["config", "--null", "--name-only", "--get-regexp", pattern])?;
+    let (mut names, mut is_complete) = (BTreeSet::new(), true);
+    for key in tree::records(&printed) {
+        // A filter that cannot be turned off would run: then nothing is inspected.
+        let key = std::str::from_utf8(key).map_err(|_| NotSeenReason::GitFailed)?;
+        is_complete &= !key.starts_with("include");
+        let Some((name, _)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
+            continue;
+        };
+        // In `-c KEY=VALUE` the key ends at the first equals sign.
+        if name.contains(['=', '\n']) {
+            return Err(NotSeenReason::GitFailed);
+        }
+        names.insert(name.to_owned());
+    }
+    Ok((names, is_complete))
 }
 
 fn off(names: &BTreeSet<String>) -> Vec<String> {

@@ -28,7 +28,7 @@ fn names(known: &FilterNames, root: &Utf8Path) -> Vec<String> {
 }
 
 fn is_cached(known: &FilterNames) -> bool {
-    known.last.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    !known.cached().is_empty()
 }
 
 #[test]
@@ -72,6 +72,21 @@ fn an_answer_that_git_could_not_give_is_not_cached() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = Utf8Path::from_path(folder.path()).expect("a path in UTF-8").join("absent");
     let known = FilterNames::default();
-    names(&known, &root);
+    let now = SystemTime::now() + Duration::from_secs(3600);
+    assert_eq!(known.settings_off(&root, &root, &root, now), Err(NotSeenReason::GitFailed));
     assert!(!is_cached(&known));
+}
+
+#[test]
+fn a_filter_that_cannot_be_turned_off_is_an_error() {
+    for name in [b"a=b".as_slice(), b"\xff"] {
+        let (_folder, root) = repository();
+        let mut config = std::fs::read(root.join(".git/config")).expect("git wrote it");
+        config.extend([b"[filter \"".as_slice(), name, b"\"]\n  clean = touch evil\n"].concat());
+        std::fs::write(root.join(".git/config"), config).expect("a file");
+        let git = root.join(".git");
+        let now = SystemTime::now() + Duration::from_secs(3600);
+        let known = FilterNames::default();
+        assert_eq!(known.settings_off(&root, &git, &git, now), Err(NotSeenReason::GitFailed));
+    }
 }

@@ -45,7 +45,15 @@ pub(crate) fn inspect(
     branch: Option<String>,
     head: Option<String>,
 ) -> TreeInspection {
-    let arguments = ["status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames"];
+    // A repository can ask for more than its settings forbid: git would then also run the filters of submodules.
+    let arguments = [
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--untracked-files=all",
+        "--no-renames",
+        "--ignore-submodules=dirty",
+    ];
     match run(root, filters_off, &arguments) {
         Err(reason) => TreeInspection::NotSeen(reason),
         Ok(printed) => match dirty(root, &printed) {

@@ -98,3 +98,18 @@ fn figure_looking_at_a_tree_against_git_status() {
     println!("5,000 files, 20 edited: git status {status:?}, look {inspected:?}");
     assert!(inspected <= status * 2, "{inspected:?} against {status:?}");
 }
+
+/// G104: a repository that asks for its submodules to be compared does not get their filters run.
+#[test]
+fn filters_of_submodules_do_not_run() {
+    let (folder, root) = repository(1);
+    let (_inner_folder, inner) = repository(1);
+    git(&root, &["-c", "protocol.file.allow=always", "submodule", "add", "-q", inner.as_str(), "m"]);
+    git(&root, &["config", "-f", ".gitmodules", "submodule.m.ignore", "none"]);
+    let ran = folder.path().join("ran");
+    git(&root.join("m"), &["config", "filter.evil.clean", &format!("touch {}; cat", ran.display())]);
+    std::fs::write(root.join("m/.gitattributes"), "* filter=evil\n").expect("a file");
+    std::fs::write(root.join("m/src/0/0.txt"), "edited\n").expect("a file");
+    seen(&root);
+    assert!(!ran.exists(), "the filter of the submodule ran");
+}

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use workrail_model::digest::Sha256;
 use workrail_model::event::{ObservationKey, ObservationValue};
-use workrail_model::evidence::TreeInspection;
+use workrail_model::evidence::{NotSeenReason, TreeInspection};
 use workrail_model::text::BoundedText;
 use workrail_ports::workspace::{WorkspaceFacts, WorkspaceObserver, WorkspacePath};
 
@@ -109,6 +109,10 @@ impl WorkspaceObserver for GitObserver {
             return TreeInspection::NoRepository;
         };
         let Repository { root, own, common } = &repository;
+        // Without these, git looks for a repository further up and would answer about that one.
+        if !common.join("objects").is_dir() || !common.join("refs").is_dir() {
+            return TreeInspection::NotSeen(NotSeenReason::GitFailed);
+        }
         let filters_off = match self.filters.settings_off(root, own, common, SystemTime::now()) {
             Ok(settings) => settings,
             Err(reason) => return TreeInspection::NotSeen(reason),

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -350,4 +350,32 @@ fn a_check_is_confined_if_the_kernel_supports_it() {
         "full" | "partial" => assert!(!file.exists(), "the kernel refuses it"),
         other => panic!("{other}"),
     }
+}
+
+/// G124: what the engine has just checked counts, also in a chat whose hooks saw no command.
+#[test]
+fn a_claim_that_this_attempts_check_confirms_is_not_contradicted() {
+    let contract = json!({ "outputContract": { "contractRef": "wr.contracts.verification_report" } });
+    let project = Project::trusted(&contract, PASSES);
+    let mut client = project.home.client();
+    let first = project.start(&mut client, "guided");
+    // The host tells its hook what our tool returned, so the chat is known to be watched.
+    let response = json!([{ "type": "text", "text": first.structured["text"] }]);
+    let input = json!({
+        "session_id": "chat", "cwd": project.home.project(), "hook_event_name": "PostToolUse",
+        "tool_name": "mcp__workrail__start_workflow", "tool_response": response,
+    });
+    let mut hook = project.home.command(&["hook", "claude-code", "PostToolUse"]);
+    let mut child = hook.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.to_string().as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    let report = json!({
+        "kind": "wr.verification_report", "result": "passed",
+        "checks": [{ "name": "test", "result": "passed", "command": "sh check.sh" }],
+    });
+    let output = json!({ "notesMarkdown": "All tests pass.", "artifacts": [report] });
+    let call = json!({ "ackToken": first.string("ackToken"), "output": output });
+    let next = client.call("continue_workflow", call);
+    assert_eq!((next.step(), project.runs()), ("report", 1), "{}", next.structured);
+    assert_eq!(warnings(&next), [] as [&str; 0], "{}", next.structured);
 }

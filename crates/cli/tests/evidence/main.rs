@@ -239,3 +239,43 @@ fn a_hooks_observation_is_recorded_with_the_step() {
     assert_eq!(evidence(&other, &first.label()), seen);
     other.done(&["store", "verify"]);
 }
+
+/// G47: notes that were not what was wrong are kept when the evidence follows.
+#[test]
+fn notes_of_an_attempt_that_lacked_evidence_are_kept() {
+    let home = home();
+    home.workflow(&json!({
+        "id": "team.proven", "name": "Proven", "description": "Needs evidence.", "version": "1.0.0",
+        "steps": [
+            { "id": "work", "title": "Work", "prompt": "Do it.", "evidence": { "min": "observed" } },
+            { "id": "report", "title": "Report", "prompt": "Report it." },
+        ],
+    }));
+    let mut client = home.client();
+    let first = start_of(&home, &mut client, "team.proven", "guided");
+    let sent = |ack: &str, notes: &str| json!({ "ackToken": ack, "output": { "notesMarkdown": notes } });
+    let refused = client.call("continue_workflow", sent(&first.string("ackToken"), "The first finding."));
+    assert_eq!(refused.structured["blockers"][0]["code"], "EVIDENCE_MISSING", "{}", refused.structured);
+    edit(&home, "src/tool.rs", "fn main() {}\n");
+    let next = client.call("continue_workflow", sent(&refused.string("ackToken"), "The second finding."));
+    assert_eq!(next.step(), "report", "{}", next.structured);
+    let read = client.call("read_run", json!({ "run": first.label(), "step": "work" }));
+    let text = read.string("text");
+    assert!(text.contains("The first finding.") && text.contains("The second finding."), "{text}");
+}
+
+/// G104: a filter that cannot be turned off by its name does not run either.
+#[test]
+fn a_filter_with_an_unusual_name_does_not_run() {
+    let home = home();
+    let ran = home.project().parent().unwrap().join("ran");
+    let config = home.project().join(".git/config");
+    let text = std::fs::read_to_string(&config).unwrap();
+    home.write(&config, &format!("{text}[filter \"a=b\"]\n  clean = \"touch {}; cat\"\n", ran.display()));
+    edit(&home, ".gitattributes", "* filter=a=b\n");
+    edit(&home, "README.md", "# Other\n");
+    let mut client = home.client();
+    let first = start(&home, &mut client, "guided");
+    assert_eq!(client.next(&first).step(), "build");
+    assert!(!ran.exists(), "the filter ran");
+}

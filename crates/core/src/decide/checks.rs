@@ -8,7 +8,7 @@ use workrail_model::evidence::{
 };
 use workrail_model::id::{AttemptId, NodeId};
 use workrail_model::limits::EVIDENCE_TAIL_BYTES_MAX;
-use workrail_model::name::CheckName;
+use workrail_model::name::{CheckName, ContractRef};
 use workrail_model::plan::Attachment;
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::reply::{Warning, WarningCode};
@@ -18,7 +18,7 @@ use workrail_model::text::BoundedText;
 use super::advance::Case;
 use super::evidence::EvidenceDemand;
 use crate::evidence::{self, not_run};
-use crate::interpret::{ExplainedReason, UnprovenClaim};
+use crate::interpret::{CRITERIA_REF, ExplainedReason, UnprovenClaim};
 use crate::label::RunLabel;
 use crate::project::SessionState;
 
@@ -160,7 +160,7 @@ impl Case<'_> {
         RunLabel::of(self.node.run_id).to_string()
     }
 
-    fn checks(&self) -> impl Iterator<Item = &CheckRun> {
+    pub(super) fn checks(&self) -> impl Iterator<Item = &CheckRun> {
         self.command.evidence.checks.iter().map(CheckAtHand::run)
     }
 
@@ -273,12 +273,17 @@ impl Case<'_> {
         if !others.is_empty() {
             message.push_str(&format!(" Also without evidence: {}.", others.join("; ")));
         }
+        // What the pointer names decides whether the notes of the retry replace these.
+        let mut pointer = BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() };
         if demands.iter().any(|own| own.claim.is_some()) {
             fix.push_str(" Or send notes that do not claim it: new notes replace the old ones.");
+            if let Ok(contract_ref) = ContractRef::parse(CRITERIA_REF) {
+                pointer = BlockerPointer::OutputContract { contract_ref };
+            }
         }
         let blocker = Blocker {
             code: BlockerCode::EvidenceMissing,
-            pointer: BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() },
+            pointer,
             message: BoundedText::clip(&message),
             suggested_fix: Some(BoundedText::clip(&fix)),
         };

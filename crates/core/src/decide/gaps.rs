@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use workrail_model::blocker::{Blocker, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::event::GapRecorded;
+use workrail_model::evidence::Evidence;
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::limits::GAP_CAUSE_BYTES_MAX;
 use workrail_model::name::StepId;
@@ -66,7 +67,9 @@ impl Case<'_> {
         let recorded =
             facts.evidence(self.node.node_id).iter().map(|record| KnownFact::recorded(&record.data));
         let waiting = evidence.observations.iter().map(KnownFact::waiting);
-        let known: Vec<KnownFact<'_>> = recorded.chain(waiting).collect();
+        let checks: Vec<Evidence> = self.checks().map(|run| Evidence::CheckRun(run.clone())).collect();
+        let checked = checks.iter().map(KnownFact::checked);
+        let known: Vec<KnownFact<'_>> = recorded.chain(waiting).chain(checked).collect();
         let changed = evidence.workspace.changed_in_run.as_deref();
         claims::contradictions(&self.delivered.output.artifacts, &known, changed)
     }

@@ -38,13 +38,8 @@ impl EarlierNotes {
         let concerns_notes = |blocker: &Blocker| match (&blocker.code, &blocker.pointer) {
             // A question is about a value.
             (BlockerCode::UserOnlyDependency, BlockerPointer::ContextKey { .. }) => false,
-            // A claim that lacks evidence can be withdrawn.
-            (
-                BlockerCode::MissingRequiredNotes
-                | BlockerCode::UserOnlyDependency
-                | BlockerCode::EvidenceMissing,
-                _,
-            ) => true,
+            (BlockerCode::MissingRequiredNotes | BlockerCode::UserOnlyDependency, _) => true,
+            // This includes a claim without evidence, which can be withdrawn.
             (_, BlockerPointer::OutputContract { contract_ref }) => contract_ref.as_str() == CRITERIA_REF,
             (_, _) => false,
         };

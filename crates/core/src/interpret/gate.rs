@@ -199,7 +199,7 @@ const REJECTED: &str = "A person rejected this step's result";
 
 /// Whether a person has decided, against what was submitted.
 pub(crate) fn is_rejection(blocker: &Blocker) -> bool {
-    blocker.message.as_str().starts_with(REJECTED)
+    blocker.code == BlockerCode::UserOnlyDependency && blocker.message.as_str().starts_with(REJECTED)
 }
 
 /// Whether a person must decide in the console.

@@ -121,6 +121,8 @@ fn missing(
     let mut asked = OwedInput::default();
     for blocker in blockers {
         match &blocker.pointer {
+            // What is missing is not text.
+            _ if blocker.code == BlockerCode::EvidenceMissing => {}
             BlockerPointer::OutputContract { contract_ref }
                 if contract_ref.as_str() == ASSESSMENT_CONTRACT =>
             {

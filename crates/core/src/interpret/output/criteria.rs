@@ -36,7 +36,7 @@ pub(super) fn check(
     let Notes { text: Some(text), known } = notes else {
         // Missing notes are their own finding where notes are required, and waived by a contract.
         // Evidence is asked for what the notes claim, so leaving them out is no way around it.
-        if !step.requires_notes() && (step.output.is_none() || asks_for_evidence(criteria)) {
+        if !step.requires_notes() && (step.output.is_none() || asks_for_evidence(workflow, criteria, scope)) {
             let message = "This step checks its notes, but output.notesMarkdown is missing or blank.";
             check.validations.push(invalid(&contract_ref, &[message.to_owned()]));
             check.findings.push(about_notes(
@@ -118,12 +118,19 @@ impl UnprovenClaim {
     }
 }
 
-fn asks_for_evidence(criteria: &Criteria) -> bool {
+fn asks_for_evidence(workflow: &CompiledWorkflow, criteria: &Criteria, scope: &ValueScope<'_>) -> bool {
     match criteria {
-        Criteria::Rule { rule } => rule.evidence.is_some(),
-        Criteria::All { of } | Criteria::Any { of } => of.iter().any(asks_for_evidence),
-        Criteria::Not { inner } => asks_for_evidence(inner),
+        Criteria::Rule { rule } => rule.evidence.is_some() && applies(workflow, rule, scope),
+        Criteria::All { of } | Criteria::Any { of } => {
+            of.iter().any(|part| asks_for_evidence(workflow, part, scope))
+        }
+        Criteria::Not { inner } => asks_for_evidence(workflow, inner, scope),
     }
+}
+
+/// Whether the rule's condition holds.
+fn applies(workflow: &CompiledWorkflow, rule: &Rule, scope: &ValueScope<'_>) -> bool {
+    rule.when.as_ref().is_none_or(|id| condition_holds(workflow, id, scope))
 }
 
 struct Judge<'a> {
@@ -149,7 +156,7 @@ impl Judge<'_> {
     }
 
     fn rule(&self, rule: &Rule) -> CriteriaOutcome {
-        if rule.when.as_ref().is_some_and(|id| !condition_holds(self.workflow, id, self.scope)) {
+        if !applies(self.workflow, rule, self.scope) {
             return CriteriaOutcome::Passes;
         }
         if !rule_passes(&rule.check, self.text) {
