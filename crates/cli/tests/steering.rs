@@ -39,12 +39,34 @@ fn an_approval_needs_a_terminal_and_the_typed_label() {
     let still = client.next(&blocked);
     assert_eq!(still.structured["kind"], "blocked");
 
-    assert_eq!(home.typed(&["reject", &label], &label).code, 0);
+    assert_eq!(home.typed(&["reject", &label, "--reason", "It lacks a test."], &label).code, 0);
     let rejected = client.next(&still);
     assert_eq!(rejected.structured["blockers"][0]["code"], "USER_ONLY_DEPENDENCY", "{}", rejected.structured);
     assert!(home.typed(&["approve", &label], &label).code == 0);
-    assert_eq!(client.next(&rejected).step(), "b");
+    let seen = look(&mut client, &rejected);
+    assert_eq!(client.call("continue_workflow", seen["nextCall"]["arguments"].clone()).step(), "b", "{seen}");
     assert_eq!(home.run(&["approve", "amber-nobody"]).code, 2);
+}
+
+fn look(client: &mut McpClient, at: &ToolReply) -> Value {
+    client.call("continue_workflow", json!({ "stateToken": at.string("stateToken") })).structured
+}
+
+/// G63: an agent that looks again, perhaps in a new chat, learns of the decision instead of waiting for it.
+#[test]
+fn a_look_after_a_decision_shows_it() {
+    let home = home();
+    let mut client = home.client();
+    let first = start(&mut client);
+    let label = first.label();
+    let blocked = client.next(&first);
+    assert_eq!(home.typed(&["reject", &label, "--reason", "It lacks a test."], &label).code, 0);
+    let blocker = look(&mut client, &blocked)["blockers"][0].clone();
+    assert_eq!(blocker["message"], "A person rejected this step's result: It lacks a test.");
+    assert_eq!(home.typed(&["approve", &label], &label).code, 0);
+    let seen = look(&mut client, &blocked);
+    assert_eq!(seen["blockers"][0]["message"], "A person approved this step's result.", "{seen}");
+    assert_eq!(client.call("continue_workflow", seen["nextCall"]["arguments"].clone()).step(), "b", "{seen}");
 }
 
 /// A home with a workflow that asks a question.

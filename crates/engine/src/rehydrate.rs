@@ -92,10 +92,6 @@ impl Reading<'_> {
         let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
         let state = facts.node(at.node).and_then(|node| self.content.state_at(node));
         let complete = state.as_ref().is_some_and(EngineState::is_complete);
-        let refused = facts.latest_advance(at.node).and_then(|last| match &last.outcome {
-            AdvanceOutcome::Blocked { blockers } => Some(blockers.blockers().to_vec()),
-            AdvanceOutcome::Advanced { .. } => None,
-        });
         StepExtras {
             return_to: state.as_ref().and_then(|state| disclose::return_to(facts, at.run, state)),
             open_gaps: if complete { disclose::open_gaps(facts, at.run) } else { Vec::new() },
@@ -103,7 +99,7 @@ impl Reading<'_> {
                 true => disclose::disclosed(facts, at.run).map(str::to_owned).collect(),
                 false => Vec::new(),
             },
-            refused_before: refused.unwrap_or_default(),
+            refused_before: disclose::refused_before(facts, at.node),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
             warnings: self.standing_warnings(facts, at, workspace),
             run_is_at: recovering.run_is_at(at.node),

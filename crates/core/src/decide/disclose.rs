@@ -7,7 +7,9 @@ use workrail_model::approval::ApprovalChannel;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::compiled::{CompiledWorkflow, RecommendedPreferences};
-use workrail_model::event::{ApprovalRecorded, EdgeCauseKind, GapRecorded, TraceEntry, TraceKind};
+use workrail_model::event::{
+    AdvanceOutcome, ApprovalRecorded, EdgeCauseKind, GapRecorded, TraceEntry, TraceKind,
+};
 use workrail_model::gap::{Resolution, Severity};
 use workrail_model::id::{AttemptId, GapId, NodeId, RunId};
 use workrail_model::nearest::nearest;
@@ -23,11 +25,39 @@ use super::DecideError;
 use crate::builtins;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{AcceptedAssessment, ExplainedReason, OutputCheck, capability_name};
+use crate::interpret::{AcceptedAssessment, ExplainedReason, OutputCheck, capability_name, decided_since};
 use crate::label::RunLabel;
-use crate::project::{GapState, SessionState};
+use crate::project::{AdvanceRecord, GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
 use crate::reply::{OpenGap, rehydrate_call};
+
+/// Why the latest attempt at a node was refused, with what a person has decided on it since (G63).
+pub fn refused_before(facts: &SessionState, node: NodeId) -> Vec<Blocker> {
+    let Some(last) = facts.latest_advance(node) else { return Vec::new() };
+    let AdvanceOutcome::Blocked { blockers } = &last.outcome else { return Vec::new() };
+    let decision = decision_on(facts, node, last);
+    let now = blockers.blockers().iter().map(|blocker| match (decision, &blocker.pointer) {
+        (Some(decision), BlockerPointer::WorkflowStep { .. })
+            if blocker.code == BlockerCode::UserOnlyDependency =>
+        {
+            decided_since(blocker, decision.decision, decision.note.as_ref().map(|note| note.as_str()))
+        }
+        (Some(_) | None, _) => blocker.clone(),
+    });
+    now.collect()
+}
+
+/// What a person decided on what an attempt submitted, after it was refused.
+fn decision_on<'a>(
+    facts: &'a SessionState,
+    node: NodeId,
+    attempt: &AdvanceRecord,
+) -> Option<&'a ApprovalRecorded> {
+    let submitted = attempt.submitted?;
+    let decisions = facts.approvals(node).iter().rev();
+    let mut since = decisions.take_while(|decision| decision.index > attempt.event_index);
+    since.find(|decision| decision.data.submitted == Some(submitted)).map(|decision| &decision.data)
+}
 
 /// Preferred capabilities that this attempt found missing, each with what to record about it.
 pub(super) fn degraded(

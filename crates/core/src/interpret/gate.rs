@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use workrail_model::approval::ApprovalDecision;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus};
 use workrail_model::compiled::{
@@ -152,8 +153,7 @@ fn gate_of(step: &CompiledStep) -> Option<GateKind> {
 
 fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> ExplainedReason {
     let message = match approval {
-        ApprovalState::Rejected { reason: Some(reason) } => format!("{REJECTED}: {reason}"),
-        ApprovalState::Rejected { reason: None } => format!("{REJECTED}, without a reason."),
+        ApprovalState::Rejected { reason } => rejected(reason),
         ApprovalState::ForOther => {
             "The person's decision was about something else: what you send now is not what they were shown."
                 .to_owned()
@@ -196,10 +196,42 @@ fn after_decision(approval: ApprovalState<'_>, asked: AskedProof) -> String {
 }
 
 const REJECTED: &str = "A person rejected this step's result";
+const APPROVED: &str = "A person approved this step's result";
 
 /// Whether a person has decided, against what was submitted.
 pub(crate) fn is_rejection(blocker: &Blocker) -> bool {
     blocker.code == BlockerCode::UserOnlyDependency && blocker.message.as_str().starts_with(REJECTED)
+}
+
+/// Whether a person has approved what was submitted since it was refused for lack of a decision.
+pub(crate) fn is_approved(blocker: &Blocker) -> bool {
+    blocker.code == BlockerCode::UserOnlyDependency && blocker.message.as_str().starts_with(APPROVED)
+}
+
+/// The same refusal, now that a person has decided on exactly what it is about (G63).
+pub(crate) fn decided_since(blocker: &Blocker, decision: ApprovalDecision, note: Option<&str>) -> Blocker {
+    let (message, fix) = match (decision, note) {
+        (ApprovalDecision::Approved, _) => (
+            format!("{APPROVED}."),
+            "Send the call below unchanged: your submission is kept, and only that is approved.",
+        ),
+        (ApprovalDecision::Rejected, reason) => {
+            let state = ApprovalState::Rejected { reason };
+            (rejected(reason), decided_anywhere(state))
+        }
+    };
+    Blocker {
+        message: BoundedText::clip(&message),
+        suggested_fix: Some(BoundedText::clip(fix)),
+        ..blocker.clone()
+    }
+}
+
+fn rejected(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("{REJECTED}: {reason}"),
+        None => format!("{REJECTED}, without a reason."),
+    }
 }
 
 /// Whether a person must decide in the console.

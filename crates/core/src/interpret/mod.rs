@@ -15,7 +15,7 @@ pub use gate::{
     ApprovalState, AskedConfirmation, AskedProof, asked_confirmation, capability_findings, question_key,
     user_findings,
 };
-pub(crate) use gate::{capability_name, condition_holds, is_rejection};
+pub(crate) use gate::{capability_name, condition_holds, decided_since, is_approved, is_rejection};
 pub use output::CapabilityFact;
 pub(crate) use output::{
     ASSESSMENT_CONTRACT, CRITERIA_REF, definitions, is_at_fault, pattern_of, says_nothing, wants,

@@ -13,7 +13,7 @@ use workrail_model::text::truncate_with_marker;
 
 use super::recorded::{branches, recap};
 use super::{OpenGap, ReplyInput, ReplyMoment, children, references, tips};
-use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console, is_rejection};
+use crate::interpret::{AskedConfirmation, asked_confirmation, asks_for_console, is_approved, is_rejection};
 use crate::progress::rest_in_words;
 use crate::reason::GapCloser;
 
@@ -236,7 +236,7 @@ fn opening(blockers: &[Blocker]) -> &'static str {
 
 /// Whether only the user's decision is missing.
 fn awaits_decision(blocker: &Blocker) -> bool {
-    is_approval(blocker) && !is_rejection(blocker)
+    is_approval(blocker) && !is_rejection(blocker) && !is_approved(blocker)
 }
 
 /// Whether only a person can lift it. A question is about a value, which the agent may bring.
@@ -366,6 +366,7 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     if !body.blockers.is_empty() {
         return match waits {
             true if body.blockers.iter().any(is_rejection) => "When you have changed the result, call",
+            true if body.blockers.iter().all(is_approved) => "Your submission is kept and approved: call",
             true => "Your submission is kept. When the user has decided, call",
             false => "The rest of your submission is kept. Send only this, each artifact complete: call",
         }

@@ -191,7 +191,7 @@ fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSessio
 fn replaced_why(direction: CopyDirection) -> &'static str {
     match direction {
         CopyDirection::Backup => "the backup has another history of it, or a damaged one.",
-        CopyDirection::Restore => "it is damaged here.",
+        CopyDirection::Restore => "damaged here.",
     }
 }
 
