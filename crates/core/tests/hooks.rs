@@ -1,4 +1,4 @@
-//! Every host's hooks by snapshot: what each event means to us, and what the host is told.
+//! Every host's hooks by snapshot: what each event means to us, and the answer to the host.
 //!
 //! The formats of Claude Code, Codex and Gemini CLI are recorded from the programs. Those of Copilot CLI, VS Code and
 //! Cursor follow their documentation. Those of opencode are what our own plugin sends.

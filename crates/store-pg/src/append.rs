@@ -1,7 +1,7 @@
 //! The append: content, head, keys and segment in one transaction, acknowledged after its COMMIT (G102).
 //!
 //! The head moves only from where the writer last saw it. If the connection is lost after COMMIT was sent, the
-//! outcome is unknown: the caller is told so, and repeating the call finds the record or writes it.
+//! outcome is unknown: the error says so, and repeating the call finds the record or writes it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Cuts the connection around a COMMIT: the writer is told that the outcome is unknown, and repeating the plan finds
+//! Cuts the connection around a COMMIT: the writer's error says that the outcome is unknown, and repeating the plan finds
 //! the record or writes it, once (G102).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]

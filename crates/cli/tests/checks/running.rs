@@ -294,7 +294,7 @@ fn others_can_work_on_the_session_while_a_check_runs() {
     assert_eq!(client.answer().step(), "report");
 }
 
-/// A client that asks for progress is told about the check while it runs.
+/// A client that asks for progress gets reports while the check runs.
 #[test]
 fn progress_is_reported_to_a_client_that_asks_for_it() {
     let project = Project::trusted(&json!({}), PASSES);

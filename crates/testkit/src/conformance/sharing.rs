@@ -48,7 +48,7 @@ pub fn a_cursor_reads_only_what_came_since(subject: &impl StoreUnderTest) {
     }
 }
 
-/// A cursor that does not match this log gets all of it, and is told so.
+/// A cursor that does not match this log gets all of it, and the answer says so.
 pub fn a_foreign_cursor_reads_everything_anew(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let made = plans(1, &[Step::Advance]);
