@@ -31,19 +31,22 @@ pub(crate) enum ConfigCommand {
     /// Print the value of a setting.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail config get retention.ttl_days"))]
     Get {
+        /// The setting, such as retention.ttl_days.
         key: String,
         /// Print JSON, including where the value comes from.
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting in the file. Comments and order stay.
+    /// Change a setting in the file. Comments and order are preserved.
     #[command(after_help = format!(
-        "Separate list items with colons. Without a value, the setting is reset to its default.\n\n{EXIT_CODES}\n\n\
+        "Separate list items with colons.\n\n{EXIT_CODES}\n\n\
          Examples:\n  workrail config set retention.ttl_days 30\n  \
          workrail config set sources.paths ~/flows:/srv/flows\n  workrail config set tools.start_session"
     ))]
     Set {
+        /// The setting, such as retention.ttl_days.
         key: String,
+        /// The new value. Omit it to reset the setting to its default.
         value: Option<String>,
         /// Print JSON.
         #[arg(long)]
@@ -184,7 +187,7 @@ fn read(key: Key, value: Option<&str>) -> Result<Option<Value>, Failure> {
 pub(crate) fn needs_a_terminal(key: Key, value: Option<&str>) -> Result<bool, Failure> {
     let wanted = read(key, value)?.or_else(|| key.default());
     let Ok(before) = config::load_file(&config_path()?) else { return Ok(false) };
-    Ok(raises(&before, key, wanted.as_ref()).is_some())
+    Ok(weakens(&before, key, wanted.as_ref()).is_some())
 }
 
 /// Changes a setting in the file without asking; without a value it is reset.
@@ -209,7 +212,9 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     output::toned(Tone::Good, &format!("Written to {}", config_path.path));
-    if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
+    if let Some((name, overriding)) =
+        variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
+    {
         output::toned(
             Tone::Warning,
             &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
@@ -224,7 +229,7 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
 
 /// A change that gives agents more autonomy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Raise {
+enum WeakenedSafeguard {
     Autonomy {
         before: Autonomy,
         after: Autonomy,
@@ -235,31 +240,33 @@ enum Raise {
     AllowLabels,
 }
 
-fn raises(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Raise> {
+fn weakens(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<WeakenedSafeguard> {
     if key == Key::Autonomy
         && let Some(Value::Text(text)) = wanted
         && let Some(after) = Autonomy::parse(text)
     {
         let before = before.preferences().autonomy;
-        return (after > before).then_some(Raise::Autonomy { before, after });
+        return (after > before).then_some(WeakenedSafeguard::Autonomy { before, after });
     }
     let is_on = before.is_on(key);
     match wanted {
-        Some(Value::Switch(true)) if key == Key::ApprovalsChat && !is_on => Some(Raise::AllowChat),
+        Some(Value::Switch(true)) if key == Key::ApprovalsChat && !is_on => {
+            Some(WeakenedSafeguard::AllowChat)
+        }
         Some(Value::Switch(false)) if key == Key::ApprovalsRefuseDescendants && is_on => {
-            Some(Raise::AllowDescendants)
+            Some(WeakenedSafeguard::AllowDescendants)
         }
         Some(Value::Text(text))
             if key == Key::ApprovalsRequire
                 && RequiredProof::parse(text).is_some_and(|after| after < before.required_proof()) =>
         {
-            Some(Raise::AllowLabels)
+            Some(WeakenedSafeguard::AllowLabels)
         }
         Some(Value::List(after))
             if key == Key::ApprovalsRequireIn
                 && before.list(key).iter().any(|folder| !after.contains(folder)) =>
         {
-            Some(Raise::AllowLabels)
+            Some(WeakenedSafeguard::AllowLabels)
         }
         Some(_) | None => None,
     }
@@ -273,13 +280,15 @@ fn allow(config_path: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(
         presence::requester(&wiring::read_only_default()?, what, OriginRecord::Nothing)?;
         presence::typed(&format!("Type {} to switch it {way}:", key.as_str()), key.as_str())
     };
-    match raises(&before, key, wanted) {
+    match weakens(&before, key, wanted) {
         None => Ok(()),
-        Some(Raise::Autonomy { before, after }) => prefs::allow_default(before, after),
-        Some(Raise::AllowChat) => asked("Allowing approvals in the chat", "on"),
-        Some(Raise::AllowDescendants) => asked("Switching this protection off", "off"),
+        Some(WeakenedSafeguard::Autonomy { before, after }) => prefs::allow_default(before, after),
+        Some(WeakenedSafeguard::AllowChat) => asked("Allowing approvals in the chat", "on"),
+        Some(WeakenedSafeguard::AllowDescendants) => {
+            asked("Switching `approvals.refuse_descendants` off", "off")
+        }
         // Even if none is enrolled: the caller's variables decide which store is checked.
-        Some(Raise::AllowLabels) => Err(Failure::Call(format!(
+        Some(WeakenedSafeguard::AllowLabels) => Err(Failure::Call(format!(
             "Weakening `{}` needs a passkey. Open the console with `workrail console`, enrol one if there is none, and change \
              it under Settings. Nothing was changed.",
             key.as_str()

@@ -40,7 +40,7 @@ use crate::outcome::{Failure, Format};
 
 /// Keeps AI coding agents on the rails: one step at a time, everything durable.
 ///
-/// Without a command it prints what `workrail status` prints.
+/// Without a command, it shows the status, as `workrail status` does.
 #[derive(Debug, Parser)]
 #[command(version = version::LONG, about)]
 struct Arguments {
@@ -80,8 +80,8 @@ enum Command {
     /// Allow the commands that a project names for the checks of workflow steps
     #[command(after_help = format!(
         "Shows which command each check would run, and asks you to type the name of the folder. What you trust is \
-         exactly this workspace, version of the workflow, command line and program; if any of these change, you are \
-         asked again.\n\n{}\n\nExamples:\n  workrail trust\n  workrail trust team.fix\n  workrail trust --run \
+         exactly this workspace, version of the workflow, command line, program and directory; if any of these \
+         changes, you are asked again.\n\n{}\n\nExamples:\n  workrail trust\n  workrail trust team.fix\n  workrail trust --run \
          amber-falcon", outcome::EXIT_CODES
     ))]
     Trust(trust::TrustArguments),
@@ -91,7 +91,7 @@ enum Command {
     /// Give people and agents access to a team's server
     #[command(subcommand)]
     Team(team::TeamCommand),
-    /// Set WorkRail up in the shell
+    /// Print shell completions, or write the manual pages
     #[command(subcommand)]
     Setup(setup::SetupCommand),
     /// Check the whole installation and print what to fix
@@ -127,7 +127,7 @@ enum Command {
         #[arg(long)]
         no_open: bool,
     },
-    /// Answer a hook of an agent's host: its JSON on standard input, the answer on standard output
+    /// Handle a hook of an agent's host: reads JSON from standard input and prints the answer
     #[command(
         after_help = "Hosts call this themselves once `workrail install` has configured them. It exits with 0 and \
                             prints `{}` when WorkRail has nothing to say, even on errors.\n\nHOST: claude-code, codex, \
@@ -141,11 +141,11 @@ enum Command {
         /// What happened, as the host calls it.
         event: String,
     },
-    /// Serve the agents and the people of a team, on any machine, with a token for each
+    /// Run a team's server: agents over MCP, people in the browser, each with a token
     #[command(
         after_help = "Agents use URL/mcp, people open URL in a browser. Everybody needs a token: `workrail team token create`. An address that other machines reach needs a \
-                            certificate (--tls-cert, --tls-key) or a proxy in front that ends TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
-                            like on one database. GET /healthz and /readyz are for balancers, /metrics is for Prometheus.\n\n\
+                            certificate (--tls-cert, --tls-key) or a proxy in front that terminates TLS (--behind-proxy). The server keeps no state of its own: run as many as you \
+                            like on one database. GET /healthz and /readyz are for load balancers, /metrics is for Prometheus.\n\n\
                             Examples:\n  workrail serve --listen 127.0.0.1:8080\n  workrail serve --listen 0.0.0.0:443 \
                             --public-url https://workrail.example.com --tls-cert cert.pem --tls-key key.pem\n  workrail serve \
                             --listen 10.0.0.5:8080 --public-url https://workrail.example.com --behind-proxy"
@@ -174,7 +174,7 @@ fn main() -> ExitCode {
         return hook::run(host, event);
     }
     // Our own process that runs a check; never typed by a user.
-    if workrail_host::checks::supervisor_asked() {
+    if workrail_host::checks::is_supervisor() {
         return workrail_host::checks::supervise();
     }
     let parsed = tree::program::<Arguments>().try_get_matches();

@@ -1,7 +1,7 @@
 //! Resolves what the user types to a session or run, and reports the correct name if it was typed differently.
 
-use workrail_engine::compare::PartOfRun;
-use workrail_engine::{Engine, NamedRun, Naming, SessionOrRun, Store};
+use workrail_engine::compare::LocatedPart;
+use workrail_engine::{Engine, NameMatch, Naming, SessionOrRun, Store};
 use workrail_model::id::{RunId, SessionId};
 
 use crate::outcome::Failure;
@@ -21,13 +21,13 @@ pub(crate) fn run<S: Store>(engine: &Engine<S>, text: &str) -> Result<(SessionId
     Ok((session, run))
 }
 
-/// The named part of a run; without a run, a part of `beside`'s run.
+/// The named part of a run; without a run, a part of `other_part`'s run.
 pub(crate) fn part<S: Store>(
     engine: &Engine<S>,
     text: &str,
-    beside: Option<&PartOfRun>,
-) -> Result<PartOfRun, Failure> {
-    let (part, named) = engine.find_part(text, beside)?;
+    other_part: Option<&LocatedPart>,
+) -> Result<LocatedPart, Failure> {
+    let (part, named) = engine.find_part(text, other_part)?;
     if let Some(named) = &named {
         print_reading(text.split('@').next().unwrap_or_default(), named);
     }
@@ -39,7 +39,7 @@ pub(crate) fn exact<S: Store>(engine: &Engine<S>, text: &str) -> Result<SessionO
     Ok(engine.find_named(text, Naming::Exact)?.found)
 }
 
-fn print_reading(text: &str, named: &NamedRun) {
+fn print_reading(text: &str, named: &NameMatch) {
     if let Some(label) = &named.read_as {
         output::notice(&format!("`{}` is read as {label}.", text.trim()));
     }

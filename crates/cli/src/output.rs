@@ -54,17 +54,17 @@ impl Line {
     }
 }
 
-pub(crate) fn print(own: &Line) {
-    print_all(std::slice::from_ref(own));
+pub(crate) fn print(line: &Line) {
+    print_all(std::slice::from_ref(line));
 }
 
 /// Many lines in one write.
 pub(crate) fn print_all(lines: &[Line]) {
     let mut text = String::new();
-    for own in lines {
-        let style = own.tone.map(style).unwrap_or_default();
+    for line in lines {
+        let style = line.tone.map(style).unwrap_or_default();
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{style}{}{style:#}", clean(&own.text));
+        let _ = writeln!(text, "{style}{}{style:#}", clean(&line.text));
     }
     write_all(&text);
 }
@@ -176,9 +176,9 @@ pub(crate) fn redraw(lines: &[Line]) {
     const REST_OF_SCREEN: &str = "\u{1b}[J";
     let drawn = (|| {
         io::stdout().write_all(TOP.as_bytes())?;
-        for own in lines {
-            let style = own.tone.map(style).unwrap_or_default();
-            write!(anstream::stdout(), "{style}{}{style:#}", clean(&own.text))?;
+        for line in lines {
+            let style = line.tone.map(style).unwrap_or_default();
+            write!(anstream::stdout(), "{style}{}{style:#}", clean(&line.text))?;
             io::stdout().write_all(REST_OF_LINE.as_bytes())?;
         }
         io::stdout().write_all(REST_OF_SCREEN.as_bytes())?;

@@ -65,15 +65,20 @@ pub(crate) fn descent<S: Store>(
     engine: &Engine<S>,
     what: &str,
 ) -> Result<(Requester, Option<String>), Failure> {
-    descent_among(engine, what, processes::ancestors())
+    descent_among(engine, processes::ancestors(), |starter| {
+        format!(
+            "{what} is refused here: this terminal was started by {starter}. Use a terminal of your own. Nothing was \
+             recorded."
+        )
+    })
 }
 
 /// Like `descent`, for a process that is or was below these: one in the background has lost its parents. `None` if
-/// they could not be determined.
+/// they could not be determined. `refusal` gets the program and the setting that is on.
 pub(crate) fn descent_among<S: Store>(
     engine: &Engine<S>,
-    what: &str,
     ancestors: Option<Vec<Process>>,
+    refusal: impl FnOnce(&str) -> String,
 ) -> Result<(Requester, Option<String>), Failure> {
     let servers = engine.servers().unwrap_or_default();
     let Some(ancestors) = ancestors else {
@@ -88,11 +93,8 @@ pub(crate) fn descent_among<S: Store>(
     let whose =
         format!("`{}` (process {}), the program that runs an agent", starter.name, starter.id.process_id);
     if settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
-        return Err(Failure::Call(format!(
-            "{what} is refused here: this terminal was started by {whose}, and `{}` is on. Use a terminal of your own. \
-             Nothing was recorded.",
-            Key::ApprovalsRefuseDescendants.as_str()
-        )));
+        let setting = Key::ApprovalsRefuseDescendants.as_str();
+        return Err(Failure::Call(refusal(&format!("{whose}, and `{setting}` is on"))));
     }
     Ok((Requester { descends_from_server: Descent::Yes }, Some(whose)))
 }

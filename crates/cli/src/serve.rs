@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use workrail_engine::checks::CallProgress;
 use workrail_engine::request::{Request, act_of};
-use workrail_engine::{AskedUser, ReplyResult, UserReply, WaitingStep};
+use workrail_engine::{AttemptAwaitingUser, ReplyResult, UserReply, WaitingStep};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
@@ -15,7 +15,7 @@ use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_host::workspace;
 use workrail_mcp::http::Lifetime;
 use workrail_mcp::metrics::Metrics;
-use workrail_mcp::{Authentication, Chat, ChatApprovals, Execution, StructuredContent, TextInData};
+use workrail_mcp::{Authentication, ChatApprovals, ChatQuestions, Execution, StructuredContent, TextInData};
 use workrail_model::config::{Key, Settings};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::ServerId;
@@ -119,24 +119,24 @@ impl Execution for ServedEngine {
     }
 
     /// Read for every call, so that disabling it affects running servers. Unreadable settings count as off.
-    fn chat(&self) -> Chat {
+    fn chat(&self) -> ChatQuestions {
         match chat() {
             Ok(chat) => chat,
             Err(_) => {
                 tracing::warn!("the settings cannot be read, so nobody is asked in the chat");
-                Chat::Off
+                ChatQuestions::Off
             }
         }
     }
 
-    fn open_for_user(&self, asked: &AskedUser) -> Option<WaitingStep> {
-        let open = self.engine.open_for_user(asked);
+    fn waiting_for_user(&self, asked: &AttemptAwaitingUser) -> Option<WaitingStep> {
+        let open = self.engine.waiting_for_user(asked);
         open.inspect_err(|error| tracing::warn!(code = error.code.as_str(), "the user is not asked")).ok()?
     }
 
     fn record_from_chat(
         &self,
-        asked: &AskedUser,
+        asked: &AttemptAwaitingUser,
         seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {
@@ -166,18 +166,18 @@ impl Execution for ServedEngine {
     }
 }
 
-fn chat() -> Result<Chat, Failure> {
+fn chat() -> Result<ChatQuestions, Failure> {
     // A project's file for an agent's program can name another settings file.
-    let Some(own) = settings::own()?.filter(|own| own.is_on(Key::ApprovalsChat)) else {
-        return Ok(Chat::Off);
+    let Some(own) = settings::own()?.filter(|settings| settings.is_on(Key::ApprovalsChat)) else {
+        return Ok(ChatQuestions::Off);
     };
     // The chat belongs to the program that runs the agent, like a terminal that it started.
     let approvals = match settings::is_on_anywhere(Key::ApprovalsRefuseDescendants)? {
         true => ChatApprovals::Refused,
-        false => ChatApprovals::Asked,
+        false => ChatApprovals::Allowed,
     };
     let wait = Duration::from_secs(u64::from(own.chat_wait_seconds()));
-    Ok(Chat::On { wait, approvals })
+    Ok(ChatQuestions::On { wait, approvals })
 }
 
 /// Serves MCP until the client closes standard input.

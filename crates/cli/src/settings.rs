@@ -75,7 +75,7 @@ pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
     if fresh()?.settings.is_on(key) {
         return Ok(true);
     }
-    Ok(own()?.is_some_and(|own| own.is_on(key)))
+    Ok(own()?.is_some_and(|settings| settings.is_on(key)))
 }
 
 /// What approvals need by the current settings: the stricter of those in effect and the user's own file. Unreadable
@@ -96,7 +96,7 @@ impl ApprovalSettings for LiveApprovals {
     fn passkey_folders(&self) -> Vec<String> {
         let in_effect = fresh().map(|current| current.settings).ok();
         let own = own().ok().flatten();
-        let lists = in_effect.iter().chain(&own).flat_map(|own| own.list(Key::ApprovalsRequireIn));
+        let lists = in_effect.iter().chain(&own).flat_map(|settings| settings.list(Key::ApprovalsRequireIn));
         lists.cloned().collect()
     }
 }

@@ -27,7 +27,7 @@ use workrail_ports::cache::{
     CachedProjection, IfAbsent, IndexAnswer, IndexQuery, IndexRecord, ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{PendingPreferencesReader, SessionControl};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
@@ -276,8 +276,8 @@ impl SessionIndex for AnyStore {
         either!(self, store => store.add_to_index(version, records, if_absent));
     }
 
-    fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
-        either!(self, store => store.query_index(version, question))
+    fn query_index(&self, version: u32, query: &IndexQuery) -> Option<IndexAnswer> {
+        either!(self, store => store.query_index(version, query))
     }
 }
 
@@ -295,7 +295,7 @@ impl PendingPreferencesReader for AnyStore {
     }
 }
 
-impl SessionControl for AnyStore {
+impl PendingPreferencesStore for AnyStore {
     fn set_pending_preferences(
         &self,
         session: SessionId,

@@ -101,14 +101,14 @@ fn wrong_command(error: &clap::Error, program: &Command, typed: &[String]) -> Ve
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return Vec::new();
     };
-    let meant = meant(program, name);
-    if meant.is_empty() && RunLabel::parse(&spelled(name)).is_ok() {
+    let paths = full_paths_of(program, name);
+    if paths.is_empty() && RunLabel::parse(&spelled(name)).is_ok() {
         return vec![format!("workrail show {name}")];
     }
     let rest = arguments_after(typed, name);
     // A wrong word must never suggest ending all passkeys (G71).
     let is_harmless = |path: &&String| !path.ends_with("passkeys reset");
-    meant.iter().filter(is_harmless).map(|path| format!("{path}{rest}")).collect()
+    paths.iter().filter(is_harmless).map(|path| format!("{path}{rest}")).collect()
 }
 
 /// `workrail status amber-falcon`: the status covers everything, so `show` is suggested.
@@ -133,16 +133,16 @@ fn suggest(error: &mut clap::Error, commands: &[String]) {
 
 /// What was typed after a word, to be pasted after another command.
 fn arguments_after(typed: &[String], word: &str) -> String {
-    let after = typed.iter().skip_while(|own| *own != word).skip(1);
-    let quoted = |own: &String| match own.contains(|c: char| c.is_whitespace() || "\"'$`\\".contains(c)) {
-        true => format!(" '{}'", own.replace('\'', r"'\''")),
-        false => format!(" {own}"),
+    let after = typed.iter().skip_while(|other| *other != word).skip(1);
+    let quoted = |word: &String| match word.contains(|c: char| c.is_whitespace() || "\"'$`\\".contains(c)) {
+        true => format!(" '{}'", word.replace('\'', r"'\''")),
+        false => format!(" {word}"),
     };
     after.map(quoted).collect()
 }
 
 /// The commands that a wrong word may mean: one of the same name in another group, or else the usual guess.
-fn meant(program: &Command, name: &str) -> Vec<String> {
+fn full_paths_of(program: &Command, name: &str) -> Vec<String> {
     let mut paths = Vec::new();
     collect(program, name, program.get_name(), &mut paths);
     if paths.is_empty() {
@@ -196,11 +196,11 @@ mod tests {
         let mut open = vec![("workrail".to_owned(), Arguments::command())];
         while let Some((path, command)) = open.pop() {
             let inner: Vec<_> = command.get_subcommands().cloned().collect();
-            let has_json = command.get_arguments().any(|own| own.get_long() == Some("json"));
+            let has_json = command.get_arguments().any(|argument| argument.get_long() == Some("json"));
             if inner.is_empty() && !has_json && !command.is_hide_set() {
                 without.push(path.clone());
             }
-            open.extend(inner.into_iter().map(|own| (format!("{path} {}", own.get_name()), own)));
+            open.extend(inner.into_iter().map(|command| (format!("{path} {}", command.get_name()), command)));
         }
         let mut excused: Vec<&str> = WITHOUT_JSON.iter().map(|(path, _)| *path).collect();
         without.sort_unstable();

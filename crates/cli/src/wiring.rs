@@ -99,7 +99,7 @@ fn connect(address: &Address) -> Result<PgStore, Failure> {
 }
 
 /// What kind of store the settings name.
-pub(crate) fn medium() -> Result<StoreKind, Failure> {
+pub(crate) fn store_kind() -> Result<StoreKind, Failure> {
     let is_directory = database(settings::current()?)?.is_none();
     Ok(if is_directory { StoreKind::Directory } else { StoreKind::Database })
 }

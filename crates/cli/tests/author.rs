@@ -287,7 +287,7 @@ fn a_missing_document_of_the_package_is_reported_where_a_run_looks_for_it() {
     let warnings = |file: &str| {
         let checked = home.run(&["workflow", "validate", "--json", file]).json();
         let problems = checked["files"][0]["problems"].as_array().unwrap().clone();
-        problems.iter().map(|own| own["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        problems.iter().map(|problem| problem["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     // The package of a project's workflow is the project; of a user's, its folder.
     with_package_reference(&home, "project/workflows/a.json", "docs/guide.md");

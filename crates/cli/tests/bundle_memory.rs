@@ -16,7 +16,7 @@ use workrail_ports::session_store::{LockedSession, SessionStore};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
 use workrail_testkit::fixed::{FixedClock, SeededEntropy};
-use workrail_testkit::history::{History, Load};
+use workrail_testkit::history::{AdvancePayload, History};
 
 fn open(root: &Path) -> (Arc<LocalStore<Disk>>, Engine<LocalStore<Disk>>) {
     let disk = Disk::open(camino::Utf8Path::from_path(root).unwrap()).unwrap();
@@ -64,8 +64,8 @@ fn figure_memory_of_an_import() {
         let mut tip = history.root();
         for number in 0..large + long {
             let load = match number < large {
-                true => Load { artifacts: 1, artifact_bytes: 3 * MIB as usize, more_traces: 0 },
-                false => Load { artifacts: 0, artifact_bytes: 0, more_traces: 300 },
+                true => AdvancePayload { artifacts: 1, artifact_bytes: 3 * MIB as usize, more_traces: 0 },
+                false => AdvancePayload { artifacts: 0, artifact_bytes: 0, more_traces: 300 },
             };
             let (plan, child) = history.advance(tip, load);
             locked.append(plan.plan()).unwrap();

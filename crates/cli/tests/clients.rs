@@ -391,8 +391,11 @@ fn every_workflow_is_a_prompt_and_so_is_resume() {
     let prompts = listed["result"]["prompts"].as_array().unwrap();
     let workflows = server.ask(&call(2, "list_workflows", &json!({})));
     let workflows = reply_data(&workflows["result"])["workflows"].as_array().unwrap().clone();
-    let mut expected: Vec<&Value> =
-        workflows.iter().filter(|own| own["kind"] == "workflow").map(|own| &own["workflowId"]).collect();
+    let mut expected: Vec<&Value> = workflows
+        .iter()
+        .filter(|workflow| workflow["kind"] == "workflow")
+        .map(|workflow| &workflow["workflowId"])
+        .collect();
     expected.insert(0, &prompts[0]["name"]);
     assert_eq!(prompts[0]["name"], "resume");
     assert_eq!(prompts.iter().map(|prompt| &prompt["name"]).collect::<Vec<_>>(), expected);

@@ -76,7 +76,7 @@ fn showing_a_closed_run_reports_it_and_changes_nothing() {
         told,
         [(
             "RUN_CLOSED".to_owned(),
-            "A person closed this run (the importer replaces it). Completing the step reopens it; ask the user first."
+            "A person closed this run (the importer replaces it). Any attempt or checkpoint reopens it; ask the user first."
                 .to_owned()
         )]
     );

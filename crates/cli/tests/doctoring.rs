@@ -33,7 +33,7 @@ fn home() -> Home {
 fn findings(home: &Home) -> Vec<(String, String)> {
     let found = home.run(&["doctor", "--json"]).json();
     let text = |own: &Value, name: &str| own[name].as_str().unwrap_or_default().to_owned();
-    let unwell = found["findings"].as_array().unwrap().iter().filter(|own| own["level"] != "good");
+    let unwell = found["findings"].as_array().unwrap().iter().filter(|own| own["level"] != "ok");
     unwell.map(|own| (text(own, "what"), text(own, "fix"))).collect()
 }
 

@@ -74,17 +74,19 @@ fn a_name_of_several_runs_lists_them() {
     let mut client = home.client();
     // Two runs whose labels begin alike: among so many runs there are always some.
     let labels: Vec<String> = (0..40).map(|_| label(&start(&mut client))).collect();
-    let alike = |text: &str| labels.iter().filter(|own| own.starts_with(text)).count();
-    let prefix = labels.iter().map(|own| &own[..2]).find(|text| alike(text) > 1).expect("two begin alike");
+    let alike = |text: &str| labels.iter().filter(|label| label.starts_with(text)).count();
+    let prefix =
+        labels.iter().map(|label| &label[..2]).find(|text| alike(text) > 1).expect("two begin alike");
     let ran = home.run(&["show", prefix, "--json"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     let candidates = ran.json()["error"]["details"]["candidates"].clone();
     let candidates: Vec<&str> =
-        candidates.as_array().unwrap().iter().map(|own| own.as_str().unwrap()).collect();
+        candidates.as_array().unwrap().iter().map(|candidate| candidate.as_str().unwrap()).collect();
     let begins = |own: &&String| RunLabel::parse(own).unwrap().nearness(prefix).is_some();
     let mut expected: Vec<&str> = labels.iter().filter(begins).map(String::as_str).collect();
     // Runs with the same label are distinguished by their ids.
-    let mut found: Vec<&str> = candidates.iter().map(|own| own.split(' ').next().unwrap()).collect();
+    let mut found: Vec<&str> =
+        candidates.iter().map(|candidate| candidate.split(' ').next().unwrap()).collect();
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, expected);

@@ -206,12 +206,16 @@ fn an_unreadable_session_is_listed_and_harms_no_other() {
     }
     home.done(&["search", "note"]);
     let verified = home.run(&["store", "verify", "--json"]);
-    assert_eq!((verified.code, &verified.json()["problems"][0]["what"]), (1, &json!(bad_id)), "{verified:?}");
+    assert_eq!(
+        (verified.code, &verified.json()["problems"][0]["subject"]),
+        (1, &json!(bad_id)),
+        "{verified:?}"
+    );
     assert_eq!(home.run(&["doctor"]).code, 1);
     let cleaned = home.run(&["store", "gc", "--ttl", "0d", "--json"]);
     let report = cleaned.json();
     assert_eq!((cleaned.code, &report["safeMode"]["code"]), (1, &json!("STORE_SAFE_MODE")), "{cleaned:?}");
-    assert_eq!(report["safeMode"]["details"][0]["what"], json!(bad_id), "{cleaned:?}");
+    assert_eq!(report["safeMode"]["details"][0]["subject"], json!(bad_id), "{cleaned:?}");
     assert!(!session_dir(&home, &finished).exists(), "an old session goes all the same");
     fs::set_permissions(session_dir(&home, &bad), fs::Permissions::from_mode(0o700)).unwrap();
     // Nothing that it needs was removed.

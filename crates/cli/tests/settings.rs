@@ -191,7 +191,7 @@ fn a_killed_server_is_not_mistaken_for_a_running_one_and_its_calls_are_in_the_lo
     let first = client.call("start_workflow", json!({ "workflowId": "wr.small_change" }));
     client.call("continue_workflow", json!({ "ackToken": "ack.v2.nonsense" }));
     client.kill();
-    assert_eq!(finding(&home, "servers", "good")["what"], "0 running");
+    assert_eq!(finding(&home, "servers", "ok")["what"], "0 running");
     let logs: Vec<PathBuf> =
         fs::read_dir(home.data().join("logs")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let text = fs::read_to_string(&logs[0]).unwrap();

@@ -75,12 +75,12 @@ fn listed_ids(home: &Home) -> Vec<String> {
 fn source(home: &Home, kind: &str) -> Value {
     let health = home.run(&["workflow", "sources", "health", "--json"]).json();
     let sources = health["sources"].as_array().unwrap();
-    sources.iter().find(|own| own["kind"] == kind).unwrap_or_else(|| panic!("{health:#}")).clone()
+    sources.iter().find(|source| source["kind"] == kind).unwrap_or_else(|| panic!("{health:#}")).clone()
 }
 
 fn ids(listed: &Value) -> Vec<String> {
     let workflows = listed["workflows"].as_array().unwrap();
-    let ids = workflows.iter().map(|own| own["workflowId"].as_str().unwrap().to_owned());
+    let ids = workflows.iter().map(|workflow| workflow["workflowId"].as_str().unwrap().to_owned());
     ids.filter(|id| !id.starts_with("wr.")).collect()
 }
 
@@ -173,7 +173,7 @@ fn a_malicious_address_in_the_settings_is_listed_and_stops_nothing() {
     let health = home.run(&["workflow", "sources", "health", "--json"]);
     assert_eq!(health.code, 1);
     let sources = health.json()["sources"].as_array().unwrap().clone();
-    let git = sources.iter().filter(|own| own["kind"] == "git");
+    let git = sources.iter().filter(|source| source["kind"] == "git");
     assert_eq!(git.map(|own| &own["state"]).collect::<Vec<_>>(), ["refused", "refused"], "{sources:#?}");
     let mut client = home.client();
     let listed = client.call("list_workflows", json!({}));
@@ -304,7 +304,7 @@ fn precedence_reservation_and_suggestions_hold_for_new_sources() {
         "{suggested}"
     );
     let refused: Vec<&str> =
-        listed["unusable"].as_array().unwrap().iter().map(|own| own["file"].as_str().unwrap()).collect();
+        listed["unusable"].as_array().unwrap().iter().map(|file| file["file"].as_str().unwrap()).collect();
     assert_eq!(refused, ["acme/core.json", "team/core.json"]);
     assert_eq!(
         home.done(&["workflow", "list", "--all", "--json"]).out,
@@ -349,7 +349,7 @@ fn until(server: &mut McpClient, what: &str, wanted: &[&str]) {
     loop {
         let listed = server.call("list_workflows", json!({}));
         let workflows = listed.structured["workflows"].as_array().unwrap().iter();
-        let own = workflows.filter(|own| !own["workflowId"].as_str().unwrap().starts_with("wr."));
+        let own = workflows.filter(|workflow| !workflow["workflowId"].as_str().unwrap().starts_with("wr."));
         let mut names: Vec<&str> = own.map(|own| own["name"].as_str().unwrap()).collect();
         names.sort_unstable();
         if names == wanted {

@@ -123,7 +123,7 @@ fn an_answer_without_a_value_is_asked_for() {
     assert_eq!(asked.code, 0, "{asked:?}");
     insta::assert_snapshot!(asked.out.replace(&label, "[run]"));
     let events = recorded(&home, &label, "context_set");
-    let answer = events.iter().find_map(|own| own["data"]["context"].get("targetBranch"));
+    let answer = events.iter().find_map(|event| event["data"]["context"].get("targetBranch"));
     assert_eq!(answer, Some(&json!("release")), "{events:?}");
 }
 

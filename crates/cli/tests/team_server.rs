@@ -136,8 +136,13 @@ fn only_a_valid_token_of_this_store_is_admitted() {
     let listed = home.done(&["team", "token", "list", "--json"]);
     for (made, state) in [(&good, "revoked"), (&revoked, "revoked"), (&expired.json(), "expired")] {
         let tokens = listed.json();
-        let own =
-            tokens["tokens"].as_array().unwrap().iter().find(|own| own["id"] == made["id"]).unwrap().clone();
+        let own = tokens["tokens"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|token| token["id"] == made["id"])
+            .unwrap()
+            .clone();
         assert_eq!(own["state"], state);
         let kept = std::fs::read_to_string(home.data().join("keys/access-tokens.json")).unwrap();
         assert!(!kept.contains(secret(made).split_once('.').unwrap().1), "only a digest is stored");
@@ -290,7 +295,7 @@ fn servers_share_tokens_and_runs_and_tenants_do_not() {
     for line in
         ["workrail_appends_total 1", "workrail_conflicts_total 0", "workrail_pool_size{pool=\"writers\"} 8"]
     {
-        assert!(numbers.lines().any(|own| own == line), "{line}: {numbers}");
+        assert!(numbers.lines().any(|other| other == line), "{line}: {numbers}");
     }
     assert!(read["result"]["isError"] != true, "{read}");
     let list = stateless(1, "tools/list", json!({}));

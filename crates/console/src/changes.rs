@@ -92,32 +92,32 @@ pub(crate) fn carry_out(
     let done = match change {
         AdministrationForm::Set => {
             let (key, value) = chosen_setting(form)?;
-            if said(administration()?.needs_passkey(key, value))? {
+            if or_refused(administration()?.needs_passkey(key, value))? {
                 let signed = passkeys::signed(console, form)?.ok_or_else(|| {
                     refused("This weakens a safeguard, so it needs a passkey. Nothing was changed.")
                 })?;
                 console.use_cases.agree_to_setting(key, value, &signed)?;
-                said(administration()?.change_agreed(key, value))?;
+                or_refused(administration()?.change_agreed(key, value))?;
             } else {
-                said(administration()?.change(key, value))?;
+                or_refused(administration()?.change(key, value))?;
             }
-            FormOutcome::Changed
+            FormOutcome::SettingsSaved
         }
         AdministrationForm::AddSource => {
-            said(administration()?.add_source(&new_source(form)?))?;
+            or_refused(administration()?.add_source(&new_source(form)?))?;
             FormOutcome::SourceAdded
         }
         AdministrationForm::RemoveSource => {
-            said(administration()?.remove_source(text("source")))?;
+            or_refused(administration()?.remove_source(text("source")))?;
             FormOutcome::SourceRemoved
         }
         AdministrationForm::SyncSource => {
-            said(administration()?.sync_source(text("source")))?;
+            or_refused(administration()?.sync_source(text("source")))?;
             FormOutcome::Fetched
         }
         AdministrationForm::CleanUp => {
             typed(text("typed"), "delete")?;
-            let days = said(console.environment.settings())?.retention_days();
+            let days = or_refused(console.environment.settings())?.retention_days();
             let agreed = CleanupPlan::parse(text(PLANNED))
                 .ok_or_else(|| refused("The form does not say what the page showed. Nothing was removed."))?;
             let cleaned = console.use_cases.clean_up_as_planned(days, agreed)?;
@@ -151,13 +151,13 @@ pub(crate) fn carry_out(
             FormOutcome::Trusted
         }
         AdministrationForm::RevokeCheck => {
-            said(administration()?.revoke_check(text("check")))?;
-            FormOutcome::Revoked
+            or_refused(administration()?.revoke_check(text("check")))?;
+            FormOutcome::CheckUntrusted
         }
         AdministrationForm::Copy(id) => {
             let copy = own_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
-            said(administration()?.write_workflow(&copy, &bytes))?;
+            or_refused(administration()?.write_workflow(&copy, &bytes))?;
             // The copy is made to be edited.
             let editor = console.use_cases.file_of_workflow(&copy).map(|file| PageAddress::Edit(file.key));
             let address = editor.map_or_else(|_| change.page(), |editor| editor.address());
@@ -165,7 +165,7 @@ pub(crate) fn carry_out(
         }
         AdministrationForm::Prefer(session) => {
             prefer(console, *session, form)?;
-            FormOutcome::Preferred
+            FormOutcome::PreferencesSaved
         }
     };
     Ok(FormResult { done, address: change.page() })
@@ -180,9 +180,12 @@ fn trust_checks(console: &Console, form: &Query) -> EngineResult<()> {
             "Trusting checks needs a passkey here, or a terminal: `workrail trust` in the workspace. Nothing was trusted.",
         )
     })?;
-    said(console.environment.decision_origin())?;
+    let origin = console.environment.decision_origin();
+    or_refused(
+        origin.map_err(|reason| format!("You cannot trust checks here: {reason} Nothing was trusted.")),
+    )?;
     console.use_cases.agree_to_trust(seen, &signed)?;
-    said(administration.trust_checks(seen))
+    or_refused(administration.trust_checks(seen))
 }
 
 /// The commands that the page showed.
@@ -262,7 +265,7 @@ fn typed(text: &str, wanted: &str) -> EngineResult<()> {
     }
 }
 
-fn said<T>(done: Result<T, String>) -> EngineResult<T> {
+fn or_refused<T>(done: Result<T, String>) -> EngineResult<T> {
     done.map_err(|reason| refused(&reason))
 }
 

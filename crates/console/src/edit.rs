@@ -41,7 +41,7 @@ impl EditAction {
 
     /// A form without a button was sent by the Enter key: it only checks.
     fn parse(text: &str) -> Self {
-        Self::ALL.into_iter().find(|own| own.as_str() == text).unwrap_or(Self::Validate)
+        Self::ALL.into_iter().find(|action| action.as_str() == text).unwrap_or(Self::Validate)
     }
 }
 
@@ -198,7 +198,7 @@ fn hindrance(console: &Console, editor: &Editor) -> Option<SaveProblem> {
         ));
     }
     let problems = &editor.checked.diagnostics.problems;
-    if let Some(first) = problems.iter().find(|own| own.severity == Severity::Error) {
+    if let Some(first) = problems.iter().find(|problem| problem.severity == Severity::Error) {
         let message =
             format!("The workflow has errors; the first is in line {}: {}.", first.line, first.message);
         return Some(SaveProblem::new(message, format!("Fix: {}.", first.fix.trim_end_matches('.'))));
@@ -208,10 +208,10 @@ fn hindrance(console: &Console, editor: &Editor) -> Option<SaveProblem> {
     };
     match id.namespace() {
         None => {
-            let legacy = problems.iter().find(|own| own.code == Code::LegacyId);
+            let legacy = problems.iter().find(|problem| problem.code == Code::LegacyId);
             let next = legacy.map_or_else(
                 || "Write an id such as `team.review`.".to_owned(),
-                |own| format!("Fix: {}.", own.fix.trim_end_matches('.')),
+                |problem| format!("Fix: {}.", problem.fix.trim_end_matches('.')),
             );
             Some(SaveProblem::new(format!("The id `{id}` has no namespace."), next))
         }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn only_a_button_changes_something() {
-        assert_eq!(EditAction::ALL.map(|own| EditAction::parse(own.as_str())), EditAction::ALL);
+        assert_eq!(EditAction::ALL.map(|action| EditAction::parse(action.as_str())), EditAction::ALL);
         assert_eq!(EditAction::parse(""), EditAction::Validate);
         assert_eq!(EditAction::parse("delete"), EditAction::Validate);
     }

@@ -28,7 +28,7 @@ const LOGIN_BYTES_MAX: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLoggedIn {
     /// No valid token or login. The response does not say what is wrong with it.
-    Stranger,
+    InvalidLogin,
     /// The store is unavailable.
     Unavailable,
 }
@@ -98,7 +98,7 @@ async fn log_in(door: &ListenerState, body: Body) -> Response {
     let (Some(form), Some(logins)) = (form, door.logins.clone()) else {
         return (StatusCode::BAD_REQUEST, "The form is too long, or did not arrive.\n").into_response();
     };
-    let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |own| own.address());
+    let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |page| page.address());
     let token = form.get("access-token").unwrap_or_default().trim().to_owned();
     let made = spawn_blocking(move || logins.log_in(&token)).await.unwrap_or(Err(NotLoggedIn::Unavailable));
     match made {
@@ -123,13 +123,13 @@ pub(crate) enum LoginAttempt {
 pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: LoginAttempt) -> Response {
     let said = match (why, attempt) {
         (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
-        (NotLoggedIn::Stranger, LoginAttempt::Failed) => {
+        (NotLoggedIn::InvalidLogin, LoginAttempt::Failed) => {
             Some("This token is not accepted. It may have expired or been revoked.")
         }
-        (NotLoggedIn::Stranger, LoginAttempt::None) => None,
+        (NotLoggedIn::InvalidLogin, LoginAttempt::None) => None,
     };
     let status = match why {
-        NotLoggedIn::Stranger => StatusCode::UNAUTHORIZED,
+        NotLoggedIn::InvalidLogin => StatusCode::UNAUTHORIZED,
         NotLoggedIn::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     };
     page(status, &pages::login(back, said))
@@ -139,8 +139,8 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Login
 pub(crate) async fn visited(door: &ListenerState, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
     let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
     let checked = spawn_blocking(move || {
-        let logins = logins.ok_or(NotLoggedIn::Stranger)?;
-        let mut why = NotLoggedIn::Stranger;
+        let logins = logins.ok_or(NotLoggedIn::InvalidLogin)?;
+        let mut why = NotLoggedIn::InvalidLogin;
         for cookie in cookies {
             match logins.visitor(&cookie) {
                 Ok(LoggedIn { principal, form_token, use_cases }) => {
@@ -162,5 +162,5 @@ pub(crate) fn refused_by(
     address: Option<&str>,
 ) -> Option<Response> {
     let asks = refusal == Rejection::NoCookie && door.guard.asks_for_login();
-    asks.then(|| not_logged_in(address, NotLoggedIn::Stranger, LoginAttempt::None))
+    asks.then(|| not_logged_in(address, NotLoggedIn::InvalidLogin, LoginAttempt::None))
 }

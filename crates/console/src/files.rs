@@ -48,7 +48,7 @@ impl FileKind {
     }
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|own| own.name() == name)
+        Self::ALL.into_iter().find(|file| file.name() == name)
     }
 }
 

@@ -177,9 +177,8 @@ fn decide(console: &Console, run: RunId, decision: ApprovalDecision, form: &Quer
         let descends = origin.map_or(Descent::Yes, |origin| origin.descends_from_server);
         return console.use_cases.decide_signed(run, &waiting, (decision, reason), &signed, descends);
     }
-    let origin = origin.map_err(|reason| {
-        refused(&reason, "Start the console from a terminal of your own. Nothing was recorded.")
-    })?;
+    let origin = origin
+        .map_err(|reason| refused(&format!("You cannot decide here: {reason}"), "Nothing was recorded."))?;
     console.use_cases.decide(run, &waiting, UserDecision { decision, reason, origin })
 }
 

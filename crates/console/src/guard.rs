@@ -19,7 +19,7 @@ use workrail_model::public_url::Scheme;
 pub(crate) const OPEN_PATH: &str = "/open";
 /// The page of a team's console that takes a token.
 pub(crate) const LOGIN_PATH: &str = "/login";
-/// The assets are no secret, and the login page needs them.
+/// The assets are not secret, and the login page needs them.
 pub(crate) const ASSETS: &str = "/assets/";
 
 /// The three secrets of one console. They are drawn when it starts and never stored on disk.
@@ -276,7 +276,7 @@ impl Theme {
     }
 
     pub(crate) fn parse(text: &str) -> Self {
-        Self::ALL.into_iter().find(|own| own.as_str() == text).unwrap_or_default()
+        Self::ALL.into_iter().find(|known| known.as_str() == text).unwrap_or_default()
     }
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -321,7 +321,7 @@ fn sent(headers: &HeaderMap, name: HeaderName) -> SentHeader<'_> {
 fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterator<Item = &'a str> {
     let sent = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(move |(own, _)| *own == name).map(|(_, value)| value)
+    pairs.filter(move |(other, _)| *other == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(crate) struct HeldDeletion {
     pub(crate) session: SessionId,
     /// The session's name for users.
     pub(crate) name: String,
-    pub(crate) outcome: HeldState,
+    pub(crate) state: HeldState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) enum HeldState {
 struct HeldEntry {
     ticket: u64,
     seen: Overview,
-    outcome: HeldState,
+    state: HeldState,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl HeldDeletions {
         let mut entries = self.entries();
         entries.last_ticket += 1;
         let ticket = entries.last_ticket;
-        entries.by_session.insert(seen.session_id, HeldEntry { ticket, seen, outcome: HeldState::Held });
+        entries.by_session.insert(seen.session_id, HeldEntry { ticket, seen, state: HeldState::Held });
         ticket
     }
 
@@ -67,10 +67,10 @@ impl HeldDeletions {
     pub(crate) fn due(&self, session: SessionId, ticket: u64) -> Option<Overview> {
         let mut entries = self.entries();
         let entry = entries.by_session.get_mut(&session).filter(|entry| entry.ticket == ticket)?;
-        if entry.outcome != HeldState::Held {
+        if entry.state != HeldState::Held {
             return None;
         }
-        entry.outcome = HeldState::Deleting;
+        entry.state = HeldState::Deleting;
         Some(entry.seen.clone())
     }
 
@@ -85,7 +85,7 @@ impl HeldDeletions {
             }
             (true, Some(reason)) => {
                 if let Some(entry) = entries.by_session.get_mut(&session) {
-                    entry.outcome = HeldState::Refused(reason);
+                    entry.state = HeldState::Refused(reason);
                 }
             }
         }
@@ -94,13 +94,12 @@ impl HeldDeletions {
     /// Undoes a deletion, or dismisses its refusal. Returns whether there was one that had not begun.
     pub(crate) fn undo(&self, session: SessionId) -> bool {
         let mut entries = self.entries();
-        let begun =
-            entries.by_session.get(&session).is_some_and(|entry| entry.outcome == HeldState::Deleting);
+        let begun = entries.by_session.get(&session).is_some_and(|entry| entry.state == HeldState::Deleting);
         !begun && entries.by_session.remove(&session).is_some()
     }
 
     pub(crate) fn is_held(&self, session: SessionId) -> bool {
-        self.entries().by_session.get(&session).is_some_and(|entry| entry.outcome == HeldState::Held)
+        self.entries().by_session.get(&session).is_some_and(|entry| entry.state == HeldState::Held)
     }
 
     pub(crate) fn list(&self) -> Vec<HeldDeletion> {
@@ -108,7 +107,7 @@ impl HeldDeletions {
         let listed = entries.by_session.iter().map(|(session, entry)| {
             let labels: Vec<&str> = entry.seen.runs.iter().map(|run| run.label.as_str()).collect();
             let name = if labels.is_empty() { session.to_string() } else { labels.join(", ") };
-            HeldDeletion { session: *session, name, outcome: entry.outcome.clone() }
+            HeldDeletion { session: *session, name, state: entry.state.clone() }
         });
         listed.collect()
     }
@@ -142,7 +141,7 @@ mod tests {
         assert!(held.due(session, second).is_some());
         assert!(!held.undo(session), "it is too late once it is carried out");
         held.ended(session, second, Some("in use".to_owned()));
-        assert_eq!(held.list()[0].outcome, HeldState::Refused("in use".to_owned()));
+        assert_eq!(held.list()[0].state, HeldState::Refused("in use".to_owned()));
         assert!(held.due(session, second).is_none());
     }
 }

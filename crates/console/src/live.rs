@@ -134,7 +134,7 @@ impl LiveUpdates {
                 // A page may stay open after its visitor's login has ended.
                 let rendered = spawn_blocking(move || match console.still_let_in() {
                     Ok(()) => Some(pages::render(&console, &shown)),
-                    Err(NotLoggedIn::Stranger) => None,
+                    Err(NotLoggedIn::InvalidLogin) => None,
                     // If that is unknown, nothing is shown; the next poll may find out.
                     Err(NotLoggedIn::Unavailable) => Some(Err(refusal(
                         ErrorCode::StoreBusy,

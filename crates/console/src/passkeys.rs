@@ -62,7 +62,10 @@ pub(crate) fn challenge(console: &Console, signing: Signing, form: &Query) -> En
         )?),
         Signing::NewKey => {
             let keys = use_cases.passkeys()?.map_err(|damage| refused(&damage.to_string()))?;
-            let known = keys.enrolled_by(console.passkey_owner()).map(|own| own.credential.clone()).collect();
+            let known = keys
+                .enrolled_by(console.passkey_owner())
+                .map(|enrolment| enrolment.credential.clone())
+                .collect();
             challenge_json(&Challenge {
                 challenge: use_cases.challenge_for_new_key(asking),
                 credentials: known,

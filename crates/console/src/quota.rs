@@ -1,13 +1,11 @@
-//! How much of a team's console one member may use at once, so that nobody else is kept waiting (G125).
+//! How much of a team's console one member may use at once, so that others need not wait (G125).
 //!
 //! Members are counted by access token, as for agents: a token in several browsers is one member. The user who started
 //! a console of their own is alone there and is not counted.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use workrail_engine::slots::{HolderSlot, HolderSlots};
 use workrail_model::id::AccessTokenId;
 use workrail_model::team::Principal;
 
@@ -17,57 +15,31 @@ const REQUESTS_MAX: usize = 16;
 /// A quarter of all live pages. Only the visible tab of a window holds one.
 const PAGES_MAX: usize = 16;
 
-/// Counts what each member holds. Who holds nothing is not in the map.
+/// Counts what each member holds.
 #[derive(Clone, Debug)]
-pub(crate) struct MemberQuota {
-    max: usize,
-    counts: Arc<Mutex<BTreeMap<AccessTokenId, usize>>>,
-}
+pub(crate) struct MemberQuota(HolderSlots<AccessTokenId>);
 
 /// One of the things that a member may hold, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct MemberSlot {
-    quota: MemberQuota,
-    member: AccessTokenId,
-}
+pub(crate) type MemberSlot = HolderSlot<AccessTokenId>;
 
 impl MemberQuota {
     /// Requests that are under way.
     pub(crate) fn of_requests() -> Self {
-        Self { max: REQUESTS_MAX, counts: Arc::default() }
+        Self(HolderSlots::new(REQUESTS_MAX))
     }
 
     /// Pages that are kept up to date.
     pub(crate) fn of_pages() -> Self {
-        Self { max: PAGES_MAX, counts: Arc::default() }
+        Self(HolderSlots::new(PAGES_MAX))
     }
 
     /// Counts one more; `None` when the member holds as many as they may.
     pub(crate) fn take(&self, member: &Principal) -> Option<MemberSlot> {
-        let member = member.token_id;
-        let mut all = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(member).or_default();
-        if *count >= self.max {
-            return None;
-        }
-        *count += 1;
-        Some(MemberSlot { quota: self.clone(), member })
+        self.0.take(member.token_id)
     }
 }
 
-impl Drop for MemberSlot {
-    fn drop(&mut self) {
-        let mut all = self.quota.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.member) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                all.remove(&self.member);
-            }
-        }
-    }
-}
-
-/// Why a request of somebody who was let in is not answered now.
+/// Why a request of a logged-in member is not answered now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
     /// The member has as many requests under way as they may.
@@ -132,17 +104,6 @@ mod tests {
             assert!(last.is_some(), "just below the limit, one that ended makes room");
             assert!(quota.take(&member(1)).is_none(), "at the limit again");
         }
-    }
-
-    #[test]
-    fn a_member_who_holds_nothing_is_forgotten() {
-        let quota = MemberQuota::of_pages();
-        let held: Vec<_> = (0..PAGES_MAX).map(|_| quota.take(&member(1)).unwrap()).collect();
-        // One that was refused gives nothing back.
-        drop(quota.take(&member(1)));
-        assert!(quota.take(&member(1)).is_none());
-        drop(held);
-        assert!(quota.counts.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn behind(door: ListenerState) -> Router {
 
 async fn guarded(State(door): State<ListenerState>, request: Request, next: Next) -> Response {
     let admitted = door.guard.admit(request.method(), request.uri(), request.headers());
-    let address = request.uri().path_and_query().map(|own| own.as_str()).and_then(own_page);
+    let address = request.uri().path_and_query().map(|path| path.as_str()).and_then(own_page);
     let address = address.filter(|_| request.method() == Method::GET);
     let known = match admitted {
         Ok(Admission::Everybody) => Err(entry::open_to_all(&door, request).await),
@@ -139,7 +139,7 @@ async fn guarded(State(door): State<ListenerState>, request: Request, next: Next
                 Err(exceeded) => Err(exceeded.into_response()),
             },
             Err(why) => {
-                let back = address.map(|own| own.address());
+                let back = address.map(|page| page.address());
                 Err(entry::not_logged_in(back.as_deref(), why, LoginAttempt::None))
             }
         },
@@ -175,7 +175,7 @@ fn refused_at(refusal: Rejection, target: Option<PageAddress>) -> Response {
             StatusCode::FORBIDDEN
         }
     };
-    let address = target.filter(|_| refusal == Rejection::CrossSite).map(|own| own.address());
+    let address = target.filter(|_| refusal == Rejection::CrossSite).map(|page| page.address());
     page(status, &pages::refused(pages::refusal_title(refusal), refusal.reason(), address.as_deref()))
 }
 
@@ -422,7 +422,7 @@ impl AdmittedRequest {
 
     fn set_theme(&self, form: &Query) -> Response {
         let theme = Theme::parse(form.get("theme").unwrap_or_default());
-        let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |own| own.address());
+        let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |page| page.address());
         let mut response = see_other(&back);
         let cookie = self.guard.set_theme(theme);
         response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));

@@ -4,7 +4,7 @@ use std::io::{Cursor, Write};
 use std::sync::Arc;
 
 use workrail_engine::catalog::Filter;
-use workrail_engine::compare::{ComparedPart, ComparedRuns, PartOfRun};
+use workrail_engine::compare::{Comparison, LocatedPart, RunPart};
 use workrail_engine::edit::{CheckedText, FileInSource, WorkflowFile};
 use workrail_engine::passkeys::{
     Asking, Challenge, KeyToEnrol, LogDamage, NewKey, Passkeys, Registration, SignedAct,
@@ -67,7 +67,7 @@ pub trait UseCases: Send + Sync {
     fn find(&self, text: &str) -> EngineResult<SessionOrRun>;
     /// With the notes and artifacts of one point, or of where each run continues.
     fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> EngineResult<SessionView>;
-    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> EngineResult<ComparedRuns>;
+    fn compare(&self, a: (RunId, &RunPart), b: (RunId, &RunPart)) -> EngineResult<Comparison>;
     fn step_text(&self, session: SessionId, node: NodeId) -> EngineResult<Option<String>>;
     fn search(&self, words: &str, limit: usize) -> EngineResult<NoteSearch>;
     fn report(&self, about: SessionOrRun) -> EngineResult<Report>;
@@ -164,7 +164,7 @@ pub trait UseCases: Send + Sync {
     fn calls(&self, limit: usize) -> EngineResult<Vec<LoggedCall>>;
     fn change_stamp(&self) -> Option<u64>;
     /// Distinguishes the workspace that the console was started in from others.
-    fn own_workspace(&self) -> Option<Sha256>;
+    fn own_repository(&self) -> Option<Sha256>;
 }
 
 impl<S: ManagedStore> UseCases for Engine<S> {
@@ -196,10 +196,10 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         self.show_point(about, point)
     }
 
-    fn compare(&self, a: (RunId, &ComparedPart), b: (RunId, &ComparedPart)) -> EngineResult<ComparedRuns> {
-        let part = |(run, part): (RunId, &ComparedPart)| -> EngineResult<PartOfRun> {
+    fn compare(&self, a: (RunId, &RunPart), b: (RunId, &RunPart)) -> EngineResult<Comparison> {
+        let part = |(run, part): (RunId, &RunPart)| -> EngineResult<LocatedPart> {
             let session = self.find(&run.to_string())?.session;
-            Ok(PartOfRun { session, run, part: part.clone() })
+            Ok(LocatedPart { session, run, part: part.clone() })
         };
         Self::compare(self, &part(a)?, &part(b)?, ContextValues::NotShown)
     }
@@ -447,8 +447,8 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::change_stamp(self)
     }
 
-    fn own_workspace(&self) -> Option<Sha256> {
-        Self::own_workspace(self)
+    fn own_repository(&self) -> Option<Sha256> {
+        Self::own_repository(self)
     }
 }
 

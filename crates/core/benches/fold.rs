@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use workrail_core::project::SessionState;
 use workrail_model::event::Event;
-use workrail_testkit::history::{History, Load};
+use workrail_testkit::history::{AdvancePayload, History};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
@@ -113,7 +113,7 @@ fn history(length: usize) -> Vec<Event> {
         if round.is_multiple_of(20) {
             events.extend(history.checkpoint(at).0.events);
         }
-        let (parts, child) = history.advance(at, Load::NOTES);
+        let (parts, child) = history.advance(at, AdvancePayload::NOTES);
         events.extend(parts.events);
         path.push(child);
     }

@@ -38,7 +38,7 @@ pub fn check(
     stored: Option<&AccessToken>,
     now: &Timestamp,
 ) -> Result<Principal, TokenRefusal> {
-    let stored = stored.filter(|own| own.id == sent.id).ok_or(TokenRefusal::Unknown)?;
+    let stored = stored.filter(|token| token.id == sent.id).ok_or(TokenRefusal::Unknown)?;
     if !same(stored.digest.as_bytes(), sent.secret.digest().as_bytes()) {
         return Err(TokenRefusal::Unknown);
     }
@@ -167,7 +167,7 @@ mod tests {
     fn a_token_is_valid_until_it_expires_or_is_revoked() {
         let (sent, stored) = made();
         let during = at("2026-01-31T23:59:59.999Z");
-        assert_eq!(check(&sent, Some(&stored), &during).map(|own| own.role), Ok(Role::Agent));
+        assert_eq!(check(&sent, Some(&stored), &during).map(|token| token.role), Ok(Role::Agent));
         assert_eq!(check(&sent, Some(&stored), &stored.expires_at), Err(TokenRefusal::Expired));
         let revoked = AccessToken { revoked_at: Some(at("2026-01-02T00:00:00.000Z")), ..stored.clone() };
         assert_eq!(check(&sent, Some(&revoked), &during), Err(TokenRefusal::Revoked));

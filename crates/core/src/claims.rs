@@ -26,8 +26,8 @@ pub struct KnownFact<'a> {
 }
 
 impl<'a> KnownFact<'a> {
-    pub fn recorded(own: &'a EvidenceRecorded) -> Self {
-        Self { evidence: &own.evidence, host: own.host.as_ref().map(|host| host.as_str()) }
+    pub fn recorded(record: &'a EvidenceRecorded) -> Self {
+        Self { evidence: &record.evidence, host: record.host.as_ref().map(|host| host.as_str()) }
     }
 
     /// What the engine itself found out in this attempt.
@@ -36,8 +36,8 @@ impl<'a> KnownFact<'a> {
     }
 
     /// What a hook saw and the next advance will record.
-    pub fn waiting(own: &'a HookObservation) -> Self {
-        Self { evidence: own.evidence(), host: Some(own.host().as_str()) }
+    pub fn waiting(observation: &'a HookObservation) -> Self {
+        Self { evidence: observation.evidence(), host: Some(observation.host().as_str()) }
     }
 }
 
@@ -148,8 +148,8 @@ fn tests(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contradiction> {
 
 /// The latest fact about a claim; what the engine ran itself takes precedence over what a hook saw.
 fn support(claim: TestClaim<'_>, known: &[KnownFact<'_>]) -> Support {
-    let checked = known.iter().rev().find_map(|own| checked(claim, own));
-    let observed = || known.iter().rev().find_map(|own| observed(claim, own));
+    let checked = known.iter().rev().find_map(|fact| checked(claim, fact));
+    let observed = || known.iter().rev().find_map(|fact| observed(claim, fact));
     let Some((grade, passed, fact)) = checked.or_else(observed) else { return Support::Nothing };
     match (claim.result, passed) {
         ("passed", true) | ("failed", false) => Support::Agrees(grade),
@@ -162,7 +162,8 @@ fn support(claim: TestClaim<'_>, known: &[KnownFact<'_>]) -> Support {
 fn checked(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade, bool, String)> {
     let Evidence::CheckRun(run) = known.evidence else { return None };
     let argv = run.argv.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(" ");
-    let is_same = run.name.as_str() == claim.name || claim.command.is_some_and(|own| ends_with(own, &argv));
+    let is_same =
+        run.name.as_str() == claim.name || claim.command.is_some_and(|claimed| ends_with(claimed, &argv));
     let passed = match &run.outcome {
         CheckResult::Passed(_) => true,
         CheckResult::Failed(_) | CheckResult::TimedOut(_) => false,
@@ -173,7 +174,7 @@ fn checked(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade
 
 fn observed(claim: TestClaim<'_>, known: &KnownFact<'_>) -> Option<(EvidenceGrade, bool, String)> {
     let Evidence::CommandRun { command, exit_code: Some(code), .. } = known.evidence else { return None };
-    if !claim.command.is_some_and(|own| ends_with(command.as_str(), own)) {
+    if !claim.command.is_some_and(|claimed| ends_with(command.as_str(), claimed)) {
         return None;
     }
     let fact = format!("the last run that {} saw ended with exit code {code}", hooks(known.host));
@@ -219,8 +220,8 @@ fn nothing_ran(claims: usize, known: &[KnownFact<'_>]) -> Option<Contradiction> 
 
 /// That nothing in this step can have passed: the chat is watched, and its hooks saw no command, or only commands that failed.
 fn silence(known: &[KnownFact<'_>]) -> Option<String> {
-    let watched = known.iter().rev().find(|own| matches!(own.evidence, Evidence::ChatWatched))?;
-    let ends = known.iter().filter_map(|own| match own.evidence {
+    let watched = known.iter().rev().find(|fact| matches!(fact.evidence, Evidence::ChatWatched))?;
+    let ends = known.iter().filter_map(|fact| match fact.evidence {
         Evidence::CommandRun { exit_code, .. } => Some(exit_code.is_none_or(|code| code == 0)),
         Evidence::CheckRun(run) => run.outcome.ended().map(|_| run.outcome.has_passed()),
         Evidence::WorkspaceState(_)
@@ -250,8 +251,8 @@ fn changed_files(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
     let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == HANDOFF);
     let Some(named) = named.and_then(Value::as_array) else { return Vec::new() };
     let named: Vec<&str> = named.iter().filter_map(Value::as_str).map(path_of).collect();
-    let is_named = |file: &&String| named.iter().any(|own| edits::covers(own, file));
-    let unchanged = named.iter().filter(|own| !changed.iter().any(|file| edits::covers(own, file)));
+    let is_named = |file: &&String| named.iter().any(|path| edits::covers(path, file));
+    let unchanged = named.iter().filter(|path| !changed.iter().any(|file| edits::covers(path, file)));
     let unchanged = PathList::new(unchanged.copied());
     // A full list may have left files out.
     let unnamed =
@@ -374,7 +375,7 @@ mod tests {
         let handoff = json!({ "kind": HANDOFF, "filesChanged": ["src/a.rs (new)", "docs", "src/gone.rs"] });
         let changed = ["src/a.rs", "docs/x.md", "src/b.rs"].map(str::to_owned);
         let found = contradictions(&[handoff], &[], Some(&changed));
-        let texts: Vec<&str> = found.iter().map(|own| own.text.as_str()).collect();
+        let texts: Vec<&str> = found.iter().map(|claim| claim.text.as_str()).collect();
         assert_eq!(
             texts,
             [

@@ -1,6 +1,7 @@
 //! Evaluates conditions on context values, with the lenient equality that existing files rely on.
 //!
-//! Total: every expression gives an answer on every context; one with a malformed part is false as a whole.
+//! Total: every expression gives an answer on every context; a malformed part that evaluation reaches makes the
+//! whole false.
 //! The rules are those of JavaScript where files depend on them (G44).
 
 use std::borrow::Cow;

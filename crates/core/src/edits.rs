@@ -47,14 +47,14 @@ impl AllowedEdits {
     pub fn allows(&self, path: &str) -> bool {
         let Some(parts) = parts_of(path) else { return false };
         let mut declared = self.declared.iter().flat_map(|scope| &scope.files);
-        self.own.iter().any(|glob| fits(glob, &parts)) || declared.any(|own| covers(own, path))
+        self.own.iter().any(|glob| fits(glob, &parts)) || declared.any(|glob| covers(glob, path))
     }
 }
 
 /// The texts of a list; `None` for anything else. Texts that cannot be a path are left out.
 fn declared_files(value: &Value) -> Option<Vec<String>> {
     let texts: Option<Vec<&str>> = value.as_array()?.iter().map(Value::as_str).collect();
-    let is_path = |own: &&str| own.len() <= DECLARED_BYTES_MAX && !own.chars().any(char::is_control);
+    let is_path = |path: &&str| path.len() <= DECLARED_BYTES_MAX && !path.chars().any(char::is_control);
     Some(texts?.into_iter().filter(is_path).map(str::to_owned).collect())
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn loops(
     context: &Context,
 ) -> Vec<LoopPosition> {
     let texts = pending.loop_path.iter().filter_map(|frame| {
-        let owner = workflow.loop_of(&frame.loop_id)?;
+        let owner = workflow.loop_by_id(&frame.loop_id)?;
         let name = match &owner.control {
             LoopControl::ForEach { item_var, .. } => item_var.clone(),
             LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {
@@ -111,7 +111,7 @@ impl Remaining<'_> {
             let is_here =
                 |item: &PlanItem| matches!(item, PlanItem::Loop { loop_id } if *loop_id == frame.loop_id);
             left = left.saturating_add(self.behind(items, is_here));
-            let Some(owner) = self.workflow.loop_of(&frame.loop_id) else { return left };
+            let Some(owner) = self.workflow.loop_by_id(&frame.loop_id) else { return left };
             let done = u64::from(frame.iteration) + 1;
             let more = iterations(owner, self.context).map_or(0, |all| all.saturating_sub(done));
             left = left.saturating_add(more.saturating_mul(self.sum(&owner.body)));
@@ -135,7 +135,7 @@ impl Remaining<'_> {
         match item {
             PlanItem::Step { step_id } => u64::from(self.may_run(step_id)),
             PlanItem::Loop { loop_id } => {
-                let Some(owner) = self.workflow.loop_of(loop_id) else { return 0 };
+                let Some(owner) = self.workflow.loop_by_id(loop_id) else { return 0 };
                 if !self.may_hold(owner.run_condition.as_ref()) {
                     return 0;
                 }

@@ -85,7 +85,7 @@ pub(crate) fn gap_closer(reason: Reason) -> GapCloser {
 pub(crate) const TRIES_BEFORE_GAP: usize = 2;
 
 /// The effect of this reason on an advance after this many consecutive refusals of the same step. Never-stop waits
-/// for no person, but gives the agent a few tries to correct its own mistakes (decision 46).
+/// for no person, but gives the agent a few tries to correct its own mistakes (G61).
 pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> AdvanceEffect {
     match disposition(reason, autonomy).outcome() {
         AdvanceEffect::RecordGap(Severity::Critical) if refused < tries(reason) => AdvanceEffect::Block,

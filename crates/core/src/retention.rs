@@ -1,7 +1,7 @@
 //! Which sessions are old enough to be removed: the one place where a clock decides something (G6, G25).
 //!
-//! A session is kept if anything speaks for it: a mark, an unfinished run, a time that is missing or makes no sense,
-//! a clock that is behind what the store has already seen.
+//! A session is retained if any of these holds: it is kept, it has an unfinished run, its time is missing or makes
+//! no sense, or the clock is behind what the store has already seen.
 
 use workrail_model::retention::Ttl;
 use workrail_model::time::Timestamp;

@@ -72,7 +72,7 @@ fn conditions_of(step: &CompiledStep) -> Vec<&ConditionId> {
         StepKind::Parallel { delegations } => delegations.as_slice(),
         StepKind::Standard | StepKind::CapabilityProbe { .. } => &[],
     };
-    let delegated = delegations.iter().filter_map(|own| own.run_condition.as_ref());
+    let delegated = delegations.iter().filter_map(|delegation| delegation.run_condition.as_ref());
     step.run_condition.iter().chain(confirmation).chain(delegated).collect()
 }
 
@@ -120,7 +120,7 @@ fn members(owner: &CompiledLoop, item_var: &str, steps: &[CompiledStep]) -> Vec<
             let Token::Variable { path } = token else { continue };
             let member = path.strip_prefix(item_var).and_then(|rest| rest.strip_prefix('.'));
             let member = member.and_then(|rest| rest.split('.').next()).unwrap_or_default();
-            if !member.is_empty() && !found.iter().any(|own| own == member) {
+            if !member.is_empty() && !found.iter().any(|other| other == member) {
                 found.push(member.to_owned());
             }
         }
@@ -198,7 +198,7 @@ pub(crate) fn open_keys<'a>(
         }
     }
     let declared =
-        |key: &str| workflow.steps.iter().any(|step| step.sets.keys().any(|own| own.as_str() == key));
+        |key: &str| workflow.steps.iter().any(|step| step.sets.keys().any(|other| other.as_str() == key));
     open.retain(|key, _| {
         let given = context.get(key).is_some_and(|value| !value.is_null());
         !given && !declared(key) && !is_asked_of_user(workflow, key)
@@ -209,12 +209,12 @@ pub(crate) fn open_keys<'a>(
 /// Whether the key holds a user's answer: then the agent must not set it.
 fn is_asked_of_user(workflow: &CompiledWorkflow, key: &str) -> bool {
     let dependencies = workflow.steps.iter().flat_map(|step| &step.user_dependencies);
-    dependencies.filter_map(|own| own.context_key.as_ref()).any(|own| own.as_str() == key)
+    dependencies.filter_map(|dependency| dependency.context_key.as_ref()).any(|other| other.as_str() == key)
 }
 
 /// Whether a condition is known not to hold: everything it reads is set.
 fn is_ruled_out(workflow: &CompiledWorkflow, condition: Option<&ConditionId>, context: &Context) -> bool {
-    let test = condition.and_then(|id| workflow.condition(id)).map(|own| &own.test);
+    let test = condition.and_then(|id| workflow.condition(id)).map(|condition| &condition.test);
     let Some(ConditionTest::Context { expr }) = test else { return false };
     !possible(expr, &ValueScope::new(context)).holds
 }
@@ -322,7 +322,7 @@ fn after<'a>(
                 let is_around = pending.loop_path.iter().any(|frame| frame.loop_id == *loop_id);
                 let is_out = !is_around && is_ruled_out(workflow, run_condition(workflow, loop_id), context);
                 if !is_out && loops.insert(loop_id.as_str()) {
-                    queue.extend(workflow.loop_of(loop_id).into_iter().flat_map(|owner| &owner.body));
+                    queue.extend(workflow.loop_by_id(loop_id).into_iter().flat_map(|owner| &owner.body));
                 }
             }
         }
@@ -362,7 +362,7 @@ pub(crate) fn never_decided<'a>(
 }
 
 fn run_condition<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option<&'a ConditionId> {
-    workflow.loop_of(loop_id).and_then(|owner| owner.run_condition.as_ref())
+    workflow.loop_by_id(loop_id).and_then(|owner| owner.run_condition.as_ref())
 }
 
 /// Whether the key accepts a value. Case and surrounding space do not count, as in conditions.

@@ -57,7 +57,7 @@ fn add_sent(shape: &mut Value, schema: &Value, sent: &[&Value], depth: usize) {
     match shape {
         Value::Object(members) => {
             for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-                let of_field: Vec<&Value> = sent.iter().filter_map(|own| own.get(name)).collect();
+                let of_field: Vec<&Value> = sent.iter().filter_map(|value| value.get(name)).collect();
                 if !of_field.is_empty() {
                     let member = members.entry(name.clone()).or_insert_with(|| at_depth(field, inner));
                     add_sent(member, field, &of_field, inner);
@@ -65,7 +65,7 @@ fn add_sent(shape: &mut Value, schema: &Value, sent: &[&Value], depth: usize) {
             }
         }
         Value::Array(items) => {
-            let sent: Vec<&Value> = sent.iter().filter_map(|own| own.as_array()).flatten().collect();
+            let sent: Vec<&Value> = sent.iter().filter_map(|value| value.as_array()).flatten().collect();
             items.iter_mut().for_each(|item| add_sent(item, &schema["items"], &sent, inner));
         }
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -78,7 +78,7 @@ fn named_fields<'a>(
     schema: &'a Value,
 ) -> impl Iterator<Item = (String, Value)> + use<'a> {
     let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
     let fields = schema["properties"].as_object().into_iter().flatten();
     let named: Vec<(&String, &Value)> = fields
         .filter(|(name, field)| field["type"] == "string" && !is_required(name) && mentions(step, name))

@@ -200,8 +200,8 @@ fn compared(a: &str, b: &str) -> WorkflowDiff {
 #[test]
 fn a_difference_is_told_step_by_step_in_words() {
     let found = compared(BEFORE, AFTER);
-    let whole = found.workflow.iter().map(|own| own.words.clone());
-    let steps = found.steps.iter().flat_map(|step| step.changes.iter().map(|own| own.words.clone()));
+    let whole = found.workflow.iter().map(|change| change.words.clone());
+    let steps = found.steps.iter().flat_map(|step| step.changes.iter().map(|change| change.words.clone()));
     insta::assert_snapshot!(whole.chain(steps).collect::<Vec<_>>().join("\n"));
     assert!(!found.is_same);
 }
@@ -229,7 +229,7 @@ fn every_pair_of_bundled_workflows_differs_in_words() {
 fn the_inputs_of_a_hash_name_what_is_embedded() {
     let inputs = hash_inputs(&compiled(AFTER)).unwrap();
     assert_eq!(inputs.hash.to_string(), hash(AFTER));
-    let kinds: Vec<(&str, &str)> = inputs.embedded.iter().map(|own| (own.kind, own.id.as_str())).collect();
+    let kinds: Vec<(&str, &str)> = inputs.embedded.iter().map(|part| (part.kind, part.id.as_str())).collect();
     assert_eq!(
         kinds,
         [("contract", "wr.contracts.loop_control"), ("contract", "wr.contracts.review_verdict")]

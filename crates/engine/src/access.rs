@@ -12,7 +12,7 @@ use workrail_model::team::{AccessSecret, AccessToken, Act, Caller, PresentedToke
 use workrail_model::time::Timestamp;
 
 use crate::mint::random;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 /// How long a browser stays logged in.
@@ -73,7 +73,7 @@ impl<S: Store> Engine<S> {
         self.permit(Act::Administer)?;
         let now = self.environment.clock.now();
         let expires_at = now.plus_ms(lasts.ms()).ok_or_else(|| error::token_lasts_too_long(lasts))?;
-        let usable = self.access_tokens()?.iter().filter(|own| access::holds(own, &now).is_ok()).count();
+        let usable = self.access_tokens()?.iter().filter(|token| access::holds(token, &now).is_ok()).count();
         if usable >= ACCESS_TOKENS_MAX {
             return Err(error::too_many_access_tokens());
         }
@@ -133,14 +133,14 @@ impl<S: Store> Engine<S> {
         let Caller::Member { principal, .. } = self.authenticate(text)? else {
             return Err(AccessRefusal::Unknown);
         };
-        self.signer.refresh(FirstKeys::Make).map_err(AccessRefusal::Store)?;
+        self.signer.refresh(KeyUse::CreateIfNew).map_err(AccessRefusal::Store)?;
         let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
         Ok(access::login(&keyring, principal.token_id, self.now_epoch_s() + LOGIN_SECONDS))
     }
 
     /// Who is logged in, and the token for their forms.
     pub fn logged_in(&self, login: &str) -> Result<(Caller, HttpSecret), AccessRefusal> {
-        self.signer.refresh(FirstKeys::ReadOnly).map_err(AccessRefusal::Store)?;
+        self.signer.refresh(KeyUse::ReadOnly).map_err(AccessRefusal::Store)?;
         let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
         let id = access::logged_in(&keyring, login, self.now_epoch_s()).ok_or(AccessRefusal::Unknown)?;
         let stored = self.stored_token(id)?.ok_or(AccessRefusal::Unknown)?;

@@ -6,7 +6,7 @@ use workrail_core::claims;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checks::passes_in_chain;
-use workrail_core::decide::evidence::{EvidenceAtHand, EvidenceDemand};
+use workrail_core::decide::evidence::{AvailableEvidence, EvidenceDemand};
 use workrail_core::decide::observe::{ObservedFact, is_same_repository};
 use workrail_core::decide::retry;
 use workrail_core::derive;
@@ -28,7 +28,7 @@ use workrail_model::team::Act;
 use workrail_model::token::TokenKind;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::ask::AskedUser;
+use crate::ask::AttemptAwaitingUser;
 use crate::catalog::SourceDigests;
 use crate::checks::{CheckDemand, CheckedStep};
 use crate::drift::drift_from;
@@ -182,9 +182,9 @@ impl<S: Store> Engine<S> {
         let tree = checked.map_or(tree, |checked| &checked.tree);
         let pending_preferences =
             self.store.pending_preferences(session, at.run).map_err(|cause| error::io(&cause))?;
-        let mut evidence = EvidenceAtHand {
+        let mut evidence = AvailableEvidence {
             observations: self.store.take_observations(session, at.run),
-            workspace: self.workspace_at_hand(facts, at.node, folder.as_ref(), (tree, anchors)),
+            workspace: self.current_workspace(facts, at.node, folder.as_ref(), (tree, anchors)),
             checks: checked.map(|checked| checked.checks.clone()).unwrap_or_default(),
             demand: EvidenceDemand::Enforced,
         };
@@ -211,7 +211,7 @@ impl<S: Store> Engine<S> {
             evidence,
             workflow_changed: drift.is_some(),
             notices: drift.filter(|_| !reading.drift_was_reported(facts, at.node)).into_iter().collect(),
-            material: &content,
+            content: &content,
             tools: self.environment.tools,
             minting: self.minting(Act::Work)?,
         })
@@ -234,7 +234,7 @@ impl<S: Store> Engine<S> {
             .advance(at.node, attempt)
             .ok_or_else(|| error::internal("an appended advance is folded"))?;
         let tokens = self.outcome_tokens(facts, at, record)?;
-        let asked = AskedUser::of(session, at, record);
+        let asked = AttemptAwaitingUser::of(session, at, record);
         let reply = sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked);
         Ok(HoldOutcome::Answered(Box::new(reply)))
     }
@@ -272,7 +272,7 @@ impl<S: Store> Engine<S> {
         earlier
     }
 
-    /// The node and attempt of the ack, if everything the caller said agrees with them (G34, G35).
+    /// The node and attempt of the ack, if all arguments of the caller agree with them (G34, G35).
     fn checked(
         &self,
         facts: &SessionState,
@@ -308,7 +308,7 @@ impl<S: Store> Engine<S> {
         let tokens = self.outcome_tokens(facts, at, record)?;
         let reply = self.recorded_reply(facts, at.run, reference, &tokens)?;
         match other_input {
-            None => Ok(reply.asking(AskedUser::of(facts.session_id(), at, record))),
+            None => Ok(reply.asking(AttemptAwaitingUser::of(facts.session_id(), at, record))),
             Some(request) => self.with_fork(facts, at, record, request, reply),
         }
     }

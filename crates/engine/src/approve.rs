@@ -141,8 +141,9 @@ impl WaitingStep {
             proof,
             earlier,
         } = self;
-        let questions: Vec<_> = questions.iter().map(|own| (own.key.as_str(), &own.description)).collect();
-        let earlier = earlier.as_ref().map(|own| (own.decision, own.is_for_this));
+        let questions: Vec<_> =
+            questions.iter().map(|question| (question.key.as_str(), &question.description)).collect();
+        let earlier = earlier.as_ref().map(|earlier| (earlier.decision, earlier.is_for_this));
         let run_ref = json!([session, node, label, workflow, goal, step, title, submitted]);
         let shown = json!([run_ref, notes, artifacts, context, asks_approval, questions, earlier]);
         let shown = json!([shown, format!("{proof:?}")]);
@@ -203,15 +204,15 @@ impl<S: Store> Engine<S> {
             let value = context.get(key.as_str()).filter(|value| !value.is_null());
             value.is_none_or(|value| accepts.is_some_and(|accepts| accepted(value, accepts).is_none()))
         };
-        let questions = step.user_dependencies.iter().filter_map(|own| {
-            let key = question_key(own).cloned()?;
+        let questions = step.user_dependencies.iter().filter_map(|dependency| {
+            let key = question_key(dependency).cloned()?;
             let accepts = step.sets.get(&key).map(|duty| duty.accepts.clone());
             if !unanswered(&key, accepts.as_ref()) {
                 return None;
             }
-            let is_secret =
-                own.reason == UserOnlyDependencyReason::NeedsUserSecretOrToken || is_secret(key.as_str());
-            Some(Question { key, description: own.description.clone(), accepts, is_secret })
+            let is_secret = dependency.reason == UserOnlyDependencyReason::NeedsUserSecretOrToken
+                || is_secret(key.as_str());
+            Some(Question { key, description: dependency.description.clone(), accepts, is_secret })
         });
         let gate = asked_confirmation(&workflow, pending, &context) == AskedConfirmation::Approval;
         let proof = self.approval_keys(facts, node.node_id, &workflow, pending)?.asked(&workflow, pending);
@@ -231,7 +232,8 @@ impl<S: Store> Engine<S> {
             notes: delivered.notes_markdown,
             artifacts: delivered.artifacts,
             context: facts.shown_context_of(node.node_id, last.attempt),
-            asks_approval: gate || step.user_dependencies.iter().any(|own| question_key(own).is_none()),
+            asks_approval: gate
+                || step.user_dependencies.iter().any(|dependency| question_key(dependency).is_none()),
             questions: questions.collect(),
             proof,
             earlier,
@@ -359,7 +361,7 @@ impl<S: Store> Engine<S> {
                     return Err(error::changed_since_shown(label));
                 }
             };
-            let asked = |key: &str| waiting.questions.iter().any(|own| own.key.as_str() == key);
+            let asked = |key: &str| waiting.questions.iter().any(|question| question.key.as_str() == key);
             if let Some((key, _)) = values.as_map().iter().find(|(_, value)| value.is_null()) {
                 return Err(error::no_answer(key));
             }

@@ -21,13 +21,13 @@ use crate::{Engine, Store, error};
 
 /// An attempt that was refused only for lack of what the user must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AskedUser {
+pub struct AttemptAwaitingUser {
     session: SessionId,
     at: NodeFacts,
     attempt: AttemptId,
 }
 
-impl AskedUser {
+impl AttemptAwaitingUser {
     /// `None` if the agent has to send something else as well: the user would not be asked about the final submission.
     pub(crate) fn of(session: SessionId, at: NodeFacts, record: &AdvanceRecord) -> Option<Self> {
         let AdvanceOutcome::Blocked { blockers } = &record.outcome else { return None };
@@ -36,7 +36,7 @@ impl AskedUser {
         // A key that the step declares and also asks the user for is missing twice; one answer fills both.
         let is_asked = |missing: &Blocker| {
             missing.code == BlockerCode::MissingContextKey
-                && blockers.iter().any(|own| is_for_user(own) && own.pointer == missing.pointer)
+                && blockers.iter().any(|blocker| is_for_user(blocker) && blocker.pointer == missing.pointer)
         };
         let all = blockers.iter().all(|blocker| is_for_user(blocker) || is_asked(blocker));
         (all && !blockers.is_empty()).then_some(Self { session, at, attempt: record.attempt })
@@ -57,7 +57,10 @@ impl AskedUser {
 
 impl<S: Store> Engine<S> {
     /// What to ask the user about this attempt; `None` if it is not the newest one or was already decided on.
-    pub fn open_for_user(&self, asked: &AskedUser) -> Result<Option<WaitingStep>, Box<ErrorEnvelope>> {
+    pub fn waiting_for_user(
+        &self,
+        asked: &AttemptAwaitingUser,
+    ) -> Result<Option<WaitingStep>, Box<ErrorEnvelope>> {
         self.reading().look(asked.session, |facts| {
             let is_newest =
                 facts.latest_advance(asked.node()).is_some_and(|last| last.attempt == asked.attempt);
@@ -75,7 +78,7 @@ impl<S: Store> Engine<S> {
     /// Records what came through the agent's program, about exactly what the program was asked to show.
     pub fn record_from_chat(
         &self,
-        asked: &AskedUser,
+        asked: &AttemptAwaitingUser,
         seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use workrail_core::decide::checks::{CheckAtHand, still_holds};
+use workrail_core::decide::checks::{CheckStatus, still_holds};
 use workrail_model::compiled::{CheckRequest, CompiledWorkflow};
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -75,7 +75,7 @@ pub(crate) struct CheckDemand {
 /// The results of an attempt's checks.
 #[derive(Debug)]
 pub(crate) struct CheckedStep {
-    pub(crate) checks: Vec<CheckAtHand>,
+    pub(crate) checks: Vec<CheckStatus>,
     /// The repository before the first of them.
     before: Option<Sha256>,
     /// The repository after the last of them.
@@ -166,7 +166,7 @@ enum SlotClaim {
 impl AttemptChecks {
     fn claim(&self, key: AttemptKey, tree: Option<Sha256>) -> SlotClaim {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, slot)) = slots.iter().find(|(own, _)| *own == key) {
+        if let Some((_, slot)) = slots.iter().find(|(other, _)| *other == key) {
             match slot.state() {
                 SlotState::Running => return SlotClaim::Join(Arc::clone(slot)),
                 SlotState::Finished(step) if step.fits(tree) => return SlotClaim::Take(step),
@@ -174,7 +174,7 @@ impl AttemptChecks {
                 SlotState::Finished(_) | SlotState::Abandoned => {}
             }
         }
-        slots.retain(|(own, _)| *own != key);
+        slots.retain(|(other, _)| *other != key);
         if slots.len() >= REMEMBERED_MAX {
             let finished = slots.iter().position(|(_, slot)| !matches!(slot.state(), SlotState::Running));
             if let Some(finished) = finished {
@@ -188,13 +188,13 @@ impl AttemptChecks {
 
     /// Discards what is known of the attempt's checks because it no longer holds.
     pub(crate) fn forget(&self, key: AttemptKey) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|(own, _)| *own != key);
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| *other != key);
     }
 
     /// The attempt is recorded: from now on its reply answers.
     pub(crate) fn recorded(&self, key: AttemptKey) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, slot)) = slots.iter().find(|(own, _)| *own == key) {
+        if let Some((_, slot)) = slots.iter().find(|(other, _)| *other == key) {
             slot.set(SlotState::Recorded);
         }
     }
@@ -202,7 +202,7 @@ impl AttemptChecks {
 
 fn fingerprint(tree: &TreeInspection) -> Option<Sha256> {
     match tree {
-        // Without the commit, two clean trees cannot be told apart.
+        // Without the commit, two clean trees cannot be distinguished.
         TreeInspection::Seen(tree) => tree.head.is_some().then(|| tree.fingerprint()),
         TreeInspection::NoRepository | TreeInspection::NotSeen(_) => None,
     }
@@ -272,9 +272,9 @@ impl<S: Store> Engine<S> {
         demand: &CheckDemand,
         request: &CheckRequest,
         tree: &mut TreeInspection,
-    ) -> Result<CheckAtHand, Box<ErrorEnvelope>> {
+    ) -> Result<CheckStatus, Box<ErrorEnvelope>> {
         let name = &request.command;
-        let not_run = |argv: &[String], reason| CheckAtHand::not_run(name.clone(), argv, reason);
+        let not_run = |argv: &[String], reason| CheckStatus::not_run(name.clone(), argv, reason);
         let runner = match (&self.environment.checks, self.checks_here) {
             (Some(runner), ChecksHere::Run) => runner,
             (Some(_) | None, _) => return Ok(not_run(&[], NotRunReason::NotHere)),
@@ -288,7 +288,7 @@ impl<S: Store> Engine<S> {
         };
         let before = fingerprint(tree);
         if let Some(run) = demand.passed.iter().find(|run| still_holds(run, name, &argv, before)) {
-            return Ok(CheckAtHand::PassedBefore(run.clone()));
+            return Ok(CheckStatus::PassedBefore(run.clone()));
         }
         self.say(&format!("Running check `{name}`."));
         let mut reported = Duration::ZERO;
@@ -302,7 +302,7 @@ impl<S: Store> Engine<S> {
         match ran {
             Ok(process) => {
                 *tree = self.environment.observer.inspect_tree(folder);
-                Ok(CheckAtHand::ended(request, &argv, &process, (before, fingerprint(tree))))
+                Ok(CheckStatus::ended(request, &argv, &process, (before, fingerprint(tree))))
             }
             Err(CheckRunError::NotStarted(_)) => Ok(not_run(&argv, NotRunReason::NotStarted)),
             Err(CheckRunError::Interrupted) => Err(error::checks_interrupted()),
@@ -323,9 +323,9 @@ impl<S: Store> Engine<S> {
         }
         let (listed, _) = self.catalog.all(workspace, &Filter::default());
         let compiled =
-            listed.iter().filter_map(|own| self.catalog.compiled(&own.workflow_id, workspace).ok());
+            listed.iter().filter_map(|workflow| self.catalog.compiled(&workflow.workflow_id, workspace).ok());
         let checks = compiled.map(|entry| WorkflowChecks::of(&entry.workflow, entry.hash));
-        Ok(checks.filter(|own| !own.checks.is_empty()).collect())
+        Ok(checks.filter(|workflow| !workflow.checks.is_empty()).collect())
     }
 
     /// The checks of the workflow that a run is pinned to.

@@ -1,26 +1,25 @@
 //! Compares two branches, attempts or runs side by side, for the command line and the console: writes nothing (G36).
 
-use workrail_core::compare::{Compared, Comparison, RunPart, Side, build};
+use workrail_core::compare::{Compared, build};
 use workrail_core::link::NodeLink;
 use workrail_core::report::{ContextValues, Covers, Detail, ReportInput, Signatures};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
-use crate::find::NamedRun;
+use crate::find::NameMatch;
 use crate::gate::Reading;
 use crate::salvage::Salvaged;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::compare::{
-    ArtifactComparison, Continuation, Continues, DiffLine, Difference, Extent, FieldDifference, PartEnd,
-    ReferenceError, StepComparison, StepSide, words,
+    ArtifactComparison, Comparison, Continuation, Continues, DiffLine, Difference, Extent, FieldDifference,
+    PartEnd, ReferenceError, RunPart, Side, StepComparison, StepSide, words,
 };
-pub use workrail_core::compare::{Comparison as ComparedRuns, RunPart as ComparedPart, Side as ComparedSide};
 
 /// A part of a run in this store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartOfRun {
+pub struct LocatedPart {
     pub session: SessionId,
     pub run: RunId,
     pub part: RunPart,
@@ -28,37 +27,37 @@ pub struct PartOfRun {
 
 impl<S: Store> Engine<S> {
     /// The part that `text` names: a run with an optional part after it (`amber-falcon@b`), or a reference to a
-    /// point. A part without a run (`@b`) belongs to `beside`.
+    /// point. A part without a run (`@b`) belongs to the run of `other_part`.
     pub fn find_part(
         &self,
         text: &str,
-        beside: Option<&PartOfRun>,
-    ) -> Result<(PartOfRun, Option<NamedRun>), Box<ErrorEnvelope>> {
+        other_part: Option<&LocatedPart>,
+    ) -> Result<(LocatedPart, Option<NameMatch>), Box<ErrorEnvelope>> {
         let text = text.trim();
         if NodeLink::is_meant(text) {
             let link = NodeLink::parse(text).map_err(|cause| error::wrong_part(&cause))?;
             return Ok((self.part_at(link)?, None));
         }
         let (name, part) = RunPart::split(text).map_err(|cause| error::wrong_part(&cause))?;
-        if let (true, Some(other)) = (name.is_empty(), beside) {
-            return Ok((PartOfRun { part, ..other.clone() }, None));
+        if let (true, Some(other)) = (name.is_empty(), other_part) {
+            return Ok((LocatedPart { part, ..other.clone() }, None));
         }
         let (session, run, named) = self.find_run(name)?;
-        Ok((PartOfRun { session, run, part }, Some(named)))
+        Ok((LocatedPart { session, run, part }, Some(named)))
     }
 
-    fn part_at(&self, link: NodeLink) -> Result<PartOfRun, Box<ErrorEnvelope>> {
+    fn part_at(&self, link: NodeLink) -> Result<LocatedPart, Box<ErrorEnvelope>> {
         let read = self.reading().salvage(link.session)?.or_refuse()?;
         let node = read.state.node(link.node).ok_or_else(|| error::unknown_reference(&link.to_string()))?;
         let part = RunPart { extent: Extent::Point, end: PartEnd::Node(link.node) };
-        Ok(PartOfRun { session: link.session, run: node.run_id, part })
+        Ok(LocatedPart { session: link.session, run: node.run_id, part })
     }
 
     /// Compares two parts. For a damaged session, compares what comes before the damage.
     pub fn compare(
         &self,
-        a: &PartOfRun,
-        b: &PartOfRun,
+        a: &LocatedPart,
+        b: &LocatedPart,
         context_values: ContextValues,
     ) -> Result<Comparison, Box<ErrorEnvelope>> {
         self.reading().compare(a, b, context_values)
@@ -68,14 +67,14 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     fn compare(
         &self,
-        a: &PartOfRun,
-        b: &PartOfRun,
+        a: &LocatedPart,
+        b: &LocatedPart,
         context_values: ContextValues,
     ) -> Result<Comparison, Box<ErrorEnvelope>> {
         // Without keys there is no call to continue; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::ReadOnly);
+        let _ = self.signer.refresh(KeyUse::ReadOnly);
         let read_a = self.salvage(a.session)?.or_refuse()?;
-        // One read for both, so that a record arriving in between is in neither.
+        // If both are in one session, it is read once.
         let other = (a.session != b.session).then(|| self.salvage(b.session)?.or_refuse()).transpose()?;
         let read_b = other.as_ref().unwrap_or(&read_a);
         let signed_a = self.signatures(&read_a.state, &read_a.events);
@@ -91,7 +90,7 @@ impl Reading<'_> {
     fn compared<'a>(
         &'a self,
         read: &'a Salvaged,
-        part: &PartOfRun,
+        part: &LocatedPart,
         context_values: ContextValues,
         signatures: &'a Signatures,
     ) -> Compared<'a> {
@@ -100,7 +99,7 @@ impl Reading<'_> {
             events: &read.events,
             health: &read.health,
             covers: Covers::Run { run_id: part.run },
-            material: &self.content,
+            content: &self.content,
             context_values,
             signatures,
             detail: Detail::Everything,

@@ -14,7 +14,7 @@ pub(crate) struct AppendCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendCounts {
     pub appends: u64,
-    /// Writes that conflicted with another writer. Their callers were told to try again.
+    /// Writes that conflicted with another writer. Their callers were asked to retry.
     pub conflicts: u64,
 }
 

@@ -21,7 +21,7 @@ fn changed() -> Warning {
     Warning { code: WarningCode::PinnedWorkflowDiffers, message: SOURCE_CHANGED.to_owned() }
 }
 
-/// The same, using sources that were surveyed before the session was locked.
+/// The same, using sources that were listed before the session was locked.
 pub(crate) fn drift_from(run: &RunState, sources: &SourceDigests) -> Option<Warning> {
     let now = sources.digest(&run.workflow_id)?;
     run.source_digest.filter(|then| *then != now).map(|_| changed())

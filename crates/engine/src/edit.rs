@@ -63,7 +63,7 @@ pub struct CompiledText {
 
 impl CheckedText {
     pub fn errors(&self) -> usize {
-        self.diagnostics.problems.iter().filter(|own| own.severity == Severity::Error).count()
+        self.diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Error).count()
     }
 }
 

@@ -31,7 +31,7 @@ pub enum Naming {
 
 /// What a text names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedRun {
+pub struct NameMatch {
     pub found: SessionOrRun,
     /// The label that was meant, if it was typed differently.
     pub read_as: Option<String>,
@@ -54,7 +54,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The same, with how the text was read.
-    pub fn find_named(&self, text: &str, naming: Naming) -> Result<NamedRun, Box<ErrorEnvelope>> {
+    pub fn find_named(&self, text: &str, naming: Naming) -> Result<NameMatch, Box<ErrorEnvelope>> {
         let wanted = text.trim().to_ascii_lowercase();
         if wanted.starts_with(SessionId::PREFIX) {
             return one_of(text, self.sessions_beginning(&wanted)?);
@@ -63,7 +63,7 @@ impl<S: Store> Engine<S> {
         if let Ok(run) = wanted.parse::<RunId>()
             && let Some((session, _)) = self.reading().placed(run)?
         {
-            return Ok(NamedRun { found: SessionOrRun { session, run: Some(run) }, read_as: None });
+            return Ok(NameMatch { found: SessionOrRun { session, run: Some(run) }, read_as: None });
         }
         if wanted.starts_with(RunId::PREFIX) {
             let runs =
@@ -73,8 +73,8 @@ impl<S: Store> Engine<S> {
         let near = |run: RunId| RunLabel::of(run).nearness(text);
         // An exact label is looked up; only an inexact one is compared with all.
         if let Ok(label) = RunLabel::parse(&spelled_label(text)) {
-            let known = self.reading().cards_about(&about_label(label), &mut |_, _| {})?;
-            if let Some(runs) = self.runs_among(&known, near).remove(&Nearness::Exact) {
+            let summaries = self.reading().cards_about(&about_label(label), &mut |_, _| {})?;
+            if let Some(runs) = self.runs_among(&summaries, near).remove(&Nearness::Exact) {
                 return one_of(text, runs);
             }
         }
@@ -87,7 +87,7 @@ impl<S: Store> Engine<S> {
             (Naming::Forgiving, Nearness::Beginning | Nearness::OneSlip) => {
                 let named = one_of(text, runs)?;
                 let read_as = named.found.run.map(|run| RunLabel::of(run).to_string());
-                Ok(NamedRun { read_as, ..named })
+                Ok(NameMatch { read_as, ..named })
             }
             (Naming::Exact, Nearness::Beginning | Nearness::OneSlip) => {
                 Err(error::nearly_named(text, &labels(&runs)))
@@ -96,7 +96,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The run that is meant: the named one, or the only one of the named session.
-    pub fn find_run(&self, text: &str) -> Result<(SessionId, RunId, NamedRun), Box<ErrorEnvelope>> {
+    pub fn find_run(&self, text: &str) -> Result<(SessionId, RunId, NameMatch), Box<ErrorEnvelope>> {
         let named = self.find_named(text, Naming::Forgiving)?;
         let session = named.found.session;
         if let Some(run) = named.found.run {
@@ -116,8 +116,8 @@ impl<S: Store> Engine<S> {
         let names_a_run = |session: &SessionId| {
             reading.salvage(*session).is_ok_and(|salvaged| salvaged.state.runs().next().is_some())
         };
-        let known = reading.cards()?;
-        Ok(known.unhealthy.keys().filter(|session| !names_a_run(session)).count())
+        let summaries = reading.cards()?;
+        Ok(summaries.unhealthy.keys().filter(|session| !names_a_run(session)).count())
     }
 
     fn sessions_beginning(&self, prefix: &str) -> Result<Vec<SessionOrRun>, Box<ErrorEnvelope>> {
@@ -133,15 +133,15 @@ impl<S: Store> Engine<S> {
     }
 
     fn runs_where(&self, near: impl Fn(RunId) -> Option<Nearness>) -> Result<Near, Box<ErrorEnvelope>> {
-        let known = self.reading().all_cards(&mut |_, _| {})?;
-        Ok(self.runs_among(&known, near))
+        let summaries = self.reading().all_cards(&mut |_, _| {})?;
+        Ok(self.runs_among(&summaries, near))
     }
 
-    fn runs_among(&self, known: &SessionSummaries, near: impl Fn(RunId) -> Option<Nearness>) -> Near {
+    fn runs_among(&self, summaries: &SessionSummaries, near: impl Fn(RunId) -> Option<Nearness>) -> Near {
         let reading = self.reading();
-        let healthy = known.runs().filter_map(|card| Some((card.session, card.run()?)));
+        let healthy = summaries.runs().filter_map(|card| Some((card.session, card.run()?)));
         // A session that cannot be read at all has no runs to match.
-        let salvaged = known.unhealthy.keys().filter_map(|session| reading.salvage(*session).ok());
+        let salvaged = summaries.unhealthy.keys().filter_map(|session| reading.salvage(*session).ok());
         let damaged = salvaged.flat_map(|salvaged| {
             let session = salvaged.state.session_id();
             salvaged.state.runs().map(|run| (session, run.run_id)).collect::<Vec<_>>()
@@ -160,25 +160,25 @@ impl<S: Store> Engine<S> {
     }
 }
 
-fn one_of(text: &str, candidates: Vec<SessionOrRun>) -> Result<NamedRun, Box<ErrorEnvelope>> {
+fn one_of(text: &str, candidates: Vec<SessionOrRun>) -> Result<NameMatch, Box<ErrorEnvelope>> {
     match candidates.as_slice() {
         [] => Err(error::unknown_reference(text)),
-        [found] => Ok(NamedRun { found: *found, read_as: None }),
+        [found] => Ok(NameMatch { found: *found, read_as: None }),
         several => Err(error::ambiguous_name(text, &labels(several))),
     }
 }
 
 /// The candidates' labels, with ids where a label is ambiguous.
 fn labels(runs: &[SessionOrRun]) -> Vec<String> {
-    let label = |own: &SessionOrRun| own.run.map(|run| RunLabel::of(run).to_string());
-    let named = runs.iter().map(|own| match (label(own), own.run) {
+    let label = |found: &SessionOrRun| found.run.map(|run| RunLabel::of(run).to_string());
+    let named = runs.iter().map(|found| match (label(found), found.run) {
         (Some(name), Some(run))
             if runs.iter().filter(|other| label(other).as_ref() == Some(&name)).count() > 1 =>
         {
             format!("{name} ({run})")
         }
         (Some(name), _) => name,
-        (None, _) => own.session.to_string(),
+        (None, _) => found.session.to_string(),
     });
     named.collect()
 }

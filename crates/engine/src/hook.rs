@@ -21,7 +21,7 @@ use workrail_ports::chats::ChatDirectory;
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::request::ContinueWorkflow;
-use crate::token::{FirstKeys, node_facts, resolve};
+use crate::token::{KeyUse, node_facts, resolve};
 use crate::{Engine, Store, error};
 
 /// What hosts accept as context without truncating it: the smallest limit is about 2,500 tokens.
@@ -98,7 +98,7 @@ impl<S: Store> Engine<S> {
         text: &str,
         chats: &dyn ChatDirectory,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::ReadOnly)?;
+        self.signer.refresh(KeyUse::ReadOnly)?;
         let signed =
             hook::tokens_in(tool, text).into_iter().find_map(|token| self.signer.verify_any(token).ok());
         let Some(token) = signed else { return Ok(()) };
@@ -227,7 +227,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn chat_run(&self, session: SessionId, run: RunId) -> Result<ChatRun, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::ReadOnly)?;
+        self.signer.refresh(KeyUse::ReadOnly)?;
         let reading = self.reading();
         reading.look(session, |facts| {
             let label = RunLabel::of(run);

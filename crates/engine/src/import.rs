@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
-use workrail_core::bundle::{Checked, DeliveryError, Identity, Renumbering, Sink, check, deliver, survey};
+use workrail_core::bundle::{
+    DeliveryError, Identity, ImportableBundle, Renumbering, Sink, check, check_format, deliver,
+};
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
 use workrail_model::bundle::{Redaction, Salvage};
@@ -17,7 +19,7 @@ use workrail_ports::archive::StagedSession;
 use workrail_ports::session_store::StoreError;
 
 use crate::export::RunSummary;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 /// What to do with the bundle.
@@ -65,29 +67,29 @@ impl<S: Store> Engine<S> {
     ) -> Result<Imported, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         let refused = |cause| error::bundle(&cause);
-        let surveyed = survey(source).map_err(refused)?;
-        let checked = check(source, surveyed).map_err(refused)?;
+        let bundle = check_format(source).map_err(refused)?;
+        let checked = check(source, bundle).map_err(refused)?;
         let identity = self.identity(&checked, mode)?;
         if mode != ImportMode::CheckOnly {
             // A new store gets its keys before its first session. The import itself needs none.
-            let _ = self.signer.refresh(FirstKeys::Make);
+            let _ = self.signer.refresh(KeyUse::CreateIfNew);
             self.take_in(source, &checked, &identity)?;
         }
         Ok(summary(checked, identity))
     }
 
     /// The session's id here.
-    fn identity(&self, checked: &Checked, mode: ImportMode) -> Result<Identity, Box<ErrorEnvelope>> {
-        let original = checked.survey.session;
+    fn identity(&self, checked: &ImportableBundle, mode: ImportMode) -> Result<Identity, Box<ErrorEnvelope>> {
+        let original = checked.bundle.session;
         let taken = self.store.is_taken(original).map_err(error::store)?;
         let mut session = original;
         if taken || mode == ImportMode::AsNew {
             // Derived, so that a check names the same id as the import.
             let mut number = 0;
-            session = derive::imported_session(checked.survey.bundle, number);
+            session = derive::imported_session(checked.bundle.id, number);
             while self.store.is_taken(session).map_err(error::store)? {
                 number += 1;
-                session = derive::imported_session(checked.survey.bundle, number);
+                session = derive::imported_session(checked.bundle.id, number);
             }
         }
         let last = self.store.newest_activity().map_err(error::store)?.get();
@@ -95,10 +97,10 @@ impl<S: Store> Engine<S> {
             true => Renumbering::After(last),
             false => Renumbering::Keep,
         };
-        let salvaged = checked.survey.salvage.is_some() || checked.salvaged_before;
+        let salvaged = checked.bundle.salvage.is_some() || checked.salvaged_before;
         let from = ImportedFrom {
             session_id: original,
-            bundle_id: checked.survey.bundle,
+            bundle_id: checked.bundle.id,
             salvaged: salvaged.then_some(true),
         };
         // The runs of a damaged session are unknown: if the session is here, so are its runs.
@@ -108,7 +110,7 @@ impl<S: Store> Engine<S> {
     /// New ids for all runs of the bundle, if one of them is in use here.
     fn renamed_runs(
         &self,
-        checked: &Checked,
+        checked: &ImportableBundle,
         session: SessionId,
         in_use: bool,
     ) -> Result<BTreeMap<RunId, RunId>, Box<ErrorEnvelope>> {
@@ -132,7 +134,7 @@ impl<S: Store> Engine<S> {
     fn take_in<R: Read + Seek>(
         &self,
         source: &mut R,
-        checked: &Checked,
+        checked: &ImportableBundle,
         identity: &Identity,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let mut staging = Staging(self.store.stage(identity.session).map_err(not_stored)?);
@@ -168,13 +170,13 @@ impl<T: StagedSession> Sink for Staging<T> {
     }
 }
 
-fn summary(checked: Checked, identity: Identity) -> Imported {
+fn summary(checked: ImportableBundle, identity: Identity) -> Imported {
     let here = |run: RunId| identity.runs.get(&run).copied().unwrap_or(run);
-    let contents = checked.survey.content_count() as u64;
+    let contents = checked.bundle.content_count() as u64;
     Imported {
-        bundle: checked.survey.bundle,
+        bundle: checked.bundle.id,
         session: identity.session,
-        original: checked.survey.session,
+        original: checked.bundle.session,
         runs: checked
             .runs
             .iter()
@@ -182,10 +184,10 @@ fn summary(checked: Checked, identity: Identity) -> Imported {
             .collect(),
         events: checked.event_count,
         contents,
-        salvage: checked.survey.salvage,
-        redaction: checked.survey.redaction,
+        salvage: checked.bundle.salvage,
+        redaction: checked.bundle.redaction,
         renumbered: identity.activities != Renumbering::Keep,
-        unknown_members: checked.survey.unknown_members,
+        unknown_members: checked.bundle.unknown_members,
         renamed_runs: identity.runs,
     }
 }

@@ -21,7 +21,8 @@ impl<S: Store> Engine<S> {
         let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
         let entry = self.catalog.compiled(&id, workspace.as_ref())?;
         let declared = entry.workflow.references.iter();
-        let references = declared.map(|own| self.reference(own, &entry, workspace.as_ref())).collect();
+        let references =
+            declared.map(|reference| self.reference(reference, &entry, workspace.as_ref())).collect();
         let input = Inspected {
             workflow: &entry.workflow,
             hash: entry.hash,

@@ -44,6 +44,7 @@ mod selection;
 mod servers;
 mod session;
 pub mod sessions;
+pub mod slots;
 mod start;
 mod token;
 pub mod upkeep;
@@ -63,7 +64,7 @@ use workrail_ports::archive::{SessionArchive, SessionImport};
 use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::checks::CheckRunner;
 use workrail_ports::content::ContentStore;
-use workrail_ports::control::SessionControl;
+use workrail_ports::control::PendingPreferencesStore;
 use workrail_ports::environment::{ActivityCounter, ApprovalSettings, Clock, DefaultPreferences, Entropy};
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::observations::ObservationSpool;
@@ -76,7 +77,7 @@ use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
 pub use access::{AccessRefusal, MadeToken};
 pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
-pub use ask::AskedUser;
+pub use ask::AttemptAwaitingUser;
 use cards::Cards;
 use catalog::Catalog;
 use checks::{AttemptChecks, CallProgress, ChecksHere};
@@ -86,7 +87,7 @@ use counts::AppendCounters;
 pub use counts::AppendCounts;
 pub use error::io as disk_error;
 pub use export::{ExportFailure, Exported, RunSummary};
-pub use find::{NamedRun, Naming, SessionOrRun};
+pub use find::{NameMatch, Naming, SessionOrRun};
 use folded::FoldedSessions;
 use gate::Reading;
 pub use health::{StoreHealth, UnhealthySession};
@@ -95,7 +96,7 @@ pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
 use resume::Clarity;
-use token::{FirstKeys, Signer};
+use token::{KeyUse, Signer};
 pub use workrail_core::reply::answered::UserReply;
 use workspace::Workspaces;
 
@@ -109,7 +110,7 @@ pub trait Store:
     + ActivityCounter
     + ProjectionCache
     + SessionIndex
-    + SessionControl
+    + PendingPreferencesStore
     + ObservationSpool
     + ServerDirectory
     + SessionArchive
@@ -127,7 +128,7 @@ impl<S> Store for S where
         + ActivityCounter
         + ProjectionCache
         + SessionIndex
-        + SessionControl
+        + PendingPreferencesStore
         + ObservationSpool
         + ServerDirectory
         + SessionArchive
@@ -302,7 +303,7 @@ impl<S: Store> Engine<S> {
     /// Completes the pending step with an ack, or returns it again without one.
     pub fn continue_workflow(&self, mut request: ContinueWorkflow) -> ReplyResult {
         let is_read_only = request.ack_token.is_none() && request.continue_token.is_none();
-        self.signer.refresh(if is_read_only { FirstKeys::ReadOnly } else { FirstKeys::DoNotMake })?;
+        self.signer.refresh(if is_read_only { KeyUse::ReadOnly } else { KeyUse::Existing })?;
         let too_many = request.ack_token.is_some() || request.state_token.is_some();
         if request.continue_token.is_some() && too_many {
             return Err(self.reading().leading_back(error::too_many_tokens(), request.echo(), None));
@@ -330,13 +331,13 @@ impl<S: Store> Engine<S> {
     /// Saves work on the pending step without completing it.
     pub fn checkpoint_workflow(&self, request: CheckpointWorkflow) -> ReplyResult {
         self.permit(Act::Work)?;
-        self.signer.refresh(FirstKeys::DoNotMake)?;
+        self.signer.refresh(KeyUse::Existing)?;
         self.checkpoint(request)
     }
 
     /// Finds runs again without any token.
     pub fn resume_session(&self, request: ResumeSession) -> ReplyResult {
-        self.signer.refresh(FirstKeys::ReadOnly)?;
+        self.signer.refresh(KeyUse::ReadOnly)?;
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         let reading = self.reading();
         let (found, clarity) = reading.resume(&request, workspace.as_ref())?;
@@ -350,14 +351,14 @@ impl<S: Store> Engine<S> {
     /// and `keys_problem` says why.
     pub fn find_runs(&self, request: ResumeSession) -> Result<ResumeBody, Box<ErrorEnvelope>> {
         // `keys_problem` reports what is wrong with the keys.
-        let _ = self.signer.refresh(FirstKeys::ReadOnly);
+        let _ = self.signer.refresh(KeyUse::ReadOnly);
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         self.reading().resume(&request, workspace.as_ref()).map(|(found, _)| found)
     }
 
     /// Why no token can be signed or checked now; `None` if the keys are usable or the store is new.
     pub fn keys_problem(&self) -> Option<Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::ReadOnly).err()
+        self.signer.refresh(KeyUse::ReadOnly).err()
     }
 
     /// Everything a read-only use case gets; this includes no way to append (G36).

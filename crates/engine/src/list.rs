@@ -12,12 +12,7 @@ const QUERY_BYTES_MAX: usize = 1_000;
 const TAGS_MAX: usize = 20;
 
 impl<S: Store> Engine<S> {
-    /// The same without the limits of an agent's reply, for people.
-    pub fn all_workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
-        self.catalog.all(self.environment.workspace.as_ref(), filter)
-    }
-
-    /// Every workflow and routine of the workspace, and every file that cannot be used.
+    /// The workflows and routines of the workspace that match the request, and every file that cannot be used.
     pub fn list_workflows(&self, request: ListWorkflows) -> Result<WorkflowList, Box<ErrorEnvelope>> {
         let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
         let ListWorkflows { tags, query, .. } = request;
@@ -29,5 +24,10 @@ impl<S: Store> Engine<S> {
             return Err(error::query("tags", tag_bytes, QUERY_BYTES_MAX));
         }
         Ok(self.catalog.list(workspace.as_ref(), &Filter { tags, query }, self.environment.tools))
+    }
+
+    /// Like `list_workflows`, without the limits of an agent's reply.
+    pub fn all_workflows(&self, filter: &Filter) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
+        self.catalog.all(self.environment.workspace.as_ref(), filter)
     }
 }

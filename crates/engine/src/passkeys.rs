@@ -26,7 +26,7 @@ use crate::approve::{WaitingStep, taken};
 use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::mint::random;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 pub use workrail_core::interpret::AskedProof;
@@ -102,7 +102,7 @@ impl<S: Store> Engine<S> {
 
     /// A nonce for one use of a passkey, accepted by every server of this store for some minutes.
     pub fn draw_nonce(&self) -> Result<Nonce, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::Make)?;
+        self.signer.refresh(KeyUse::CreateIfNew)?;
         let keyring =
             self.signer.keyring().ok_or_else(|| error::internal("keys that were made are there"))?;
         let random = random(&*self.environment.entropy)?;
@@ -112,7 +112,7 @@ impl<S: Store> Engine<S> {
 
     /// Whether a server of this store drew the nonce recently. The log ensures that it is not used twice.
     pub fn drew_nonce(&self, nonce: &Nonce) -> Result<bool, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::ReadOnly)?;
+        self.signer.refresh(KeyUse::ReadOnly)?;
         let keyring = self.signer.keyring();
         Ok(keyring.is_some_and(|keys| access::nonce_holds(&keys, nonce.bytes(), self.now_epoch_s())))
     }
@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
         let asks = workflow.step(&pending.step_id).is_some_and(|step| {
             let has_gate = matches!(step.confirmation, Confirmation::Gate { .. });
             let needs_approval = |reason| reason == UserOnlyDependencyReason::NeedsUserApproval;
-            has_gate || step.user_dependencies.iter().any(|own| needs_approval(own.reason))
+            has_gate || step.user_dependencies.iter().any(|dependency| needs_approval(dependency.reason))
         });
         let is_decided = facts.approval(node, &pending.step_id).is_some();
         if !asks && !is_decided {
@@ -199,7 +199,8 @@ impl<S: Store> Engine<S> {
         asking: Asking<'_>,
     ) -> Result<Challenge, Box<ErrorEnvelope>> {
         let keys = self.sound_passkeys()?;
-        let credentials = keys.enrolled_by(self.passkey_owner()).map(|own| own.credential.clone()).collect();
+        let credentials =
+            keys.enrolled_by(self.passkey_owner()).map(|enrolment| enrolment.credential.clone()).collect();
         Ok(Challenge { challenge: statement.challenge(asking.origin, asking.nonce), credentials })
     }
 
@@ -247,7 +248,9 @@ impl<S: Store> Engine<S> {
                 None if keys.has_any_of(owner) => return Err(error::agreement_needed()),
                 None => {}
             }
-            if replaces.as_ref().is_some_and(|old| !keys.enrolled_by(owner).any(|own| own.credential == *old))
+            if replaces
+                .as_ref()
+                .is_some_and(|old| !keys.enrolled_by(owner).any(|enrolment| enrolment.credential == *old))
             {
                 return Err(error::key_not_enrolled("the key that it replaces is not enrolled"));
             }

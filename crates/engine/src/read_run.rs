@@ -17,7 +17,7 @@ use crate::gate::Reading;
 use crate::reply::Reply;
 use crate::request::{Echo, ReadRun};
 use crate::session::body as session_body;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, ReplyResult, Store, error, token};
 
 const QUERY_BYTES_MAX: usize = 1_000;
@@ -39,7 +39,7 @@ struct NamedRun {
 impl<S: Store> Engine<S> {
     /// Reads the record of a run: an overview, one step, the context, or what contains some words.
     pub fn read_run(&self, request: &ReadRun) -> ReplyResult {
-        self.signer.refresh(FirstKeys::ReadOnly)?;
+        self.signer.refresh(KeyUse::ReadOnly)?;
         Reply::plain(&self.reading().read_run(request)?)
     }
 }

@@ -1,6 +1,6 @@
 //! `continue_workflow` without an ack: the pending step again, from facts, without any write (G36).
 
-use workrail_core::decide::close::is_closed;
+use workrail_core::decide::close::closed_warning;
 use workrail_core::decide::disclose;
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -25,8 +25,8 @@ use crate::request::{ContinueWorkflow, Echo};
 use crate::token::Attempts;
 use crate::{ReplyResult, error, next_call, reply, token};
 
-/// How many other runs a reply shows; for more it says "and more".
-const OTHER_RUNS_MAX: usize = 12;
+/// How many of the newest other runs are examined: each costs a snapshot.
+const OTHER_RUNS_EXAMINED_MAX: usize = 12;
 
 impl Reading<'_> {
     pub(crate) fn rehydrate(
@@ -42,7 +42,7 @@ impl Reading<'_> {
             let resolved = token::resolve(facts, &verified).map_err(|cause| refused(cause.into()))?;
             let at = *resolved.at().ok_or_else(|| error::internal("a state token names a node"))?;
             self.check_echo(facts, at, request.echo())?;
-            // Only checked now: the call offered instead has to work.
+            // Checked only after the token: the call that is suggested instead must be valid.
             if !request.output.is_empty() || !request.context.is_empty() {
                 return Err(error::output_without_ack(state_token, request));
             }
@@ -61,7 +61,7 @@ impl Reading<'_> {
                 moment: ReplyMoment::Rehydrated,
                 long_text: LongText::Shorten,
                 tools: self.environment.tools,
-                beside: self.beside(facts, at, &workflow, &context, workspace),
+                extras: self.step_extras(facts, at, &workflow, &context, workspace),
             })
             .map_err(|cause| error::step_text(&cause))?;
             // A fresh attempt: two chats that resume one node fork, so neither loses its work. A refused attempt is
@@ -78,7 +78,7 @@ impl Reading<'_> {
     }
 
     /// What an agent that lost the chat needs besides the step.
-    fn beside(
+    fn step_extras(
         &self,
         facts: &SessionState,
         at: NodeFacts,
@@ -122,7 +122,7 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
-        // Only reported here: unreadable pending preferences must not make looking fail.
+        // Unreadable pending preferences are ignored here: a read must not fail because of them.
         let pending = self
             .pending_preferences
             .pending_preferences(facts.session_id(), at.run)
@@ -135,14 +135,14 @@ impl Reading<'_> {
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }
-        warnings.extend(facts.run(at.run).and_then(is_closed));
+        warnings.extend(facts.run(at.run).and_then(closed_warning));
         warnings.extend(facts.run(at.run).and_then(|run| self.drift_warning(run, workspace)));
         warnings
     }
 
     /// The session's other unfinished runs, so that their tokens are not mixed up (G37).
     pub(crate) fn other_runs(&self, facts: &SessionState, run: RunId) -> Vec<OtherRun> {
-        let others = facts.runs().rev().filter(|other| other.run_id != run).take(OTHER_RUNS_MAX);
+        let others = facts.runs().rev().filter(|other| other.run_id != run).take(OTHER_RUNS_EXAMINED_MAX);
         let unfinished = others.filter_map(|other| {
             let tip = facts.node(facts.preferred_tip(other.run_id)?)?;
             let snapshot = self.content.snapshot(tip.snapshot_ref).ok()?;

@@ -10,7 +10,7 @@ use workrail_model::reply::{
     Warning, replace_state_markers,
 };
 
-use crate::ask::AskedUser;
+use crate::ask::AttemptAwaitingUser;
 use crate::error;
 
 /// A reply as an edge sends it: the stored bytes with tokens filled in, never rendered again.
@@ -20,7 +20,7 @@ pub struct Reply {
     body: Map<String, Value>,
     kind: ReplyKind,
     run_label: Option<String>,
-    asks_user: Option<AskedUser>,
+    asks_user: Option<AttemptAwaitingUser>,
 }
 
 impl Reply {
@@ -53,11 +53,11 @@ impl Reply {
     }
 
     /// What the call is blocked on, if only the user can give it.
-    pub fn asks_user(&self) -> Option<&AskedUser> {
+    pub fn asks_user(&self) -> Option<&AttemptAwaitingUser> {
         self.asks_user.as_ref()
     }
 
-    pub(crate) fn asking(mut self, asked: Option<AskedUser>) -> Self {
+    pub(crate) fn asking(mut self, asked: Option<AttemptAwaitingUser>) -> Self {
         self.asks_user = asked;
         self
     }

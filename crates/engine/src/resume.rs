@@ -318,11 +318,17 @@ fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u6
     let how = format!("{verb} the one you mean with the call below it. That call changes nothing.");
     let one = "it with the call below. That call changes nothing.";
     let mut text = match candidates {
-        [] => "No run can be resumed in this data directory. To start one, call list_workflows.".to_owned(),
-        _ if has_words && nothing_fits => {
-            format!("Nothing recorded matches these words. Latest runs (of {searched}): {how}")
+        [] => "No run can be resumed in this store. To start one, call list_workflows.".to_owned(),
+        [only] if only.run_id.is_none() && has_words && nothing_fits => {
+            format!("No run matches these words. This is the latest session. Read {one}")
         }
         [only] if only.run_id.is_none() => format!("One session found. Read {one}"),
+        [_] if has_words && nothing_fits => {
+            format!("No run matches these words. This is the latest run. {verb} {one}")
+        }
+        _ if has_words && nothing_fits => {
+            format!("No run matches these words. These are the latest of {searched} runs. {how}")
+        }
         [_] => format!("One run found. {verb} {one}"),
         several => format!("{} of {searched} runs, the most likely first. {how}", several.len()),
     };
@@ -337,7 +343,10 @@ fn text(candidates: &[Candidate], continues: bool, has_words: bool, searched: u6
 }
 
 pub(crate) fn not_offered(unhealthy: u64) -> String {
-    format!("{unhealthy} damaged or unreadable sessions are not offered.")
+    match unhealthy {
+        1 => "1 damaged or unreadable session is not offered.".to_owned(),
+        many => format!("{many} damaged or unreadable sessions are not offered."),
+    }
 }
 
 fn described(number: usize, candidate: &Candidate) -> String {

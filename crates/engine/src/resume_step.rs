@@ -64,11 +64,11 @@ fn in_a_line(candidate: &Candidate) -> String {
     let name = candidate.label.clone().unwrap_or_else(|| candidate.session_id.to_string());
     let goal = candidate.goal.as_deref().map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX));
     let goal = goal.map_or_else(String::new, |goal| format!(": {}", goal.replace('\n', " ")));
-    let is_finished = match candidate.status {
+    let status = match candidate.status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => "finished; ",
         Some(RunStatus::InProgress | RunStatus::Blocked | RunStatus::Closed) | None => "",
     };
     let call = candidate.next_call.as_ref();
     let call = call.map_or_else(String::new, |call| format!(" {} {}", call.tool, call.arguments_text()));
-    format!("\n- {name}{goal} ({is_finished}{}).{call}", candidate.reason)
+    format!("\n- {name}{goal} ({status}{}).{call}", candidate.reason)
 }

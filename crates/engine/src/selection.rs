@@ -105,10 +105,10 @@ impl<'a> Reading<'a> {
     /// are done.
     pub(crate) fn cards_about(
         &self,
-        question: &IndexQuery,
+        query: &IndexQuery,
         heard: &mut dyn FnMut(u64, u64),
     ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
-        match self.found_in_index(question, heard) {
+        match self.found_in_index(query, heard) {
             Some(selection) => Ok(selection),
             None => self.all_cards(heard),
         }
@@ -124,14 +124,14 @@ impl<'a> Reading<'a> {
 
     fn found_in_index(
         &self,
-        question: &IndexQuery,
+        query: &IndexQuery,
         heard: &mut dyn FnMut(u64, u64),
     ) -> Option<SummarySelection<'a>> {
-        let mut answer = self.index.query_index(summary::VERSION, question)?;
+        let mut answer = self.index.query_index(summary::VERSION, query)?;
         let mut read = SessionSummaries::default();
         if !answer.unindexed.is_empty() {
             self.index_sessions(&mut read, &answer.unindexed, heard);
-            answer = self.index.query_index(summary::VERSION, question)?;
+            answer = self.index.query_index(summary::VERSION, query)?;
         }
         let IndexAnswer { records, unindexed, sessions, runs } = answer;
         let mut found = SessionSummaries::default();

@@ -11,14 +11,14 @@ use workrail_model::tool::{ToolName, ToolSet};
 
 use crate::reply::Reply;
 use crate::request::StartSession;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, ReplyResult, Store, error};
 
 impl<S: Store> Engine<S> {
     /// Opens a session that can hold notes without a run.
     pub fn start_session(&self, request: StartSession) -> ReplyResult {
         self.permit(Act::Work)?;
-        self.signer.refresh(FirstKeys::Make)?;
+        self.signer.refresh(KeyUse::CreateIfNew)?;
         let id = self.fresh_session()?;
         let goal = request.goal.map(|goal| StepOutput::notes(format!("Goal: {goal}")));
         let plan = open_session(id, &goal.unwrap_or_default(), self.minting(Act::Work)?)

@@ -29,7 +29,7 @@ use crate::cards::LabelMatch;
 use crate::catalog::CatalogEntry;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
-use crate::token::{ArgumentTokenError, Attempts, FirstKeys};
+use crate::token::{ArgumentTokenError, Attempts, KeyUse};
 use crate::{Engine, Reply, ReplyResult, Store, error, reply, token};
 
 /// Everything settled before the session is touched.
@@ -47,8 +47,8 @@ struct Prepared {
     tree: TreeInspection,
 }
 
-/// The session that the run goes into.
-enum RunHome {
+/// The session that the run is started in.
+enum TargetSession {
     New,
     Session(SessionId),
     Inside(workrail_core::token::VerifiedToken),
@@ -65,12 +65,12 @@ impl<S: Store> Engine<S> {
     pub fn start_workflow(&self, request: StartWorkflow) -> ReplyResult {
         self.permit(Act::Work)?;
         let id = WorkflowId::parse(&request.workflow_id).map_err(|cause| error::workflow_id(&cause))?;
-        self.signer.refresh(FirstKeys::Make)?;
+        self.signer.refresh(KeyUse::CreateIfNew)?;
         let keyed = keyed(&request)?;
-        let home = self.home(&request)?;
+        let target = self.target_session(&request)?;
         // Checked first: a repeated start compiles, decides and writes nothing.
         if let Some(keyed) = &keyed
-            && let Some(reply) = self.recorded_start(&home, keyed)?
+            && let Some(reply) = self.recorded_start(&target, keyed)?
         {
             return Ok(reply);
         }
@@ -78,19 +78,19 @@ impl<S: Store> Engine<S> {
         let _one_at_a_time =
             keyed.as_ref().map(|_| self.keyed_starts.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(keyed) = &keyed {
-            self.refuse_key_of_another_session(&home, keyed)?;
+            self.refuse_key_of_another_session(&target, keyed)?;
         }
         let workspace = self.existing_workspace(request.workspace_path.as_deref())?;
-        let prepared = self.prepared(&id, &request, workspace.as_ref(), &home, keyed.as_ref())?;
+        let prepared = self.prepared(&id, &request, workspace.as_ref(), &target, keyed.as_ref())?;
         let label = RunLabel::of(prepared.run).to_string();
-        let recorded = self.record_start(&home, &prepared, keyed.as_ref());
+        let recorded = self.record_start(&target, &prepared, keyed.as_ref());
         let recorded = recorded.map_err(|failed| match keyed {
             Some(_) => failed,
             None => unkeyed_start_failed(failed, &label),
         })?;
         let Some((session, begun)) = recorded else {
             // Another process was faster with the same key.
-            return self.start_again(&home, keyed.as_ref());
+            return self.start_again(&target, keyed.as_ref());
         };
         if request.workspace_path.is_some() {
             self.remember_workspace(session, workspace);
@@ -106,17 +106,17 @@ impl<S: Store> Engine<S> {
     /// Records the start; `None` if the key's run already exists.
     fn record_start(
         &self,
-        home: &RunHome,
+        target: &TargetSession,
         prepared: &Prepared,
         keyed: Option<&Keyed>,
     ) -> Result<Option<(SessionId, StartedRun)>, Box<ErrorEnvelope>> {
-        match home {
-            RunHome::New => self.start_new(prepared, keyed),
-            RunHome::Session(session) => {
+        match target {
+            TargetSession::New => self.start_new(prepared, keyed),
+            TargetSession::Session(session) => {
                 let begun = self.start_in(*session, prepared, keyed, |_| Ok(None))?;
                 Ok(begun.map(|begun| (*session, begun)))
             }
-            RunHome::Inside(parent) => {
+            TargetSession::Inside(parent) => {
                 let link = |facts: &SessionState| self.parent_link(facts, parent);
                 let begun = self.start_in(parent.session(), prepared, keyed, link)?;
                 Ok(begun.map(|begun| (parent.session(), begun)))
@@ -126,8 +126,12 @@ impl<S: Store> Engine<S> {
 
     /// Refuses a key that has started a run in another session (G30). Two servers asked at the same moment, with
     /// different parents, do not see each other's start.
-    fn refuse_key_of_another_session(&self, home: &RunHome, keyed: &Keyed) -> Result<(), Box<ErrorEnvelope>> {
-        let own = home.keyed_session(&keyed.key);
+    fn refuse_key_of_another_session(
+        &self,
+        target: &TargetSession,
+        keyed: &Keyed,
+    ) -> Result<(), Box<ErrorEnvelope>> {
+        let own = target.keyed_session(&keyed.key);
         let reading = self.reading();
         let known = reading.cards()?;
         let used = known.runs().filter(|card| card.session != own).find_map(|card| {
@@ -145,7 +149,7 @@ impl<S: Store> Engine<S> {
         id: &WorkflowId,
         request: &StartWorkflow,
         workspace: Option<&WorkspacePath>,
-        home: &RunHome,
+        target: &TargetSession,
         keyed: Option<&Keyed>,
     ) -> Result<Prepared, Box<ErrorEnvelope>> {
         let CatalogEntry { workflow, source, source_digest, suggested, asked, .. } =
@@ -154,7 +158,7 @@ impl<S: Store> Engine<S> {
         let old_form = suggested.as_deref().map(|better| legacy_id(&workflow, better));
         Ok(Prepared {
             run: match keyed {
-                Some(keyed) => derive::keyed_run_id(home.keyed_session(&keyed.key), &keyed.key),
+                Some(keyed) => derive::keyed_run_id(target.keyed_session(&keyed.key), &keyed.key),
                 None => self.fresh_run()?,
             },
             references: self.reading().references(&workflow, Some(&source), workspace),
@@ -203,14 +207,18 @@ impl<S: Store> Engine<S> {
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
     }
 
-    fn start_again(&self, home: &RunHome, keyed: Option<&Keyed>) -> ReplyResult {
-        let recorded = keyed.map(|keyed| self.recorded_start(home, keyed)).transpose()?.flatten();
+    fn start_again(&self, target: &TargetSession, keyed: Option<&Keyed>) -> ReplyResult {
+        let recorded = keyed.map(|keyed| self.recorded_start(target, keyed)).transpose()?.flatten();
         recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))
     }
 
     /// The reply given when this key was used before; refused if that was for a different start (G30).
-    fn recorded_start(&self, home: &RunHome, keyed: &Keyed) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
-        let session = home.keyed_session(&keyed.key);
+    fn recorded_start(
+        &self,
+        target: &TargetSession,
+        keyed: &Keyed,
+    ) -> Result<Option<Reply>, Box<ErrorEnvelope>> {
+        let session = target.keyed_session(&keyed.key);
         if self.store.stamp(session).is_none() {
             return Ok(None);
         }
@@ -235,23 +243,23 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn home(&self, request: &StartWorkflow) -> Result<RunHome, Box<ErrorEnvelope>> {
+    fn target_session(&self, request: &StartWorkflow) -> Result<TargetSession, Box<ErrorEnvelope>> {
         let refused = |cause: ArgumentTokenError| self.reading().refused(cause, Echo::default());
         match (&request.parent, &request.session_token) {
-            (None, None) => Ok(RunHome::New),
-            (Some(_), Some(_)) => Err(error::two_homes()),
+            (None, None) => Ok(TargetSession::New),
+            (Some(_), Some(_)) => Err(error::two_target_sessions()),
             (None, Some(text)) => {
-                // A caller may have a label but no session token: the session of that run is meant.
+                // A caller may have a label but no session token: it means the session of that run.
                 if let Ok(label) = RunLabel::parse(&text.trim().to_ascii_lowercase().replace(' ', "-")) {
                     return self.session_of(label);
                 }
                 let token = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
-                Ok(RunHome::Session(token.session()))
+                Ok(TargetSession::Session(token.session()))
             }
             (Some(text), None) => {
                 let token = self.signer.verify_any(text).map_err(|cause| refused(cause.into()))?;
                 match token.kind() {
-                    TokenKind::State | TokenKind::Ack => Ok(RunHome::Inside(token)),
+                    TokenKind::State | TokenKind::Ack => Ok(TargetSession::Inside(token)),
                     TokenKind::Checkpoint | TokenKind::Session => Err(refused(ArgumentTokenError::Kind {
                         found: Box::new(token),
                         wanted: TokenKind::State,
@@ -261,9 +269,9 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn session_of(&self, label: RunLabel) -> Result<RunHome, Box<ErrorEnvelope>> {
+    fn session_of(&self, label: RunLabel) -> Result<TargetSession, Box<ErrorEnvelope>> {
         match self.reading().named(label)? {
-            LabelMatch::One(found) => Ok(RunHome::Session(found.0)),
+            LabelMatch::One(found) => Ok(TargetSession::Session(found.0)),
             LabelMatch::Nobody => Err(error::unknown_label(&label.to_string())),
             LabelMatch::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
         }
@@ -360,8 +368,8 @@ fn unkeyed_start_failed(failed: Box<ErrorEnvelope>, label: &str) -> Box<ErrorEnv
     error::check_before_repeating(failed, &format!("run {label}"), repeat, check_call)
 }
 
-impl RunHome {
-    /// The session that a start with this key goes into.
+impl TargetSession {
+    /// The session of a start with this key.
     fn keyed_session(&self, key: &str) -> SessionId {
         match self {
             Self::New => derive::keyed_session_id(key),

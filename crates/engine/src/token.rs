@@ -97,13 +97,13 @@ impl From<StoreError> for KeysError {
     }
 }
 
-/// Whether a call may make the first keys of a store.
+/// How a call uses the store's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FirstKeys {
-    /// The call writes: a store without sessions gets its keys now.
-    Make,
-    /// The call writes to an existing session: its keys were made before it.
-    DoNotMake,
+pub(crate) enum KeyUse {
+    /// The call writes: existing keys are made durable, and a store without sessions gets its first ones.
+    CreateIfNew,
+    /// The call writes to an existing session: existing keys are made durable, and none are created.
+    Existing,
     /// The call only reads, so it takes no lock and leaves a new store as it is (G16). Its tokens may be signed with
     /// keys that are not durable yet; if those are lost, the agent asks again.
     ReadOnly,
@@ -164,8 +164,8 @@ impl Signer {
     /// Reads the current keys at the start of a call: another process may have rotated them, and a retired key
     /// must neither sign nor be accepted. A lost or unusable keyring is an error; it is
     /// never replaced here.
-    pub(crate) fn refresh(&self, first: FirstKeys) -> Result<(), Box<ErrorEnvelope>> {
-        match self.read_keys(first) {
+    pub(crate) fn refresh(&self, key_use: KeyUse) -> Result<(), Box<ErrorEnvelope>> {
+        match self.read_keys(key_use) {
             Ok(()) => Ok(()),
             // A temporary disk failure says nothing about the known keys.
             Err(KeysError::Keyring(KeyringError::Io(cause)))
@@ -179,13 +179,13 @@ impl Signer {
         }
     }
 
-    fn read_keys(&self, first: FirstKeys) -> Result<(), KeysError> {
+    fn read_keys(&self, key_use: KeyUse) -> Result<(), KeysError> {
         let Some(found) = self.source.peek()? else {
             // Keys are made before the first session. If there are sessions, the keys were lost.
             if !self.sessions.sessions()?.is_empty() {
                 return Err(KeysError::Lost);
             }
-            if first == FirstKeys::Make {
+            if key_use == KeyUse::CreateIfNew {
                 self.adopt(self.source.load_or_create()?);
             }
             return Ok(());
@@ -195,9 +195,9 @@ impl Signer {
         }
         // New keys are made durable before a call that writes signs tokens with them. If that fails, as on a read-only
         // mount, they are used anyway, and the next call tries again.
-        let durable = match first {
-            FirstKeys::Make | FirstKeys::DoNotMake => self.source.load_or_create().ok(),
-            FirstKeys::ReadOnly => None,
+        let durable = match key_use {
+            KeyUse::CreateIfNew | KeyUse::Existing => self.source.load_or_create().ok(),
+            KeyUse::ReadOnly => None,
         };
         match durable {
             Some(keyring) => self.adopt(keyring),

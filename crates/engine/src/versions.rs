@@ -55,7 +55,7 @@ impl<S: Store> Engine<S> {
         drop(known);
         let mut pinned: Vec<PinnedVersion> =
             pinned.into_iter().map(|(hash, runs)| PinnedVersion { hash, runs }).collect();
-        pinned.sort_by_key(|own| (std::cmp::Reverse(own.runs), own.hash));
+        pinned.sort_by_key(|version| (std::cmp::Reverse(version.runs), version.hash));
         let steps = previews(&entry.workflow);
         Ok(WorkflowVersions {
             source: String::from_utf8_lossy(&source).into_owned(),

@@ -1,9 +1,9 @@
-//! Where the work happens: which folder a call is about, and what is observed there (decision 17).
+//! Where the work happens: which folder a call is about, and what is observed there.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use workrail_core::decide::evidence::{self, WorkspaceAtHand};
+use workrail_core::decide::evidence::{self, CurrentWorkspace};
 use workrail_core::decide::observe::{ObservedFact, is_same_repository};
 use workrail_core::project::SessionState;
 use workrail_model::digest::Sha256;
@@ -18,7 +18,7 @@ use crate::{Engine, Store, error};
 /// What git compares a first commit with.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// How many sessions' folders are remembered; a forgotten one falls back to the server's own.
+/// How many sessions' folders are remembered; for a forgotten one, the call's folder is used.
 const REMEMBERED_MAX: usize = 256;
 
 /// The folders that callers named when they started sessions. Never recorded: paths are specific to this machine.
@@ -60,21 +60,21 @@ impl<S: Store> Engine<S> {
     }
 
     /// The repository's current state, and what changed in it since a node's step began (G104).
-    pub(crate) fn workspace_at_hand(
+    pub(crate) fn current_workspace(
         &self,
         facts: &SessionState,
         node: NodeId,
         folder: Option<&WorkspacePath>,
         (tree, observed): (&TreeInspection, &[ObservedFact]),
-    ) -> WorkspaceAtHand {
+    ) -> CurrentWorkspace {
         if !is_same_repository(facts, observed) {
-            return WorkspaceAtHand::default();
+            return CurrentWorkspace::default();
         }
         let changed = match (tree, folder) {
             (TreeInspection::Seen(tree), Some(folder)) => self.changed_since(facts, node, folder, tree),
             (TreeInspection::Seen(_) | TreeInspection::NotSeen(_) | TreeInspection::NoRepository, _) => None,
         };
-        WorkspaceAtHand { tree: tree.clone(), changed, changed_in_run: None }
+        CurrentWorkspace { tree: tree.clone(), changed, changed_in_run: None }
     }
 
     /// Every file that changed since the run began; `None` if that is unknown.
@@ -98,13 +98,13 @@ impl<S: Store> Engine<S> {
         folder: &WorkspacePath,
         tree: &WorkingTree,
     ) -> Option<Vec<String>> {
-        let before = evidence::baseline(facts, node)?;
-        let files = evidence::recorded_files(before, &self.content())?;
-        let head = before.head.as_ref().map(|head| head.as_str());
-        let committed = match (head, tree.head.as_deref()) {
-            (before, now) if before == now => Vec::new(),
-            (before, Some(now)) => {
-                self.environment.observer.changed_between(folder, before.unwrap_or(EMPTY_TREE), now)?
+        let baseline = evidence::baseline(facts, node)?;
+        let files = evidence::recorded_files(baseline, &self.content())?;
+        let old_head = baseline.head.as_ref().map(|head| head.as_str());
+        let committed = match (old_head, tree.head.as_deref()) {
+            (old_head, new_head) if old_head == new_head => Vec::new(),
+            (old_head, Some(new_head)) => {
+                self.environment.observer.changed_between(folder, old_head.unwrap_or(EMPTY_TREE), new_head)?
             }
             (_, None) => return None,
         };
@@ -127,8 +127,8 @@ impl<S: Store> Engine<S> {
         Ok(folder.and_then(|folder| self.repository_in(&folder)))
     }
 
-    /// Distinguishes this process's own repository from others in lists; `None` outside one.
-    pub fn own_workspace(&self) -> Option<Sha256> {
+    /// Identifies this process's own repository; `None` outside one.
+    pub fn own_repository(&self) -> Option<Sha256> {
         self.repository_in(self.environment.workspace.as_ref()?)
     }
 

@@ -17,10 +17,21 @@ pub(crate) fn read_part(path: &Utf8Path, offset: u64, bytes: u64) -> io::Result<
 }
 
 fn open(path: &Utf8Path) -> io::Result<(File, u64)> {
+    open_with(path, OpenOptions::new().read(true))
+}
+
+/// A file to lock, created for its owner if it is missing.
+pub(crate) fn open_lock(path: &Utf8Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true).mode(0o600);
+    Ok(open_with(path, &mut options)?.0)
+}
+
+fn open_with(path: &Utf8Path, options: &mut OpenOptions) -> io::Result<(File, u64)> {
     // Non-blocking: opening a pipe put in the file's place would otherwise wait for a writer forever.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = options.custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));

@@ -12,7 +12,8 @@ const COLUMNS_MIN: usize = 20;
 /// The width of standard output: `COLUMNS`, else the terminal's. `None` for a file or a pipe, which take lines of any
 /// length.
 pub fn columns() -> Option<usize> {
-    let named = env_vars::COLUMNS.get().and_then(|text| text.parse::<usize>().ok()).filter(|own| *own > 0);
+    let named =
+        env_vars::COLUMNS.get().and_then(|text| text.parse::<usize>().ok()).filter(|columns| *columns > 0);
     named.or_else(|| size().map(|(columns, _)| columns)).map(|columns| columns.max(COLUMNS_MIN))
 }
 

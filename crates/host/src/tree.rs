@@ -1,4 +1,4 @@
-//! The working tree as git sees it: what differs from HEAD, and a mark for each such file (G104).
+//! The working tree as git sees it: what differs from HEAD, and a stamp for each such file (G104).
 //!
 //! `git status` knows best what belongs to a repository, so it is used. Nothing that the repository configures runs: no
 //! hook, no file-system monitor, no filter, no external diff. It is stopped when it takes too long or prints too much.
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 use camino::Utf8Path;
 use rustix::process::{Pid, Signal, kill_process_group};
 use workrail_model::digest::Sha256;
-use workrail_model::evidence::{DirtyFiles, FileMark, NotSeenReason, TreeInspection, WorkingTree};
+use workrail_model::evidence::{ContentStamp, DirtyFiles, NotSeenReason, TreeInspection, WorkingTree};
 use workrail_model::text::BoundedText;
 
 use crate::bounded;
 
-/// A step takes minutes; nobody wants to wait longer than this at its end.
+/// A step takes minutes; a longer wait at its end is not acceptable.
 const TIME_MAX: Duration = Duration::from_millis(2000);
 /// Enough for about 40,000 paths.
 const PRINTED_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// With more changed files than this, steps can no longer be told apart.
+/// With more changed files than this, steps can no longer be distinguished.
 const DIRTY_MAX: usize = 5000;
-/// Larger files are marked by size and time.
+/// Larger files are identified by size and time.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Total size of the files that are read; the rest is marked by size and time.
+/// Total size of the files that are read; the rest is identified by size and time.
 const ALL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// Turned off regardless of what the repository configures.
@@ -87,12 +87,12 @@ fn dirty(root: &Utf8Path, printed: &[u8]) -> Option<DirtyFiles> {
         // Two status letters and a space.
         let Some(path) = record.get(3..) else { continue };
         let path = String::from_utf8_lossy(path);
-        let mark = mark(&root.join(path.trim_end_matches('/')), &mut left);
-        // A path that is too long to record must still change the tree's mark.
+        let stamp = stamp(&root.join(path.trim_end_matches('/')), &mut left);
+        // A path that is too long to record must still change the tree's fingerprint.
         let name = BoundedText::new(path.as_ref()).unwrap_or_else(|_| {
             BoundedText::clip(&format!("(long path) {}", Sha256::of(path.as_bytes()).hex()))
         });
-        files.insert(name, mark);
+        files.insert(name, stamp);
         if files.len() > DIRTY_MAX {
             return None;
         }
@@ -101,7 +101,7 @@ fn dirty(root: &Utf8Path, printed: &[u8]) -> Option<DirtyFiles> {
 }
 
 /// Equal for equal content.
-fn mark(path: &Utf8Path, left: &mut u64) -> FileMark {
+fn stamp(path: &Utf8Path, left: &mut u64) -> ContentStamp {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return BoundedText::clip("absent") };
     if metadata.is_symlink() {
         let target = std::fs::read_link(path).unwrap_or_default();

@@ -11,29 +11,29 @@ pub(crate) fn write(path: &Utf8Path, text: &str) -> io::Result<()> {
     write_like(path, text, path)
 }
 
-/// The same for bytes.
+/// Like `write`, for bytes.
 pub(crate) fn write_bytes(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     put(path, bytes, path)
 }
 
-/// The same with the permissions of another file.
+/// Like `write`, with the permissions of another file.
 pub(crate) fn write_like(path: &Utf8Path, text: &str, like: &Utf8Path) -> io::Result<()> {
     put(path, text.as_bytes(), like)
 }
 
-/// The same for a text that contains a secret: only the owner may read the file, whatever its permissions were.
+/// Like `write`, for a text that contains a secret: only the owner may read the file, whatever its permissions were.
 pub(crate) fn write_private(path: &Utf8Path, text: &str) -> io::Result<()> {
     replace(path, text.as_bytes(), None)
 }
 
-/// The same for a project's file, which other users read as well.
+/// Like `write`, for a project's file: every user may read it, whatever its permissions were.
 pub(crate) fn write_public(path: &Utf8Path, text: &str) -> io::Result<()> {
     replace(path, text.as_bytes(), Some(Permissions::from_mode(0o644)))
 }
 
-/// Replaces an existing file, keeping its permissions. A link is not followed: whatever has the name is replaced. The
-/// change survives a crash.
-pub(crate) fn replace_in_place(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
+/// Unlike `write`, requires that the file exists, replaces a link instead of following it, and makes the new name
+/// survive a crash.
+pub(crate) fn replace_not_following(path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     let permissions = std::fs::symlink_metadata(path)?.permissions();
     let folder = folder_of(path);
     written_in(&folder, bytes, Some(permissions))?.persist(path)?;

@@ -92,14 +92,14 @@ fn mirror(sources: &Sources) -> &Mirror {
     &sources.mirrors()[0]
 }
 
-fn survey(sources: &Sources) -> SourceListing {
-    sources.survey(None)
+fn list(sources: &Sources) -> SourceListing {
+    sources.list(None)
 }
 
 /// Reference and content of what was found.
 fn found(sources: &Sources) -> Vec<(String, String)> {
-    let survey = survey(sources);
-    let own = survey.files.iter().filter(|file| file.precedence == Precedence::Git);
+    let listing = list(sources);
+    let own = listing.files.iter().filter(|file| file.precedence == Precedence::Git);
     own.map(|file| (file.reference.clone(), String::from_utf8(sources.read(file).unwrap()).unwrap()))
         .collect()
 }
@@ -109,7 +109,7 @@ fn references(sources: &Sources) -> Vec<String> {
 }
 
 fn problems(sources: &Sources) -> Vec<(String, String)> {
-    survey(sources).problems.into_iter().map(|own| (own.reference, own.problem)).collect()
+    list(sources).problems.into_iter().map(|problem| (problem.reference, problem.problem)).collect()
 }
 
 #[test]
@@ -218,10 +218,7 @@ fn many_files_are_read_up_to_the_limit() {
     scene.git_with(&["fast-import", "--quiet", "--force"], Some(&stream));
     let sources = scene.sources(scene.source());
     assert!(matches!(mirror(&sources).sync(), Ok(Synced::Updated { files: 10_000, .. })));
-    assert_eq!(
-        survey(&sources).files.iter().filter(|file| file.precedence == Precedence::Git).count(),
-        10_000
-    );
+    assert_eq!(list(&sources).files.iter().filter(|file| file.precedence == Precedence::Git).count(), 10_000);
     let said = problems(&sources);
     assert_eq!(said.len(), 1);
     assert!(said[0].0 == "team/f/10000.json" && said[0].1.contains("more than 10000"), "{said:?}");
@@ -293,8 +290,8 @@ fn lost_contents_and_a_broken_record_are_fetched_again() {
     mirror(&sources).sync().unwrap();
     let folder = fs::read_dir(scene.path("data/sources/git")).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(&contents(&folder)[0]).unwrap();
-    let survey = survey(&sources);
-    let file = survey.files.iter().find(|file| file.precedence == Precedence::Git).unwrap();
+    let listing = list(&sources);
+    let file = listing.files.iter().find(|file| file.precedence == Precedence::Git).unwrap();
     assert!(sources.read(file).unwrap_err().to_string().contains("workrail workflow sources sync team"));
     mirror(&sources).sync().unwrap();
     assert_eq!(references(&sources), ["team/a.json"]);

@@ -36,14 +36,14 @@ impl Scene {
     }
 
     fn found(&self) -> Vec<String> {
-        let survey = self.sources().survey(None);
-        let own = survey.files.into_iter().filter(|file| file.precedence == Precedence::Plugin);
+        let listing = self.sources().list(None);
+        let own = listing.files.into_iter().filter(|file| file.precedence == Precedence::Plugin);
         own.map(|file| file.reference).collect()
     }
 
     fn problems(&self) -> Vec<(String, String)> {
-        let survey = self.sources().survey(None);
-        survey.problems.into_iter().map(|own| (own.reference, own.problem)).collect()
+        let listing = self.sources().list(None);
+        listing.problems.into_iter().map(|problem| (problem.reference, problem.problem)).collect()
     }
 
     fn state(&self) -> SourceState {
@@ -127,5 +127,5 @@ fn folders_that_cannot_be_reached_have_their_own_state() {
         SourceState::Missing,
     ];
     assert_eq!(states, expected);
-    assert_eq!(sources.survey(None).problems.len(), 3, "and each is said");
+    assert_eq!(sources.list(None).problems.len(), 3, "and each is said");
 }

@@ -45,19 +45,19 @@ impl Scene {
         WorkspacePath::parse(self.path("work").as_str()).unwrap()
     }
 
-    fn survey(&self) -> SourceListing {
-        self.sources().survey(Some(&self.workspace()))
+    fn list(&self) -> SourceListing {
+        self.sources().list(Some(&self.workspace()))
     }
 }
 
 /// What was found outside the binary.
-fn found(survey: &SourceListing) -> Vec<(Precedence, &str)> {
-    let outside = survey.files.iter().filter(|file| file.precedence != Precedence::Bundled);
+fn found(listing: &SourceListing) -> Vec<(Precedence, &str)> {
+    let outside = listing.files.iter().filter(|file| file.precedence != Precedence::Bundled);
     outside.map(|file| (file.precedence, file.reference.as_str())).collect()
 }
 
-fn problems(survey: &SourceListing) -> Vec<(&str, &str)> {
-    survey.problems.iter().map(|own| (own.reference.as_str(), own.problem.as_str())).collect()
+fn problems(listing: &SourceListing) -> Vec<(&str, &str)> {
+    listing.problems.iter().map(|problem| (problem.reference.as_str(), problem.problem.as_str())).collect()
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn every_source_is_searched_and_each_file_knows_its_place() {
         .write("work/workflows/routines/r.json", "4")
         .write("work/.workrail/workflows/q.json", "5")
         .write("work/other/x.json", "");
-    let survey = scene.survey();
+    let listing = scene.list();
     assert_eq!(
-        found(&survey),
+        found(&listing),
         [
             (Precedence::User, "u.json"),
             (Precedence::Custom, "deep/er/c.jsonc"),
@@ -83,30 +83,30 @@ fn every_source_is_searched_and_each_file_knows_its_place() {
             (Precedence::Project, ".workrail/workflows/q.json"),
         ]
     );
-    assert_eq!(problems(&survey), []);
-    let outside = survey.files.iter().filter(|file| file.precedence != Precedence::Bundled);
+    assert_eq!(problems(&listing), []);
+    let outside = listing.files.iter().filter(|file| file.precedence != Precedence::Bundled);
     let texts: Vec<Vec<u8>> = outside.map(|file| scene.sources().read(file).unwrap()).collect();
     assert_eq!(texts, [b"1", b"2", b"3", b"4", b"5"]);
-    assert!(survey.files.iter().all(|file| !file.reference.starts_with('/')));
+    assert!(listing.files.iter().all(|file| !file.reference.starts_with('/')));
 }
 
 #[test]
 fn a_missing_default_folder_is_silent_and_a_missing_named_one_is_not() {
     let scene = Scene::new();
     let absent = scene.path("absent");
-    let survey =
-        Sources::new(Some(&scene.path("home")), vec![absent.clone()]).survey(Some(&scene.workspace()));
-    assert_eq!(found(&survey), []);
-    assert_eq!(problems(&survey), [(absent.as_str(), "the folder does not exist")]);
-    assert!(survey.problems[0].fix.contains("WORKFLOW_STORAGE_PATH"));
-    let alone = Sources::new(None, Vec::new()).survey(None);
+    let listing =
+        Sources::new(Some(&scene.path("home")), vec![absent.clone()]).list(Some(&scene.workspace()));
+    assert_eq!(found(&listing), []);
+    assert_eq!(problems(&listing), [(absent.as_str(), "the folder does not exist")]);
+    assert!(listing.problems[0].fix.contains("WORKFLOW_STORAGE_PATH"));
+    let alone = Sources::new(None, Vec::new()).list(None);
     assert!(!alone.files.is_empty() && alone.problems.is_empty());
 }
 
 #[test]
 fn bundled_files_can_be_read() {
     let sources = Sources::new(None, Vec::new());
-    for file in sources.survey(None).files {
+    for file in sources.list(None).files {
         assert_eq!(file.precedence, Precedence::Bundled);
         assert!(sources.read(&file).unwrap().starts_with(b"{"), "{}", file.reference);
     }
@@ -122,9 +122,9 @@ fn links_are_reported_and_never_followed() {
     symlink("self.json", scene.path("custom/self.json")).unwrap();
     symlink("nothing", scene.path("custom/dangling.txt")).unwrap();
     symlink(scene.path("outside"), scene.path("work/workflows")).unwrap();
-    let survey = scene.survey();
-    assert_eq!(found(&survey), [(Precedence::Custom, "good.json")]);
-    let named: Vec<&str> = survey.problems.iter().map(|own| own.reference.as_str()).collect();
+    let listing = scene.list();
+    assert_eq!(found(&listing), [(Precedence::Custom, "good.json")]);
+    let named: Vec<&str> = listing.problems.iter().map(|problem| problem.reference.as_str()).collect();
     assert_eq!(named, ["circle", "file.json", "folder", "self.json", "workflows"]);
 }
 
@@ -132,8 +132,8 @@ fn links_are_reported_and_never_followed() {
 fn a_file_that_becomes_a_link_is_not_read() {
     let scene = Scene::new();
     scene.write("outside/secret.json", "secret").write("custom/a.json", "{}");
-    let survey = scene.survey();
-    let file = survey.files.iter().find(|file| file.reference == "a.json").unwrap();
+    let listing = scene.list();
+    let file = listing.files.iter().find(|file| file.reference == "a.json").unwrap();
     fs::remove_file(scene.path("custom/a.json")).unwrap();
     symlink(scene.path("outside/secret.json"), scene.path("custom/a.json")).unwrap();
     assert!(scene.sources().read(file).is_err());
@@ -145,7 +145,7 @@ fn a_folder_the_user_linked_is_the_users_own() {
     scene.write("dotfiles/a.json", "{}");
     fs::create_dir_all(scene.path("home/.workrail")).unwrap();
     symlink(scene.path("dotfiles"), scene.path("home/.workrail/workflows")).unwrap();
-    assert_eq!(found(&scene.survey()), [(Precedence::User, "a.json")]);
+    assert_eq!(found(&scene.list()), [(Precedence::User, "a.json")]);
 }
 
 #[test]
@@ -155,16 +155,16 @@ fn a_file_that_two_folders_hold_is_found_once() {
     let custom = vec![scene.path("custom"), scene.path("custom/inner"), scene.path("custom")];
     let home = scene.path("home");
     let at_home = WorkspacePath::parse(home.as_str()).unwrap();
-    let survey = Sources::new(Some(&home), custom).survey(Some(&at_home));
-    assert_eq!(found(&survey), [(Precedence::User, "u.json"), (Precedence::Custom, "inner/a.json")]);
+    let listing = Sources::new(Some(&home), custom).list(Some(&at_home));
+    assert_eq!(found(&listing), [(Precedence::User, "u.json"), (Precedence::Custom, "inner/a.json")]);
 }
 
 #[test]
 fn a_missing_workspace_is_reported() {
     let scene = Scene::new();
     let absent = WorkspacePath::parse(scene.path("absent").as_str()).unwrap();
-    let survey = scene.sources().survey(Some(&absent));
-    assert_eq!(problems(&survey), [(absent.as_str(), "the workspace is not a readable folder")]);
+    let listing = scene.sources().list(Some(&absent));
+    assert_eq!(problems(&listing), [(absent.as_str(), "the workspace is not a readable folder")]);
 }
 
 #[test]
@@ -176,10 +176,10 @@ fn unusual_entries_are_reported_or_searched() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let pipe = scene.path("custom/pipe.json");
     rustix::fs::mknodat(rustix::fs::CWD, pipe.as_std_path(), rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    let survey = scene.survey();
-    assert_eq!(found(&survey), [(Precedence::Custom, "x.json/inner.json")]);
+    let listing = scene.list();
+    assert_eq!(found(&listing), [(Precedence::Custom, "x.json/inner.json")]);
     assert_eq!(
-        problems(&survey),
+        problems(&listing),
         [
             ("large.json", "it has 1000001 bytes, at most 1000000 are read"),
             ("pipe.json", "it is not a regular file"),
@@ -191,8 +191,8 @@ fn unusual_entries_are_reported_or_searched() {
 fn a_file_that_grew_or_became_unreadable_has_its_own_error() {
     let scene = Scene::new();
     scene.write("custom/a.json", "{}");
-    let survey = scene.survey();
-    let file = survey.files.iter().find(|file| file.reference == "a.json").unwrap();
+    let listing = scene.list();
+    let file = listing.files.iter().find(|file| file.reference == "a.json").unwrap();
     fs::File::options().write(true).open(scene.path("custom/a.json")).unwrap().set_len(1_000_001).unwrap();
     let error = scene.sources().read(file).unwrap_err().to_string();
     assert!(error.contains("a.json") && error.contains("1000000"), "{error}");
@@ -208,9 +208,9 @@ fn too_many_files_or_too_deep_folders_end_the_search_and_are_reported() {
     for number in 0..10_001 {
         fs::write(scene.path(&format!("custom/{number:05}.json")), "").unwrap();
     }
-    let survey = scene.survey();
-    assert_eq!(found(&survey).len(), 10_000);
-    let said = problems(&survey);
+    let listing = scene.list();
+    assert_eq!(found(&listing).len(), 10_000);
+    let said = problems(&listing);
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].1.contains("deeper than 16"));
     assert_eq!(said[1].0, "10000.json");
@@ -221,8 +221,8 @@ fn a_fresh_file_has_no_stamp_and_an_old_one_changes_it_with_its_content() {
     let scene = Scene::new();
     scene.write("custom/a.json", "{}");
     let stamp = || {
-        let survey = scene.survey();
-        survey.files.iter().find(|file| file.reference == "a.json").unwrap().stamp
+        let listing = scene.list();
+        listing.files.iter().find(|file| file.reference == "a.json").unwrap().stamp
     };
     assert_eq!(stamp(), None);
     let age = |seconds: u64| {

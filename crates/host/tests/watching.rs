@@ -45,8 +45,8 @@ impl Scene {
     }
 }
 
-fn references(survey: &SourceListing) -> Vec<&str> {
-    let outside = survey.files.iter().filter(|file| file.precedence != Precedence::Bundled);
+fn references(listing: &SourceListing) -> Vec<&str> {
+    let outside = listing.files.iter().filter(|file| file.precedence != Precedence::Bundled);
     outside.map(|file| file.reference.as_str()).collect()
 }
 
@@ -80,13 +80,13 @@ const CHANGES: [Change; 13] = [
 /// After each change the last listing is out of date, and a new one shows the same as walking.
 fn every_change_is_noticed(sources: &Sources, scene: &Scene) {
     let workspace = scene.workspace();
-    let mut last = sources.survey(Some(&workspace));
+    let mut last = sources.list(Some(&workspace));
     for (what, change) in CHANGES {
         change(scene);
         let listing = sources.unchanged_listing(Some(&workspace));
         assert!(listing.is_none() || listing != last.id, "{what} goes unnoticed");
-        let seen = sources.survey(Some(&workspace));
-        let walked = scene.sources().survey(Some(&workspace));
+        let seen = sources.list(Some(&workspace));
+        let walked = scene.sources().list(Some(&workspace));
         assert_eq!(references(&seen), references(&walked), "{what}");
         last = seen;
     }
@@ -102,7 +102,7 @@ fn every_change_made_before_a_call_is_seen_by_it() {
 fn folders_that_cannot_be_watched_are_walked() {
     let scene = Scene::new();
     let sources = scene.sources().watched_up_to(0);
-    assert_eq!(sources.survey(None).id, None);
+    assert_eq!(sources.list(None).id, None);
     assert_eq!(sources.unchanged_listing(None), None);
     every_change_is_noticed(&sources, &scene);
 }
@@ -112,12 +112,12 @@ fn without_a_change_the_survey_stays_known_for_each_workspace() {
     let scene = Scene::new();
     let sources = scene.sources().watched();
     let workspace = scene.workspace();
-    let first = sources.survey(Some(&workspace)).id;
-    let survey = sources.survey(None);
-    let alone = survey.id;
+    let first = sources.list(Some(&workspace)).id;
+    let listing = sources.list(None);
+    let alone = listing.id;
     assert!(first.is_some() && alone.is_some() && first != alone);
     // Reading is not a change.
-    for file in &survey.files {
+    for file in &listing.files {
         sources.read(file).unwrap();
     }
     fs::read(scene.path("custom/a.json")).unwrap();
@@ -135,9 +135,9 @@ fn nothing_behind_a_link_is_watched_or_walked() {
     scene.write("outside/o.json", "1");
     symlink(scene.path("outside"), scene.path("custom/link")).unwrap();
     let sources = scene.sources().watched();
-    let survey = sources.survey(None);
-    assert_eq!(references(&survey), ["a.json"]);
+    let listing = sources.list(None);
+    assert_eq!(references(&listing), ["a.json"]);
     scene.write("outside/o.json", "2");
     scene.write("outside/new.json", "2");
-    assert_eq!(sources.unchanged_listing(None), survey.id, "what happens outside is nobody's business");
+    assert_eq!(sources.unchanged_listing(None), listing.id, "what happens outside is nobody's business");
 }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use workrail_engine::checks::CallProgress;
 use workrail_engine::next_call;
 use workrail_engine::request::Request;
-use workrail_engine::{AskedUser, Reply, ReplyResult, UserReply, WaitingStep};
+use workrail_engine::{AttemptAwaitingUser, Reply, ReplyResult, UserReply, WaitingStep};
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::reply::{META_KEY, NextCall, Warning, WarningCode};
 use workrail_model::team::Caller;
 use workrail_model::text::{clean, is_harmful};
 use workrail_model::tool::ToolName;
 
-use crate::elicit::Chat;
+use crate::elicit::ChatQuestions;
 use crate::repair;
 
 /// What the server needs from the engine; implemented by the engine over any store.
@@ -41,13 +41,13 @@ pub trait Execution: Send + Sync + 'static {
     /// Whether the data of a reply also contains its texts.
     fn text_in_data(&self) -> TextInData;
     /// Whether the user is asked through the client, by the current settings.
-    fn chat(&self) -> Chat;
+    fn chat(&self) -> ChatQuestions;
     /// What to ask the user about a blocked attempt.
-    fn open_for_user(&self, asked: &AskedUser) -> Option<WaitingStep>;
+    fn waiting_for_user(&self, asked: &AttemptAwaitingUser) -> Option<WaitingStep>;
     /// Records an answer from the chat to what was shown there.
     fn record_from_chat(
         &self,
-        asked: &AskedUser,
+        asked: &AttemptAwaitingUser,
         seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>>;

@@ -73,7 +73,7 @@ pub(crate) async fn serve(
             () = &mut shutdown_signal => break,
         };
         let connection = Connection { ending: ending.clone(), _slots: slots, _alive: alive.clone() };
-        let tls = encryption.as_ref().map(|own| Arc::clone(&own.tls));
+        let tls = encryption.as_ref().map(|encryption| Arc::clone(&encryption.tls));
         tokio::spawn(connection.serve(stream, tls, routes.clone()));
     }
     drop((listener, end, alive));
@@ -83,12 +83,12 @@ pub(crate) async fn serve(
 
 /// What a connection occupies while it is open.
 struct Slots {
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     /// `None` where addresses are not counted.
     _of_address: Option<PeerSlot>,
 }
 
-/// The next connection to serve, once there is a place for it.
+/// The next connection to serve, once a slot is free.
 async fn accept(
     listener: &TcpListener,
     encryption: Option<&Encryption>,
@@ -100,7 +100,7 @@ async fn accept(
                 None => break (stream, None),
                 Some(own) => match own.peers.take(peer.ip()) {
                     Some(slot) => break (stream, Some(slot)),
-                    // Closed before it waits for a place and before any handshake. Strangers do this, so it is counted
+                    // Closed before it waits for a slot and before any handshake. Strangers do this, so it is counted
                     // and not logged.
                     None => own.metrics.connection_refused(),
                 },
@@ -115,7 +115,7 @@ async fn accept(
     };
     // The semaphore is never closed.
     let permit = Arc::clone(permits).acquire_owned().await.expect("there are places while the server runs");
-    (stream, Slots { _place: permit, _of_address: of_address })
+    (stream, Slots { _permit: permit, _of_address: of_address })
 }
 
 fn is_of_client(error: &io::Error) -> bool {

@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::{PeerRequestOptions, RequestContext, RoleServer};
 use tokio::time::timeout;
-use workrail_engine::{AskedUser, Reply, UserReply, WaitingStep};
+use workrail_engine::{AttemptAwaitingUser, Reply, UserReply, WaitingStep};
 use workrail_model::reply::{Warning, WarningCode};
 
 use crate::asked_forms::FormSubject;
@@ -24,7 +24,7 @@ const INPUT: &str = "user";
 
 /// Whether the user is asked through the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chat {
+pub enum ChatQuestions {
     Off,
     On {
         /// How long a form stays open.
@@ -33,14 +33,16 @@ pub enum Chat {
     },
 }
 
-impl Chat {
+impl ChatQuestions {
     /// The same, with approvals only if the server also accepts them.
     fn within(self, server: ChatApprovals) -> Self {
         match (self, server) {
             (Self::On { wait, .. }, ChatApprovals::Refused) => {
                 Self::On { wait, approvals: ChatApprovals::Refused }
             }
-            (Self::On { .. } | Self::Off, ChatApprovals::Asked) | (Self::Off, ChatApprovals::Refused) => self,
+            (Self::On { .. } | Self::Off, ChatApprovals::Allowed) | (Self::Off, ChatApprovals::Refused) => {
+                self
+            }
         }
     }
 
@@ -49,7 +51,7 @@ impl Chat {
             (Self::Off, _) => false,
             (Self::On { .. }, UserReply::Answered(_)) => true,
             (Self::On { approvals, .. }, UserReply::Approved | UserReply::Rejected { .. }) => {
-                approvals == ChatApprovals::Asked
+                approvals == ChatApprovals::Allowed
             }
         }
     }
@@ -58,7 +60,7 @@ impl Chat {
 /// Whether approvals may come from the chat; answers to questions always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChatApprovals {
-    Asked,
+    Allowed,
     Refused,
 }
 
@@ -91,12 +93,12 @@ impl Server {
     pub(crate) async fn ask_user(
         &self,
         reply: Reply,
-        way: AskChannel,
+        channel: AskChannel,
         context: &RequestContext<RoleServer>,
     ) -> AskOutcome {
         let Some(asked) = reply.asks_user().copied() else { return AskOutcome::Unanswered };
         let (approvals, forms) = (self.chat_approvals, self.asked_forms.clone());
-        let (is_answer, is_accept) = match &way {
+        let (is_answer, is_accept) = match &channel {
             AskChannel::Request => (false, false),
             AskChannel::Result { responses, .. } => {
                 (responses.is_some(), responses.as_ref().is_some_and(accepts))
@@ -104,16 +106,16 @@ impl Server {
         };
         // Settings and the session are read on a blocking thread.
         let open = self.blocking(context, move |execution| match execution.chat().within(approvals) {
-            Chat::Off => None,
-            Chat::On { wait, approvals } => {
-                let subject = FormSubject::of(&execution.open_for_user(&asked)?);
+            ChatQuestions::Off => None,
+            ChatQuestions::On { wait, approvals } => {
+                let subject = FormSubject::of(&execution.waiting_for_user(&asked)?);
                 let open = match is_answer {
                     true => forms.reopen(subject),
                     false => forms.open(subject),
                 }?;
                 // Checked again: the previous form may have been answered in between.
                 let waiting =
-                    execution.open_for_user(&asked).filter(|now| FormSubject::of(now) == subject)?;
+                    execution.waiting_for_user(&asked).filter(|now| FormSubject::of(now) == subject)?;
                 let form = Form::of(&waiting, approvals)?;
                 Some((waiting, form, wait, open))
             }
@@ -124,7 +126,7 @@ impl Server {
                 false => AskOutcome::Unanswered,
             };
         };
-        let result = match way {
+        let result = match channel {
             AskChannel::Request => request(&form, wait, context).await,
             AskChannel::Result { responses, state } => {
                 let shown = form.digest(&waiting);
@@ -136,8 +138,8 @@ impl Server {
                     }
                     Some(_) | None => {
                         open.send(wait);
-                        let asked = InputRequest::Elicitation(ElicitRequest::new(form.request()));
-                        let requests = InputRequests::from([(INPUT.to_owned(), asked)]);
+                        let request = InputRequest::Elicitation(ElicitRequest::new(form.request()));
+                        let requests = InputRequests::from([(INPUT.to_owned(), request)]);
                         return AskOutcome::Pending(InputRequiredResult::new(Some(requests), Some(shown)));
                     }
                 }
@@ -165,7 +167,7 @@ impl Server {
     /// Records the user's answers, as far as they still apply; returns those.
     async fn recorded(
         &self,
-        asked: AskedUser,
+        asked: AttemptAwaitingUser,
         seen: WaitingStep,
         said: Vec<UserReply>,
         context: &RequestContext<RoleServer>,
@@ -184,7 +186,7 @@ impl Server {
                     break;
                 }
                 recorded.push(reply);
-                match execution.open_for_user(&asked) {
+                match execution.waiting_for_user(&asked) {
                     Some(now) if differs_by_answers(&seen, &now) => seen = now,
                     Some(_) | None => break,
                 }

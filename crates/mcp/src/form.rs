@@ -51,7 +51,7 @@ impl Form {
         // field would be mistaken for it.
         let is_free = |name: &str| questions.iter().all(|question| question.key.as_str() != name);
         let may_approve = waiting.asks_approval
-            && approvals == ChatApprovals::Asked
+            && approvals == ChatApprovals::Allowed
             && secret.is_empty()
             && is_free(DECISION)
             && is_free(REASON);

@@ -150,7 +150,7 @@ pub fn serve_localhost(
     served
 }
 
-/// How long running work may take once the server was told to end.
+/// How long running work may take once the server was asked to stop.
 pub(crate) const ENDING_WAIT: Duration = Duration::from_secs(2);
 
 /// A free port may be taken on the other family; then another one is tried.

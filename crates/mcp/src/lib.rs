@@ -31,6 +31,6 @@ pub mod team;
 pub mod tls;
 
 pub use call::{Execution, StructuredContent, TextInData};
-pub use elicit::{Chat, ChatApprovals};
+pub use elicit::{ChatApprovals, ChatQuestions};
 pub use loopback::Authentication;
 pub use server::Server;

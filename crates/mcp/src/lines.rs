@@ -172,7 +172,7 @@ impl Transport<RoleServer> for Lines {
             None => Some(bytes),
         });
         async move {
-            // A client that no longer reads has disconnected, which is no failure of ours.
+            // A client that no longer reads has disconnected, which is not our failure.
             if let (Some(sender), Some(line)) = (sender, line?) {
                 let _ = sender.send(ended(line)).await;
             }

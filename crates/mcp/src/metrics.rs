@@ -69,9 +69,9 @@ impl StoreNumbers {
         }
         type Number = fn(&PoolNumbers) -> u64;
         let of_pools: [(&str, &str, &str, Number); 3] = [
-            ("size", "gauge", "Connections that a pool may have.", |own| own.size as u64),
-            ("in_use", "gauge", "Connections that are in use.", |own| own.used as u64),
-            ("waits_total", "counter", "How often a call waited for a connection.", |own| own.waits),
+            ("size", "gauge", "Connections that a pool may have.", |pool| pool.size as u64),
+            ("in_use", "gauge", "Connections that are in use.", |pool| pool.used as u64),
+            ("waits_total", "counter", "How often a call waited for a connection.", |pool| pool.waits),
         ];
         for (name, kind, help, number) in of_pools {
             let _ = writeln!(text, "# HELP workrail_pool_{name} {help}\n# TYPE workrail_pool_{name} {kind}");
@@ -150,7 +150,7 @@ impl Metrics {
             let _ = writeln!(text, "workrail_call_seconds_count{{tool=\"{tool}\"}} {count}");
         }
         text.push_str(
-            "# HELP workrail_refused_total Requests and connections that were not let in.\n\
+            "# HELP workrail_refused_total Requests, live pages and connections that were refused.\n\
              # TYPE workrail_refused_total counter\n",
         );
         for (why, count) in &counts.refused {
@@ -191,7 +191,7 @@ mod tests {
             "workrail_pool_in_use{pool=\"writers\"} 2",
             "workrail_pool_waits_total{pool=\"writers\"} 5",
         ] {
-            assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
+            assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
         }
     }
 }

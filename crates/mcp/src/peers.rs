@@ -1,46 +1,41 @@
-//! How many connections each address holds, so that one stranger cannot hold all those of a server (G115).
+//! How many connections each address holds, so that one client cannot use up those of a server (G115).
 //!
 //! Only a server that terminates TLS itself sees the addresses of its clients. Behind a proxy and on a plain loopback
 //! port all connections have one address, so nothing is counted there.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+
+use workrail_engine::slots::{HolderSlot, HolderSlots};
 
 /// A quarter of what the server serves at once: room for an office whose clients share an address, and others are still
 /// served while one address holds all that it may.
 const PER_ADDRESS_MAX: usize = 64;
 
-/// Connections by address. An address without one is not in the map, so it is as small as the number of connections.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Peers(Arc<Mutex<BTreeMap<Network, usize>>>);
+/// Connections by address.
+#[derive(Clone, Debug)]
+pub(crate) struct Peers(HolderSlots<Network>);
+
+/// A connection that is counted until this is dropped.
+pub(crate) type PeerSlot = HolderSlot<Network>;
 
 /// What counts as one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Network {
+pub(crate) enum Network {
     V4(Ipv4Addr),
     /// The first 64 bits: a single machine can use every address behind them.
     V6([u16; 4]),
 }
 
-/// A connection that is counted until this is dropped.
-#[derive(Debug)]
-pub(crate) struct PeerSlot {
-    peers: Peers,
-    network: Network,
+impl Default for Peers {
+    fn default() -> Self {
+        Self(HolderSlots::new(PER_ADDRESS_MAX))
+    }
 }
 
 impl Peers {
     /// Counts a connection; `None` when its address holds as many as it may.
     pub(crate) fn take(&self, address: IpAddr) -> Option<PeerSlot> {
-        let network = Network::of(address);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = all.entry(network).or_default();
-        if *open >= PER_ADDRESS_MAX {
-            return None;
-        }
-        *open += 1;
-        Some(PeerSlot { peers: self.clone(), network })
+        self.0.take(Network::of(address))
     }
 }
 
@@ -52,18 +47,6 @@ impl Network {
             IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments();
                 Self::V6([a, b, c, d])
-            }
-        }
-    }
-}
-
-impl Drop for PeerSlot {
-    fn drop(&mut self) {
-        let mut all = self.peers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = all.get_mut(&self.network) {
-            *open = open.saturating_sub(1);
-            if *open == 0 {
-                all.remove(&self.network);
             }
         }
     }
@@ -91,18 +74,6 @@ mod tests {
         let last = take(&peers, "192.0.2.1");
         assert!(last.is_some(), "just below the limit, a closed connection makes room");
         assert!(take(&peers, "192.0.2.1").is_none(), "at the limit again");
-    }
-
-    #[test]
-    fn an_address_without_connections_is_forgotten() {
-        let peers = Peers::default();
-        let open = (fill(&peers, "192.0.2.1"), fill(&peers, "2001:db8::1"));
-        assert_eq!(peers.0.lock().unwrap().len(), 2);
-        // One that was refused gives nothing back.
-        drop(take(&peers, "192.0.2.1"));
-        assert!(take(&peers, "192.0.2.1").is_none());
-        drop(open);
-        assert!(peers.0.lock().unwrap().is_empty());
     }
 
     #[test]

@@ -74,7 +74,9 @@ pub(crate) fn list(execution: &dyn Execution, folder: Option<String>) -> Vec<Pro
     }
     if execution.lists(ToolName::StartWorkflow) {
         let workflows = workflows(execution, folder.as_deref());
-        prompts.extend(workflows.iter().filter(|own| own.workflow_id.as_str() != RESUME).map(prompt_of));
+        prompts.extend(
+            workflows.iter().filter(|workflow| workflow.workflow_id.as_str() != RESUME).map(prompt_of),
+        );
     }
     prompts.truncate(PROMPTS_MAX);
     prompts
@@ -104,9 +106,9 @@ fn workflows(execution: &dyn Execution, folder: Option<&str>) -> Vec<ListedWorkf
             break;
         }
     }
-    all.workflows.retain(|own| own.kind == WorkflowKind::Workflow);
+    all.workflows.retain(|workflow| workflow.kind == WorkflowKind::Workflow);
     let mut seen = std::collections::BTreeSet::new();
-    all.workflows.retain(|own| seen.insert(own.workflow_id.clone()));
+    all.workflows.retain(|workflow| seen.insert(workflow.workflow_id.clone()));
     all.workflows
 }
 
@@ -133,7 +135,7 @@ pub(crate) fn get(
     } else {
         let offered = execution.lists(ToolName::StartWorkflow);
         let found = if offered { workflows(execution, folder.as_deref()) } else { Vec::new() };
-        match found.iter().find(|own| own.workflow_id.as_str() == name) {
+        match found.iter().find(|workflow| workflow.workflow_id.as_str() == name) {
             Some(workflow) => start_text(workflow, Argument::Goal.of(given)?, Argument::Mode.of(given)?)?,
             None => return Err(unknown(execution, name, folder)),
         }

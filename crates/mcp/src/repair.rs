@@ -77,7 +77,8 @@ fn how_to_correct(tool: ToolName, next: &NextCall) -> &'static str {
             "Correct the arguments and send the call below. Replace each placeholder in it with your own text."
         }
         false => {
-            "Correct the arguments and send the call again. The call below is yours without what was wrong."
+            "Correct the arguments and send the call again. The call below is yours without the invalid arguments; add them \
+             corrected."
         }
     }
 }
@@ -106,7 +107,7 @@ impl Checking {
         let is_blank = |name: &str, value: &Value| {
             // Clients with strict schemas fill in every property: null and "" mean absent.
             value.is_null()
-                || value.as_str().is_some_and(str::is_empty) && !required(schema).any(|own| own == name)
+                || value.as_str().is_some_and(str::is_empty) && !required(schema).any(|other| other == name)
         };
         let mut fitted = Map::new();
         // Exact names first, so that another spelling never replaces them.
@@ -171,7 +172,7 @@ impl Checking {
         for name in OUTPUT_MEMBERS {
             let Some(value) = given.remove(name).filter(|value| !is_nothing(value)) else { continue };
             let member = if name == "artifacts" { name } else { "notesMarkdown" };
-            if output.get(member).is_some_and(|own| !is_nothing(own) && *own != value) {
+            if output.get(member).is_some_and(|present| !is_nothing(present) && *present != value) {
                 self.problems
                     .push(format!("`{name}` is beside `output` and in it; send it once, in `output`"));
             } else {
@@ -293,7 +294,7 @@ impl Checking {
                 Some(Value::from(lines.join("\n")))
             }
             ("string", other) => {
-                self.problems.push(format!("`{path}` must be a string, not of type {found}"));
+                self.problems.push(format!("`{path}` must be a string, not a value of type {found}"));
                 Some(Value::from(other.to_string()))
             }
             (wanted, _) => {

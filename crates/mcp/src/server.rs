@@ -92,7 +92,7 @@ impl Server {
             execution,
             roots: Roots::default(),
             asked_forms: AskedForms::default(),
-            chat_approvals: ChatApprovals::Asked,
+            chat_approvals: ChatApprovals::Allowed,
         }
     }
 
@@ -105,7 +105,7 @@ impl Server {
     pub(crate) fn execution(&self, context: &RequestContext<RoleServer>) -> Arc<dyn Execution> {
         let http = context.extensions.get::<axum::http::request::Parts>();
         let caller = http.and_then(|parts| parts.extensions.get::<Caller>());
-        let program = context.client_info().map(|own| format!("{} {}", own.name, own.version));
+        let program = context.client_info().map(|client| format!("{} {}", client.name, client.version));
         let acting = self.execution.acting_for(caller, program.as_deref());
         acting.unwrap_or_else(|| Arc::clone(&self.execution))
     }
@@ -211,7 +211,7 @@ fn has_roots(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// How the user can be asked through this client, if at all.
-fn way(
+fn ask_channel(
     era: Era,
     responses: Option<InputResponses>,
     state: Option<String>,
@@ -283,7 +283,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         let (arguments, era) = (request.arguments, Era::of(&context));
-        let way = way(era, request.input_responses, request.request_state, &context);
+        let channel = ask_channel(era, request.input_responses, request.request_state, &context);
         if let Some(Ambiguity(reason)) = ambiguity(&context) {
             let refused = call::refused(tool, arguments.unwrap_or_default(), reason);
             return Ok(self.finished(era, refused));
@@ -292,8 +292,8 @@ impl ServerHandler for Server {
         let (execution, progress) = progress::reporting(execution, &context);
         let (CallResult { result, waits }, ()) =
             tokio::join!(Self::call(execution, tool, arguments, folder), progress);
-        let (Some(reply), Some(way)) = (waits, way) else { return Ok(self.finished(era, result)) };
-        match self.ask_user(*reply, way, &context).await {
+        let (Some(reply), Some(channel)) = (waits, channel) else { return Ok(self.finished(era, result)) };
+        match self.ask_user(*reply, channel, &context).await {
             AskOutcome::Unanswered => Ok(self.finished(era, result)),
             AskOutcome::Answered(reply) => Ok(self.finished(era, call::shown(*reply))),
             AskOutcome::Pending(mut asked) => {

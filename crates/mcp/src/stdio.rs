@@ -14,16 +14,16 @@ use crate::server::Server;
 
 /// Serves until standard input ends or standard output is closed.
 pub fn serve(execution: Arc<dyn Execution>) -> io::Result<()> {
-    serve_until(Server::new(Arc::clone(&execution)), || execution.ending())
+    serve_then(Server::new(Arc::clone(&execution)), || execution.ending())
 }
 
 /// Like `serve`, for any handler; the conformance fixtures use it, too.
 pub fn serve_handler(handler: impl ServerHandler + Clone) -> io::Result<()> {
-    serve_until(handler, || {})
+    serve_then(handler, || {})
 }
 
 /// Serves, then calls `ending` before it waits for running calls.
-fn serve_until(handler: impl ServerHandler + Clone, ending: impl FnOnce()) -> io::Result<()> {
+fn serve_then(handler: impl ServerHandler + Clone, ending: impl FnOnce()) -> io::Result<()> {
     // The runtime is dropped afterwards: a running call finishes before the process ends.
     runtime::without_sockets()?.block_on(async {
         let lines = Lines::start(io::stdin(), io::stdout())?;
@@ -43,7 +43,7 @@ async fn serve_lines(handler: impl ServerHandler + Clone, lines: &Lines) -> io::
                 tracing::debug!(%error, "not an opening message; waiting for one");
             }
             Err(error) => {
-                // A client that disconnects before its first request is no failure of ours.
+                // A client that disconnects before its first request is not our failure.
                 tracing::debug!(%error, "the client left before its first request");
                 return Ok(());
             }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn_with_state, map_response_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
@@ -36,16 +36,16 @@ const READY_WAIT: Duration = Duration::from_secs(5);
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotLetIn {
+pub enum AdmissionRefusal {
     /// No valid token. The answer does not say what is wrong with it.
-    Stranger,
+    InvalidToken,
     /// The store is unavailable.
     Unavailable,
 }
 
 /// Looks up the members. Called for every request, on a thread that may block.
 pub trait Members: Send + Sync + 'static {
-    fn caller(&self, token: &str) -> Result<Caller, NotLetIn>;
+    fn caller(&self, token: &str) -> Result<Caller, AdmissionRefusal>;
     /// Whether the store responds.
     fn is_ready(&self) -> bool;
     /// The store's counters. Reads only memory.
@@ -53,23 +53,24 @@ pub trait Members: Send + Sync + 'static {
 }
 
 #[derive(Clone)]
-struct Door {
+struct TeamGuard {
     names: Arc<ListenerNames>,
     members: Arc<dyn Members>,
     metrics: Arc<Metrics>,
     quotas: Quotas,
 }
 
-/// The routes for agents and monitoring: `/mcp`, `/metrics`, `/healthz` and `/readyz`. Approvals in the chat are off,
-/// because anyone with an agent's token could give them.
+/// The routes for agents and monitoring: `/mcp`, `/metrics`, `/healthz` and `/readyz`; `console` answers the rest.
+/// Approvals in the chat are off, because anyone with an agent's token could give them.
 pub fn routes(
     execution: Arc<dyn Execution>,
     names: ListenerNames,
     members: Arc<dyn Members>,
     metrics: Arc<Metrics>,
+    console: Router,
 ) -> Router {
     let server = Server::new(execution).without_chat_approvals();
-    // The SDK repeats our check without default ports; `let_in` has compared whole origins and passes none on.
+    // The SDK repeats our check without default ports; `admit` has compared whole origins and passes none on.
     let has_port =
         |origin: &&String| origin.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let origins = names.origins.iter().filter(has_port).cloned().collect();
@@ -79,14 +80,27 @@ pub fn routes(
         let text = counted.text(&store.numbers());
         ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
     });
-    let door =
-        Door { names: Arc::new(names), members: Arc::clone(&members), metrics, quotas: Quotas::default() };
-    let for_members = agents.route("/metrics", numbers).layer(from_fn_with_state(door, let_in));
+    let console = console.layer(map_response_with_state(Arc::clone(&metrics), count_refusal));
+    let guard = TeamGuard {
+        names: Arc::new(names),
+        members: Arc::clone(&members),
+        metrics,
+        quotas: Quotas::default(),
+    };
+    let for_members = agents.route("/metrics", numbers).layer(from_fn_with_state(guard, admit));
     // A load balancer probes by address, and learns only whether the server answers.
     let probes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(move || ready(members)));
-    for_members.merge(probes)
+    for_members.merge(probes).fallback_service(console)
+}
+
+/// Counts what the console refuses for a member's quota, as `admit` does for agents.
+async fn count_refusal(State(metrics): State<Arc<Metrics>>, response: Response) -> Response {
+    if response.status() == StatusCode::TOO_MANY_REQUESTS {
+        metrics.refused(RefusalReason::Quota);
+    }
+    response
 }
 
 async fn ready(members: Arc<dyn Members>) -> Response {
@@ -99,15 +113,15 @@ async fn ready(members: Arc<dyn Members>) -> Response {
     }
 }
 
-async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> Response {
-    let known = match door.token(&request) {
-        Ok(token) => door.caller(token).await,
+async fn admit(State(guard): State<TeamGuard>, mut request: Request, next: Next) -> Response {
+    let known = match guard.token(&request) {
+        Ok(token) => guard.caller(token).await,
         Err(refused) => Err(refused),
     };
     let caller = match known {
         Ok(caller) => caller,
         Err(why) => {
-            door.metrics.refused(why);
+            guard.metrics.refused(why);
             tracing::warn!(?why, "a request was refused");
             return answer_to(why);
         }
@@ -115,8 +129,8 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     let Caller::Member { principal, .. } = &caller else {
         return unauthorized("Unauthorized\n");
     };
-    let Some(counted) = door.quotas.take(principal.token_id, Instant::now()) else {
-        door.metrics.refused(RefusalReason::Quota);
+    let Some(counted) = guard.quotas.take(principal.token_id, Instant::now()) else {
+        guard.metrics.refused(RefusalReason::Quota);
         return answer_to(RefusalReason::Quota);
     };
     // Nothing after this needs the token, so nothing after this can log it.
@@ -128,7 +142,7 @@ async fn let_in(State(door): State<Door>, mut request: Request, next: Next) -> R
     answered
 }
 
-impl Door {
+impl TeamGuard {
     /// The token of a request that names this server.
     fn token(&self, request: &Request) -> Result<String, RefusalReason> {
         check_names(&self.names, request.uri(), request.headers()).map_err(|refused| match refused {
@@ -142,8 +156,8 @@ impl Door {
         let members = Arc::clone(&self.members);
         match spawn_blocking(move || members.caller(&token)).await {
             Ok(Ok(caller)) => Ok(caller),
-            Ok(Err(NotLetIn::Stranger)) => Err(RefusalReason::Token),
-            Ok(Err(NotLetIn::Unavailable)) | Err(_) => Err(RefusalReason::Store),
+            Ok(Err(AdmissionRefusal::InvalidToken)) => Err(RefusalReason::Token),
+            Ok(Err(AdmissionRefusal::Unavailable)) | Err(_) => Err(RefusalReason::Store),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 closed_set! {
     "kebab-case",
-    /// The programs that agents run in and that call `workrail hook`, by the names that they have there.
+    /// The programs that agents run in and that call `workrail hook`, by their names in `workrail hook`.
     pub enum HostName {
         ClaudeCode,
         Codex,

@@ -1,6 +1,6 @@
 //! The placeholders that replies, errors and suggested calls show in place of the caller's own words.
 //!
-//! An agent that sends one back has said nothing: it is never accepted as notes, an artifact's text or a context
+//! An agent that sends one back has supplied nothing: it is never accepted as notes, an artifact's text or a context
 //! value (G55). Every placeholder is made here, so that all of them are recognised.
 
 use serde_json::Value;
@@ -155,7 +155,7 @@ fn undecorated(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The path of the first placeholder inside a value, as `findings[0].text`; empty for the value itself.
+/// The path of the first placeholder inside a value, such as `.findings[0].text`; empty for the value itself.
 pub fn placeholder_in(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => is_placeholder(text).then(String::new),

@@ -21,7 +21,7 @@ use crate::tool::ToolName;
 /// The member of a tool result's `_meta` that holds the whole reply as data (G72).
 pub const META_KEY: &str = "workrail/reply";
 
-/// Marks the place of a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
+/// Marks the position of a token in a stored reply. Authored text cannot contain one: NUL is replaced there.
 pub const STATE_TOKEN_MARKER: &str = "\u{0}state\u{0}";
 pub const ACK_TOKEN_MARKER: &str = "\u{0}ack\u{0}";
 pub const CHECKPOINT_TOKEN_MARKER: &str = "\u{0}checkpoint\u{0}";
@@ -271,7 +271,7 @@ pub struct RecapEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Branch {
-    /// The branch where the run last went on.
+    /// The branch on which the run last continued.
     pub preferred: bool,
     /// How many steps it went beyond this point.
     pub steps: u64,
@@ -331,11 +331,11 @@ pub struct ArtifactGist {
     pub gist: String,
 }
 
-/// Where a run is now, told to a caller who asked for another point of it.
+/// Where a run is now, for a caller who asked for another point of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunIsAt {
-    /// Whether the run went on from the point that was asked for; otherwise that is on another branch.
+    /// Whether the run continued from the requested point; otherwise that is on another branch.
     pub is_ahead: bool,
     pub is_complete: bool,
     /// Counted from 1.

@@ -17,7 +17,7 @@ pub enum Transport {
     Http,
 }
 
-/// A process of this machine, told apart from a later one with the same number.
+/// A process of this machine, distinguished from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessRef {
@@ -48,7 +48,7 @@ impl ServerRecord {
     pub const VERSION: u32 = 1;
 }
 
-/// One tool call, as the log of a server keeps it: nothing of what was said.
+/// One tool call, as the log of a server keeps it: without arguments and replies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoggedCall {

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn time_follows_the_calendar() {
-        let later = |text: &str, ms| Timestamp::parse(text).unwrap().plus_ms(ms).map(|own| own.to_string());
+        let later = |text: &str, ms| Timestamp::parse(text).unwrap().plus_ms(ms).map(|time| time.to_string());
         assert_eq!(later("2026-02-28T23:59:59.999Z", 1).as_deref(), Some("2026-03-01T00:00:00.000Z"));
         assert_eq!(later("9999-12-31T23:59:59.999Z", 1), None);
         let ms = |text: &str| Timestamp::parse(text).unwrap().epoch_ms();

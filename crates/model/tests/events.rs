@@ -270,7 +270,7 @@ fn changed(kind: EventKind, pointer: &str, value: Value) -> EventError {
 #[test_case(EventKind::GapRecorded, "/data/summary", json!("x".repeat(513)), "`data.summary`: text has 513 UTF-8 bytes, at most 512 are allowed")]
 #[test_case(EventKind::DivergenceRecorded, "/data/summary", json!(""), "`data`: summary must not be empty")]
 #[test_case(EventKind::EvidenceRecorded, "/data/grade", json!("checked"), "`data`: grade is not the grade of evidence.kind")]
-#[test_case(EventKind::EvidenceRecorded, "/data/host", json!(null), "`data`: host and seenAt are of observed evidence, and of no other")]
+#[test_case(EventKind::EvidenceRecorded, "/data/host", json!(null), "`data`: only observed evidence has host and seenAt")]
 #[test_case(EventKind::EvidenceRecorded, "/data/evidence/kind", json!("rumour"), "`data.evidence.kind`: unknown variant `rumour`, expected one of `workspace_state`, `workspace_not_seen`, `check_run`, `command_run`, `files_edited`, `edit_refused`, `command_refused`, `subagent_started`, `subagent_ended`, `chat_watched`")]
 fn refused_with_the_field(kind: EventKind, pointer: &str, value: Value, message: &str) {
     assert_eq!(changed(kind, pointer, value).to_string(), message);

@@ -48,11 +48,11 @@ pub enum SessionChange {
         aside: String,
     },
     /// The target keeps its own version.
-    Left(LeftReason),
+    Left(SkipReason),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftReason {
+pub enum SkipReason {
     /// The target's history continues the source's.
     TargetHasMore,
     /// The target's log is damaged, and a repair would keep more of it than the source has.

@@ -96,8 +96,8 @@ pub trait SessionIndex: Send + Sync {
     /// costs time, so there is no error.
     fn add_to_index(&self, version: u32, records: &[IndexRecord], if_absent: IfAbsent);
     /// The records that match a query; `None` if the index can only be read as a whole.
-    fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
-        let _ = (version, question);
+    fn query_index(&self, version: u32, query: &IndexQuery) -> Option<IndexAnswer> {
+        let _ = (version, query);
         None
     }
 }

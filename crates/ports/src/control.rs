@@ -1,5 +1,5 @@
-//! What a person asked of a session and no advance has applied yet (G64). They are never the source of truth: if
-//! some are lost, the person asks again, and the log is unaffected.
+//! Preferences that a person has set for a run and that no advance has applied yet (G64). They are never the source of
+//! truth: if some are lost, the person sets them again, and the log is unaffected.
 
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
@@ -19,7 +19,8 @@ pub trait PendingPreferencesReader: Send + Sync {
     fn has_unreadable_pending_preferences(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool;
 }
 
-pub trait SessionControl: PendingPreferencesReader {
+/// Stores the preferences that a person has set for a run until an advance applies them.
+pub trait PendingPreferencesStore: PendingPreferencesReader {
     fn set_pending_preferences(
         &self,
         session: SessionId,

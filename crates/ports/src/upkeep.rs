@@ -154,7 +154,7 @@ pub struct Diagnosis {
     pub keeps_until: EventIndex,
     /// How many of those the manifest no longer attests: that part of it is recomputed from the segments.
     pub events_rebuilt: u64,
-    pub gives_up: Vec<LostSegment>,
+    pub lost: Vec<LostSegment>,
     /// Bytes of the manifest that are replaced or truncated.
     pub manifest_bytes: u64,
     /// The backup that was made, or that would be made next; relative to the data directory.

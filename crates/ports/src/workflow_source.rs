@@ -51,7 +51,7 @@ pub struct SourceProblem {
     pub fix: String,
 }
 
-/// Identifies one survey: no two surveys of a process have the same id.
+/// Identifies one listing: no two listings of a process have the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListingId(pub u64);
 
@@ -85,9 +85,9 @@ pub enum Located {
 pub trait WorkflowSource: Send + Sync {
     /// Finds files in the sources that always exist and in those of the workspace. Reads only the metadata of each
     /// file, and never fails: problems are listed in the result.
-    fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing;
+    fn list(&self, workspace: Option<&WorkspacePath>) -> SourceListing;
 
-    /// The id of the workspace's latest survey, if nothing it found or read has changed since. `None` if something
+    /// The id of the workspace's latest listing, if nothing it found or read has changed since. `None` if something
     /// did or that is unknown; the cost does not depend on the number of files.
     fn unchanged_listing(&self, _workspace: Option<&WorkspacePath>) -> Option<ListingId> {
         None

@@ -18,7 +18,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionStore};
 use workrail_store_fs::disk::Disk;
 use workrail_store_fs::{LocalStore, Locked};
 use workrail_testkit::fixed::SeededEntropy;
-use workrail_testkit::history::{History, Load, PlanParts};
+use workrail_testkit::history::{AdvancePayload, History, PlanParts};
 use workrail_testkit::monitor::Monitored;
 
 const APPENDS: usize = 200;
@@ -63,7 +63,7 @@ fn plans(shape: Shape) -> impl FnMut(EventIndex) -> PlanParts {
         seed += 1;
         let mut history = History::new(seed);
         history.start();
-        let (parts, _) = history.advance(history.root(), Load::NOTES);
+        let (parts, _) = history.advance(history.root(), AdvancePayload::NOTES);
         shape.apply(parts).in_session(session).moved_to(at)
     }
 }

@@ -52,7 +52,7 @@ impl<F: FileSystem> AccessTokens for LocalStore<F> {
     }
 
     fn access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, KeyringError> {
-        Ok(self.access_tokens()?.into_iter().find(|own| own.id == id))
+        Ok(self.access_tokens()?.into_iter().find(|token| token.id == id))
     }
 
     fn add_access_token(&self, token: &AccessToken) -> Result<(), KeyringError> {
@@ -65,7 +65,7 @@ impl<F: FileSystem> AccessTokens for LocalStore<F> {
     fn revoke_access_token(&self, id: AccessTokenId, at: &Timestamp) -> Result<bool, KeyringError> {
         let _lock = self.lock_keyring()?;
         let mut tokens = self.access_tokens()?;
-        let Some(token) = tokens.iter_mut().find(|own| own.id == id) else { return Ok(false) };
+        let Some(token) = tokens.iter_mut().find(|token| token.id == id) else { return Ok(false) };
         token.revoked_at.get_or_insert_with(|| at.clone());
         self.write_access_tokens(tokens).map(|()| true)
     }

@@ -7,7 +7,7 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::CONTROL_BYTES_MAX;
 use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::preferences::Preferences;
-use workrail_ports::control::{PendingPreferencesReader, SessionControl};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
 
 use crate::content::create_fresh;
@@ -94,7 +94,7 @@ impl<F: FileSystem> PendingPreferencesReader for LocalStore<F> {
     }
 }
 
-impl<F: FileSystem> SessionControl for LocalStore<F> {
+impl<F: FileSystem> PendingPreferencesStore for LocalStore<F> {
     fn set_pending_preferences(
         &self,
         session: SessionId,

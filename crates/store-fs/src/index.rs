@@ -76,7 +76,8 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    /// The file, unless it is too large for an index of these sessions, which are counted only for a large file.
+    /// Reads the file, unless it is too large for an index of these sessions. The sessions are counted only for a large
+    /// file.
     fn read_index(&self, path: &RelPath) -> Result<Vec<u8>, FsError> {
         match self.fs().read(path, 0, FEW_SESSIONS_BYTES_MAX) {
             Err(error) if matches!(error.kind, FsErrorKind::TooLarge { .. }) => {
@@ -95,7 +96,7 @@ impl<F: FileSystem> LocalStore<F> {
     fn append_to_index(&self, version: u32, bytes: &[u8], if_absent: IfAbsent) -> Result<(), FsError> {
         let path = layout::index(version);
         match self.fs().stat(&path) {
-            // A full index is left alone: readers rewrite it without the outdated records.
+            // An index above the limit is left alone: the next reader replaces it with an empty one.
             Ok(stat) if stat.kind != FileKind::Regular || stat.len > INDEX_BYTES_MAX => return Ok(()),
             Ok(_) => return self.fs().open_append(&path)?.append(bytes),
             Err(error) if error.kind == FsErrorKind::NotFound => {}

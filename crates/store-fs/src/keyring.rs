@@ -278,7 +278,7 @@ impl<F: FileSystem> KeyringStore for LocalStore<F> {
                 | KeyringError::Invalid { .. }
                 | KeyringError::UnknownVersion { .. },
             ) => {}
-            // A file that this user may not read can still be moved aside; a failing disk is no reason to.
+            // A file that this user may not read can still be moved aside; a failing disk does not justify that.
             Err(KeyringError::Io(error)) if error.kind == FsErrorKind::PermissionDenied => {}
             Err(other) => return Err(other),
         }

@@ -51,7 +51,7 @@ pub(crate) struct Memos(VecDeque<(SessionId, Memo)>);
 
 impl Memos {
     pub(crate) fn take(&mut self, session: SessionId) -> Option<Memo> {
-        let index = self.0.iter().position(|(own, _)| *own == session)?;
+        let index = self.0.iter().position(|(other, _)| *other == session)?;
         self.0.remove(index).map(|(_, memo)| memo)
     }
 

@@ -14,7 +14,7 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
         let is_beneath = |known: &Obstacle| folder.as_str().starts_with(&format!("{}/", known.path));
         // Anything beneath an unusable folder says nothing new.
         if !found.iter().any(is_beneath) {
-            found.extend(in_place_of_folder(fs, &folder));
+            found.extend(folder_obstacle(fs, &folder));
         }
     }
     if has_lost_sessions(fs) {
@@ -31,7 +31,7 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let session_locks =
         sessions.filter_map(|entry| SessionId::parse(&entry.name).ok()).map(layout::session_lock);
     let locks = [layout::store_lock(), layout::import_lock(), layout::backup_lock()];
-    found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| in_place_of_lock(fs, &lock)));
+    found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| lock_obstacle(fs, &lock)));
     found
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn has_lost_sessions<F: FileSystem>(fs: &F) -> bool {
     is_missing && layout::CONTENT_KINDS.into_iter().any(holds_content)
 }
 
-/// Whether something other than our folder has its name, or this user may not list it.
-pub(crate) fn in_place_of_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Option<Obstacle> {
+/// What prevents the use of this folder, if anything.
+pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option<Obstacle> {
     let path = folder.to_string();
     match fs.stat(folder) {
         Ok(stat) if stat.kind != FileKind::Directory => {
@@ -72,7 +72,7 @@ pub(crate) fn in_place_of_folder<F: FileSystem>(fs: &F, folder: &RelPath) -> Opt
     })
 }
 
-fn in_place_of_lock<F: FileSystem>(fs: &F, lock: &RelPath) -> Option<Obstacle> {
+fn lock_obstacle<F: FileSystem>(fs: &F, lock: &RelPath) -> Option<Obstacle> {
     let path = lock.to_string();
     if fs.stat(lock).ok()?.kind != FileKind::Regular {
         let fix =

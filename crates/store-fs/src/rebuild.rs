@@ -154,8 +154,10 @@ fn read<F: FileSystem>(
     // Checked before its events are read: a changed byte may look like a newer build's kind or version, but a segment
     // that a newer build wrote matches the digest that its manifest attests.
     let digest = Sha256::of(&segment);
-    let said = attested.get(&format!("events/{name}"));
-    if said.is_some_and(|said| differing_digits(*said, digest) > DAMAGED_DIGITS_MAX) {
+    let attested_digest = attested.get(&format!("events/{name}"));
+    if attested_digest
+        .is_some_and(|attested_digest| differing_digits(*attested_digest, digest) > DAMAGED_DIGITS_MAX)
+    {
         return Ok(Err(SegmentMismatch::Invalid));
     }
     let events = match segment::events(session, first, name, &segment) {
@@ -166,7 +168,7 @@ fn read<F: FileSystem>(
         Err(NoGroup::Io(error)) => return Err(error),
         Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(SegmentMismatch::Invalid)),
     };
-    let standing = (said == Some(&digest), false);
+    let standing = (attested_digest == Some(&digest), false);
     Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, standing }))
 }
 

@@ -45,7 +45,7 @@ impl<F: FileSystem> LocalStore<F> {
             health: plan.health.clone(),
             keeps_until: plan.rebuilt.end,
             events_rebuilt: plan.rebuilt.end.get() - validated,
-            gives_up: self.given_up(session, &plan.rebuilt.segments, &old)?,
+            lost: self.given_up(session, &plan.rebuilt.segments, &old)?,
             manifest_bytes: (old.len() - same) as u64,
             backup: backup.to_string(),
         })

@@ -1,6 +1,6 @@
 //! The running servers and the calls they received, for users and `doctor`; never truth (G83).
 //!
-//! A server holds a lock for as long as it runs, so that a killed one can be told from a running one. Nothing here is
+//! A server holds a lock for as long as it runs, so that a killed one differs from a running one. Nothing here is
 //! synced, and a failure here never fails a call.
 
 use std::sync::{Arc, Mutex, PoisonError};

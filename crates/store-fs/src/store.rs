@@ -215,7 +215,7 @@ fn is_obstructed<F: FileSystem>(fs: &F, folder: &RelPath, error: &FsError) -> bo
         && [Some(folder.clone()), folder.parent()]
             .into_iter()
             .flatten()
-            .any(|path| obstacles::in_place_of_folder(fs, &path).is_some())
+            .any(|path| obstacles::folder_obstacle(fs, &path).is_some())
 }
 
 fn starts_at(entries: &[DirEntry], index: u64) -> bool {

@@ -16,7 +16,7 @@ fn ignore_absent<T: Default>(result: Result<T, FsError>) -> Result<T, FsError> {
     }
 }
 
-/// The files beneath a folder that are not folders themselves.
+/// Counts the files beneath a folder and their bytes.
 pub(crate) fn tally<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<Tally, FsError> {
     let mut sum = Tally::default();
     each_file(fs, folder, &mut |path, _| {
@@ -34,10 +34,10 @@ pub(crate) fn each_file<F: FileSystem>(
     folder: &RelPath,
     visit: &mut dyn FnMut(&RelPath, FileKind) -> Result<(), FsError>,
 ) -> Result<(), FsError> {
-    each_to(fs, folder, DEPTH_MAX, visit)
+    each_within_depth(fs, folder, DEPTH_MAX, visit)
 }
 
-fn each_to<F: FileSystem>(
+fn each_within_depth<F: FileSystem>(
     fs: &F,
     folder: &RelPath,
     depth: usize,
@@ -46,7 +46,7 @@ fn each_to<F: FileSystem>(
     for entry in ignore_absent(fs.list(folder))? {
         let Some(path) = folder.child(&entry.name) else { continue };
         match entry.kind {
-            FileKind::Directory if depth > 0 => each_to(fs, &path, depth - 1, visit)?,
+            FileKind::Directory if depth > 0 => each_within_depth(fs, &path, depth - 1, visit)?,
             FileKind::Directory => {}
             FileKind::Regular | FileKind::Other => visit(&path, entry.kind)?,
         }
@@ -54,16 +54,16 @@ fn each_to<F: FileSystem>(
     Ok(())
 }
 
-/// Removes a folder with everything in it. Entries that another process removes at the same time are no error.
+/// Removes a folder with everything in it. Entries that another process removes at the same time are not an error.
 pub(crate) fn remove<F: FileSystem>(fs: &F, folder: &RelPath) -> Result<(), FsError> {
-    remove_to(fs, folder, DEPTH_MAX)
+    remove_within_depth(fs, folder, DEPTH_MAX)
 }
 
-fn remove_to<F: FileSystem>(fs: &F, folder: &RelPath, depth: usize) -> Result<(), FsError> {
+fn remove_within_depth<F: FileSystem>(fs: &F, folder: &RelPath, depth: usize) -> Result<(), FsError> {
     for entry in ignore_absent(fs.list(folder))? {
         let Some(path) = folder.child(&entry.name) else { continue };
         match entry.kind {
-            FileKind::Directory if depth > 0 => remove_to(fs, &path, depth - 1)?,
+            FileKind::Directory if depth > 0 => remove_within_depth(fs, &path, depth - 1)?,
             // Not ours: the folder is kept, and the removal of its parent reports it.
             FileKind::Directory => {}
             FileKind::Regular | FileKind::Other => ignore_absent(fs.remove_file(&path))?,
@@ -80,10 +80,10 @@ pub(crate) fn copy<F: FileSystem>(
     to: &RelPath,
     leave_out: &dyn Fn(&RelPath) -> bool,
 ) -> Result<(), UpkeepError> {
-    copy_to(fs, from, to, leave_out, DEPTH_MAX)
+    copy_within_depth(fs, from, to, leave_out, DEPTH_MAX)
 }
 
-fn copy_to<F: FileSystem>(
+fn copy_within_depth<F: FileSystem>(
     fs: &F,
     from: &RelPath,
     to: &RelPath,
@@ -104,7 +104,9 @@ fn copy_to<F: FileSystem>(
                 let bytes = bytes.map_err(|error| not_copied(&error.detail))?;
                 write_temp(fs, &target, &bytes)?;
             }
-            FileKind::Directory if depth > 0 => copy_to(fs, &source, &target, leave_out, depth - 1)?,
+            FileKind::Directory if depth > 0 => {
+                copy_within_depth(fs, &source, &target, leave_out, depth - 1)?
+            }
             FileKind::Directory => return Err(not_copied("folders are nested too deeply")),
             FileKind::Other => return Err(not_copied("it is a link or a device")),
         }

@@ -193,7 +193,7 @@ fn flip_manifest(scene: &Scene) -> usize {
             return;
         }
         let repair = store.diagnose(scene.session, None).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!((Some(repair.keeps_until), repair.gives_up), (end, Vec::new()), "{what}");
+        assert_eq!((Some(repair.keeps_until), repair.lost), (end, Vec::new()), "{what}");
     })
 }
 
@@ -290,7 +290,7 @@ fn a_manifest_cut_at_any_length_shows_its_complete_groups_and_loses_nothing() {
             assert_eq!(store.pending_write(scene.session), Ok(None), "{what}");
             let disk = fs.fork();
             let repaired = open(disk.clone()).repair(scene.session, None).expect(&what);
-            assert!(repaired.gives_up.is_empty() && repaired.events_rebuilt > 0, "{what}: {repaired:?}");
+            assert!(repaired.lost.is_empty() && repaired.events_rebuilt > 0, "{what}: {repaired:?}");
             assert_eq!(disk.read_raw(&path).as_ref(), Some(&bytes), "{what}");
         } else {
             let slice = store.read(scene.session, None).expect("readable");

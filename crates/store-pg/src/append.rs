@@ -46,7 +46,7 @@ pub(crate) fn prepare(
 ) -> Result<Option<Write>, StoreError> {
     let session = plan.session_id();
     let attached = |reference: &(AttachmentKind, Sha256)| {
-        plan.attachments().iter().any(|own| (own.kind(), own.digest()) == *reference)
+        plan.attachments().iter().any(|attachment| (attachment.kind(), attachment.digest()) == *reference)
     };
     let needed: Needed = plan
         .events()

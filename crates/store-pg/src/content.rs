@@ -1,4 +1,4 @@
-//! Content under its digest, hashed again on the way in (G17).
+//! Content by digest, verified on every read (G17).
 
 use postgres_types::Type;
 use workrail_model::compiled::CompiledWorkflow;

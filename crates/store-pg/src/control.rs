@@ -4,7 +4,7 @@ use postgres_types::Type;
 use tokio_postgres::Row;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
-use workrail_ports::control::{PendingPreferencesReader, SessionControl};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FsError, FsOp};
 
 use crate::open::PgStore;
@@ -51,7 +51,7 @@ impl PendingPreferencesReader for PgStore {
     }
 }
 
-impl SessionControl for PgStore {
+impl PendingPreferencesStore for PgStore {
     fn set_pending_preferences(
         &self,
         session: SessionId,

@@ -56,7 +56,7 @@ impl StatementError {
             Self::Locked => "another transaction holds a lock on it".to_owned(),
             Self::NoAnswer => "the database did not answer in time".to_owned(),
             Self::Local(detail) => detail.clone(),
-            Self::Database(error) => said(error),
+            Self::Database(error) => reported(error),
         }
     }
 
@@ -71,9 +71,9 @@ impl StatementError {
 }
 
 /// What the server or the connection reported. Only the server's message: its detail may repeat values of a row.
-fn said(error: &tokio_postgres::Error) -> String {
-    if let Some(said) = error.as_db_error() {
-        return format!("{} (SQLSTATE {})", said.message(), said.code().code());
+fn reported(error: &tokio_postgres::Error) -> String {
+    if let Some(reply) = error.as_db_error() {
+        return format!("{} (SQLSTATE {})", reply.message(), reply.code().code());
     }
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),

@@ -156,13 +156,13 @@ impl SessionIndex for PgStore {
         let _ = self.within(Purpose::WritingLoosely, |transaction| add(transaction, version, newest));
     }
 
-    fn query_index(&self, version: u32, question: &IndexQuery) -> Option<IndexAnswer> {
-        match self.ask_once(version, question)? {
+    fn query_index(&self, version: u32, query: &IndexQuery) -> Option<IndexAnswer> {
+        match self.ask_once(version, query)? {
             IndexReading::Answer(answer) => Some(answer),
             IndexReading::Newer => None,
             IndexReading::Older => {
                 self.within(Purpose::WritingLoosely, |transaction| raise(transaction, version)).ok()?;
-                match self.ask_once(version, question)? {
+                match self.ask_once(version, query)? {
                     IndexReading::Answer(answer) => Some(answer),
                     IndexReading::Newer | IndexReading::Older => None,
                 }
@@ -172,12 +172,11 @@ impl SessionIndex for PgStore {
 }
 
 impl PgStore {
-    fn ask_once(&self, version: u32, question: &IndexQuery) -> Option<IndexReading> {
+    fn ask_once(&self, version: u32, query: &IndexQuery) -> Option<IndexReading> {
         let mut known =
             self.counted.lock().unwrap_or_else(PoisonError::into_inner).filter(CachedCounts::is_fresh);
-        let asked = self
-            .within(Purpose::Reading, |transaction| ask(transaction, version, question, &mut known))
-            .ok()?;
+        let asked =
+            self.within(Purpose::Reading, |transaction| ask(transaction, version, query, &mut known)).ok()?;
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = known;
         Some(asked)
     }
@@ -259,13 +258,13 @@ enum IndexReading {
 fn ask(
     transaction: &mut Transaction<'_>,
     version: u32,
-    question: &IndexQuery,
+    query: &IndexQuery,
     known: &mut Option<CachedCounts>,
 ) -> Result<IndexReading, StatementError> {
     // Must come first: a session without a mark now is in the index that is read next. Every statement sees what was
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
-    let (own, is_counted) = (i64::from(version), question.count == Count::All && known.is_none());
+    let (own, is_counted) = (i64::from(version), query.count == Count::All && known.is_none());
     let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
     let Some(head) = head.first() else { return Ok(IndexReading::Older) };
     match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {
@@ -278,23 +277,23 @@ fn ask(
         runs: head.get::<_, i64>(2).unsigned_abs(),
         at: Instant::now(),
     };
-    let (sessions, runs) = match question.count {
+    let (sessions, runs) = match query.count {
         Count::Skip => (0, 0),
         Count::All => {
             let counted = known.get_or_insert(counted);
             (counted.sessions, counted.runs)
         }
     };
-    let mut wanted: BTreeSet<String> = question.sessions.iter().map(ToString::to_string).collect();
-    if !question.newest.is_empty() {
-        let stages: Vec<i64> = question.newest.iter().map(|(stage, _)| i64::from(*stage)).collect();
-        let most = question.newest.iter().map(|(_, most)| i64::try_from(*most).unwrap_or(i64::MAX));
+    let mut wanted: BTreeSet<String> = query.sessions.iter().map(ToString::to_string).collect();
+    if !query.newest.is_empty() {
+        let stages: Vec<i64> = query.newest.iter().map(|(stage, _)| i64::from(*stage)).collect();
+        let most = query.newest.iter().map(|(_, most)| i64::try_from(*most).unwrap_or(i64::MAX));
         let most: Vec<i64> = most.collect();
         let rows = transaction.query(NEWEST, &[(&stages, Type::INT8_ARRAY), (&most, Type::INT8_ARRAY)])?;
         wanted.extend(rows.iter().map(|row| row.get(0)));
     }
-    if !question.terms.is_empty() {
-        wanted.extend(holding(transaction, &question.terms)?);
+    if !query.terms.is_empty() {
+        wanted.extend(holding(transaction, &query.terms)?);
     }
     let wanted: Vec<String> = wanted.into_iter().collect();
     let records = transaction.query(RECORDS, &[(&own, Type::INT8), (&wanted, Type::TEXT_ARRAY)])?;

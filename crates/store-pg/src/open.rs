@@ -22,7 +22,7 @@ use crate::wrapping::WrappingKey;
 const SERVER_VERSION_MIN: i32 = 150_000;
 /// Connections that hold a locked session.
 const WRITERS_MAX: usize = 8;
-/// Connections for work that ends with a single statement.
+/// Connections for short transactions that lock no session.
 const OTHERS_MAX: usize = 8;
 
 /// How long a migration of the tables may take, whether in this process or in one that it waits for.

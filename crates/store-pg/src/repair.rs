@@ -150,7 +150,7 @@ fn planned(
         keeps_until: end,
         events_rebuilt: end.get() - validated,
         manifest_bytes: lost.iter().map(|row| row.manifest.len() as u64).sum(),
-        gives_up: lost.iter().map(described).collect(),
+        lost: lost.iter().map(described).collect(),
         backup: aside_path(session, number),
     };
     Ok(Plan { rebuilt_segments, diagnosis, number })

@@ -19,7 +19,7 @@ use workrail_ports::cache::{
     ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{PendingPreferencesReader, SessionControl};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::passkeys::{PasskeyLog, PasskeyReader, StoredPasskeys};

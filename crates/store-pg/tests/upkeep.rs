@@ -153,7 +153,7 @@ fn a_repair_rebuilds_everything_derived_from_the_events() {
         let fresh = open(&database.address());
         assert!(!fresh.read(session, None).unwrap().health.is_healthy(), "{damage}");
         let planned = fresh.diagnose(session, None).unwrap();
-        assert!(planned.gives_up.is_empty(), "{damage}: {planned:?}");
+        assert!(planned.lost.is_empty(), "{damage}: {planned:?}");
         assert_eq!(fresh.repair(session, None).unwrap(), planned, "{damage}");
         assert_eq!(store.read(session, None).unwrap(), sound, "{damage}");
         assert!(store.is_kept(session));
@@ -179,7 +179,7 @@ fn a_repair_cuts_altered_events_off_and_moves_them_aside() {
     database.cluster.sql(&database.name, &alter);
     let repaired = store.repair(session, None).unwrap();
     assert_eq!(repaired.keeps_until, from);
-    assert_eq!(repaired.gives_up.len(), 1);
+    assert_eq!(repaired.lost.len(), 1);
     assert_eq!(repaired.backup, format!("workrail.segment_aside, number 1 of sessions/{session}"));
     let slice = store.read(session, None).unwrap();
     assert!(slice.health.is_healthy());

@@ -133,7 +133,7 @@ impl Authenticator {
         let asked = json!({ "nonce": "", "challenge": BASE64URL_NOPAD.encode(challenge.as_bytes()) });
         let made = self.make(&asked, ORIGIN);
         let bytes = |name: &str| {
-            let (_, value) = made.iter().find(|(own, _)| *own == name).expect("a field of `make`");
+            let (_, value) = made.iter().find(|(other, _)| *other == name).expect("a field of `make`");
             BASE64URL_NOPAD.decode(value.as_bytes()).expect("encoded by `make`")
         };
         let (data, client_data) = (bytes("new.authenticatorData"), bytes("new.clientData"));

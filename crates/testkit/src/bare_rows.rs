@@ -8,7 +8,7 @@ use postgres::{Client, NoTls};
 use workrail_model::event::EventIndex;
 use workrail_model::plan::AttachmentKind;
 
-use crate::history::{History, Load, PlanParts};
+use crate::history::{AdvancePayload, History, PlanParts};
 use crate::postgres::{Cluster, ROLE};
 
 /// A connection as the tenant `bench`.
@@ -26,7 +26,7 @@ pub fn plans(seed: u64, advances: usize) -> Vec<PlanParts> {
     let mut made = vec![history.start()];
     let mut at = history.root();
     for _ in 0..advances {
-        let (parts, next) = history.advance(at, Load::NOTES);
+        let (parts, next) = history.advance(at, AdvancePayload::NOTES);
         made.push(parts);
         at = next;
     }

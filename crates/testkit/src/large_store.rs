@@ -64,7 +64,7 @@ impl Template {
     }
 
     fn copied(&self, number: u64, word: &str) -> Copied {
-        // Ids have no `o`, so that the word is part of none of them.
+        // Ids contain no `o`, so the word cannot occur in one.
         assert!(word.contains('o'), "`{word}` may be part of an id");
         let session = SessionId::from_bits(numbered(self.session.bits(), number));
         let mut next = ManifestIndex::ZERO;
@@ -175,8 +175,8 @@ fn renamed(run: RunId, number: u64) -> RunId {
 /// Different bits for every number, spread so that labels differ like those of random ids.
 fn numbered(mut bits: [u8; 10], number: u64) -> [u8; 10] {
     let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-    for (bit, other) in bits.iter_mut().zip(spread) {
-        *bit ^= other;
+    for (byte, mask) in bits.iter_mut().zip(spread) {
+        *byte ^= mask;
     }
     bits
 }

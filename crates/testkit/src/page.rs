@@ -2,8 +2,9 @@
 
 /// The text of a page's `main`, or of the whole page if it has none; one block per line.
 pub fn words(html: &str) -> String {
-    let main =
-        html.split_once("<main").map_or(html, |(_, rest)| rest.split_once('>').map_or("", |(_, own)| own));
+    let main = html
+        .split_once("<main")
+        .map_or(html, |(_, rest)| rest.split_once('>').map_or("", |(_, inner)| inner));
     text_of(main.split("</main>").next().unwrap_or_default())
 }
 
@@ -11,7 +12,7 @@ pub fn words(html: &str) -> String {
 pub fn part(html: &str, id: &str) -> String {
     let start = format!("<section id=\"{id}\"");
     let (_, rest) = html.split_once(&start).unwrap_or_else(|| panic!("no part {id}: {html}"));
-    let own = rest.split_once('>').map_or("", |(_, own)| own);
+    let own = rest.split_once('>').map_or("", |(_, inner)| inner);
     text_of(own.split("</section>").next().unwrap_or_default())
 }
 

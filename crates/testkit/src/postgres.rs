@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use postgres::{Client, NoTls};
@@ -105,18 +106,32 @@ impl Cluster {
     /// A cluster that also listens on its own loopback address, where it uses this certificate and refuses
     /// unencrypted connections. Returns the address.
     pub fn start_with_tls(identity: &ServerIdentity) -> Option<(Self, String)> {
-        let programs = programs()?;
+        let files = [("server.crt", identity.certificate.as_str()), ("server.key", &identity.key)];
+        let rules = "local all all trust\nhostssl all all 127.0.0.0/8 trust\n";
+        Self::start_on_loopback(rules, &files, &["ssl=on"])
+    }
+
+    /// A cluster that also listens on its own loopback address, where it asks for a password, as a package of a
+    /// distribution sets it up. Returns the address.
+    pub fn start_with_passwords() -> Option<(Self, String)> {
+        let rules = "local all all trust\nhost all all 127.0.0.0/8 scram-sha-256\n";
+        Self::start_on_loopback(rules, &[], &[])
+    }
+
+    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
+    fn start_on_loopback(rules: &str, files: &[(&str, &str)], settings: &[&str]) -> Option<(Self, String)> {
+        let Some(programs) = programs() else {
+            println!("skipped: PostgreSQL 15 or newer is not installed");
+            return None;
+        };
         let folder = folder_with_data(&programs);
         let data = folder.join("data");
-        // The whole network 127.0.0.0/8 is this machine, so every process gets its own address with the usual port.
-        let [_, a, b, c] = std::process::id().to_be_bytes();
-        let address = format!("127.{}.{b}.{c}", 64 + a % 64);
-        let rules = "local all all trust\nhostssl all all 127.0.0.0/8 trust\n";
-        for (name, text) in [
-            ("server.crt", identity.certificate.as_str()),
-            ("server.key", &identity.key),
-            ("pg_hba.conf", rules),
-        ] {
+        // The whole network 127.0.0.0/8 is this machine, so every cluster gets its own address with the usual port.
+        static STARTED: AtomicU8 = AtomicU8::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed) % 64;
+        let [_, _, b, c] = std::process::id().to_be_bytes();
+        let address = format!("127.{}.{b}.{c}", 64 + number);
+        for (name, text) in [("pg_hba.conf", rules)].iter().chain(files) {
             let path = data.join(name);
             fs::write(&path, text).expect("the cluster is ours");
             fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the cluster is ours");
@@ -125,7 +140,13 @@ impl Cluster {
             }
         }
         let listen = format!("listen_addresses={address}");
-        Some((Self::run_in(folder, programs, None, &[&listen, "ssl=on"]), address))
+        let settings = [&[listen.as_str()], settings].concat();
+        Some((Self::run_in(folder, programs, None, &settings), address))
+    }
+
+    /// Where the server's own programs are: `psql`, `pg_dump`.
+    pub fn programs_folder(&self) -> &Path {
+        &self.programs
     }
 
     fn run_in(folder: PathBuf, programs: PathBuf, disk: Option<&'static str>, settings: &[&str]) -> Self {
@@ -174,27 +195,17 @@ impl Cluster {
         u64::try_from(row.get::<_, i64>(0)).expect("a count is not negative")
     }
 
+    /// `psql` as the superuser.
+    fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", database, "-h"]);
+        psql.arg(&self.folder).env_clear();
+        psql
+    }
+
     /// Like `sql`, but returns the error.
     pub fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
-        let output = Command::new(self.programs.join("psql"))
-            .args([
-                "-X",
-                "-q",
-                "-A",
-                "-t",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-U",
-                SUPERUSER,
-                "-d",
-                database,
-                "-c",
-                statements,
-            ])
-            .arg("-h")
-            .arg(&self.folder)
-            .env_clear()
-            .output();
+        let output = self.psql(database).args(["-A", "-t", "-c", statements]).output();
         let output = output.expect("psql is installed with the server");
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
@@ -205,12 +216,9 @@ impl Cluster {
     /// Fills a table with rows in the text format of `COPY`, as the superuser: triggers fire, row-level security does
     /// not apply. `columns` is the table with the given columns.
     pub fn copy_in(&self, database: &str, columns: &str, rows: impl Iterator<Item = String>) {
-        let mut psql = Command::new(self.programs.join("psql"))
-            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", database, "-c"])
-            .arg(format!("COPY {columns} FROM STDIN"))
-            .arg("-h")
-            .arg(&self.folder)
-            .env_clear()
+        let mut psql = self
+            .psql(database)
+            .args(["-c", &format!("COPY {columns} FROM STDIN")])
             .stdin(Stdio::piped())
             .spawn()
             .expect("psql is installed with the server");
@@ -266,13 +274,7 @@ impl Cluster {
         let name = self.database();
         let file = self.folder.join(format!("{name}.sql"));
         fs::write(&file, dump).expect("the folder is ours");
-        let restored = Command::new(self.programs.join("psql"))
-            .args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", SUPERUSER, "-d", &name, "-h"])
-            .arg(&self.folder)
-            .arg("-f")
-            .arg(&file)
-            .env_clear()
-            .output();
+        let restored = self.psql(&name).arg("-f").arg(&file).output();
         let restored = restored.expect("psql is installed with the server");
         assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
         name

@@ -22,7 +22,7 @@ pub const PATTERNS: [(&str, &str); 20] = [
     // A backup is named after the path of its file.
     (r"(/backups/[\w.-]+)-[0-9a-f]{12}\b", "$1-[path]"),
     (r"\blocalhost:\d+", "localhost:[port]"),
-    (r"started by [\w.-]+ \(process \d+\)", "started by [program] (process [id])"),
+    (r"started (by|from) [\w.-]+ \(process \d+\)", "started $1 [program] (process [id])"),
     (r"· \d\d:\d\d:\d\d ·", "· [clock] ·"),
     (r"git version [\d.]+", "git version [version]"),
     // Columns are as wide as their widest label.

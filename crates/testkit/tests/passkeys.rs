@@ -24,7 +24,7 @@ fn now() -> Timestamp {
 }
 
 fn field(fields: &Fields, name: &str) -> String {
-    fields.iter().find(|(own, _)| *own == name).unwrap().1.clone()
+    fields.iter().find(|(other, _)| *other == name).unwrap().1.clone()
 }
 
 fn nonce(byte: u8) -> Nonce {
@@ -144,7 +144,7 @@ fn judged(
     around: RecordedIn,
     log: &Log,
 ) -> Result<SignerOrigin, ProofError> {
-    check_recorded(proof, &decided.statement(), around, &log.keys()).map(|(_, standing)| standing)
+    check_recorded(proof, &decided.statement(), around, &log.keys()).map(|(_, origin)| origin)
 }
 
 #[test]

@@ -45,22 +45,28 @@ fn builtins_page() -> Artifact {
     };
     section(
         "Contracts",
-        builtins::contracts().iter().map(|own| (own.id.to_string(), contract_text(own))).collect(),
+        builtins::contracts()
+            .iter()
+            .map(|contract| (contract.id.to_string(), contract_text(contract)))
+            .collect(),
     );
     section(
         "Features",
-        builtins::features().iter().map(|own| (own.id.to_string(), feature_text(own))).collect(),
+        builtins::features().iter().map(|feature| (feature.id.to_string(), feature_text(feature))).collect(),
     );
     section(
         "Snippets",
         builtins::snippets()
             .iter()
-            .map(|own| (own.id.to_string(), format!("{} bytes", own.text.len())))
+            .map(|snippet| (snippet.id.to_string(), format!("{} bytes", snippet.text.len())))
             .collect(),
     );
     section(
         "Templates",
-        builtins::templates().iter().map(|own| (own.id.to_string(), template_text(own))).collect(),
+        builtins::templates()
+            .iter()
+            .map(|template| (template.id.to_string(), template_text(template)))
+            .collect(),
     );
     section(
         "Conditions",
@@ -82,10 +88,10 @@ fn contract_text(contract: &builtins::Contract) -> String {
 
 fn feature_text(feature: &builtins::Feature) -> String {
     let mut text = feature.purpose.to_owned();
-    for own in feature.settings {
-        let (name, min, max, default) = (own.name, own.min, own.max, own.default);
+    for setting in feature.settings {
+        let (name, min, max, default) = (setting.name, setting.min, setting.max, setting.default);
         // Writing to a String cannot fail.
-        write!(text, " Setting `{name}` ({min} to {max}, default {default}): {}", own.purpose)
+        write!(text, " Setting `{name}` ({min} to {max}, default {default}): {}", setting.purpose)
             .expect("string write");
     }
     text
@@ -93,10 +99,10 @@ fn feature_text(feature: &builtins::Feature) -> String {
 
 fn template_text(template: &builtins::Template) -> String {
     let mut text = template.purpose.to_owned();
-    for own in template.args {
-        let required = if own.default.is_none() { " (required)" } else { "" };
+    for argument in template.args {
+        let required = if argument.default.is_none() { " (required)" } else { "" };
         // Writing to a String cannot fail.
-        write!(text, " Argument `{}`{required}: {}", own.name, own.purpose).expect("string write");
+        write!(text, " Argument `{}`{required}: {}", argument.name, argument.purpose).expect("string write");
     }
     text
 }

@@ -28,11 +28,12 @@ pub(super) fn artifact() -> Artifact {
             Applies::AtRestart(trigger) => format!("when a server starts: it changes {}", trigger.what()),
         };
         let takes = key.kind().what();
-        let variable = variable(*key).map_or("none", |own| own.name);
+        let variable = variable(*key).map_or("none", |variable| variable.name);
         writeln!(page, "| {takes} | {default} | `{variable}` | {applies} |").expect("string write");
     }
     page.push_str("\n## Other variables\n\n| variable | what |\n| --- | --- |\n");
-    let of_a_key = |name: &str| Key::ALL.iter().any(|key| variable(*key).is_some_and(|own| own.name == name));
+    let of_a_key =
+        |name: &str| Key::ALL.iter().any(|key| variable(*key).is_some_and(|variable| variable.name == name));
     for known in env_vars::ALL.iter().filter(|known| !of_a_key(known.name)) {
         writeln!(page, "| `{}` | {} |", known.name, known.what).expect("string write");
     }

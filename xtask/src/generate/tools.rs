@@ -29,7 +29,7 @@ pub(super) fn artifacts() -> Result<Vec<Artifact>> {
         let schema = Value::Object((*tool.input_schema).clone());
         let required = schema["required"].as_array().cloned().unwrap_or_default();
         for (argument, member) in schema["properties"].as_object().into_iter().flatten() {
-            let needed = if required.iter().any(|own| own == argument) { "yes" } else { "" };
+            let needed = if required.iter().any(|other| other == argument) { "yes" } else { "" };
             let what = member["description"].as_str().unwrap_or_default();
             writeln!(page, "| `{argument}` | {needed} | {what} |").expect("string write");
         }

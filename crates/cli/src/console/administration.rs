@@ -92,10 +92,10 @@ impl Administration for ConsoleEnvironment {
                     .then(|| report.location.clone()),
                 Precedence::Bundled | Precedence::User | Precedence::Project => None,
             };
-            let problems = report.problems.into_iter().map(|own| SourceProblem {
-                what: own.reference,
-                problem: own.problem,
-                fix: own.fix,
+            let problems = report.problems.into_iter().map(|problem| SourceProblem {
+                what: problem.reference,
+                problem: problem.problem,
+                fix: problem.fix,
             });
             SourceInfo {
                 kind: report.precedence.word(),
@@ -124,7 +124,7 @@ impl Administration for ConsoleEnvironment {
             NewSource::Git { name, url, reference, folder } => sources::register_git(NewGit {
                 name: name.clone(),
                 url: url.clone(),
-                pin: reference.clone(),
+                git_ref: reference.clone(),
                 folder: folder.clone(),
                 sync_hours: SYNC_HOURS_DEFAULT,
                 // A local address is allowed only at a terminal.
@@ -169,35 +169,35 @@ impl Administration for ConsoleEnvironment {
 
     fn health(&self) -> Vec<DoctorFinding> {
         let found = doctor::findings();
-        let shown = found.into_iter().map(|own| DoctorFinding {
-            area: own.area,
-            level: match own.level {
+        let shown = found.into_iter().map(|finding| DoctorFinding {
+            area: finding.area,
+            level: match finding.level {
                 doctor::Level::Good => DoctorLevel::Good,
                 doctor::Level::Warning => DoctorLevel::Warning,
                 doctor::Level::Problem => DoctorLevel::Problem,
             },
-            what: own.what,
-            fix: own.fix,
+            what: finding.what,
+            fix: finding.fix,
         });
         shown.collect()
     }
 
     fn checks(&self) -> Result<ChecksInfo, String> {
         let offers = self.offers()?;
-        let offered = offers.offered.iter().map(|own| OfferedCheck {
-            workflow: own.workflow_id.to_string(),
-            workflow_hash: own.command.workflow_hash.to_string(),
-            check: own.command.check.to_string(),
-            command: in_shell(&own.command.argv),
-            program: own.command.program.to_string(),
-            folder: offers.folder(own),
-            is_trusted: own.is_trusted,
+        let offered = offers.offered.iter().map(|offer| OfferedCheck {
+            workflow: offer.workflow_id.to_string(),
+            workflow_hash: offer.command.workflow_hash.to_string(),
+            check: offer.command.check.to_string(),
+            command: in_shell(&offer.command.argv),
+            program: offer.command.program.to_string(),
+            folder: offers.folder(offer),
+            is_trusted: offer.is_trusted,
         });
         let not_offered = offers.not_offered.iter().map(|(workflow, check, why)| {
             (workflow.to_string(), check.to_string(), not_run(*why).to_owned())
         });
-        let others = offers.others.iter().map(|own| {
-            (own.workflow_id.to_string(), own.command.check.to_string(), in_shell(&own.command.argv))
+        let others = offers.others.iter().map(|other| {
+            (other.workflow_id.to_string(), other.command.check.to_string(), in_shell(&other.command.argv))
         });
         Ok(ChecksInfo {
             others: others.collect(),
@@ -267,7 +267,7 @@ impl Administration for ConsoleEnvironment {
 /// The source file that a key names; no other file is ever read or written.
 fn file_with(key: Sha256) -> Result<CandidateFile, String> {
     let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
-    let files = sources.survey(default_workspace().as_ref()).files;
+    let files = sources.list(default_workspace().as_ref()).files;
     files
         .into_iter()
         .find(|file| file_key(file) == key)

@@ -80,7 +80,7 @@ fn serve(port: u16, browser: Browser) -> Result<(), ConsoleFailure> {
     let environment = Arc::new(ConsoleEnvironment {
         engine: Arc::clone(&engine),
         sources,
-        started_below: processes::ancestors(),
+        ancestors_at_start: processes::ancestors(),
         saving: Mutex::new(()),
     });
     let secrets = Secrets { code: secret()?, cookie: secret()?, form_token: secret()? };
@@ -150,8 +150,8 @@ struct ConsoleEnvironment {
     engine: Arc<AnyEngine>,
     /// Replaced when a source is added or removed here.
     sources: Arc<ExchangeableSources>,
-    /// The processes that it was started below; `None` if they could not be determined.
-    started_below: Option<Vec<Process>>,
+    /// Its ancestor processes at startup; `None` if they could not be determined.
+    ancestors_at_start: Option<Vec<Process>>,
     /// Held while a workflow's file is replaced.
     saving: Mutex<()>,
 }
@@ -166,10 +166,12 @@ impl Environment for ConsoleEnvironment {
     }
 
     fn decision_origin(&self) -> Result<ApprovalOrigin, String> {
-        let above = self.started_below.clone().zip(processes::ancestors());
+        let above = self.ancestors_at_start.clone().zip(processes::ancestors());
         let above = above.map(|(then, now)| then.into_iter().chain(now).collect());
-        let what = "Deciding in this console";
-        let (requester, _) = presence::descent_among(&self.engine, what, above).map_err(failure_text)?;
+        let refusal = |starter: &str| {
+            format!("this console was started from {starter}. Start it from a terminal of your own.")
+        };
+        let (requester, _) = presence::descent_among(&self.engine, above, refusal).map_err(failure_text)?;
         Ok(ApprovalOrigin {
             channel: ApprovalChannel::Console,
             descends_from_server: requester.descends_from_server,

@@ -44,6 +44,8 @@ pub(super) fn check(findings: &mut Findings) {
     }
     match wiring::read_only(current) {
         Ok(opened) => {
+            locks(findings, &opened);
+            http_secret(findings, &opened);
             if let (AnyStore::Database { shared, .. }, Some(address)) = (&*opened.store, &address) {
                 let server = shared.server();
                 findings.good(STORE, address.to_string());
@@ -54,7 +56,6 @@ pub(super) fn check(findings: &mut Findings) {
             }
             keys(findings, &opened);
             passkeys(findings, &opened);
-            locks(findings, &opened);
             sessions(findings, &opened);
             pending(findings, &opened);
             servers(findings, &opened);
@@ -97,11 +98,22 @@ fn keys(findings: &mut Findings, opened: &Opened) {
                 findings.good(STORE, format!("the signing keys are usable; {protection}"));
             }
         },
-        Ok(None) => findings.good(DATA, "no signing keys yet; the first run creates them"),
+        Ok(None) => findings.good(part(opened), "no signing keys yet; the first run creates them"),
         Err(error) => {
-            findings.problem(DATA, error.message.clone(), error.suggestion_for_a_person().to_owned())
+            findings.problem(part(opened), error.message.clone(), error.suggestion_for_a_person().to_owned())
         }
     }
+}
+
+/// The part of the output for what is in the shared store.
+fn part(opened: &Opened) -> &'static str {
+    match &*opened.store {
+        AnyStore::Directory(_) => DATA,
+        AnyStore::Database { .. } => STORE,
+    }
+}
+
+fn http_secret(findings: &mut Findings, opened: &Opened) {
     if let Err(error) = opened.store.machine().http_secret() {
         let what = format!("the HTTP secret in the folder `keys` cannot be used: {error}");
         findings.problem(DATA, what, "workrail store keys http-secret --new, then set up HTTP clients again");
@@ -111,26 +123,31 @@ fn keys(findings: &mut Findings, opened: &Opened) {
 fn passkeys(findings: &mut Findings, opened: &Opened) {
     const FIX: &str = "workrail store restore BACKUP (pg_restore for a database), or discard the log: workrail store \
                        passkeys reset; until then no passkey is accepted";
+    let part = part(opened);
     match opened.engine.passkeys() {
         Ok(Ok(keys)) => {
-            let names: Vec<&str> = keys.enrolled().map(|own| own.name.as_str()).collect();
+            let names: Vec<&str> = keys.enrolled().map(|enrolment| enrolment.name.as_str()).collect();
             match names.is_empty() {
-                true => findings.good(DATA, "no passkey is enrolled"),
-                false => findings.good(DATA, format!("passkeys enrolled: {}", names.join(", "))),
+                true => findings.good(part, "no passkey is enrolled"),
+                false => findings.good(part, format!("passkeys enrolled: {}", names.join(", "))),
             }
             for at in keys.resets() {
                 let what = format!("all passkeys were reset at a terminal on {}", shown_time(at));
                 findings.warning(
-                    DATA,
+                    part,
                     what,
                     "if that was not you, review what was approved since: workrail store passkeys",
                 );
             }
         }
         Ok(Err(damage)) => {
-            findings.problem(DATA, format!("the passkey log keys/passkeys.jsonl is damaged: {damage}"), FIX);
+            let log = match &*opened.store {
+                AnyStore::Directory(_) => "the passkey log keys/passkeys.jsonl",
+                AnyStore::Database { .. } => "the passkey log",
+            };
+            findings.problem(part, format!("{log} is damaged: {damage}"), FIX);
         }
-        Err(error) => findings.problem(DATA, error.message.clone(), FIX),
+        Err(error) => findings.problem(part, error.message.clone(), FIX),
     }
 }
 

@@ -124,7 +124,7 @@ fn clients(findings: &mut Findings) {
             match command {
                 Ok(Some(command)) if starts(command) => {
                     set_up = true;
-                    findings.good(CLIENTS, format!("{name} starts {command} ({})", file.path));
+                    findings.good(CLIENTS, format!("{name} is configured with {command} ({})", file.path));
                 }
                 Ok(Some(command)) => {
                     set_up = true;

@@ -15,7 +15,7 @@ use crate::output::{self, Tone};
 
 #[derive(Debug, Args)]
 #[command(after_help = format!(
-    "Exit code 1 if something must be fixed; warnings alone are 0. {EXIT_CODES}\n\n\
+    "Warnings do not affect the exit code.\n\n{EXIT_CODES}\n\n\
      Example: workrail doctor"
 ))]
 pub(crate) struct DoctorArguments {
@@ -28,6 +28,7 @@ pub(crate) struct DoctorArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
+    #[serde(rename = "ok")]
     Good,
     Warning,
     Problem,

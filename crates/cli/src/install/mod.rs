@@ -80,7 +80,7 @@ fn target(client: Client, scope: Option<SetupScope>) -> Result<SetupTarget, Fail
     };
     match scope {
         None => Ok(SetupTarget { client, scope: usual }),
-        Some(scope) if client.scopes().any(|own| own == scope) => Ok(SetupTarget { client, scope }),
+        Some(scope) if client.scopes().any(|other| other == scope) => Ok(SetupTarget { client, scope }),
         Some(_) => Err(Failure::Call(format!(
             "{} has no such scope; use --scope {}.",
             client.as_str(),
@@ -251,7 +251,7 @@ fn secret_for(
     }
     let unusable = |error: KeyringError| Failure::Environment(format!("the HTTP secret: {error}"));
     match dry_run {
-        // If there is none yet, any text can stand for it: it is not shown.
+        // If there is none yet, any text will do: it is not shown.
         true => {
             let known = wiring::read_only_directory(settings::current()?)?.http_secret().map_err(unusable)?;
             Ok(Some(known.unwrap_or_else(|| HttpSecret::new([0; 32]))))

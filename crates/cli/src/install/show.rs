@@ -87,7 +87,7 @@ pub(super) fn written(done: InstallOutcome, needed: &[&FileChange], backups: &[O
 pub(super) fn advice(targets: &[SetupTarget], parts: &[SetupPart], is_http: bool, done: InstallOutcome) {
     for SetupTarget { client, scope } in targets {
         let missing: Vec<SetupPart> =
-            parts.iter().copied().filter(|part| !client.parts(*scope).any(|own| own == *part)).collect();
+            parts.iter().copied().filter(|part| !client.parts(*scope).any(|other| other == *part)).collect();
         if !missing.is_empty() {
             let (client, scope) = (client.title(), scope.as_str());
             output::toned(

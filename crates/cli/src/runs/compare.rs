@@ -189,15 +189,15 @@ fn context_differences(all: &[ContextComparison]) {
         return;
     }
     output::toned(Tone::Heading, "\nContext that differs");
-    for own in all {
-        wrap(None, "  ", &format!("{} · {}", one_line(&own.key), words::difference(own.difference)));
+    for entry in all {
+        wrap(None, "  ", &format!("{} · {}", one_line(&entry.key), words::difference(entry.difference)));
         let is_shown = |value: &&workrail_core::report::ContextValue| {
             **value != workrail_core::report::ContextValue::NotShown
         };
-        if let Some(value) = own.a.as_ref().filter(is_shown) {
+        if let Some(value) = entry.a.as_ref().filter(is_shown) {
             wrap(Some(Tone::Bad), "     - ", &one_line(&context_value(value)));
         }
-        if let Some(value) = own.b.as_ref().filter(is_shown) {
+        if let Some(value) = entry.b.as_ref().filter(is_shown) {
             wrap(Some(Tone::Good), "     + ", &one_line(&context_value(value)));
         }
     }

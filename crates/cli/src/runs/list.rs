@@ -54,7 +54,7 @@ pub(crate) fn nested(rows: &[RunRow]) -> Vec<(usize, &RunRow)> {
     while let Some((depth, row)) = left.pop() {
         ordered.push((depth, row));
         let within = row.run_id.and_then(|run| inside.remove(&run)).unwrap_or_default();
-        left.extend(within.into_iter().rev().map(|own| (depth + 1, own)));
+        left.extend(within.into_iter().rev().map(|row| (depth + 1, row)));
     }
     ordered
 }

@@ -31,7 +31,7 @@ pub(crate) enum RunCommand {
     },
     /// Keep the status on the screen and up to date. In a pipe, print a line for each change.
     #[command(
-        after_help = "Ctrl-C ends it.\n\nExamples:\n  workrail watch\n  workrail watch --notify\n  workrail watch --json | jq .stage"
+        after_help = "Press Ctrl-C to stop.\n\nExamples:\n  workrail watch\n  workrail watch --notify\n  workrail watch --json | jq .stage"
     )]
     Watch {
         /// Raise a desktop notification when a run starts to wait for you.
@@ -87,7 +87,7 @@ pub(crate) enum RunCommand {
         /// point 7, RUN@7:2 its second attempt. A workrail://session/... reference names a point, too.
         #[arg(value_name = "A", id = "run")]
         a: String,
-        /// The same. Without a run (@b) it is a part of A's run.
+        /// Like A. Without a run (@b), a part of A's run.
         #[arg(value_name = "B", id = "about")]
         b: String,
         /// Show short context values, not only keys. Values that look like secrets are never shown.

@@ -28,6 +28,7 @@ pub(crate) struct ReportCommand {
     /// A session id, a run id, a prefix of one, or a run's two-word label.
     #[arg(value_name = "SESSION|RUN")]
     about: String,
+    /// The format of the report.
     #[arg(long, value_enum, default_value_t = ReportFormat::Md)]
     format: ReportFormat,
     /// Write to this file instead of standard output. PDF needs it.

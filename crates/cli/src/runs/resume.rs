@@ -34,7 +34,7 @@ pub(super) fn run(words: &[String], json: bool) -> Result<(), Failure> {
     let mut found = engine.find_runs(request)?;
     if has_words {
         // A run that was merely used recently does not answer a search.
-        found.candidates.retain(|own| own.why_matched != [MatchReason::RecencyFallback]);
+        found.candidates.retain(|candidate| candidate.why_matched != [MatchReason::RecencyFallback]);
     }
     if json {
         let mut document = super::value(&found)?;

@@ -4,7 +4,7 @@ use serde_json::json;
 use workrail_core::link::NodeLink;
 use workrail_core::report::markdown::render_node;
 use workrail_core::report::{
-    BranchPosition, ContextValues, GapStanding, Report, RunReport, branch_letter, words,
+    BranchPosition, ContextValues, GapReportState, Report, RunReport, branch_letter, words,
 };
 use workrail_engine::SessionOrRun;
 use workrail_engine::sessions::{RunContinuation, WaitReason};
@@ -112,7 +112,7 @@ fn print(run: &RunReport, continuation: Option<&RunContinuation>) {
     gaps(run);
     recap(continuation);
     points(run);
-    going(run, continuation);
+    how_to_continue(run, continuation);
 }
 
 fn branches(run: &RunReport) {
@@ -120,10 +120,10 @@ fn branches(run: &RunReport) {
         output::line("\n  Branches");
         let rows = run.branches.iter().map(|branch| {
             let from = branch.from.as_ref().map(|from| from.to_string()).unwrap_or_default();
-            let goes_on = if branch.preferred { "current" } else { "" };
+            let current = if branch.preferred { "current" } else { "" };
             let now_at = format!("{}. {}", branch.last, words::one_line(&words::step(&branch.current_step)));
             let summary = words::one_line(&branch.summary);
-            vec![format!("  {}", branch_letter(branch.number)), goes_on.to_owned(), from, now_at, summary]
+            vec![format!("  {}", branch_letter(branch.number)), current.to_owned(), from, now_at, summary]
         });
         output::table(&["  BRANCH", "", "FROM", "NOW AT", "DID FIRST"], rows);
     }
@@ -134,8 +134,8 @@ fn gaps(run: &RunReport) {
         output::line("\n  Gaps");
         let rows = run.gaps.iter().map(|gap| {
             let state = match &gap.state {
-                GapStanding::Open => "open",
-                GapStanding::Resolved { .. } => "resolved",
+                GapReportState::Open => "open",
+                GapReportState::Resolved { .. } => "resolved",
             };
             let what = words::one_line(&gap.summary);
             vec![format!("  {}", words::plain(&gap.severity)), state.to_owned(), gap.point.to_string(), what]
@@ -170,7 +170,7 @@ fn points(run: &RunReport) {
         output::toned(Tone::Quiet, &format!("    {skipped} earlier ones: workrail tree {} --all", run.label));
     }
     for node in run.nodes.iter().skip(skipped) {
-        let suffix = match node.standing {
+        let suffix = match node.branch_position {
             BranchPosition::Tip => " · current",
             BranchPosition::BranchEnd => " · end of a branch",
             BranchPosition::Passed => "",
@@ -183,13 +183,10 @@ fn points(run: &RunReport) {
     }
 }
 
-fn going(run: &RunReport, continuation: Option<&RunContinuation>) {
+fn how_to_continue(run: &RunReport, continuation: Option<&RunContinuation>) {
     let Some(call) = continuation.and_then(|continuation| continuation.next_call.as_ref()) else {
         // The problem with the keys or the session was already reported above.
-        return output::toned(
-            Tone::Quiet,
-            "\n  It cannot be continued while the problem named above remains.",
-        );
+        return output::toned(Tone::Quiet, "\n  It cannot be continued until the problem above is fixed.");
     };
     let what = match run.status {
         // Nothing to continue: `report` shows the record.

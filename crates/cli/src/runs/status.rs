@@ -47,7 +47,7 @@ pub(super) fn lines(status: &Status, width: Option<usize>) -> Vec<Line> {
         return lines;
     }
     let (waiting, blocked): (Vec<&NeedsYou>, Vec<&NeedsYou>) =
-        status.needs_you.iter().partition(|own| own.run.stage == Stage::WaitsForPerson);
+        status.needs_you.iter().partition(|waiting| waiting.run.stage == Stage::WaitsForPerson);
     match waiting.len() {
         0 => lines.push(Line::toned(Tone::Good, "Nothing waits for you.")),
         count => lines.push(Line::toned(Tone::Heading, &format!("Needs you ({count})"))),
@@ -90,7 +90,12 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
     let room = width.map(|width| width.saturating_sub(INDENT.len()));
     for (at, text) in why(&needs.need.why).into_iter().enumerate() {
         let when = when.as_ref().filter(|_| at == 0).map(|when| format!(" ({when})")).unwrap_or_default();
-        let text = format!("{}{when}", one_line(&text));
+        let text = one_line(&text);
+        // The colon of a line that introduces others comes last.
+        let text = match text.strip_suffix(':').filter(|_| at == 0) {
+            Some(text) => format!("{text}{when}:"),
+            None => format!("{text}{when}"),
+        };
         lines.extend(wrapped(&text, room).iter().map(|line| Line::plain(&format!("{INDENT}{line}"))));
     }
     if let Some(submitted) = submitted(&needs.need.why) {
@@ -132,7 +137,7 @@ pub(super) fn every_reason(why: &WaitReason) -> Vec<String> {
     let (first, rest) = match why {
         WaitReason::Approval { step, .. } => (format!("\"{step}\" waits for your approval."), Vec::new()),
         WaitReason::Questions { step, questions } => {
-            let asked = questions.iter().map(|own| format!("{}: {}", own.key, own.question));
+            let asked = questions.iter().map(|question| format!("{}: {}", question.key, question.question));
             (format!("\"{step}\" asks you:"), asked.collect())
         }
         WaitReason::Refused { step, reasons } => {

@@ -32,7 +32,7 @@ pub(crate) enum SteerCommand {
     /// Approve what a run has submitted for approval. Shows it and asks you to type the run's label.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail approve amber-falcon"))]
     Approve {
-        /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
+        /// The run's two-word label, such as amber-falcon. Default: the only run that is waiting.
         run: Option<String>,
         /// Print JSON.
         #[arg(long)]
@@ -43,7 +43,7 @@ pub(crate) enum SteerCommand {
         "{EXIT_CODES}\n\nExample: workrail reject amber-falcon --reason \"Keep the old table until Monday\""
     ))]
     Reject {
-        /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
+        /// The run's two-word label, such as amber-falcon. Default: the only run that is waiting.
         run: Option<String>,
         /// Why, and what to do instead. The agent receives it.
         #[arg(long, value_name = "TEXT")]
@@ -54,8 +54,8 @@ pub(crate) enum SteerCommand {
     },
     /// Close a run that nobody will finish. It is no longer listed as needing you or running.
     #[command(after_help = format!(
-        "Nothing is deleted, and the next step that an agent completes reopens the run. Runs that were started inside it \
-         stay open. `workrail store gc` treats a closed run like a finished one.\n\n\
+        "Nothing is deleted. The next record of the run (an attempt, a checkpoint, a decision or an answer) reopens it. \
+         Runs that were started inside it stay open. `workrail store gc` treats a closed run like a finished one.\n\n\
          {EXIT_CODES}\n\nExample: workrail close amber-falcon --reason \"Superseded by the new importer\""
     ))]
     Close {
@@ -71,7 +71,7 @@ pub(crate) enum SteerCommand {
     /// Answer a question that a run waits on.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail answer amber-falcon targetBranch=main"))]
     Answer {
-        /// The run's two-word label, such as amber-falcon. Without it: the only run that waits for this.
+        /// The run's two-word label, such as amber-falcon. Default: the only run that is waiting.
         run: Option<String>,
         /// The answer. `true`, `false`, numbers and JSON are read as such, everything else as text.
         /// Without it, the questions are asked here.
@@ -121,7 +121,7 @@ enum PromptKind {
 }
 
 /// The named run, or else the only one that waits for this.
-fn meant(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Result<RunId, Failure> {
+fn resolve_run(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Result<RunId, Failure> {
     if let Some(named) = named {
         return Ok(name::run(engine, named)?.1);
     }
@@ -131,7 +131,8 @@ fn meant(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Result<R
         WaitReason::Questions { .. } => asked == PromptKind::Answer,
         WaitReason::Refused { .. } | WaitReason::Gaps { .. } | WaitReason::Unreadable { .. } => false,
     };
-    let waiting: Vec<&NeedsYou> = status.needs_you.iter().filter(|own| is_asked(&own.need.why)).collect();
+    let waiting: Vec<&NeedsYou> =
+        status.needs_you.iter().filter(|waiting| is_asked(&waiting.need.why)).collect();
     let what = match asked {
         PromptKind::Decision => "an approval",
         PromptKind::Answer => "an answer",
@@ -140,7 +141,7 @@ fn meant(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Result<R
         [] => Err(Failure::Call(format!("No run waits for {what}."))),
         [one] => one.run.run_id.ok_or_else(|| Failure::Call(format!("No run waits for {what}."))),
         several => {
-            let names = several.iter().filter_map(|own| own.run.label.clone()).collect::<Vec<_>>();
+            let names = several.iter().filter_map(|waiting| waiting.run.label.clone()).collect::<Vec<_>>();
             Err(Failure::Call(format!(
                 "{} runs wait for {what}: {}. Name one; `workrail status` shows what they wait for.",
                 names.len(),
@@ -157,7 +158,7 @@ fn decide(
     format: Format,
 ) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
-    let run = meant(&engine, label, PromptKind::Decision)?.to_string();
+    let run = resolve_run(&engine, label, PromptKind::Decision)?.to_string();
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
     engine.check_label_counts(&waiting)?;
@@ -177,10 +178,10 @@ fn decide(
         Format::Text => {
             let recorded = match decision {
                 ApprovalDecision::Approved => {
-                    "Approved. The agent continues with the call at the end of its last reply."
+                    "Approved. Tell the agent to continue with the call at the end of its last reply."
                 }
                 ApprovalDecision::Rejected => {
-                    "Rejected. With the call at the end of its last reply, the agent learns your reason and tries again."
+                    "Rejected. Tell the agent to continue with the call at the end of its last reply; it then gets your reason."
                 }
             };
             output::toned(Tone::Good, recorded);
@@ -261,7 +262,9 @@ fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
     match format {
         Format::Text => {
             output::toned(Tone::Good, &format!("Closed run {}.", closed.label));
-            output::line("Nothing was deleted. The next step that an agent completes reopens it.");
+            output::line(
+                "Nothing was deleted. The next record of the run, such as an attempt or an answer, reopens it.",
+            );
         }
         Format::Json => output::json(&json!({
             "sessionId": closed.session, "runId": closed.run, "run": closed.label, "reason": closed.reason,
@@ -279,7 +282,7 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
         Some((label, Err(_))) => (Some(label), values),
         None => (None, values),
     };
-    let run = meant(&engine, label, PromptKind::Answer)?.to_string();
+    let run = resolve_run(&engine, label, PromptKind::Answer)?.to_string();
     let values = match values.is_empty() {
         true => ask(&engine.waiting(&run)?)?,
         false => values,
@@ -292,9 +295,10 @@ fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> 
         Format::Text => {
             output::toned(
                 Tone::Good,
-                "Recorded. The agent continues with the call at the end of its last reply.",
+                "Recorded. Tell the agent to continue with the call at the end of its last reply.",
             );
-            let open = waiting.questions.iter().filter(|own| !values.contains_key(own.key.as_str()));
+            let open =
+                waiting.questions.iter().filter(|question| !values.contains_key(question.key.as_str()));
             for question in open {
                 output::line(&format!("Still open: `{}` ({})", question.key, question.description));
             }
@@ -313,8 +317,10 @@ fn ask(waiting: &WaitingStep) -> Result<Vec<(String, Value)>, Failure> {
         return Err(Failure::Call(format!("Run {} has no open question.", waiting.label)));
     }
     if !stdin().is_terminal() {
-        let keys = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect::<Vec<_>>();
-        let asked = waiting.questions.iter().map(|own| format!("{}: {}", own.key, own.description));
+        let keys =
+            waiting.questions.iter().map(|question| format!("{}=VALUE", question.key)).collect::<Vec<_>>();
+        let asked =
+            waiting.questions.iter().map(|question| format!("{}: {}", question.key, question.description));
         return Err(Failure::Call(format!(
             "{}\nAnswer with: workrail answer {} {}",
             asked.collect::<Vec<_>>().join("\n"),

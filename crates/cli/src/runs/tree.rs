@@ -24,7 +24,7 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
                     .map(|node| {
                         json!({
                             "point": node.point, "stepNumber": node.step_number, "nodeId": node.node_id, "parent": node.parent, "kind": node.kind,
-                            "branch": node.branch, "step": node.step, "standing": node.standing, "link": node.link,
+                            "branch": node.branch, "step": node.step, "branchPosition": node.branch_position, "link": node.link,
                         })
                     })
                     .collect();

@@ -97,7 +97,7 @@ fn draw(status: &Status) {
     let mut drawn = lines(status, terminal::columns());
     let clock = local_clock(&SystemClock.now());
     drawn.insert(0, Line::plain(""));
-    drawn.insert(0, Line::toned(Tone::Quiet, &format!("workrail watch · {clock} · Ctrl-C ends it")));
+    drawn.insert(0, Line::toned(Tone::Quiet, &format!("workrail watch · {clock} · Ctrl-C to stop")));
     if let Some(rows) = terminal::rows() {
         let hidden = (drawn.len() + 1).saturating_sub(rows);
         if hidden > 0 {
@@ -125,7 +125,8 @@ impl WatchedRuns {
         let mut runs = BTreeMap::new();
         for row in list.runs {
             let key = (row.session_id, row.run_id);
-            let needs = status.needs_you.iter().find(|own| (own.run.session_id, own.run.run_id) == key);
+            let needs =
+                status.needs_you.iter().find(|waiting| (waiting.run.session_id, waiting.run.run_id) == key);
             runs.insert(key, WatchedRun { row, needs: needs.cloned() });
         }
         Self { runs }
@@ -148,8 +149,8 @@ impl WatchedRuns {
 
     /// Runs that now wait for the user and did not before, or waited for something else.
     fn newly_waiting<'a>(&'a self, before: &Self) -> Vec<&'a NeedsYou> {
-        let waits = |standing: &&WatchedRun| standing.row.stage == Stage::WaitsForPerson;
-        let asked = |standing: &WatchedRun| standing.needs.as_ref().map(|needs| needs.need.why.clone());
+        let waits = |run: &&WatchedRun| run.row.stage == Stage::WaitsForPerson;
+        let asked = |run: &WatchedRun| run.needs.as_ref().map(|needs| needs.need.why.clone());
         let mut found = Vec::new();
         for (key, now) in self.runs.iter().filter(|(_, now)| waits(now)) {
             let then = before.runs.get(key).filter(waits);
@@ -200,7 +201,7 @@ impl RunChange<'_> {
             (None, Some(_)) => format!(", step {}", super::list::step(row)),
             (None, None) => String::new(),
         };
-        format!("{clock}  {name}  {}{now_at}", row.stage.said())
+        format!("{clock}  {name}  {}{now_at}", row.stage.label())
     }
 }
 

@@ -9,7 +9,7 @@ use crate::runs;
 const COLUMNS: [Column; 3] = [
     Column { title: "SESSION", fit: ColumnFit::Whole },
     Column { title: "RUNS", fit: ColumnFit::Cut { min: 13, good: 13 } },
-    Column { title: "WHAT IS WRONG", fit: ColumnFit::Cut { min: 20, good: 20 } },
+    Column { title: "PROBLEM", fit: ColumnFit::Cut { min: 20, good: 20 } },
 ];
 
 pub(super) fn print(damaged: &[DamagedRow]) {

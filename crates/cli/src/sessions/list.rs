@@ -41,7 +41,7 @@ pub(crate) struct ListArguments {
     /// List all runs, not only the newest 500 in progress and the newest 20 finished ones.
     #[arg(long)]
     all: bool,
-    /// Only runs of this status. Can be given several times.
+    /// Only runs of this status. May be repeated.
     #[arg(long, value_enum, value_name = "STATUS")]
     status: Vec<StatusFilter>,
     /// Only runs of this folder's repository.
@@ -124,7 +124,7 @@ fn filter(arguments: &ListArguments, engine: &AnyEngine, now: &Timestamp) -> Res
         }
     };
     Ok(RowFilter {
-        stages: arguments.status.iter().flat_map(|own| own.stages()).copied().collect(),
+        stages: arguments.status.iter().flat_map(|status| status.stages()).copied().collect(),
         workflow: arguments.workflow.clone(),
         repository,
         since_ms: arguments.since.as_deref().map(|text| since_ms(text, now)).transpose()?,
@@ -179,7 +179,7 @@ fn print(list: &SessionsList, kept: &BTreeSet<SessionId>, wanted: &ListQuery, no
         output::toned(Tone::Quiet, &format!("\nNot listed: {} more; {how}.", list.left_out));
     }
     sessions::damaged::print(&list.damaged);
-    output::toned(Tone::Quiet, "\nSee and steer them in a browser: workrail console");
+    output::toned(Tone::Quiet, "\nTo see and manage them in a browser: workrail console");
 }
 
 fn cells(
@@ -192,8 +192,8 @@ fn cells(
     // A run that is indented below its parent needs no further mention of it.
     let parent = row.parent.filter(|parent| depth == 0 && listed.contains(parent));
     let status = match &row.closed {
-        Some(reason) => one_line(&format!("{}: {reason}", row.stage.said())),
-        None => row.stage.said().to_owned(),
+        Some(reason) => one_line(&format!("{}: {reason}", row.stage.label())),
+        None => row.stage.label().to_owned(),
     };
     vec![
         format!("{}{kept}", runs::list::name(depth, row)),

@@ -91,7 +91,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
     for run in &raised {
         let now = run.pending.unwrap_or(run.applied);
         let prompt = format!(
-            "Run {} · {} is {} now; this lets it do more without asking. Type the run's label to allow it:",
+            "Run {} · {} is in mode {}. The new mode lets it do more without asking. Type the run's label to allow it:",
             run.label,
             run.workflow_id,
             now.autonomy.as_str()

@@ -97,8 +97,15 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let uncached = searched.remove_caches(&purge);
     let left = searched.everywhere(&purge);
     let found = left.as_deref().unwrap_or_default();
-    let medium = wiring::medium()?;
-    print_result(format, medium, old, &new, left.as_ref().ok().map(Vec::as_slice), &others(found, &engine));
+    let store_kind = wiring::store_kind()?;
+    print_result(
+        format,
+        store_kind,
+        old,
+        &new,
+        left.as_ref().ok().map(Vec::as_slice),
+        &others(found, &engine),
+    );
     let unswept = match &cleaned {
         Ok(cleaned) => cleaned.stopped.as_ref().or(cleaned.safe_mode.as_ref()),
         Err(error) => Some(&**error),
@@ -224,7 +231,7 @@ fn others(left: &[TextMatch], engine: &AnyEngine) -> Vec<(SessionId, Vec<String>
 
 fn print_result(
     format: Format,
-    medium: StoreKind,
+    store_kind: StoreKind,
     old: SessionId,
     new: &Imported,
     left: Option<&[TextMatch]>,
@@ -247,18 +254,19 @@ fn print_result(
     );
     match left {
         None => {
-            let what = format!("Could not check whether other {} contain the text.", medium.pieces());
+            let what = format!("Could not check whether other {} contain the text.", store_kind.pieces());
             output::toned(Tone::Warning, &what);
         }
         Some([]) => {
-            let what = match medium {
+            let what = match store_kind {
                 StoreKind::Directory => "No file in the data directory contains the text any more.",
                 StoreKind::Database => "No row in the database contains the text any more.",
             };
             output::line(what);
         }
         Some(left) => {
-            let what = format!("These {} of {} still contain the text:", medium.pieces(), medium.home());
+            let what =
+                format!("These {} of {} still contain the text:", store_kind.pieces(), store_kind.home());
             output::toned(Tone::Warning, &what);
             left.iter().for_each(|holder| output::line(&format!("  {}", holder.location)));
         }
@@ -269,7 +277,7 @@ fn print_result(
             "Another session contains it: {name}. Purge it too: workrail session purge {session} --text TEXT"
         ));
     }
-    if medium == StoreKind::Database {
+    if store_kind == StoreKind::Database {
         output::line(
             "Deleted rows stay in the files of PostgreSQL until it cleans up (`VACUUM`), and in its write-ahead log.",
         );

@@ -105,7 +105,7 @@ fn delete(named: &SessionArgument, asked: AskFirst) -> Result<(), Failure> {
     match format {
         Format::Json => output::json(&json!({
             "sessionId": session, "deleted": true, "files": freed.files, "bytes": freed.bytes,
-            "contentGoesWith": "workrail store gc",
+            "contentRemovedBy": "workrail store gc",
         })),
         Format::Text => {
             output::toned(
@@ -113,7 +113,7 @@ fn delete(named: &SessionArgument, asked: AskFirst) -> Result<(), Failure> {
                 &format!(
                     "Deleted: {} {}, {}.",
                     freed.files,
-                    wiring::medium()?.pieces(),
+                    wiring::store_kind()?.pieces(),
                     bytes_shown(freed.bytes)
                 ),
             );

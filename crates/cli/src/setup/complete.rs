@@ -48,8 +48,8 @@ fn named(program: &Command, before: &[String]) -> Option<Names> {
             let option = command
                 .get_arguments()
                 .chain(program.get_arguments())
-                .find(|own| own.get_long() == Some(name));
-            open = option.filter(|own| own.get_action().takes_values());
+                .find(|argument| argument.get_long() == Some(name));
+            open = option.filter(|option| option.get_action().takes_values());
         } else if let Some(inner) = command.find_subcommand(word).filter(|_| position == 0) {
             command = inner;
         } else {
@@ -59,7 +59,7 @@ fn named(program: &Command, before: &[String]) -> Option<Names> {
     let positional = || {
         let all: Vec<&Arg> = command.get_positionals().collect();
         all.get(position)
-            .or(all.last().filter(|last| last.get_num_args().is_some_and(|own| own.max_values() > 1)))
+            .or(all.last().filter(|last| last.get_num_args().is_some_and(|range| range.max_values() > 1)))
             .copied()
     };
     kind(open.or_else(positional)?, command)

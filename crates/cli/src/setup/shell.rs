@@ -16,7 +16,10 @@ pub(crate) enum ShellCommand {
     #[command(
         after_help = "Example: workrail setup completions bash > ~/.local/share/bash-completion/completions/workrail"
     )]
-    Completions { shell: Shell },
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
     /// Write the manual pages into a folder.
     #[command(after_help = "Example: workrail setup man ~/.local/share/man/man1")]
     Man {
@@ -63,7 +66,7 @@ fn names_in(shell: Shell) -> &'static str {
         (Shell::Zsh, include_str!("names.zsh")),
         (Shell::Fish, include_str!("names.fish")),
     ];
-    known.into_iter().find(|(own, _)| *own == shell).map_or("", |(_, script)| script)
+    known.into_iter().find(|(other, _)| *other == shell).map_or("", |(_, script)| script)
 }
 
 fn pages(folder: &Utf8PathBuf, program: Command, format: Format) -> Result<(), Failure> {

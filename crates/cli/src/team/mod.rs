@@ -11,7 +11,7 @@ use crate::outcome::EXIT_CODES;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TeamCommand {
-    /// Make, list and revoke access tokens
+    /// Create, list and revoke access tokens
     #[command(subcommand)]
     Token(TokenCommand),
 }

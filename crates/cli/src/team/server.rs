@@ -11,7 +11,7 @@ use workrail_engine::{AccessRefusal, AppendCounts};
 use workrail_host::clock::SystemClock;
 use workrail_host::tls_files::TlsFiles;
 use workrail_mcp::metrics::{Metrics, PoolNumbers, StoreNumbers};
-use workrail_mcp::team::{self, Members, NotLetIn};
+use workrail_mcp::team::{self, AdmissionRefusal, Members};
 use workrail_mcp::tls::{CertificateFiles, Pem, Tls};
 use workrail_model::approval::{ApprovalChannel, ApprovalOrigin, Descent};
 use workrail_model::config::Settings;
@@ -39,14 +39,13 @@ pub(crate) struct ServeArguments {
     /// The address that clients and browsers use. Needed unless the listener is on loopback.
     #[arg(long, value_name = "URL")]
     public_url: Option<PublicUrl>,
-    /// The certificate of this server in PEM, with those that lead to its authority. A renewed file is used without a
-    /// restart.
+    /// The certificate chain of this server, in PEM. A renewed file is used without a restart.
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "behind_proxy")]
     tls_cert: Option<Utf8PathBuf>,
-    /// The private key of the certificate in PEM. Other users must not be able to read it.
+    /// The private key of the certificate, in PEM. Other users must not be able to read it.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<Utf8PathBuf>,
-    /// A proxy in front of this server ends TLS. Only the proxy may reach the listener.
+    /// A proxy in front of this server terminates TLS. Only the proxy may reach the listener.
     #[arg(long)]
     behind_proxy: bool,
 }
@@ -83,7 +82,7 @@ impl ServerEndpoint {
         check(listen.ip().is_loopback(), &encryption, scheme).map_err(str::to_owned)?;
         if public_url.as_ref().is_some_and(|url| url.scheme() == Scheme::Http && !is_loopback(url.host())) {
             return Err("Other machines use this name, so it must be encrypted: give a certificate with --tls-cert and \
-                        --tls-key, or end TLS in a proxy and say so with --behind-proxy."
+                        --tls-key, or terminate TLS in a proxy and pass --behind-proxy."
                 .to_owned());
         }
         Ok(Self { listen: *listen, encryption, url: public_url.clone() })
@@ -119,7 +118,7 @@ impl ServerEndpoint {
             None => {
                 let scheme = self.scheme();
                 let local: Result<PublicUrl, _> = format!("{}://localhost:{port}", scheme.as_str()).parse();
-                let origin = local.map(|own| own.to_string()).unwrap_or_default();
+                let origin = local.map(|address| address.to_string()).unwrap_or_default();
                 TeamSite { names, origin, scheme, port }
             }
         }
@@ -146,7 +145,7 @@ fn check(is_local: bool, encryption: &TlsTermination, scheme: Option<Scheme>) ->
         }
         (false, TlsTermination::Off, Some(_)) => Err(
             "Other machines reach this address, and tokens would be sent to it unencrypted. Give a certificate with \
-             --tls-cert and --tls-key, or end TLS in a proxy in front of it and say so with --behind-proxy.",
+             --tls-cert and --tls-key, or terminate TLS in a proxy in front of it and pass --behind-proxy.",
         ),
         (_, TlsTermination::Proxy, None | Some(Scheme::Http)) => {
             Err("With --behind-proxy, give the address of the proxy: --public-url https://HOST.")
@@ -155,8 +154,8 @@ fn check(is_local: bool, encryption: &TlsTermination, scheme: Option<Scheme>) ->
             Err("With --tls-cert, the address is encrypted: --public-url https://HOST.")
         }
         (true, TlsTermination::Off, Some(Scheme::Https)) => Err(
-            "The server speaks plain HTTP here. Give a certificate with --tls-cert and --tls-key; if a proxy ends TLS in \
-             front of it, add --behind-proxy.",
+            "The server speaks plain HTTP here. Give a certificate with --tls-cert and --tls-key; if a proxy in front of \
+             it terminates TLS, add --behind-proxy.",
         ),
         (true, TlsTermination::Off, None | Some(Scheme::Http))
         | (_, TlsTermination::Proxy, Some(Scheme::Https))
@@ -200,7 +199,7 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
             let logins: Arc<dyn Logins> = Arc::clone(&members) as _;
             let console =
                 team_router(site.console(bound), logins, Arc::new(engine), Arc::new(TeamEnvironment), ending);
-            team::routes(served, site.names(bound), members, metrics).fallback_service(console)
+            team::routes(served, site.names(bound), members, metrics, console)
         },
         |bound| {
             output::notice(&format!("listening on {}://{bound}/mcp", site.scheme().as_str()));
@@ -219,7 +218,7 @@ struct TeamMembers {
 }
 
 /// Whether the store answered that the caller is unknown, rather than not at all.
-fn is_stranger(refusal: &AccessRefusal) -> bool {
+fn is_invalid_token(refusal: &AccessRefusal) -> bool {
     match refusal {
         AccessRefusal::Unknown | AccessRefusal::Expired | AccessRefusal::Revoked => {
             tracing::info!(?refusal, "a token was refused");
@@ -233,7 +232,7 @@ fn is_stranger(refusal: &AccessRefusal) -> bool {
 }
 
 fn not_logged_in(refusal: &AccessRefusal) -> NotLoggedIn {
-    if is_stranger(refusal) { NotLoggedIn::Stranger } else { NotLoggedIn::Unavailable }
+    if is_invalid_token(refusal) { NotLoggedIn::InvalidLogin } else { NotLoggedIn::Unavailable }
 }
 
 impl Logins for TeamMembers {
@@ -243,7 +242,7 @@ impl Logins for TeamMembers {
 
     fn visitor(&self, login: &str) -> Result<LoggedIn, NotLoggedIn> {
         let (caller, form_token) = self.engine.logged_in(login).map_err(|refusal| not_logged_in(&refusal))?;
-        let Caller::Member { principal, .. } = &caller else { return Err(NotLoggedIn::Stranger) };
+        let Caller::Member { principal, .. } = &caller else { return Err(NotLoggedIn::InvalidLogin) };
         let principal = principal.clone();
         let use_cases = Arc::new(self.engine.acting_as(caller.through("console")));
         Ok(LoggedIn { principal, form_token, use_cases })
@@ -286,10 +285,10 @@ impl Environment for TeamEnvironment {
 }
 
 impl Members for TeamMembers {
-    fn caller(&self, token: &str) -> Result<Caller, NotLetIn> {
-        self.engine.authenticate(token).map_err(|refusal| match is_stranger(&refusal) {
-            true => NotLetIn::Stranger,
-            false => NotLetIn::Unavailable,
+    fn caller(&self, token: &str) -> Result<Caller, AdmissionRefusal> {
+        self.engine.authenticate(token).map_err(|refusal| match is_invalid_token(&refusal) {
+            true => AdmissionRefusal::InvalidToken,
+            false => AdmissionRefusal::Unavailable,
         })
     }
 

@@ -26,7 +26,7 @@ use offers::{root, unusable};
 pub(crate) struct TrustArguments {
     #[command(subcommand)]
     command: Option<TrustCommand>,
-    /// Only the checks of these workflows. Without any: those of every workflow that can be started here.
+    /// Only the checks of these workflows. Default: those of every workflow that can be started here.
     #[arg(value_name = "WORKFLOW")]
     workflows: Vec<String>,
     /// The checks of the workflow that a run is pinned to.
@@ -124,7 +124,7 @@ fn trust(workflows: &[String], run: Option<&str>, format: Format) -> Result<(), 
             ),
         ),
         Format::Json => {
-            let trusted: Vec<Value> = offers.offered.iter().map(|own| json!(own.command)).collect();
+            let trusted: Vec<Value> = offers.offered.iter().map(|offer| json!(offer.command)).collect();
             output::json(&json!({ "file": offers.file.path(), "trusted": trusted }));
         }
     }
@@ -148,15 +148,15 @@ fn nothing_new(offers: &Offers) -> Result<(), Failure> {
 fn show(offers: &Offers) {
     output::notice(&format!("Workspace {}", offers.root));
     let mut workflow = None;
-    for own in &offers.offered {
-        if workflow != Some(&own.workflow_id) {
-            output::notice(&format!("\n{} ({})", own.workflow_id, own.command.workflow_hash));
-            workflow = Some(&own.workflow_id);
+    for offer in &offers.offered {
+        if workflow != Some(&offer.workflow_id) {
+            output::notice(&format!("\n{} ({})", offer.workflow_id, offer.command.workflow_hash));
+            workflow = Some(&offer.workflow_id);
         }
-        let known = if own.is_trusted { "  (already trusted)" } else { "" };
-        output::notice(&format!("  {}: {}{known}", own.command.check, in_shell(&own.command.argv)));
-        output::notice(&format!("      program {}", own.command.program));
-        output::notice(&format!("      in {}", offers.folder(own)));
+        let known = if offer.is_trusted { "  (already trusted)" } else { "" };
+        output::notice(&format!("  {}: {}{known}", offer.command.check, in_shell(&offer.command.argv)));
+        output::notice(&format!("      program {}", offer.command.program));
+        output::notice(&format!("      in {}", offers.folder(offer)));
     }
     for (workflow, check, reason) in &offers.not_offered {
         let why = workrail_core::evidence::not_run(*reason);
@@ -185,11 +185,11 @@ fn list(format: Format) -> Result<(), Failure> {
         output::line("You have trusted no checks.");
         return Ok(());
     }
-    let rows = trusted.iter().map(|own| {
-        let TrustedCommand { workspace, check, argv, program, .. } = &own.command;
+    let rows = trusted.iter().map(|record| {
+        let TrustedCommand { workspace, check, argv, program, .. } = &record.command;
         vec![
             workspace.to_string(),
-            own.workflow_id.to_string(),
+            record.workflow_id.to_string(),
             check.to_string(),
             in_shell(argv),
             program.to_string(),
@@ -205,8 +205,11 @@ fn revoke(check: Option<&str>, format: Format) -> Result<(), Failure> {
         Format::Json => output::json(&json!({ "file": file.path(), "revoked": removed })),
         Format::Text if removed.is_empty() => output::line("Nothing in this workspace was trusted."),
         Format::Text => {
-            for own in &removed {
-                output::line(&format!("No longer trusted: {} of {}", own.command.check, own.workflow_id));
+            for record in &removed {
+                output::line(&format!(
+                    "No longer trusted: {} of {}",
+                    record.command.check, record.workflow_id
+                ));
             }
         }
     }
@@ -223,7 +226,8 @@ fn propose(show: ShowOnly, format: Format) -> Result<(), Failure> {
     })?;
     if format == Format::Json {
         let checks = proposed(&root).into_iter();
-        let checks: Vec<Value> = checks.map(|own| json!({ "name": own.name, "argv": own.argv })).collect();
+        let checks: Vec<Value> =
+            checks.map(|check| json!({ "name": check.name, "argv": check.argv })).collect();
         output::json(&json!({ "file": path, "written": show == ShowOnly::No, "checks": checks }));
         return Ok(());
     }

@@ -80,7 +80,7 @@ impl Offers {
                 match found.and_then(|definition| resolve(&self.root, definition)) {
                     Ok(resolved) => {
                         let command = resolved.command(&self.root, workflow.hash, check);
-                        let is_trusted = trusted.iter().any(|own| own.command == command);
+                        let is_trusted = trusted.iter().any(|record| record.command == command);
                         self.offered.push(CheckOffer { workflow_id, command, is_trusted });
                     }
                     Err(reason) => self.not_offered.push((workflow_id, check.clone(), reason)),
@@ -90,27 +90,27 @@ impl Offers {
     }
 
     pub(crate) fn are_all_trusted(&self) -> bool {
-        self.offered.iter().all(|own| own.is_trusted)
+        self.offered.iter().all(|offer| offer.is_trusted)
     }
 
     /// Names exactly what is offered: whatever changes in a command changes it. It is compared in this process only, and maps are
     /// sorted, so that the text needs no canonical form.
     pub(crate) fn digest(&self) -> Sha256 {
-        let commands: Vec<&TrustedCommand> = self.offered.iter().map(|own| &own.command).collect();
+        let commands: Vec<&TrustedCommand> = self.offered.iter().map(|offer| &offer.command).collect();
         Sha256::of(json!(commands).to_string().as_bytes())
     }
 
     /// Where a check runs.
-    pub(crate) fn folder(&self, own: &CheckOffer) -> String {
-        self.root.join(&own.command.directory).as_str().trim_end_matches("/.").to_owned()
+    pub(crate) fn folder(&self, offer: &CheckOffer) -> String {
+        self.root.join(&offer.command.directory).as_str().trim_end_matches("/.").to_owned()
     }
 
     /// Trusts everything that is offered. The caller has asked a person.
     pub(crate) fn trust(&self) -> Result<(), Failure> {
         let trusted_at = SystemClock.now();
-        let records = self.offered.iter().map(|own| TrustRecord {
-            command: own.command.clone(),
-            workflow_id: own.workflow_id.clone(),
+        let records = self.offered.iter().map(|offer| TrustRecord {
+            command: offer.command.clone(),
+            workflow_id: offer.workflow_id.clone(),
             trusted_at: trusted_at.clone(),
         });
         self.file.add(records.collect()).map_err(|error| unusable(&error))
@@ -122,8 +122,8 @@ pub(crate) fn revoked(check: Option<&str>) -> Result<(TrustFile, Vec<TrustRecord
     let root = root()?;
     let check = check.map(CheckName::parse).transpose().map_err(|error| Failure::Call(error.to_string()))?;
     let file = TrustFile::of_user().map_err(|error| unusable(&error))?;
-    let is_meant = |own: &TrustRecord| {
-        own.command.workspace == root && check.as_ref().is_none_or(|check| own.command.check == *check)
+    let is_meant = |record: &TrustRecord| {
+        record.command.workspace == root && check.as_ref().is_none_or(|check| record.command.check == *check)
     };
     let removed = file.remove(is_meant).map_err(|error| unusable(&error))?;
     Ok((file, removed))

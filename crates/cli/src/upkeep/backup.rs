@@ -35,8 +35,8 @@ pub(super) fn back_up(arguments: &BackupArguments) -> Result<(), Failure> {
     let target = wiring::store_as_is(&backup)?;
     let options = BackupOptions { with_keys: !arguments.without_keys, check_all: arguments.verify };
     let summary = {
-        let mut watched = PhaseProgress::new("Backing up");
-        upkeep::back_up(&*store, &*target, options, &mut |done, total| watched.at(done, total))?
+        let mut progress = PhaseProgress::new("Backing up");
+        upkeep::back_up(&*store, &*target, options, &mut |done, total| progress.at(done, total))?
     };
     match Format::json_if(arguments.json) {
         Format::Json => output::json(&json!({ "backup": backup, "result": summary })),
@@ -66,8 +66,8 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     };
     let options = RestoreOptions { only, dry_run: arguments.dry_run };
     let summary = {
-        let mut watched = PhaseProgress::new("Restoring");
-        upkeep::restore(&*store, &*source, options, &mut |done, total| watched.at(done, total))?
+        let mut progress = PhaseProgress::new("Restoring");
+        upkeep::restore(&*store, &*source, options, &mut |done, total| progress.at(done, total))?
     };
     match Format::json_if(arguments.json) {
         Format::Json => output::json(&json!({ "dryRun": arguments.dry_run, "result": summary })),
@@ -121,7 +121,7 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
             row("continued", counts.extended),
             row("unchanged", counts.unchanged),
             row("replaced", counts.replaced),
-            row("skipped", counts.left),
+            row("skipped", counts.skipped),
             row("segments copied", summary.segments_copied),
             row("content files copied", summary.content_copied),
             vec!["copied".to_owned(), bytes_shown(summary.segment_bytes + summary.content_bytes)],
@@ -150,7 +150,7 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
             row("continued", counts.extended),
             row("damaged ones replaced", counts.replaced),
             row("unchanged", counts.unchanged),
-            row("skipped", counts.left),
+            row("skipped", counts.skipped),
             row("content files restored", summary.content_copied),
         ],
     );
@@ -180,7 +180,9 @@ fn show_details(summary: &CopySummary, would_be: &str) {
         );
     }
     for path in &summary.repaired_content {
-        output::line(&format!("{path} is damaged and {would_be}restored; its old bytes: backups/content."));
+        output::line(&format!(
+            "{path} is damaged and {would_be}restored; the damaged copy: backups/content."
+        ));
     }
     let problems = summary.problems.iter();
     show_problems(

@@ -24,7 +24,7 @@ impl StoreLocation {
         if Address::is_address(text) {
             let address = Address::parse(text);
             return address
-                .map(|own| Self::Database(Box::new(own)))
+                .map(|address| Self::Database(Box::new(address)))
                 .map_err(|error| Failure::Call(format!("{error}.")));
         }
         let path = Utf8Path::new(text);
@@ -86,8 +86,8 @@ pub(super) fn run(arguments: &CopyArguments) -> Result<(), Failure> {
         mode,
     };
     let summary = {
-        let mut watched = PhaseProgress::new("Copying and comparing");
-        upkeep::copy_store(&source, &target, options, &mut |done, total| watched.at(done, total))?
+        let mut progress = PhaseProgress::new("Copying and comparing");
+        upkeep::copy_store(&source, &target, options, &mut |done, total| progress.at(done, total))?
     };
     match Format::json_if(arguments.json) {
         Format::Json => output::json(&json!({ "from": from.name(), "to": to.name(), "result": summary })),

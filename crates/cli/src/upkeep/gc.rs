@@ -24,13 +24,13 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         false => wiring::change_default()?,
     };
     let cleaned = {
-        let mut watched = PhaseProgress::new("Looking at sessions");
+        let mut progress = PhaseProgress::new("Looking at sessions");
         let ttl = arguments.ttl.unwrap_or(default_ttl);
-        engine.clean_up(ttl, mode, &mut |done, total| watched.at(done, total))?
+        engine.clean_up(ttl, mode, &mut |done, total| progress.at(done, total))?
     };
     match Format::json_if(arguments.json) {
         Format::Json => output::json(&json!(cleaned)),
-        Format::Text => show(&cleaned, wiring::medium()?),
+        Format::Text => show(&cleaned, wiring::store_kind()?),
     }
     match (cleaned.stopped, cleaned.safe_mode) {
         (Some(error), _) => Err(Failure::Stopped(Box::new(error))),
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     }
 }
 
-fn show(cleaned: &CleanupReport, medium: StoreKind) {
+fn show(cleaned: &CleanupReport, store_kind: StoreKind) {
     let verb = if cleaned.dry_run { "would delete" } else { "deleted" };
     for session in cleaned.removed.iter().take(SHOWN_MAX) {
         let last = session
@@ -62,7 +62,7 @@ fn show(cleaned: &CleanupReport, medium: StoreKind) {
     if cleaned.stopped.is_some() {
         return;
     }
-    output::line(&stayed(cleaned));
+    output::line(&retained(cleaned));
     if let Some(ahead) = &cleaned.ahead_of_clock {
         output::toned(
             Tone::Warning,
@@ -80,7 +80,7 @@ fn show(cleaned: &CleanupReport, medium: StoreKind) {
     let row =
         |name: &str, sum: FileTotals| vec![name.to_owned(), sum.files.to_string(), bytes_shown(sum.bytes)];
     output::table(
-        &[verb, medium.pieces(), "size"],
+        &[verb, store_kind.pieces(), "size"],
         [
             row("sessions", freed.sessions),
             row("snapshots", freed.snapshots),
@@ -95,27 +95,27 @@ fn show(cleaned: &CleanupReport, medium: StoreKind) {
     }
 }
 
-/// How many sessions are kept, and why.
-fn stayed(cleaned: &CleanupReport) -> String {
-    let stayed = &cleaned.stayed;
+/// How many sessions are not deleted, and why.
+fn retained(cleaned: &CleanupReport) -> String {
+    let retained = &cleaned.retained;
     let ttl = &cleaned.ttl;
     let reasons = [
-        (stayed.unfinished, "unfinished".to_owned()),
-        (stayed.kept, "marked with `session keep`".to_owned()),
-        (stayed.young, format!("used within {ttl}")),
-        (stayed.timeless, "without a time".to_owned()),
-        (stayed.in_use, "in use".to_owned()),
-        (stayed.clock_behind, "because the clock is behind the newest event of the store".to_owned()),
+        (retained.unfinished, "unfinished".to_owned()),
+        (retained.kept, "marked with `session keep`".to_owned()),
+        (retained.recent, format!("used within {ttl}")),
+        (retained.without_timestamp, "without a timestamp".to_owned()),
+        (retained.in_use, "in use".to_owned()),
+        (retained.clock_behind, "because the clock is behind the newest event of the store".to_owned()),
     ];
     let parts: Vec<String> = reasons
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("{count} {why}"))
         .collect();
-    match stayed.total() {
+    match retained.total() {
         0 if cleaned.removed.is_empty() => "Nothing to clean up.".to_owned(),
         0 => "No other sessions.".to_owned(),
-        1 => format!("1 session is kept: {}.", parts.join(", ")),
-        many => format!("{many} sessions are kept: {}.", parts.join(", ")),
+        1 => format!("1 session is not deleted: {}.", parts.join(", ")),
+        many => format!("{many} sessions are not deleted: {}.", parts.join(", ")),
     }
 }

@@ -8,6 +8,7 @@ use workrail_ports::keyring::KeyringError;
 use crate::confirm::{self, AskFirst};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
+use crate::store::StoreKind;
 use crate::{settings, wiring};
 
 /// The keys' path inside the data directory.
@@ -17,9 +18,9 @@ const HTTP_SECRET: &str = "keys/http-secret";
 pub(super) fn show(format: Format) -> Result<(), Failure> {
     let keys = wiring::read_only_default()?.keys()?;
     match (format, keys) {
-        (Format::Json, Some(keys)) => output::json(&described(&keys)),
-        (Format::Json, None) => output::json(&json!({ "file": FILE, "keys": null })),
-        (Format::Text, Some(keys)) => print(&keys),
+        (Format::Json, Some(keys)) => output::json(&described(&keys)?),
+        (Format::Json, None) => output::json(&json!({ "file": file()?, "keys": null })),
+        (Format::Text, Some(keys)) => print(&keys)?,
         (Format::Text, None) => output::line("No keys yet. The first run creates them."),
     }
     Ok(())
@@ -29,9 +30,11 @@ pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
     let engine = wiring::change_default()?;
     match engine.keys() {
         Ok(Some(_)) => {
-            return Err(Failure::Call(format!(
-                "{FILE} is usable, so it is not replaced. To sign with a fresh key, run `workrail store keys rotate`."
-            )));
+            return Err(Failure::Call(
+                "The keys are usable, so they are not replaced. To sign with a fresh key, run `workrail store keys \
+                 rotate`."
+                    .to_owned(),
+            ));
         }
         Ok(None) => {
             return Err(Failure::Call(
@@ -51,16 +54,19 @@ pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
     let made = engine.new_keys()?;
     match format {
         Format::Json => {
-            let mut value = described(&made.keys);
+            let mut value = described(&made.keys)?;
             value["movedTo"] = json!(made.moved_to);
             output::json(&value);
         }
         Format::Text => {
             output::toned(Tone::Good, "Created new keys.");
             if let Some(aside) = &made.moved_to {
-                output::line(&format!("The file that could not be used: {aside} in the data directory."));
+                output::line(&match file()? {
+                    Some(_) => format!("The file that could not be used: {aside} in the data directory."),
+                    None => format!("The keys that could not be used: {aside}."),
+                });
             }
-            print(&made.keys);
+            print(&made.keys)?;
             output::line("Tokens in open chats no longer work. Tell agents to call resume_session.");
         }
     }
@@ -110,7 +116,7 @@ pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
         .keys()?
         .ok_or_else(|| Failure::Call("No keys to rotate yet. The first run creates them.".to_owned()))?;
     if format == Format::Text {
-        print(&before);
+        print(&before)?;
         if before.previous.is_some() {
             output::toned(Tone::Warning, "Tokens of the previous key end with this rotation.");
         }
@@ -119,30 +125,41 @@ pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
     let after = engine.rotate_keys()?;
     match format {
         Format::Json => {
-            let mut value = described(&after);
+            let mut value = described(&after)?;
             value["noLongerAccepted"] = json!(before.previous);
             output::json(&value);
         }
         Format::Text => {
             output::toned(Tone::Good, "Created a new signing key.");
-            print(&after);
+            print(&after)?;
             output::line("Running servers pick up the new key by themselves.");
         }
     }
     Ok(())
 }
 
-fn described(keys: &Keys) -> Value {
-    // Keys that other users may access are refused before this point.
-    json!({ "file": FILE, "onlyForYou": true, "keys": keys })
+/// Where the keys are; none if a database has them.
+fn file() -> Result<Option<&'static str>, Failure> {
+    Ok((wiring::store_kind()? == StoreKind::Directory).then_some(FILE))
 }
 
-fn print(keys: &Keys) {
+fn described(keys: &Keys) -> Result<Value, Failure> {
+    let file = file()?;
+    // A file that other users may access is refused before this point; rows are open to the database's roles.
+    Ok(json!({ "file": file, "onlyForYou": file.is_some(), "keys": keys }))
+}
+
+fn print(keys: &Keys) -> Result<(), Failure> {
     let row = |name: &str, fingerprint: &str, use_of_it: &str| {
         vec![name.to_owned(), fingerprint.to_owned(), use_of_it.to_owned()]
     };
     let current = row("current", &keys.current.fingerprint, "signs new tokens, accepted");
     let previous = keys.previous.as_ref().map(|key| row("previous", &key.fingerprint, "accepted"));
     output::table(&["key", "fingerprint", "use"], [Some(current), previous].into_iter().flatten());
-    output::toned(Tone::Quiet, &format!("{FILE}: readable only by you"));
+    let location = match file()? {
+        Some(file) => format!("{file}: readable only by you"),
+        None => "Stored in the database. `workrail doctor` shows whether they are encrypted.".to_owned(),
+    };
+    output::toned(Tone::Quiet, &location);
+    Ok(())
 }

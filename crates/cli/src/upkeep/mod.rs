@@ -74,9 +74,9 @@ pub(crate) enum UpkeepCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// A session id, a run id, a prefix of one, or a run's two-word label. Default: all sessions.
+    /// A session id, a run id, a prefix of one, or a run's two-word label. Default: the whole store.
     session: Option<String>,
-    /// Check the whole store: sessions, content and stray files.
+    /// Check the whole store: sessions, content and stray files. This is the default.
     #[arg(long, conflicts_with = "session")]
     all: bool,
     /// Print JSON.
@@ -181,8 +181,9 @@ pub(crate) enum PasskeysCommand {
     },
     /// Revoke all passkeys when all are lost. Needs a terminal; the reset stays visible forever.
     #[command(after_help = format!(
-        "The next passkey that is enrolled is trusted as the first one. The reset stays in the passkey log, in doctor, in \
-         verify, in the settings and in every later decision.\n\nExamples:\n  workrail store passkeys reset\n\n{EXIT_CODES}"
+        "The next passkey that is enrolled is trusted as the first one. The reset stays visible in the passkey log, in \
+         `workrail doctor`, `workrail store verify` and the settings, and in every later decision.\n\n\
+         Examples:\n  workrail store passkeys reset\n\n{EXIT_CODES}"
     ))]
     Reset {
         /// Print JSON.

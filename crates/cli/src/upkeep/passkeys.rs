@@ -26,16 +26,16 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
 
 fn damaged(damage: &LogDamage) -> Failure {
     Failure::Environment(format!(
-        "The passkey log keys/passkeys.jsonl is damaged: {damage}. No passkey is accepted. Restore the files \
-         keys/passkeys.jsonl and keys/passkeys.head from a backup (`workrail store restore BACKUP`; a database: \
-         `pg_restore`), or discard the log with `workrail store passkeys reset`."
+        "The passkey log is damaged: {damage}. No passkey is accepted. Restore it from a backup: the files \
+         keys/passkeys.jsonl and keys/passkeys.head of a data directory (`workrail store restore BACKUP`), or a database \
+         (`pg_restore`). To discard the log, run `workrail store passkeys reset`."
     ))
 }
 
-fn described(own: &Enrolment) -> Value {
+fn described(enrolment: &Enrolment) -> Value {
     json!({
-        "name": own.name, "fingerprint": fingerprint(&own.public_key), "credentialId": own.credential, "publicKey": own.public_key, "entry": own.entry,
-        "enrolledAt": own.at, "trust": trust(own.trust), "state": state(own.ended),
+        "name": enrolment.name, "fingerprint": fingerprint(&enrolment.public_key), "credentialId": enrolment.credential, "publicKey": enrolment.public_key, "entry": enrolment.entry,
+        "enrolledAt": enrolment.at, "trust": trust(enrolment.trust), "state": state(enrolment.ended),
     })
 }
 
@@ -47,9 +47,15 @@ fn print(keys: &Passkeys) {
     } else {
         output::table(
             &["name", "enrolled", "trusted", "state", "fingerprint"],
-            keys.all().iter().map(|own| {
-                let (trust, state) = (trust(own.trust).to_owned(), state(own.ended).to_owned());
-                vec![own.name.to_string(), shown_time(&own.at), trust, state, fingerprint(&own.public_key)]
+            keys.all().iter().map(|enrolment| {
+                let (trust, state) = (trust(enrolment.trust).to_owned(), state(enrolment.ended).to_owned());
+                vec![
+                    enrolment.name.to_string(),
+                    shown_time(&enrolment.at),
+                    trust,
+                    state,
+                    fingerprint(&enrolment.public_key),
+                ]
             }),
         );
     }
@@ -95,9 +101,9 @@ pub(super) fn reset(format: Format) -> Result<(), Failure> {
     };
     presence::requester(&engine, "Resetting passkeys", OriginRecord::Nothing)?;
     output::notice(
-        "This revokes all passkeys without using any of them. The reset stays visible forever: in doctor, in verify, \
-         in the settings and in every later decision. If you still have one of them, remove the others in the console \
-         instead.",
+        "This revokes all passkeys without using any of them. The reset stays visible forever: in `workrail \
+         doctor`, in `workrail store verify`, in the settings and in every later decision. If you still have one of \
+         them, remove the others in the console instead.",
     );
     presence::typed(&format!("Type {TYPED} to revoke them:"), TYPED)?;
     engine.reset_passkeys()?;

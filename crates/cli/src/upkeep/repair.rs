@@ -18,7 +18,7 @@ use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let engine = if arguments.dry_run { wiring::read_only_default()? } else { wiring::change_default()? };
-    let (format, medium) = (Format::json_if(arguments.json), wiring::medium()?);
+    let (format, store_kind) = (Format::json_if(arguments.json), wiring::store_kind()?);
     let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (scope, log) = match &arguments.session {
         Some(text) => {
@@ -27,17 +27,17 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
                 Ok(session) => session,
                 Err(_) => name::exact(&engine, text)?.session,
             };
-            (VerifyScope::One(session), Some(repair_log(&engine, session, arguments, format, medium)?))
+            (VerifyScope::One(session), Some(repair_log(&engine, session, arguments, format, store_kind)?))
         }
         None => (VerifyScope::All, None),
     };
     let backup = arguments.from.as_deref().map(backup_at).transpose()?;
     let content = {
-        let mut watched = PhaseProgress::new("Checking content");
-        let mut watch = |done, total| watched.at(done, total);
+        let mut progress = PhaseProgress::new("Checking content");
+        let mut watch = |done, total| progress.at(done, total);
         engine.mend_content(scope, backup.as_ref(), mode, &mut watch)?
     };
-    tell(log.as_ref(), &content, mode, format, medium);
+    tell(log.as_ref(), &content, mode, format, store_kind);
     let is_whole = content.lost.is_empty() && (log.is_some() || content.damaged_sessions.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::Problems) }
 }
@@ -57,14 +57,14 @@ fn repair_log(
     session: SessionId,
     arguments: &RepairArguments,
     format: Format,
-    medium: StoreKind,
+    store_kind: StoreKind,
 ) -> Result<RepairOutcome, Failure> {
     let planned = engine.repair(session, ApplyMode::DryRun)?;
     if arguments.dry_run {
         return Ok(planned);
     }
     match &planned {
-        RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be", medium),
+        RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be", store_kind),
         RepairOutcome::WouldRepair(_) => {}
         // Nothing is cut or replaced, so no confirmation is needed.
         RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, ApplyMode::Real)?),
@@ -82,7 +82,7 @@ fn tell(
     content: &ContentRepair,
     mode: ApplyMode,
     format: Format,
-    medium: StoreKind,
+    store_kind: StoreKind,
 ) {
     if format == Format::Json {
         let mut document = log.map_or_else(|| json!({}), |log| json!(log));
@@ -106,18 +106,22 @@ fn tell(
             &format!("Session {session_id}: one completed write ({events} events) was rolled forward."),
         ),
         Some(RepairOutcome::WouldRepair(plan)) => {
-            show(plan, "would be", medium);
+            show(plan, "would be", store_kind);
             output::toned(Tone::Quiet, "Dry run: nothing was changed.");
         }
         Some(RepairOutcome::Repaired(done)) => {
             output::toned(Tone::Good, &format!("Repaired: {} events kept.", done.events_kept));
-            output::line(&format!("Backup of the damaged session: {} in {}.", done.backup, medium.home()));
+            output::line(&format!(
+                "Backup of the damaged session: {} in {}.",
+                done.backup,
+                store_kind.home()
+            ));
         }
     }
-    tell_content(content, mode, log.is_none(), medium);
+    tell_content(content, mode, log.is_none(), store_kind);
 }
 
-fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: StoreKind) {
+fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, store_kind: StoreKind) {
     for restored in &content.restored {
         let verb = match mode {
             ApplyMode::DryRun => "would be restored",
@@ -125,11 +129,11 @@ fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: Sto
         };
         output::toned(Tone::Good, &format!("{}: {verb}, {}.", restored.path, restored.how));
         if let Some(aside) = &restored.kept_aside {
-            let what = match medium {
+            let what = match store_kind {
                 StoreKind::Directory => "file",
                 StoreKind::Database => "row",
             };
-            output::line(&format!("  The damaged {what}: {aside} in {}.", medium.home()));
+            output::line(&format!("  The damaged {what}: {aside} in {}.", store_kind.home()));
         }
     }
     for lost in &content.lost {
@@ -149,9 +153,9 @@ fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, medium: Sto
     }
 }
 
-fn show(plan: &RepairSummary, tense: &str, medium: StoreKind) {
+fn show(plan: &RepairSummary, tense: &str, store_kind: StoreKind) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
-    output::line(&format!("Damage: {}", plan.damage));
+    output::line(&capitalized(&plan.damage));
     output::line(&format!("{} events {tense} kept.", plan.events_kept));
     if plan.events_rebuilt > 0 {
         output::line(&format!(
@@ -159,17 +163,21 @@ fn show(plan: &RepairSummary, tense: &str, medium: StoreKind) {
             plan.events_rebuilt
         ));
     }
-    let given_up = &plan.gives_up;
+    let given_up = &plan.lost;
     if given_up.segments.is_empty() {
         output::toned(Tone::Good, &format!("Nothing {tense} lost."));
     } else {
         show_given_up(given_up, tense);
     }
-    output::line(&format!("The whole session is backed up first, to {} in {}.", plan.backup, medium.home()));
+    output::line(&format!(
+        "The whole session is backed up first, to {} in {}.",
+        plan.backup,
+        store_kind.home()
+    ));
 }
 
 fn show_given_up(given_up: &LostEvents, tense: &str) {
-    let lost = if tense.is_empty() { "Lost".to_owned() } else { format!("{tense} lost") };
+    let lost = if tense.is_empty() { "Lost".to_owned() } else { capitalized(&format!("{tense} lost")) };
     output::toned(
         Tone::Warning,
         &format!(
@@ -186,6 +194,12 @@ fn show_given_up(given_up: &LostEvents, tense: &str) {
             output::line(&format!("    {event}"));
         }
     }
+}
+
+/// The text with a capital first letter.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn described(segment: &SegmentLoss) -> String {

@@ -15,8 +15,8 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
         None => VerifyScope::All,
     };
     let verified = {
-        let mut watched = PhaseProgress::new("Checking");
-        engine.verify(scope, &mut |done, total| watched.at(done, total))?
+        let mut progress = PhaseProgress::new("Checking");
+        engine.verify(scope, &mut |done, total| progress.at(done, total))?
     };
     match Format::json_if(arguments.json) {
         Format::Json => output::json(&json!(verified)),
@@ -46,15 +46,15 @@ fn show(verified: &Verified) {
     if !verified.signed.is_empty() {
         output::table(
             &["signed", "session", "event", "key", "fingerprint", "enrolled"],
-            verified.signed.iter().map(|own| {
-                let enrolled = match (own.is_foreign, own.resets) {
+            verified.signed.iter().map(|signature| {
+                let enrolled = match (signature.is_foreign, signature.resets) {
                     (true, _) => "in another store",
                     (false, 0) => "here",
                     (false, _) => "here, after a reset",
                 };
-                let (what, session) = (own.what.to_owned(), own.session_id.clone());
-                let (event, key) = (own.event_index.to_string(), own.key.clone());
-                vec![what, session, event, key, own.fingerprint.clone(), enrolled.to_owned()]
+                let (what, session) = (signature.what.to_owned(), signature.session_id.clone());
+                let (event, key) = (signature.event_index.to_string(), signature.key.clone());
+                vec![what, session, event, key, signature.fingerprint.clone(), enrolled.to_owned()]
             }),
         );
     }

@@ -204,7 +204,7 @@ fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(
     let mut whole = whole.map_err(|error| Failure::Environment(error.to_string()))?;
     let claimants: Vec<Json> = claimants
         .iter()
-        .map(|own| json!({ "source": own.precedence, "file": own.reference, "state": fate(own.choice) }))
+        .map(|claimant| json!({ "source": claimant.precedence, "file": claimant.reference, "state": fate(claimant.choice) }))
         .collect();
     if let Json::Object(members) = &mut whole {
         // Text for agents, whose next call is not a user's.
@@ -220,9 +220,10 @@ fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
     output::toned(Tone::Heading, &format!("{}  {} {}", found.workflow_id, found.name, found.version));
     output::line(&found.description);
     output::line("");
-    for own in claimants {
-        let text = format!("  {:<10} {} {}", fate(own.choice), own.precedence.word(), own.reference);
-        output::toned(if own.choice == Choice::Chosen { Tone::Good } else { Tone::Quiet }, &text);
+    for claimant in claimants {
+        let text =
+            format!("  {:<10} {} {}", fate(claimant.choice), claimant.precedence.word(), claimant.reference);
+        output::toned(if claimant.choice == Choice::Chosen { Tone::Good } else { Tone::Quiet }, &text);
     }
     output::line(&format!("  {:<10} {}", "hash", found.workflow_hash));
     for warning in &found.warnings {
@@ -230,12 +231,13 @@ fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
     }
     section("Preconditions", found.preconditions.iter().cloned());
     section("Asks you for", asked(found).into_iter());
-    let references = found.references.iter().map(|own| match &own.path {
-        Some(path) => format!("{}: {path}", own.title),
-        None => format!("{}: {} was not found", own.title, own.source),
+    let references = found.references.iter().map(|reference| match &reference.path {
+        Some(path) => format!("{}: {path}", reference.title),
+        None => format!("{}: {} was not found", reference.title, reference.source),
     });
     section("References", references);
-    let owed = found.contracts.iter().map(|own| format!("{}: {}", own.contract_ref, own.purpose));
+    let owed =
+        found.contracts.iter().map(|contract| format!("{}: {}", contract.contract_ref, contract.purpose));
     section("Steps must deliver", owed);
     section("Steps", found.plan.iter().map(step));
 }

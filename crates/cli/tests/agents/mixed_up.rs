@@ -46,7 +46,7 @@ impl Confused {
     }
 
     /// The intended call, complete.
-    fn meant(&self, run: usize) -> Value {
+    fn intended_call(&self, run: usize) -> Value {
         let mut call = ack(&self.runs[run], "Did the work.");
         call["stateToken"] = json!(self.token(run, "stateToken"));
         call
@@ -87,7 +87,7 @@ impl Confused {
             assert!(ack.is_none(), "a look that is no look: {call}");
             return;
         }
-        let own = self.meant(run);
+        let own = self.intended_call(run);
         for part in ["ackToken", "stateToken", "stepId"] {
             // An empty argument counts as absent, and a short token in capitals is the same token.
             if let Some(sent) = call.get(part).and_then(Value::as_str).filter(|sent| !sent.is_empty()) {
@@ -133,8 +133,8 @@ impl Confused {
 
     fn mangle_each_part(&mut self, run: usize) {
         for part in ["ackToken", "stateToken", "run", "stepId"] {
-            for wrong in self.mangled(run, self.meant(run)[part].as_str().unwrap()) {
-                let mut call = self.meant(run);
+            for wrong in self.mangled(run, self.intended_call(run)[part].as_str().unwrap()) {
+                let mut call = self.intended_call(run);
                 call[part] = json!(wrong);
                 self.send(CONTINUE, &call);
             }
@@ -142,7 +142,7 @@ impl Confused {
         for part in ["ackToken", "stateToken"] {
             for wrong in self.mangled(run, &self.token(run, part)) {
                 self.send(CONTINUE, &json!({ part: wrong, "output": { "notesMarkdown": "alone" } }));
-                let mut call = self.meant(run);
+                let mut call = self.intended_call(run);
                 call[part] = json!(wrong);
                 call["run"] = json!("the first one");
                 self.send(CONTINUE, &call);
@@ -185,7 +185,7 @@ impl Confused {
             for kind in TOKENS {
                 let (tool, own) = match slot {
                     "checkpointToken" => ("checkpoint_workflow", json!({})),
-                    _ => (CONTINUE, self.meant(meant)),
+                    _ => (CONTINUE, self.intended_call(meant)),
                 };
                 let mut call = own;
                 call["run"] = json!(label(&self.runs[meant]));
@@ -203,10 +203,12 @@ impl Confused {
             }
         }
         for part in ["run", "stepId"] {
-            for foreign in
-                [self.meant(other)[part].clone(), json!(self.token(other, "ackToken")), json!("step-39")]
-            {
-                let mut call = self.meant(meant);
+            for foreign in [
+                self.intended_call(other)[part].clone(),
+                json!(self.token(other, "ackToken")),
+                json!("step-39"),
+            ] {
+                let mut call = self.intended_call(meant);
                 if call[part] == foreign {
                     continue;
                 }
@@ -214,11 +216,11 @@ impl Confused {
                 self.send(CONTINUE, &call);
             }
         }
-        let mut call = self.meant(meant);
-        call["run"] = self.meant(other)["stepId"].clone();
-        call["stepId"] = self.meant(other)["run"].clone();
+        let mut call = self.intended_call(meant);
+        call["run"] = self.intended_call(other)["stepId"].clone();
+        call["stepId"] = self.intended_call(other)["run"].clone();
         self.send(CONTINUE, &call);
-        let mut call = self.meant(meant);
+        let mut call = self.intended_call(meant);
         call["continueToken"] = json!(self.token(other, "ackToken"));
         self.send(CONTINUE, &call);
         let both = json!({ "ackToken": self.token(meant, "ackToken"), "stateToken": self.token(other, "stateToken") });
@@ -228,14 +230,14 @@ impl Confused {
     /// Advances every run, so that the current tokens are not always the first ones.
     fn go_on(&mut self) {
         for run in 0..self.runs.len() {
-            let before = self.meant(run);
+            let before = self.intended_call(run);
             self.send(CONTINUE, &before);
             // A used ack with its own step is a replay; with the new step it is a mix-up.
             let replay = self.agent.done(CONTINUE, before.clone());
             assert_eq!(replay.step(), self.runs[run].step());
             assert_eq!(segments(&self.home), self.committed);
             let mut stale = before;
-            stale["stepId"] = self.meant(run)["stepId"].clone();
+            stale["stepId"] = self.intended_call(run)["stepId"].clone();
             self.send(CONTINUE, &stale);
         }
     }

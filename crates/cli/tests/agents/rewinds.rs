@@ -95,7 +95,7 @@ impl Traveller {
         if let Some(prompt) = reply.structured["pending"]["prompt"].as_str() {
             assert!(prompt.contains(&format!("Work on {}", point.flavour)), "{prompt}");
         }
-        assert_eq!(told(&reply.structured["recap"]), self.path(at), "{}", reply.text);
+        assert_eq!(recap_entries(&reply.structured["recap"]), self.path(at), "{}", reply.text);
         let expected: Vec<Value> = (0..self.points.len())
             .rev()
             .filter(|child| self.points[*child].parent == Some(at))
@@ -124,11 +124,11 @@ impl Traveller {
         let newest = self.path(self.points.len() - 1);
         let is_newest = branches.iter().any(|branch| branch["preferred"] == true);
         let beyond = if is_newest { &newest[self.path(at).len() + 1..] } else { &[] };
-        assert_eq!(told(&reply.structured["downstream"]), beyond, "{}", reply.text);
+        assert_eq!(recap_entries(&reply.structured["downstream"]), beyond, "{}", reply.text);
     }
 }
 
-fn told(recap: &Value) -> Vec<(String, String)> {
+fn recap_entries(recap: &Value) -> Vec<(String, String)> {
     let entries = recap["entries"].as_array().into_iter().flatten();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     entries.map(|entry| (text(&entry["title"]), text(&entry["notes"]))).collect()

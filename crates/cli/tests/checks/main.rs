@@ -117,11 +117,11 @@ const FAILS: &str = "echo run >> scratch/runs\necho 'assertion failed: 1 == 2'\n
 /// The codes of a reply's blockers.
 fn blockers(reply: &ToolReply) -> Vec<String> {
     let blockers = reply.structured["blockers"].as_array().cloned().unwrap_or_default();
-    blockers.iter().map(|own| own["code"].as_str().unwrap().to_owned()).collect()
+    blockers.iter().map(|blocker| blocker["code"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The codes of a reply's warnings.
 fn warnings(reply: &ToolReply) -> Vec<String> {
     let warnings = reply.structured["warnings"].as_array().cloned().unwrap_or_default();
-    warnings.iter().map(|own| own["code"].as_str().unwrap().to_owned()).collect()
+    warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
 }

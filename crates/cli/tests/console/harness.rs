@@ -266,7 +266,7 @@ pub(crate) fn actions(html: &str) -> Vec<String> {
 
 /// Whether a page has a form with this target.
 pub(crate) fn offers(html: &str, action: &str) -> bool {
-    actions(html).iter().any(|own| own.ends_with(&format!("/{action}")))
+    actions(html).iter().any(|other| other.ends_with(&format!("/{action}")))
 }
 
 /// Every page of a home with one run.

@@ -327,7 +327,7 @@ fn a_changed_passkey_log_is_damage_and_no_key_is_trusted() {
         let doctor = stage.home.run(&["doctor"]).out;
         // No later line names the first line's digest, so only its name can be changed.
         if !is_only_renamed {
-            assert_eq!(verified["problems"][0]["what"], "keys/passkeys.jsonl", "{verified}");
+            assert_eq!(verified["problems"][0]["subject"], "keys/passkeys.jsonl", "{verified}");
             assert!(doctor.contains("passkey log"), "{doctor}");
             stage.is_closed("a damaged log");
         }
@@ -387,7 +387,7 @@ fn a_decision_is_exported_with_its_key_and_is_foreign_elsewhere() {
         (&json!("approved"), &json!(true))
     );
     let report = elsewhere.done(&["report", &label, "--format", "json"]).json();
-    assert!(report.to_string().contains(r#""signature":{"standing":"foreign"}"#), "{report}");
+    assert!(report.to_string().contains(r#""signature":{"state":"foreign"}"#), "{report}");
     assert_text(&elsewhere, "log_with_a_key_of_another_store", &elsewhere.done(&["log", &label]).out);
     assert!(!is_open(&elsewhere, &label), "whose key it was, this store cannot know");
 }

@@ -161,7 +161,7 @@ fn a_deleted_truncated_or_replaced_log_is_damage_and_recoverable() {
             }
         }
         let verified = stage.home.run(&["store", "verify", "--json"]).json();
-        assert_eq!(verified["problems"][0]["what"], "keys/passkeys.jsonl", "{attack}: {verified}");
+        assert_eq!(verified["problems"][0]["subject"], "keys/passkeys.jsonl", "{attack}: {verified}");
         let doctor = stage.home.run(&["doctor"]).out;
         assert!(doctor.contains("passkey log keys/passkeys.jsonl is damaged"), "{attack}: {doctor}");
         let page = stage.console.page(&format!("/run/{}", stage.run)).body;

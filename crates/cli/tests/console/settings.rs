@@ -169,8 +169,12 @@ fn a_workflow_is_shown_from_file_to_pins_and_copied_to_a_namespace() {
     assert_eq!(copy("my.change").status, 303);
     assert_eq!(copy("my.change").status, 409, "nothing is overwritten");
     let listed = home.done(&["workflow", "list", "--json"]).json();
-    let ids: Vec<&str> =
-        listed["workflows"].as_array().unwrap().iter().filter_map(|own| own["workflowId"].as_str()).collect();
+    let ids: Vec<&str> = listed["workflows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|workflow| workflow["workflowId"].as_str())
+        .collect();
     assert!(ids.contains(&"my.change"), "{ids:?}");
     assert_eq!(console.get(&format!("/run/{}", run_id(&first))).status, 200);
 }

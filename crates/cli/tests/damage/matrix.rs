@@ -380,7 +380,7 @@ impl<'a> Group<'a> {
         if *session == self.template.victim.session {
             found.extend(self.events_at_least(home, expected));
         }
-        found.extend(self.goes_on(home, session));
+        found.extend(self.continues(home, session));
         found
     }
 
@@ -401,7 +401,7 @@ impl<'a> Group<'a> {
         }
         let victim = &self.template.victim;
         found.extend(self.events_at_least(home, self.template.events(&victim.session).len()));
-        found.extend(self.goes_on(home, &victim.session));
+        found.extend(self.continues(home, &victim.session));
         found
     }
 
@@ -420,13 +420,13 @@ impl<'a> Group<'a> {
         };
         match (replaceable, &answer.end) {
             (false, _) => Vec::new(),
-            (true, End::Done) => self.goes_on(home, &self.template.victim.session).into_iter().collect(),
+            (true, End::Done) => self.continues(home, &self.template.victim.session).into_iter().collect(),
             (true, _) => vec![format!("new keys were not made: {}", short(&answer.said))],
         }
     }
 
     /// A new chat finds the run by its label and reads its step.
-    fn goes_on(&self, home: &Home, session: &str) -> Option<String> {
+    fn continues(&self, home: &Home, session: &str) -> Option<String> {
         let template = self.template;
         let run = [&template.victim, &template.sharing, &template.apart]
             .into_iter()

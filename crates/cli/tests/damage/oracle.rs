@@ -132,7 +132,7 @@ impl<'a> Case<'a> {
             let problems = answer.value["problems"].as_array().cloned().unwrap_or_default();
             return problems
                 .iter()
-                .any(|problem| problem["what"].as_str().unwrap_or_default().contains(&*name));
+                .any(|problem| problem["subject"].as_str().unwrap_or_default().contains(&*name));
         }
         let said = &answer.said;
         said.contains(&self.template.victim.session) || said.contains(name.trim_end_matches(".json"))
@@ -447,7 +447,7 @@ impl<'a> Case<'a> {
             found.push(format!("calls a sound store damaged: {}", short(&answer.said)));
         }
         for problem in answer.value["problems"].as_array().into_iter().flatten() {
-            let what = problem["what"].as_str().unwrap_or_default();
+            let what = problem["subject"].as_str().unwrap_or_default();
             if self.template.sessions().contains(&what) && self.is_sound(what) {
                 found.push(format!("calls {what} damaged: {problem}"));
             }
@@ -479,9 +479,7 @@ impl<'a> Case<'a> {
             Role::Log => !self.harms || self.is_gone() || answer.said.contains(&self.template.victim.session),
             Role::Keys if self.harms && !self.has_usable_keys => {
                 let findings = answer.value["findings"].as_array().cloned().unwrap_or_default();
-                findings
-                    .iter()
-                    .any(|finding| finding["level"] != "good" && finding.to_string().contains("key"))
+                findings.iter().any(|finding| finding["level"] != "ok" && finding.to_string().contains("key"))
             }
             Role::HttpSecret if self.harms && !self.has_usable_secret => answer.said.contains("HTTP secret"),
             Role::Passkeys if self.harms => {

@@ -294,7 +294,7 @@ fn store_safe_mode() {
     let ran = command(&scene, &["store", "gc", "--ttl", "0d"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     command_refused(&scene.home, &ran, "safeMode", ErrorCode::StoreSafeMode, "damaged session");
-    assert_eq!(ran.json()["safeMode"]["details"][0]["what"], json!(scene.session()), "{ran:?}");
+    assert_eq!(ran.json()["safeMode"]["details"][0]["subject"], json!(scene.session()), "{ran:?}");
     assert!(scene.home.data().join("blobs").join("0".repeat(64)).exists());
     // Once the doubt is gone, the garbage is removed.
     let damaged = scene.session().to_string();
@@ -302,7 +302,7 @@ fn store_safe_mode() {
     let ran = command(&scene, &["store", "gc", "--ttl", "0d"]);
     let (code, said) = (ran.code, ran.json());
     assert_eq!((code, &said["freed"]["blobs"]["files"]), (0, &json!(1)), "{said}");
-    assert_eq!(said["stayed"]["unfinished"], json!(1));
+    assert_eq!(said["retained"]["unfinished"], json!(1));
     assert_eq!(command(&scene, &["store", "verify", &spared.to_string()]).code, 0);
 }
 

@@ -81,7 +81,7 @@ fn prove(client: &mut McpClient, at: &ToolReply, checks: Value) -> ToolReply {
 
 fn contradictions(reply: &ToolReply) -> String {
     let warnings = reply.structured["warnings"].as_array().cloned().unwrap_or_default();
-    let own = warnings.iter().filter(|own| own["code"] == "CLAIM_CONTRADICTED");
+    let own = warnings.iter().filter(|warning| warning["code"] == "CLAIM_CONTRADICTED");
     own.map(|own| own["message"].as_str().unwrap()).collect::<Vec<_>>().join("\n")
 }
 
@@ -164,7 +164,7 @@ fn a_report_says_for_every_statement_how_it_is_known() {
         .flat_map(|node| node["attempts"].as_array().unwrap())
         .flat_map(|attempt| attempt["outputs"].as_array().unwrap())
         .collect();
-    assert!(outputs.len() == 4 && outputs.iter().all(|own| own["grade"] == "claimed"), "{outputs:?}");
+    assert!(outputs.len() == 4 && outputs.iter().all(|output| output["grade"] == "claimed"), "{outputs:?}");
     let log = home.done(&["log", &run]).out;
     assert!(log.contains("claimed: All tests pass.") && log.contains("observed: ran `make test`"), "{log}");
 }

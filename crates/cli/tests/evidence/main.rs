@@ -264,6 +264,33 @@ fn notes_of_an_attempt_that_lacked_evidence_are_kept() {
     assert!(text.contains("The first finding.") && text.contains("The second finding."), "{text}");
 }
 
+/// G107: leaving notes out avoids the evidence that a criterion asks for only where the criterion does not apply.
+#[test]
+fn a_criterion_that_does_not_apply_asks_for_nothing() {
+    for (strict, expected) in [(true, json!("MISSING_REQUIRED_OUTPUT")), (false, Value::Null)] {
+        let home = home();
+        home.workflow(&json!({
+            "id": "team.proven", "name": "Proven", "description": "Needs evidence.", "version": "1.0.0",
+            "steps": [
+                { "id": "work", "title": "Work", "prompt": "Do it.",
+                  "outputContract": { "contractRef": "wr.contracts.verification_report" },
+                  "validationCriteria": { "type": "contains", "value": "Tests: passed", "message": "Run the tests.",
+                                          "condition": { "var": "strict", "equals": true },
+                                          "evidence": { "min": "observed" } } },
+                { "id": "report", "title": "Report", "prompt": "Report it." },
+            ],
+        }));
+        let mut client = home.client();
+        let first = start_of(&home, &mut client, "team.proven", "guided");
+        let mut sent = with_own_words(&first.structured["nextCall"]["arguments"]);
+        sent["output"].as_object_mut().unwrap().remove("notesMarkdown");
+        sent["context"] = json!({ "strict": strict });
+        let reply = client.call("continue_workflow", sent);
+        assert_eq!(reply.structured["blockers"][0]["code"], expected, "{}", reply.structured);
+        assert_eq!(reply.step() == "report", !strict, "{}", reply.structured);
+    }
+}
+
 /// G104: a filter that cannot be turned off by its name does not run either.
 #[test]
 fn a_filter_with_an_unusual_name_does_not_run() {

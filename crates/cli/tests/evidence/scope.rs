@@ -102,8 +102,8 @@ fn a_handoff_that_names_other_files_is_contradicted() {
     assert_eq!(done.structured["isComplete"], true, "{}", done.structured);
     let warnings = done.structured["warnings"].as_array().unwrap().iter();
     let said: Vec<&str> = warnings
-        .filter(|own| own["code"] == "CLAIM_CONTRADICTED")
-        .map(|own| own["message"].as_str().unwrap())
+        .filter(|warning| warning["code"] == "CLAIM_CONTRADICTED")
+        .map(|warning| warning["message"].as_str().unwrap())
         .collect();
     insta::assert_snapshot!("handoff_contradicted", said.join("\n"));
 }

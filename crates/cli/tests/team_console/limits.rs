@@ -30,6 +30,11 @@ fn a_member_has_so_many_live_pages_and_others_their_own() {
              page to see what changed.\n"
         );
     }
+    let counted = server.exchange(
+        &format!("GET /metrics HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {}\r\n", secret(&made)),
+        b"",
+    );
+    assert!(counted.body.contains("workrail_refused_total{reason=\"quota\"} 2\n"), "{}", counted.body);
     ada.page(&server, "/");
     drop(bob.live(&server, "/"));
 

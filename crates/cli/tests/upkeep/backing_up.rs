@@ -153,7 +153,7 @@ fn a_lost_data_directory_is_restored_completely_with_its_keys() {
     drop(client);
     let again = run(&data, &["store", "restore", &place.text(), "--json"]).json();
     let counts = &again["result"]["sessions"];
-    assert_eq!((&counts["unchanged"], &counts["left"]), (&json!(1), &json!(1)), "newer work here is kept");
+    assert_eq!((&counts["unchanged"], &counts["skipped"]), (&json!(1), &json!(1)), "newer work here is kept");
     assert_eq!(run(&data, &["show", &label(&done)]).code, 0);
 }
 
@@ -181,10 +181,13 @@ fn a_restore_replaces_damaged_sessions_and_keeps_different_ones() {
     let result = &done.json()["result"];
     assert_eq!(planned.json()["result"]["sessions"], result["sessions"], "a dry run says what happens");
     let counts = &result["sessions"];
-    assert_eq!((&counts["replaced"], &counts["added"], &counts["left"]), (&json!(1), &json!(1), &json!(1)));
+    assert_eq!(
+        (&counts["replaced"], &counts["added"], &counts["skipped"]),
+        (&json!(1), &json!(1), &json!(1))
+    );
     let changes = result["changes"].as_array().unwrap();
     let change = |id: &str| changes.iter().find(|change| change["sessionId"] == json!(id)).unwrap().clone();
-    assert_eq!(change(&session(&other))["change"], json!("left"));
+    assert_eq!(change(&session(&other))["change"], json!("skipped"));
     let aside = change(&session(&broken))["keptAside"].as_str().unwrap().to_owned();
     let damaged = files(&home.data().join(&aside));
     let folder = PathBuf::from(format!("sessions/{}", session(&broken)));
@@ -231,15 +234,15 @@ fn a_longer_copy_in_the_backup_is_never_replaced_by_its_beginning() {
     // Its manifest is unchanged: the backup has more than can be trusted here.
     for more in [[].as_slice(), &["--verify"]] {
         let said = home.run(&[&["store", "backup", &place.text(), "--json"], more].concat());
-        assert_eq!((said.code, &said.json()["result"]["sessions"]["left"]), (1, &json!(1)), "{said:?}");
+        assert_eq!((said.code, &said.json()["result"]["sessions"]["skipped"]), (1, &json!(1)), "{said:?}");
         assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
     }
     // Cut by a repair it is healthy, but still only the beginning of what the backup has.
     assert_eq!(home.run(&["store", "repair", &session(&run_here), "--yes"]).code, 0);
     let cut = home.run(&["store", "backup", &place.text(), "--json"]);
     let result = &cut.json()["result"];
-    assert_eq!((cut.code, &result["sessions"]["left"]), (1, &json!(1)), "{cut:?}");
-    assert_eq!(result["problems"][0]["what"], json!(session(&run_here)), "{cut:?}");
+    assert_eq!((cut.code, &result["sessions"]["skipped"]), (1, &json!(1)), "{cut:?}");
+    assert_eq!(result["problems"][0]["subject"], json!(session(&run_here)), "{cut:?}");
     assert_eq!(files(&place.path().join("sessions").join(session(&run_here))), whole);
     assert_eq!(home.run(&["store", "restore", &place.text(), &session(&run_here)]).code, 0);
     assert_eq!(backed_up(&home, &place)["sessions"]["unchanged"], json!(1));

@@ -47,7 +47,7 @@ fn every_kind_of_damage_is_named_with_its_fix() {
         assert_eq!(said.code, 1, "{folder}: {said:?}");
         let problems = said.json()["problems"].clone();
         let told = problems.as_array().unwrap().iter().any(|told| {
-            told["what"].as_str().unwrap().starts_with(folder)
+            told["subject"].as_str().unwrap().starts_with(folder)
                 && told["problem"].as_str().unwrap().contains(problem)
                 && told["fix"].is_string()
         });
@@ -65,7 +65,7 @@ fn every_kind_of_damage_is_named_with_its_fix() {
     std::fs::write(&manifest, bytes).unwrap();
     let said = home.run(&["store", "verify", "--json"]);
     let problem = &said.json()["problems"][0];
-    assert_eq!((said.code, &problem["what"]), (1, &json!(session(&second))), "{said:?}");
+    assert_eq!((said.code, &problem["subject"]), (1, &json!(session(&second))), "{said:?}");
     assert_eq!(home.run(&["store", "verify", &session(&first)]).code, 0, "the other one is sound");
 }
 
@@ -79,8 +79,8 @@ fn gc_removes_old_finished_sessions_and_says_why_the_rest_is_kept() {
     let report = young.json();
     assert_eq!(report["removed"], json!([]));
     assert_eq!(
-        report["stayed"],
-        json!({ "kept": 1, "unfinished": 1, "young": 1, "timeless": 0, "clockBehind": 0, "inUse": 0 })
+        report["retained"],
+        json!({ "kept": 1, "unfinished": 1, "recent": 1, "withoutTimestamp": 0, "clockBehind": 0, "inUse": 0 })
     );
 
     let before = content(&home.data());
@@ -104,7 +104,7 @@ fn gc_removes_old_finished_sessions_and_says_why_the_rest_is_kept() {
     assert_eq!(home.run(&["session", "unkeep", &session(&kept)]).code, 0);
     let last = home.run(&["store", "gc", "--ttl", "0d", "--json"]).json();
     assert_eq!(last["removed"][0]["sessionId"], json!(session(&kept)), "{last}");
-    assert_eq!(last["stayed"]["unfinished"], json!(1), "{last}");
+    assert_eq!(last["retained"]["unfinished"], json!(1), "{last}");
     assert!(session_dir(&home, &open).exists(), "an unfinished run never goes by age");
     for wrong in ["90", "a lot", "-1d"] {
         let said = home.run(&["store", "gc", &format!("--ttl={wrong}")]);
@@ -132,7 +132,7 @@ fn gc_removes_nothing_by_age_while_the_clock_is_behind() {
     std::fs::write(folder.join("manifest.jsonl"), group).unwrap();
     let said = home.run(&["store", "gc", "--ttl", "0d", "--json"]).json();
     assert_eq!(said["removed"], json!([]));
-    assert_eq!((&said["stayed"]["clockBehind"], &said["stayed"]["unfinished"]), (&json!(1), &json!(1)));
+    assert_eq!((&said["retained"]["clockBehind"], &said["retained"]["unfinished"]), (&json!(1), &json!(1)));
     assert!(session_dir(&home, &old).exists());
     let ahead = session(&ahead);
     assert_eq!(said["aheadOfClock"], json!({ "sessionId": ahead, "at": "9998-01-01T00:00:00.000Z" }));
@@ -180,13 +180,13 @@ fn a_foreign_folder_among_the_sessions_is_a_problem_with_a_fix() {
     let verified = home.run(&["store", "verify", "--json"]);
     assert_eq!(verified.code, 1, "{verified:?}");
     let problem = &verified.json()["problems"][0];
-    assert_eq!(problem["what"], "sessions/copy-of-yesterday");
+    assert_eq!(problem["subject"], "sessions/copy-of-yesterday");
     assert!(problem["fix"].is_string(), "{problem}");
     let before = content(&home.data());
     let said = home.run(&["store", "gc", "--ttl", "0d", "--json"]);
     assert_eq!(said.code, 1);
     let warning = said.json()["safeMode"].clone();
-    assert_eq!(warning["details"][0]["what"], "sessions/copy-of-yesterday", "{warning}");
+    assert_eq!(warning["details"][0]["subject"], "sessions/copy-of-yesterday", "{warning}");
     assert!(!session_dir(&home, &old).exists(), "an old session goes all the same");
     assert_eq!(content(&home.data()), before, "content stays while the folder is there");
     std::fs::remove_dir(&foreign).unwrap();
@@ -209,10 +209,10 @@ fn gc_deletes_no_content_while_the_sessions_folder_is_missing() {
     }
     assert_eq!(content(&home.data()), before);
     let verified = home.run(&["store", "verify", "--json"]);
-    assert_eq!((verified.code, &verified.json()["problems"][0]["what"]), (1, &json!("sessions")));
+    assert_eq!((verified.code, &verified.json()["problems"][0]["subject"]), (1, &json!("sessions")));
     let backup = outside.path().join("backup");
     let copied = home.run(&["store", "backup", backup.to_str().unwrap(), "--json"]);
-    assert_eq!((copied.code, &copied.json()["result"]["problems"][0]["what"]), (1, &json!("sessions")));
+    assert_eq!((copied.code, &copied.json()["result"]["problems"][0]["subject"]), (1, &json!("sessions")));
     std::fs::rename(&elsewhere, &sessions).unwrap();
     assert_eq!(home.run(&["store", "verify"]).code, 0);
     assert_eq!(home.run(&["store", "gc"]).code, 0);

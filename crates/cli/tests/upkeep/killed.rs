@@ -94,7 +94,7 @@ fn check(data: &Path, stays: &str, damaged: &str, is_damaged: bool, what: &str) 
     assert_eq!(verified.code, 0, "{what}: {verified:?}");
     let all = run(data, &["store", "verify", "--json"]).json();
     for problem in all["problems"].as_array().unwrap() {
-        assert!(is_damaged && problem["what"] == json!(damaged), "{what}: {problem}");
+        assert!(is_damaged && problem["subject"] == json!(damaged), "{what}: {problem}");
     }
     if is_damaged && all["problems"] == json!([]) {
         assert!(data.join(format!("backups/{damaged}-1/manifest.jsonl")).exists(), "{what}: no backup");

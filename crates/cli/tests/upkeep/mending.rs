@@ -42,9 +42,9 @@ fn a_damaged_end_is_cut_after_a_backup_and_the_run_continues() {
     let plan = planned.json();
     assert_eq!((&plan["outcome"], &plan["eventsKept"]), (&json!("would_repair"), &json!(kept)));
     assert_eq!(plan["backup"], json!(format!("backups/{id}-1")));
-    assert_eq!(plan["givesUp"]["segments"][0]["path"], json!(format!("events/{name}")));
-    assert_eq!(plan["givesUp"]["segments"][0]["firstEvent"], json!(kept));
-    assert_eq!(plan["givesUp"]["readableNotes"], json!(1));
+    assert_eq!(plan["lost"]["segments"][0]["path"], json!(format!("events/{name}")));
+    assert_eq!(plan["lost"]["segments"][0]["firstEvent"], json!(kept));
+    assert_eq!(plan["lost"]["readableNotes"], json!(1));
     let unasked = home.run(&["store", "repair", &id]);
     assert_eq!(unasked.code, 2, "repair asks a person");
     assert_eq!(files(&folder), damaged, "nothing was changed");
@@ -112,7 +112,7 @@ fn a_damaged_or_lost_manifest_is_rebuilt_and_loses_nothing() {
         }
         assert_eq!(home.run(&["store", "verify"]).code, 1, "{damage:?}");
         let planned = home.done(&["store", "repair", &id, "--dry-run", "--json"]).json();
-        assert_eq!(planned["givesUp"]["segments"], json!([]), "{damage:?}: {planned}");
+        assert_eq!(planned["lost"]["segments"], json!([]), "{damage:?}: {planned}");
         let done = home.run(&["store", "repair", &id, "--yes", "--json"]);
         assert_eq!((done.code, &done.json()["outcome"]), (0, &json!("repaired")), "{damage:?}: {done:?}");
         assert_eq!(fs::read_to_string(&manifest).unwrap(), sound, "{damage:?}");

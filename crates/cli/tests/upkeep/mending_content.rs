@@ -121,7 +121,7 @@ fn damaged_shared_content_is_reported_with_every_session_that_needs_it() {
 
     let verified = home.run(&["store", "verify", "--json"]).json();
     let problem = &verified["problems"][0];
-    assert_eq!(problem["what"], json!(path));
+    assert_eq!(problem["subject"], json!(path));
     for run in [&one, &two] {
         assert!(problem["problem"].as_str().unwrap().contains(&session(run)), "{problem}");
     }

@@ -24,7 +24,7 @@ fn allow(path: &Path) {
 fn problem(verified: &CommandRun, what: &str) -> Value {
     assert_eq!(verified.code, 1, "{verified:?}");
     let problems = verified.json()["problems"].as_array().unwrap().clone();
-    let found = problems.iter().find(|problem| problem["what"] == what);
+    let found = problems.iter().find(|problem| problem["subject"] == what);
     found.unwrap_or_else(|| panic!("{what}: {problems:?}")).clone()
 }
 
@@ -103,7 +103,7 @@ fn unreadable_files_need_a_permission_and_not_a_repair() {
         let data = copy.data().to_string_lossy().into_owned();
         assert_text(&home, "fix_of_a_denied_file", &fix.replace(&data, "DATA"));
         let planned = copy.run(&["store", "repair", &id, "--dry-run", "--json"]);
-        assert_eq!((planned.code, &planned.json()["givesUp"]), (1, &Value::Null), "{name}: {planned:?}");
+        assert_eq!((planned.code, &planned.json()["lost"]), (1, &Value::Null), "{name}: {planned:?}");
         let doctor = copy.run(&["doctor", "--json"]);
         assert_eq!(doctor.code, 1, "{name}: {doctor:?}");
         assert!(!doctor.out.contains("workrail store repair"), "{name}: {doctor:?}");

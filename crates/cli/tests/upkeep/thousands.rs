@@ -105,7 +105,7 @@ impl FileSystem for Unsynced {
 struct Shelf;
 
 impl WorkflowSource for Shelf {
-    fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
+    fn list(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let file = CandidateFile {
             precedence: Precedence::Custom,
             folder: 0,
@@ -229,8 +229,8 @@ fn figure_cleaning_two_thousand_sessions() {
     let report = cleaned.json();
     assert_eq!(report["removed"].as_array().map(Vec::len), Some(EXPIRED));
     assert_eq!(
-        report["stayed"],
-        json!({ "kept": KEPT, "unfinished": OPEN, "young": YOUNG, "timeless": 0, "clockBehind": 0, "inUse": 0 })
+        report["retained"],
+        json!({ "kept": KEPT, "unfinished": OPEN, "recent": YOUNG, "withoutTimestamp": 0, "clockBehind": 0, "inUse": 0 })
     );
     let (needed, after) = (named_in_sessions(data), content(data));
     let wrongly_removed =

@@ -72,8 +72,8 @@ fn refused_origin(console: &Console) -> Option<String> {
 
 /// Whether the page shows everything that a decision is about (G95).
 pub(crate) fn is_shown_whole(waiting: &WaitingStep) -> bool {
-    let artifacts = waiting.artifacts.iter().map(|own| format!("{own:#}").len());
-    let context = waiting.context.values().map(|own| own.to_string().len());
+    let artifacts = waiting.artifacts.iter().map(|artifact| format!("{artifact:#}").len());
+    let context = waiting.context.values().map(|value| value.to_string().len());
     let notes = waiting.notes.iter().map(String::len);
     notes.chain(artifacts).chain(context).all(|bytes| bytes <= shown_bytes_max(waiting))
 }
@@ -243,7 +243,7 @@ fn answer_field(question: &Question, field: &str) -> Markup {
         html! {
             select id=(field) name=(name) {
                 option value="" { "Choose" }
-                @for own in options { option value=(own) { (clean(own)) } }
+                @for item in options { option value=(item) { (clean(item)) } }
             }
         }
     };
@@ -268,10 +268,10 @@ fn agent(run: RunId, step: &str, blockers: &[Blocker]) -> Markup {
     html! {
         p.step { strong { (clean(step)) } " is blocked: the agent's last attempt was refused." }
         ul.plain {
-            @for own in blockers {
+            @for blocker in blockers {
                 li {
-                    (ticked(own.message.as_str())) " " code { (own.code.as_str()) }
-                    @if let Some(fix) = &own.suggested_fix { div.fix { (ticked(fix.as_str())) } }
+                    (ticked(blocker.message.as_str())) " " code { (blocker.code.as_str()) }
+                    @if let Some(fix) = &blocker.suggested_fix { div.fix { (ticked(fix.as_str())) } }
                 }
             }
         }

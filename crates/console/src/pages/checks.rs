@@ -10,7 +10,7 @@ use crate::changes::SHOWN_CHECKS;
 use crate::state::Console;
 
 pub(super) fn body(console: &Console, found: &ChecksInfo) -> Markup {
-    let has_new = found.offered.iter().any(|own| !own.is_trusted);
+    let has_new = found.offered.iter().any(|offer| !offer.is_trusted);
     html! {
         p {
             "Commands that WorkRail runs when an agent submits a step that names them. They come from "
@@ -18,7 +18,7 @@ pub(super) fn body(console: &Console, found: &ChecksInfo) -> Markup {
             ". For another workspace, start the console there."
         }
         @if found.offered.is_empty() { p.quiet { "No workflow that can be started here names a check that can run." } }
-        @for own in &found.offered { (offered(console, own)) }
+        @for offer in &found.offered { (offered(console, offer)) }
         @for (workflow, check, why) in &found.not_offered {
             p.warn { code { (clean(workflow)) } " also names " code { (clean(check)) } ", which would not run: " (clean(why)) "." }
         }
@@ -31,17 +31,17 @@ pub(super) fn body(console: &Console, found: &ChecksInfo) -> Markup {
     }
 }
 
-fn offered(console: &Console, own: &OfferedCheck) -> Markup {
+fn offered(console: &Console, check: &OfferedCheck) -> Markup {
     html! {
         article.card data-item {
             header {
-                h3 { (clean(&own.check)) }
-                @if own.is_trusted { span.chip.good { "trusted" } } @else { span.chip.warn { "not trusted" } }
-                span.meta { (clean(&own.workflow)) " " code { (short(&own.workflow_hash)) } }
+                h3 { (clean(&check.check)) }
+                @if check.is_trusted { span.chip.good { "trusted" } } @else { span.chip.warn { "not trusted" } }
+                span.meta { (clean(&check.workflow)) " " code { (short(&check.workflow_hash)) } }
             }
-            pre { code { (clean(&own.command)) } }
-            p.meta { "Program " code { (clean(&own.program)) } " in " code { (clean(&own.folder)) } }
-            @if own.is_trusted { div.actions { (revoke(console, &own.check)) } }
+            pre { code { (clean(&check.command)) } }
+            p.meta { "Program " code { (clean(&check.program)) } " in " code { (clean(&check.folder)) } }
+            @if check.is_trusted { div.actions { (revoke(console, &check.check)) } }
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use maud::{Markup, html};
 use workrail_engine::compare::{
-    ArtifactComparison, ComparedRuns, ComparedSide, DiffLine, Difference, FieldDifference, StepComparison,
-    words,
+    ArtifactComparison, Comparison, DiffLine, Difference, FieldDifference, Side, StepComparison, words,
 };
 use workrail_engine::html::{class_of_difference, table};
 use workrail_engine::report::RunReport;
@@ -38,10 +37,9 @@ fn compared(console: &Console, a: &ComparedRef, b: &ComparedRef) -> EngineResult
     Ok(Page { title, parts })
 }
 
-fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
+fn sides(found: &Comparison, a: &ComparedRef, b: &ComparedRef) -> Markup {
     let turned = PageAddress::Compare(ComparePage { a: b.clone(), b: Some(a.clone()) });
-    let link =
-        |side: &ComparedSide| RunPage { node: Some(side.end.node_id), ..RunPage::of(side.run_id) }.address();
+    let link = |side: &Side| RunPage { node: Some(side.end.node_id), ..RunPage::of(side.run_id) }.address();
     html! {
         @for side in [&found.a, &found.b] {
             @if let Some(damage) = side.health.damage() {
@@ -71,7 +69,7 @@ fn sides(found: &ComparedRuns, a: &ComparedRef, b: &ComparedRef) -> Markup {
     }
 }
 
-fn continues(found: &ComparedRuns) -> Markup {
+fn continues(found: &Comparison) -> Markup {
     let is_one = found.a.continue_at == found.b.continue_at;
     let shown = [("A", &found.a), ("B", &found.b)].into_iter().take(if is_one { 1 } else { 2 });
     html! {
@@ -87,7 +85,7 @@ fn continues(found: &ComparedRuns) -> Markup {
     }
 }
 
-fn steps(found: &ComparedRuns) -> Markup {
+fn steps(found: &Comparison) -> Markup {
     html! {
         h2 { "Steps" }
         p { (words::counts(&found.counts)) }
@@ -95,7 +93,7 @@ fn steps(found: &ComparedRuns) -> Markup {
     }
 }
 
-fn step(step: &StepComparison, found: &ComparedRuns) -> Markup {
+fn step(step: &StepComparison, found: &Comparison) -> Markup {
     let link = |run: RunId, side: &workrail_engine::compare::StepSide| {
         let address = RunPage { node: Some(side.node_id), ..RunPage::of(run) }.address();
         html! { a href={ (address) "#node" } { (side.point) } " " (words::step_side(side)) }
@@ -113,7 +111,7 @@ fn step(step: &StepComparison, found: &ComparedRuns) -> Markup {
                 @if let Some(side) = &step.b { span { "B: " (link(found.b.run_id, side)) } }
             }
             @if !step.notes.is_empty() { (lines(&step.notes, "Notes", ("A", "B"))) }
-            @for own in &step.artifacts { (artifact(own)) }
+            @for item in &step.artifacts { (artifact(item)) }
             @if !step.assessments.is_empty() { h4 { "Assessments" } (fields(&step.assessments)) }
         }
     }
@@ -127,8 +125,8 @@ pub(super) fn lines(lines: &[DiffLine], label: &str, (a, b): (&'static str, &'st
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
             table.diff {
-                @for own in lines {
-                    @match own {
+                @for item in lines {
+                    @match item {
                         DiffLine::Both { text } => (line("", "", "both", text)),
                         DiffLine::A { text } => (line("only-a", "−", a, text)),
                         DiffLine::B { text } => (line("only-b", "+", b, text)),
@@ -166,11 +164,11 @@ fn fields(fields: &[FieldDifference]) -> Markup {
             table.stacks {
                 thead { tr { th { "Field" } th { "A" } th { "B" } } }
                 tbody {
-                    @for own in fields {
+                    @for field in fields {
                         tr {
-                            td data-column="Field" { code { (clean(&words::field_name(own))) } }
-                            td.only-a data-column="A" { (cell(&own.a)) }
-                            td.only-b data-column="B" { (cell(&own.b)) }
+                            td data-column="Field" { code { (clean(&words::field_name(field))) } }
+                            td.only-a data-column="A" { (cell(&field.a)) }
+                            td.only-b data-column="B" { (cell(&field.b)) }
                         }
                     }
                 }
@@ -179,7 +177,7 @@ fn fields(fields: &[FieldDifference]) -> Markup {
     }
 }
 
-fn rest(found: &ComparedRuns) -> Markup {
+fn rest(found: &Comparison) -> Markup {
     html! {
         @for section in found.sections() {
             h2 { (clean(&section.title)) }
@@ -192,15 +190,15 @@ fn rest(found: &ComparedRuns) -> Markup {
 fn choices(console: &Console, a: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.find(&a.run.to_string())?;
     let view = console.use_cases.show(found, None)?;
-    let own = view.report.runs.iter().find(|own| own.run_id == a.run);
+    let own = view.report.runs.iter().find(|run| run.run_id == a.run);
     let list = console.use_cases.sessions()?;
-    let workflow = own.map(|own| &own.workflow.workflow_id);
+    let workflow = own.map(|run| &run.workflow.workflow_id);
     let others = list.runs.iter().filter(|row| row.run_id.is_some_and(|run| run != a.run));
     let (same, other): (Vec<&RunRow>, Vec<&RunRow>) =
         others.partition(|row| row.workflow_id.as_ref() == workflow);
     let left_out = (same.len() + other.len()).saturating_sub(RUNS_OFFERED);
     let rows: Vec<&RunRow> = same.into_iter().chain(other).take(RUNS_OFFERED).collect();
-    let label = own.map(|own| own.label.clone()).unwrap_or_default();
+    let label = own.map(|run| run.label.clone()).unwrap_or_default();
     let body = html! {
         p { "A is " a href=(run_address(a.run)) { (clean(&label)) } ". Choose what to compare it with." }
         @if let Some(own) = own { (branches(own)) }

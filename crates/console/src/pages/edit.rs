@@ -105,8 +105,8 @@ fn form(console: &Console, editor: &Editor) -> Markup {
 fn step_choice(editor: &Editor, compiled: &CompiledText) -> Markup {
     html! {
         label { "Prompt of " select name="step" {
-            @for own in &compiled.steps {
-                option value=(own.step_id) selected[editor.step.as_ref() == Some(&own.step_id)] { (clean(&own.step_id)) }
+            @for step in &compiled.steps {
+                option value=(step.step_id) selected[editor.step.as_ref() == Some(&step.step_id)] { (clean(&step.step_id)) }
             }
         } }
     }
@@ -117,8 +117,8 @@ fn numbers(editor: &Editor) -> Markup {
     let count = editor.text.lines().count().max(1) + usize::from(editor.text.ends_with('\n'));
     let mut worst: BTreeMap<usize, &Diagnostic> = BTreeMap::new();
     // Errors come first.
-    for own in &editor.checked.diagnostics.problems {
-        worst.entry(own.line).or_insert(own);
+    for problem in &editor.checked.diagnostics.problems {
+        worst.entry(problem.line).or_insert(problem);
     }
     html! {
         div.numbers id="numbers" aria-hidden="true" {
@@ -169,7 +169,7 @@ fn checked(editor: &Editor) -> Markup {
             @if problems.is_empty() { p.good { "No problems found." } }
             @else { p { (tally(errors, problems.len() - errors)) } }
         }
-        ol.problems { @for own in problems { (problem(own, &editor.text)) } }
+        ol.problems { @for item in problems { (problem(item, &editor.text)) } }
         @if left_out > 0 { p.quiet { (counted(left_out as u64, "more problem is", "more problems are")) " not listed." } }
     }
 }
@@ -199,18 +199,18 @@ fn plan(editor: &Editor) -> Markup {
     }
 }
 
-fn problem(own: &Diagnostic, text: &str) -> Markup {
-    let line = text.lines().nth(own.line.saturating_sub(1)).unwrap_or_default();
+fn problem(diagnostic: &Diagnostic, text: &str) -> Markup {
+    let line = text.lines().nth(diagnostic.line.saturating_sub(1)).unwrap_or_default();
     html! {
-        li data-item class=(class(own.severity)) {
-            strong { (word(own.severity)) }
-            span data-without-script { " in line " (own.line) }
-            " " button type="button" hidden data-with-script data-line=(own.line) { "Line " (own.line) }
-            " " span.said-of { (ticked(&own.message)) }
-            @if !own.path.is_empty() { " " code { (clean(&own.path)) } }
-            pre { span.number { (own.line) " " } (clean(&excerpt(line, own.column))) }
-            p.why { (ticked(&own.why)) }
-            p.fix { strong { "Fix: " } (ticked(&own.fix)) }
+        li data-item class=(class(diagnostic.severity)) {
+            strong { (word(diagnostic.severity)) }
+            span data-without-script { " in line " (diagnostic.line) }
+            " " button type="button" hidden data-with-script data-line=(diagnostic.line) { "Line " (diagnostic.line) }
+            " " span.said-of { (ticked(&diagnostic.message)) }
+            @if !diagnostic.path.is_empty() { " " code { (clean(&diagnostic.path)) } }
+            pre { span.number { (diagnostic.line) " " } (clean(&excerpt(line, diagnostic.column))) }
+            p.why { (ticked(&diagnostic.why)) }
+            p.fix { strong { "Fix: " } (ticked(&diagnostic.fix)) }
         }
     }
 }
@@ -229,7 +229,7 @@ fn excerpt(line: &str, column: usize) -> String {
 }
 
 fn prompt(editor: &Editor, compiled: &CompiledText) -> Markup {
-    let chosen = compiled.steps.iter().find(|own| editor.step.as_ref() == Some(&own.step_id));
+    let chosen = compiled.steps.iter().find(|step| editor.step.as_ref() == Some(&step.step_id));
     html! {
         h2 { "Prompt" }
         @match chosen.or(compiled.steps.first()) {
@@ -286,7 +286,7 @@ fn reviewed(editor: &Editor, review: &Review) -> Markup {
 
 fn tested(report: &TrialReport) -> Markup {
     let steps = report.coverage.steps.values();
-    let reached = steps.clone().filter(|own| own.taken).count();
+    let reached = steps.clone().filter(|step| step.taken).count();
     html! {
         h2 { "Tests" }
         ul.plain {
@@ -294,7 +294,7 @@ fn tested(report: &TrialReport) -> Markup {
                 li {
                     @if run.failures.is_empty() { strong.good { "passed" } } @else { strong.bad { "failed" } }
                     " " (clean(&run.name)) " " span.meta { (counted(run.steps.len() as u64, "step", "steps")) }
-                    @if !run.failures.is_empty() { ul.plain { @for own in &run.failures { li { (ticked(own)) } } } }
+                    @if !run.failures.is_empty() { ul.plain { @for failure in &run.failures { li { (ticked(failure)) } } } }
                 }
             }
         }
@@ -302,7 +302,7 @@ fn tested(report: &TrialReport) -> Markup {
         @let missing = report.coverage.missing();
         @if !missing.is_empty() {
             p { "Not tried:" }
-            ul.plain { @for own in &missing { li { (clean(own)) } } }
+            ul.plain { @for name in &missing { li { (clean(name)) } } }
         }
     }
 }
@@ -314,11 +314,11 @@ fn builtins(all: &[Insertion]) -> Markup {
             details data-key={ "insert-" (kind.title()) } {
                 summary { (kind.title()) }
                 ul.plain {
-                    @for own in all.iter().filter(|own| own.kind == kind) {
+                    @for insertion in all.iter().filter(|entry| entry.kind == kind) {
                         li {
-                            button type="button" hidden data-with-script data-insert=(own.text) aria-label={ "Insert " (own.id) } { "Insert" }
-                            " " code { (own.id) } " " (ticked(&own.purpose)) " " span.meta { "Belongs " (ticked(own.location)) "." }
-                            details { summary { "More" } pre { (clean(&own.detail)) } p { "Inserts " code { (own.text) } } }
+                            button type="button" hidden data-with-script data-insert=(insertion.text) aria-label={ "Insert " (insertion.id) } { "Insert" }
+                            " " code { (insertion.id) } " " (ticked(&insertion.purpose)) " " span.meta { "Belongs " (ticked(insertion.location)) "." }
+                            details { summary { "More" } pre { (clean(&insertion.detail)) } p { "Inserts " code { (insertion.text) } } }
                         }
                     }
                 }

@@ -38,7 +38,7 @@ const KEYS: [(&str, &str); 12] = [
 pub(crate) fn whole(page: &Page, target: &PageAddress, viewer: Viewer<'_>) -> Markup {
     let address = target.address();
     let body = html! {
-        @if let Some(done) = viewer.done { p.said role="status" { (ticked(done.said())) } }
+        @if let Some(done) = viewer.done { p.said role="status" { (ticked(done.message())) } }
         @for part in &page.parts { (section(part)) }
     };
     let frame = Frame { tab: Some(target.tab()), address: Some(&address), is_live: target.is_live() };
@@ -104,8 +104,8 @@ pub(super) fn document(title: &str, frame: Frame<'_>, viewer: Viewer<'_>, body: 
                 header.top {
                     a.brand href="/" { "WorkRail" }
                     nav aria-label="Pages" {
-                        @for own in Tab::ALL {
-                            a href=(own.address()) aria-current=[(tab == Some(own)).then_some("page")] { (own.name()) }
+                        @for each in Tab::ALL {
+                            a href=(each.address()) aria-current=[(tab == Some(each)).then_some("page")] { (each.name()) }
                         }
                     }
                     @if let Some(address) = address { (tools(viewer, address)) }

@@ -6,10 +6,10 @@ use super::layout::bare;
 use super::ticked;
 use crate::guard::LOGIN_PATH;
 
-/// Asks for a token. `back` is the requested page; `said` is why the token is asked for again.
-pub(crate) fn login(back: Option<&str>, said: Option<&str>) -> Markup {
+/// Asks for a token. `back` is the requested page; `reason` is why the token is asked for again.
+pub(crate) fn login(back: Option<&str>, reason: Option<&str>) -> Markup {
     let body = html! {
-        @if let Some(said) = said { p.warn role="alert" { (said) } }
+        @if let Some(reason) = reason { p.warn role="alert" { (reason) } }
         form.login method="post" action=(LOGIN_PATH) {
             @if let Some(back) = back { input type="hidden" name="back" value=(back); }
             label for="access-token" { "Access token" }

@@ -16,8 +16,8 @@ pub(super) fn body(console: &Console) -> EngineResult<Markup> {
         Err(damage) => html! {
             div.banner {
                 strong { "The passkey log is damaged. " }
-                (ticked(&format!("`keys/passkeys.jsonl`, {damage}. No passkey is accepted until it is restored from a backup (`workrail \
-                                   store restore BACKUP`) or given up (`workrail store passkeys reset`).")))
+                (ticked(&format!("Damage: {damage}. No passkey is accepted until it is restored from a backup (`keys/passkeys.jsonl` in \
+                                   a data directory: `workrail store restore BACKUP`; a database: `pg_restore`) or discarded (`workrail store passkeys reset`).")))
             }
         },
     })
@@ -32,7 +32,7 @@ fn shown(console: &Console, keys: &Passkeys) -> Markup {
         @for at in keys.resets() {
             div.banner { strong { "All passkeys were reset" } " at a terminal, " (time(at)) ". This stays visible." }
         }
-        @for own in keys.enrolled() { (enrolled(console, own)) }
+        @for enrolment in keys.enrolled() { (enrolled(console, enrolment)) }
         @if !keys.has_any_of(console.passkey_owner()) { p.quiet { @if console.is_of_team() { "You have no passkey enrolled." } @else { "No passkey is enrolled." } } }
         @if console.may(Act::Decide) {
             h2 { @if keys.has_any_of(console.passkey_owner()) { "Enrol another passkey" } @else { "Enrol a passkey" } }
@@ -46,20 +46,20 @@ fn shown(console: &Console, keys: &Passkeys) -> Markup {
     }
 }
 
-fn enrolled(console: &Console, own: &Enrolment) -> Markup {
+fn enrolled(console: &Console, enrolment: &Enrolment) -> Markup {
     html! {
         article.card data-item {
             header {
-                h3 { @if let Some(owner) = &own.owner { (clean(owner.as_str())) ": " } (clean(own.name.as_str())) }
+                h3 { @if let Some(owner) = &enrolment.owner { (clean(owner.as_str())) ": " } (clean(enrolment.name.as_str())) }
                 span.chip.good { "enrolled" }
-                span.meta { (time(&own.at)) ", " (trust(own.trust)) }
+                span.meta { (time(&enrolment.at)) ", " (trust(enrolment.trust)) }
             }
-            p.meta { "Key " code { (fingerprint(&own.public_key)) } }
-            @if own.owner.as_ref() == console.passkey_owner() { div.actions {
+            p.meta { "Key " code { (fingerprint(&enrolment.public_key)) } }
+            @if enrolment.owner.as_ref() == console.passkey_owner() { div.actions {
                 form.inline method="post" action="/settings/passkeys/remove" data-passkey="sign" {
                     (token(console.form_token()))
-                    input type="hidden" name="credential" value=(own.credential);
-                    button type="submit" aria-label={ "Remove " (clean(own.name.as_str())) } { "Remove" }
+                    input type="hidden" name="credential" value=(enrolment.credential);
+                    button type="submit" aria-label={ "Remove " (clean(enrolment.name.as_str())) } { "Remove" }
                 }
             } }
         }
@@ -76,8 +76,8 @@ fn enrol(console: &Console, keys: &Passkeys) -> Markup {
                     span { "In place of" }
                     select name="replaces" {
                         option value="" { "none: add it" }
-                        @for own in keys.enrolled_by(console.passkey_owner()) {
-                            option value=(own.credential) { (clean(own.name.as_str())) }
+                        @for enrolment in keys.enrolled_by(console.passkey_owner()) {
+                            option value=(enrolment.credential) { (clean(enrolment.name.as_str())) }
                         }
                     }
                 }
@@ -98,18 +98,18 @@ fn enrol(console: &Console, keys: &Passkeys) -> Markup {
 }
 
 fn ended(keys: &Passkeys) -> Markup {
-    let before: Vec<&Enrolment> = keys.all().iter().filter(|own| own.ended.is_some()).collect();
-    let row = |own: &&Enrolment| {
-        let how = match own.ended {
+    let before: Vec<&Enrolment> = keys.all().iter().filter(|enrolment| enrolment.ended.is_some()).collect();
+    let row = |enrolment: &&Enrolment| {
+        let how = match enrolment.ended {
             Some(KeyEnd::Removed) => "removed",
             Some(KeyEnd::Replaced) => "replaced",
             Some(KeyEnd::Reset) => "reset at a terminal",
             None => "enrolled",
         };
         vec![
-            html! { (clean(own.name.as_str())) },
-            html! { code { (fingerprint(&own.public_key)) } },
-            html! { (time(&own.at)) ", " (trust(own.trust)) },
+            html! { (clean(enrolment.name.as_str())) },
+            html! { code { (fingerprint(&enrolment.public_key)) } },
+            html! { (time(&enrolment.at)) ", " (trust(enrolment.trust)) },
             html! { (how) },
         ]
     };

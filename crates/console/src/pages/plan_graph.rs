@@ -25,7 +25,7 @@ pub(super) fn draw(plan: &[PlanEntry]) -> Markup {
             @if plan.len() > 1 { path class="edge preferred" d={ "M" (x) " " (y(0)) "V" (y(plan.len() - 1)) } {} }
             @for (at, entry) in plan.iter().enumerate() {
                 @if entry.kind == PlanEntryKind::Loop {
-                    @let last = at + plan[at + 1..].iter().take_while(|own| depth(own) > depth(entry)).count();
+                    @let last = at + plan[at + 1..].iter().take_while(|other| depth(other) > depth(entry)).count();
                     @let left = MARGIN / 2 + depth(entry) * BRACKET;
                     path class="bracket" d={ "M" (left + 6) " " (y(at) - 10) "H" (left) "V" (y(last) + 10) "H" (left + 6) } {}
                 }

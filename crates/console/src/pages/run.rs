@@ -28,7 +28,7 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     let found = console.use_cases.find(&asked.run.to_string())?;
     let view = console.use_cases.show(found, asked.node)?;
     let session = found.session;
-    let Some(own) = view.report.runs.iter().find(|own| own.run_id == asked.run) else {
+    let Some(own) = view.report.runs.iter().find(|run| run.run_id == asked.run) else {
         return Ok(Page { title: "Run".to_owned(), parts: vec![PagePart::new("run", nothing(session))] });
     };
     let links = links(&view.report, own, asked);
@@ -90,7 +90,7 @@ fn point_address(page: &RunPage, node: NodeId) -> String {
 fn links(report: &Report, run: &RunReport, asked: &RunPage) -> Links {
     let points = run.nodes.iter().map(|node| (node.point.clone(), point_address(asked, node.node_id)));
     let mut runs: BTreeMap<RunId, String> =
-        report.runs.iter().map(|own| (own.run_id, run_address(own.run_id))).collect();
+        report.runs.iter().map(|run| (run.run_id, run_address(run.run_id))).collect();
     // The report of a single run does not list its parent.
     runs.extend(run.parent.iter().map(|parent| (parent.run_id, run_address(parent.run_id))));
     Links { points: points.collect(), runs }
@@ -105,7 +105,7 @@ fn head(
 ) -> Markup {
     let own = run.facts(Times::UTC);
     html! {
-        @for own in report.banners() { (banner(&own)) }
+        @for item in report.banners() { (banner(&item)) }
         p { (badges(&own, links)) }
         @match attention {
             Ok(Some(attention)) => {

@@ -45,7 +45,7 @@ fn hits(found: &NoteSearch) -> Markup {
     html! {
         h2 { "Notes " span.count { (found.hits.len() as u64 + found.left_out) } }
         @if found.hits.is_empty() { p.quiet { "No note has all of these words." } }
-        @for own in &found.hits { (hit(own)) }
+        @for hit in &found.hits { (hit_card(hit)) }
         @if found.left_out > 0 {
             p.quiet { (counted(found.left_out, "older note is", "older notes are")) " not shown." }
         }
@@ -55,7 +55,7 @@ fn hits(found: &NoteSearch) -> Markup {
     }
 }
 
-fn hit(hit: &Hit) -> Markup {
+fn hit_card(hit: &Hit) -> Markup {
     let address = match hit.run_id {
         Some(run) => RunPage { node: hit.node_id, ..RunPage::of(run) }.address(),
         None => PageAddress::Session(hit.session_id).address(),

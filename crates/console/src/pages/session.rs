@@ -34,7 +34,7 @@ pub(super) fn page(console: &Console, session: SessionId) -> EngineResult<Page> 
         PagePart::new(
             "session",
             html! {
-                @for own in report.banners() { (banner(&own)) }
+                @for item in report.banners() { (banner(&item)) }
                 (facts(&report.facts(Times::UTC), &links))
                 p { (downloads(session, None)) }
             },
@@ -50,7 +50,7 @@ pub(super) fn page(console: &Console, session: SessionId) -> EngineResult<Page> 
     if !report.notes.is_empty() {
         let notes = html! {
             h2 { "Session notes" }
-            @for own in &report.notes { (render_output(own, &links)) }
+            @for note in &report.notes { (render_output(note, &links)) }
         };
         parts.push(PagePart::new("notes", notes));
     }
@@ -65,23 +65,25 @@ fn title(report: &Report) -> String {
 
 /// Each run's autonomy, pending requests, and a form to ask for less.
 fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -> Markup {
-    let said = |own: Preferences| format!("{}, {}", own.autonomy.as_str(), own.risk_policy.as_str());
-    let row = |own: &RunPreferences| {
-        let node = RunPage { node: Some(own.applied_at), ..RunPage::of(own.run_id) };
+    let preferences_text = |preferences: Preferences| {
+        format!("{}, {}", preferences.autonomy.as_str(), preferences.risk_policy.as_str())
+    };
+    let row = |run: &RunPreferences| {
+        let node = RunPage { node: Some(run.applied_at), ..RunPage::of(run.run_id) };
         vec![
-            html! { a href=(run_address(own.run_id)) { (own.label) } },
-            html! { (said(own.applied)) " " a href={ (node.address()) "#node" } { "at this point" } },
+            html! { a href=(run_address(run.run_id)) { (run.label) } },
+            html! { (preferences_text(run.applied)) " " a href={ (node.address()) "#node" } { "at this point" } },
             html! {
-                @match own.pending {
-                    Some(pending) => { (said(pending)) ", applied by the next completed step" }
+                @match run.pending {
+                    Some(pending) => { (preferences_text(pending)) ", applied by the next completed step" }
                     None => span.quiet { "nothing pending" },
                 }
-                @if let Some(problem) = own.pending_problem { div.warn { (ticked(problem)) } }
+                @if let Some(problem) = run.pending_problem { div.warn { (ticked(problem)) } }
             },
         ]
     };
     let is_open =
-        |own: &RunPreferences| !matches!(own.status, Some(RunStatus::Complete | RunStatus::CompleteWithGaps));
+        |run: &RunPreferences| !matches!(run.status, Some(RunStatus::Complete | RunStatus::CompleteWithGaps));
     let signs = signing(console);
     html! {
         @if !runs.is_empty() {
@@ -92,7 +94,7 @@ fn preferences(console: &Console, session: SessionId, runs: &[RunPreferences]) -
             form.filters method="post" action={ "/session/" (session) "/prefer" } data-passkey=[signs] {
                 (token(console.form_token()))
                 label { span.hidden { "Mode of the open runs" }
-                    select name="mode" { @for own in Mode::ALL { option value=(own.as_str()) { (own.as_str()) } } }
+                    select name="mode" { @for mode in Mode::ALL { option value=(mode.as_str()) { (mode.as_str()) } } }
                 }
                 button type="submit" { "Ask for this mode" }
                 span.meta {

@@ -26,7 +26,7 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> EngineResult<Page>
     // The first of the pages that a team has.
     let is_first = which == SettingsPage::Values && console.is_of_team();
     let which = if is_first { SettingsPage::Passkeys } else { which };
-    if !offered(console).any(|own| own == which) {
+    if !offered(console).any(|page| page == which) {
         return Err(not_offered(console));
     }
     let body = match which {
@@ -54,7 +54,7 @@ pub(super) fn page(console: &Console, which: SettingsPage) -> EngineResult<Page>
 /// are for its admins.
 fn offered(console: &Console) -> impl Iterator<Item = SettingsPage> {
     let (of_team, is_admin) = (console.is_of_team(), console.may(Act::Administer));
-    SettingsPage::ALL.into_iter().filter(move |own| match own {
+    SettingsPage::ALL.into_iter().filter(move |page| match page {
         SettingsPage::Passkeys => true,
         SettingsPage::CleanUp | SettingsPage::Keys => is_admin,
         SettingsPage::Values
@@ -77,8 +77,8 @@ fn not_offered(console: &Console) -> Box<ErrorEnvelope> {
 fn sections(console: &Console, which: SettingsPage) -> Markup {
     html! {
         nav.sections aria-label="Settings" {
-            @for own in offered(console) {
-                a href=(own.address()) aria-current=[(own == which).then_some("page")] { (own.name()) }
+            @for page in offered(console) {
+                a href=(page.address()) aria-current=[(page == which).then_some("page")] { (page.name()) }
             }
         }
     }
@@ -110,7 +110,7 @@ fn values(console: &Console) -> EngineResult<Markup> {
 
 fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
     let own = settings.get(key);
-    let shown = match own.map(|own| &own.value) {
+    let shown = match own.map(|setting| &setting.value) {
         None => key.when_unset().to_owned(),
         Some(Value::List(entries)) if entries.is_empty() => "none".to_owned(),
         Some(Value::List(entries)) => entries.join(", "),
@@ -123,7 +123,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
             td { code { (key.as_str()) } div.meta { (ticked(key.what())) } }
             td {
                 (clean(&shown))
-                @if let Some(field) = field(key, own.map(|own| &own.value)) {
+                @if let Some(field) = field(key, own.map(|setting| &setting.value)) {
                     details data-key={ "set-" (key.as_str()) } {
                         summary { "Change" }
                         form.filters method="post" action="/settings/set" data-passkey=[signs(console, key, settings)] {
@@ -136,7 +136,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
                     }
                 }
             }
-            td { span.narrow { "Set by: " } (own.map_or("default", |own| origin(own.origin))) }
+            td { span.narrow { "Set by: " } (own.map_or("default", |setting| origin(setting.origin))) }
             td { span.narrow { "Takes effect: " } (applies(key.applies())) }
         }
     }
@@ -158,7 +158,7 @@ fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
     let choice = |options: &[&str]| {
         html! {
             select name="value" {
-                @for own in options { option value=(own) selected[text == *own] { (own) } }
+                @for item in options { option value=(item) selected[text == *item] { (item) } }
             }
         }
     };
@@ -203,7 +203,7 @@ fn applies(applies: Applies) -> &'static str {
 /// What running servers still use, compared with the file.
 fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     let value =
-        |own: &Option<Value>| own.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
+        |value: &Option<Value>| value.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
     let row = |server: &ServerRecord, own: &SettingDifference| {
         vec![
             html! { (server.process_id) },
@@ -220,8 +220,10 @@ fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     };
     let differing: Vec<Vec<Markup>> = servers
         .iter()
-        .flat_map(|server| differences(wanted, &server.settings).into_iter().map(move |own| (server, own)))
-        .map(|(server, own)| row(server, &own))
+        .flat_map(|server| {
+            differences(wanted, &server.settings).into_iter().map(move |difference| (server, difference))
+        })
+        .map(|(server, difference)| row(server, &difference))
         .collect();
     html! {
         @if !differing.is_empty() {
@@ -242,34 +244,34 @@ fn sources(console: &Console, found: &[SourceInfo]) -> Markup {
         @if is_overridden {
             p.warn { "An environment variable sets the folders here. An added folder is used only where the variable is not set." }
         }
-        @for own in found { (source(console, own)) }
+        @for report in found { (source(console, report)) }
         h2 { "Add a source" }
         (add_folder(console))
         (add_git(console))
     }
 }
 
-fn source(console: &Console, own: &SourceInfo) -> Markup {
+fn source(console: &Console, info: &SourceInfo) -> Markup {
     html! {
         article.card data-item {
             header {
-                h3 { (own.kind) @if own.git.is_some() { " " (clean(&own.name)) } }
-                span class={ "chip " (state_class(own)) } { (own.state) }
-                span.meta { (own.usable) " of " (counted(own.files as u64, "file", "files")) " usable" }
+                h3 { (info.kind) @if info.git.is_some() { " " (clean(&info.name)) } }
+                span class={ "chip " (state_class(info)) } { (info.state) }
+                span.meta { (info.usable) " of " (counted(info.files as u64, "file", "files")) " usable" }
             }
             p.meta {
-                code { (clean(&own.location)) }
-                @if let Some(git) = &own.git {
+                code { (clean(&info.location)) }
+                @if let Some(git) = &info.git {
                     " " (clean(&git.reference))
                     @if let Some(commit) = &git.commit { " at " code { (clean(commit)) } }
                 }
             }
-            @for problem in &own.problems {
-                p.warn { (clean(&problem.what)) ": " (ticked(&problem.problem)) ". " (ticked(&problem.fix)) }
+            @for problem in &info.problems {
+                p.warn { (clean(&problem.what)) ": " (ticked(&problem.problem)) ". Fix: " (ticked(&problem.fix)) }
             }
-            @if let Some(name) = &own.registered_as {
+            @if let Some(name) = &info.registered_as {
                 div.actions {
-                    @if own.git.is_some() { (source_form(console, "sync", name, "Fetch now")) }
+                    @if info.git.is_some() { (source_form(console, "sync", name, "Fetch now")) }
                     (source_form(console, "remove", name, "Remove"))
                 }
             }
@@ -278,8 +280,8 @@ fn source(console: &Console, own: &SourceInfo) -> Markup {
 }
 
 /// A default location that does not exist is neither good nor bad.
-fn state_class(own: &SourceInfo) -> &'static str {
-    match (own.is_well, own.files) {
+fn state_class(source: &SourceInfo) -> &'static str {
+    match (source.is_well, source.files) {
         (true, 0) => "quiet",
         (true, _) => "good",
         (false, _) => "bad",
@@ -369,17 +371,17 @@ fn planned_removal(planned: &CleanupReport) -> Markup {
             details data-key="removed" {
                 summary { "These sessions" }
                 ul.plain {
-                    @for own in planned.removed.iter().take(SESSIONS_MAX) {
+                    @for session in planned.removed.iter().take(SESSIONS_MAX) {
                         li {
-                            a href={ "/session/" (own.session_id) } { code { (own.session_id) } }
-                            ", " (counted(own.age_days, "day", "days")) " old"
-                            @if let Some(at) = &own.last_worked_on { ", last worked on " (time(at)) }
+                            a href={ "/session/" (session.session_id) } { code { (session.session_id) } }
+                            ", " (counted(session.age_days, "day", "days")) " old"
+                            @if let Some(at) = &session.last_worked_on { ", last worked on " (time(at)) }
                         }
                     }
                 }
             }
         }
-        p.quiet { (counted(planned.stayed.total(), "session is not deleted.", "sessions are not deleted.")) }
+        p.quiet { (counted(planned.retained.total(), "session is not deleted.", "sessions are not deleted.")) }
     }
 }
 
@@ -425,14 +427,19 @@ fn keys(console: &Console) -> EngineResult<Markup> {
 }
 
 fn clients(found: &[ClientInfo]) -> Markup {
-    let row = |own: &ClientInfo| {
-        let state = match &own.state {
+    let row = |client: &ClientInfo| {
+        let state = match &client.state {
             ClientState::SetUp(command) => html! { span.good { "set up" } div.meta { (clean(command)) } },
-            ClientState::NotSetUp if own.is_found => html! { span.warn { "installed, not set up" } },
+            ClientState::NotSetUp if client.is_found => html! { span.warn { "installed, not set up" } },
             ClientState::NotSetUp => html! { span.quiet { "not installed" } },
             ClientState::Unreadable(problem) => html! { span.bad { (clean(problem)) } },
         };
-        vec![html! { (own.client) }, html! { (own.scope) }, state, html! { code { (clean(&own.file)) } }]
+        vec![
+            html! { (client.client) },
+            html! { (client.scope) },
+            state,
+            html! { code { (clean(&client.file)) } },
+        ]
     };
     html! {
         (table(&["Client", "Scope", "WorkRail", "File"], found.iter().map(row)))
@@ -441,17 +448,17 @@ fn clients(found: &[ClientInfo]) -> Markup {
 }
 
 fn health(console: &Console, found: &[DoctorFinding]) -> Markup {
-    let row = |own: &DoctorFinding| {
-        let level = match own.level {
+    let row = |finding: &DoctorFinding| {
+        let level = match finding.level {
             DoctorLevel::Good => html! { span.good { "ok" } },
             DoctorLevel::Warning => html! { span.warn { "warning" } },
             DoctorLevel::Problem => html! { span.bad { "problem" } },
         };
         let what = html! {
-            (ticked(&own.what))
-            @if let Some(fix) = &own.fix { div.meta { "Fix: " (ticked(fix)) } }
+            (ticked(&finding.what))
+            @if let Some(fix) = &finding.fix { div.meta { "Fix: " (ticked(fix)) } }
         };
-        vec![html! { (own.area) }, level, what]
+        vec![html! { (finding.area) }, level, what]
     };
     html! {
         dl.facts {

@@ -63,7 +63,7 @@ pub(super) fn timeline(runs: &[RunReport]) -> Markup {
     }
     let lanes = lanes(runs);
     let (Some(from), Some(to)) =
-        (lanes.iter().map(|own| own.from).min(), lanes.iter().map(|own| own.to).max())
+        (lanes.iter().map(|lane| lane.from).min(), lanes.iter().map(|lane| lane.to).max())
     else {
         return html! {};
     };

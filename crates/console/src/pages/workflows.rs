@@ -25,12 +25,12 @@ use crate::use_cases::EngineResult;
 pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page> {
     let query = Some(asked.words.clone()).filter(|words| !words.is_empty());
     let (all, unusable) = console.use_cases.workflows(&Filter { tags: Vec::new(), query });
-    let tags: BTreeSet<&String> = all.iter().flat_map(|own| &own.tags).collect();
-    let is_tagged = |own: &&ListedWorkflow| asked.tag.is_empty() || own.tags.contains(&asked.tag);
+    let tags: BTreeSet<&String> = all.iter().flat_map(|workflow| &workflow.tags).collect();
+    let is_tagged = |workflow: &&ListedWorkflow| asked.tag.is_empty() || workflow.tags.contains(&asked.tag);
     let workflows: Vec<&ListedWorkflow> = all.iter().filter(is_tagged).collect();
     let mut sources: BTreeMap<&'static str, Vec<&ListedWorkflow>> = BTreeMap::new();
-    for own in &workflows {
-        sources.entry(source(own.source_kind)).or_default().push(own);
+    for workflow in &workflows {
+        sources.entry(source(workflow.source_kind)).or_default().push(workflow);
     }
     let search = html! {
         form.filters method="get" action="/workflows" role="search" {
@@ -40,7 +40,7 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page>
             label { span.hidden { "Tag" }
                 select name="tag" {
                     option value="" { "Every tag" }
-                    @for own in &tags { option value=(own) selected[asked.tag == **own] { (clean(own)) } }
+                    @for tag in &tags { option value=(tag) selected[asked.tag == **tag] { (clean(tag)) } }
                 }
             }
             button type="submit" { "Search" }
@@ -55,7 +55,7 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page>
             div.scroll {
                 table {
                     thead { tr { th { "Workflow" } th { "What it is for" } th { "Tags" } th { "Version" } } }
-                    tbody { @for own in own { (row(own)) } }
+                    tbody { @for workflow in own { (row(workflow)) } }
                 }
             }
         }
@@ -82,16 +82,16 @@ pub(super) fn source(kind: Precedence) -> &'static str {
     }
 }
 
-fn row(own: &ListedWorkflow) -> Markup {
+fn row(workflow: &ListedWorkflow) -> Markup {
     html! {
         tr data-item {
             td {
-                a href=(address(&own.workflow_id)) { (clean(&own.name)) }
-                div.meta { (own.workflow_id) @if own.kind == WorkflowKind::Routine { " · routine" } }
+                a href=(address(&workflow.workflow_id)) { (clean(&workflow.name)) }
+                div.meta { (workflow.workflow_id) @if workflow.kind == WorkflowKind::Routine { " · routine" } }
             }
-            td { (clean(&own.description)) @if let Some(age) = stale(own.staleness) { div.warn { (age) } } }
-            td { (clean(&own.tags.join(", "))) }
-            td { (clean(&own.version)) }
+            td { (clean(&workflow.description)) @if let Some(age) = stale(workflow.staleness) { div.warn { (age) } } }
+            td { (clean(&workflow.tags.join(", "))) }
+            td { (clean(&workflow.version)) }
         }
     }
 }
@@ -110,9 +110,10 @@ fn stale(staleness: Option<Staleness>) -> Option<&'static str> {
 
 fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
     // Two folders may have a file of the same name, which makes it ambiguous.
-    let editable = |own: &UnusableFile| {
-        let is_meant =
-            |file: &&FileInSource| file.reference == own.file && file.source_kind == own.source_kind;
+    let editable = |unusable: &UnusableFile| {
+        let is_meant = |file: &&FileInSource| {
+            file.reference == unusable.file && file.source_kind == unusable.source_kind
+        };
         let mut found = files.iter().filter(is_meant);
         found.next().filter(|file| file.is_editable && found.next().is_none())
     };
@@ -174,13 +175,13 @@ fn about(console: &Console, found: &WorkflowInspection, asked: &WorkflowPage) ->
         }
         @if !found.contracts.is_empty() {
             h3 { "Contracts" }
-            ul.plain { @for own in &found.contracts { li { code { (clean(&own.contract_ref)) } ": " (clean(&own.purpose)) } } }
+            ul.plain { @for contract in &found.contracts { li { code { (clean(&contract.contract_ref)) } ": " (clean(&contract.purpose)) } } }
         }
         @if !found.references.is_empty() {
             h3 { "References" }
             ul.plain {
-                @for own in &found.references {
-                    li { (clean(&own.title)) " " code { (clean(&own.source)) } @if !own.is_resolved { span.warn { " not found" } } }
+                @for reference in &found.references {
+                    li { (clean(&reference.title)) " " code { (clean(&reference.source)) } @if !reference.is_resolved { span.warn { " not found" } } }
                 }
             }
         }
@@ -210,7 +211,7 @@ fn suggested(id: &WorkflowId) -> String {
 }
 
 fn step(entry: &PlanEntry, previews: &[StepPreview]) -> Markup {
-    let preview = previews.iter().find(|own| own.step_id == entry.id && entry.prompt.is_some());
+    let preview = previews.iter().find(|preview| preview.step_id == entry.id && entry.prompt.is_some());
     html! {
         li.inside[entry.inside_loop.is_some()] id={ "step-" (entry.number) } {
             span.number { (entry.number) } " " strong { (clean(&entry.title)) } " " code { (clean(&entry.id)) }
@@ -218,7 +219,7 @@ fn step(entry: &PlanEntry, previews: &[StepPreview]) -> Markup {
             @if let Some(text) = &entry.repeats { div.meta { (clean(text)) } }
             @if let Some(text) = &entry.contract { div.meta { "Requires " code { (clean(text)) } } }
             @if let Some(text) = &entry.confirmation { div.meta { (clean(text)) } }
-            @for own in &entry.user_dependencies { div.meta { "Needs a person: " (clean(own)) } }
+            @for dependency in &entry.user_dependencies { div.meta { "Needs a person: " (clean(dependency)) } }
             @if let Some(own) = preview { (prompts(entry, own)) }
         }
     }
@@ -231,7 +232,7 @@ fn prompts(entry: &PlanEntry, preview: &StepPreview) -> Markup {
             summary { "Prompt, and where its lines come from" }
             table.lines {
                 @for line in &preview.lines {
-                    @let origin = line.origin.said();
+                    @let origin = line.origin.description();
                     tr.added[origin.is_some()] {
                         td { (clean(&line.text)) }
                         td { (clean(origin.as_deref().unwrap_or_default())) }
@@ -248,7 +249,7 @@ fn prompts(entry: &PlanEntry, preview: &StepPreview) -> Markup {
 
 /// The file, the compiled workflow, and the version that runs are pinned to, side by side.
 fn three(console: &Console, versions: &WorkflowVersions, asked: &WorkflowPage) -> EngineResult<Markup> {
-    let chosen = asked.pinned.or(versions.pinned.first().map(|own| own.hash));
+    let chosen = asked.pinned.or(versions.pinned.first().map(|version| version.hash));
     let pinned = chosen.map(|hash| console.use_cases.pinned(hash)).transpose()?;
     Ok(html! {
         h2 { "Source, compiled, pinned" }
@@ -279,12 +280,12 @@ fn json(workflow: &CompiledWorkflow) -> String {
 }
 
 fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<WorkflowHash>) -> Markup {
-    let link = |own: &PinnedVersion| {
-        let page = WorkflowPage { pinned: Some(own.hash), ..asked.clone() };
-        let short = own.hash.digest().hex();
-        let now = if own.hash == versions.hash { ", the current one" } else { "" };
-        let text = format!("{} ({}{now})", &short[..12], counted(own.runs as u64, "run", "runs"));
-        html! { a href={ (PageAddress::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(own.hash)).then_some("true")] { (text) } }
+    let link = |version: &PinnedVersion| {
+        let page = WorkflowPage { pinned: Some(version.hash), ..asked.clone() };
+        let short = version.hash.digest().hex();
+        let now = if version.hash == versions.hash { ", the current one" } else { "" };
+        let text = format!("{} ({}{now})", &short[..12], counted(version.runs as u64, "run", "runs"));
+        html! { a href={ (PageAddress::Workflow(page).address()) "#versions" } aria-current=[(chosen == Some(version.hash)).then_some("true")] { (text) } }
     };
     html! {
         p {
@@ -302,11 +303,16 @@ fn hash_inputs(versions: &WorkflowVersions) -> Markup {
             feature.config.iter().map(|(name, value)| format!("{name}={value}")).collect();
         (format!("Feature {}", feature.feature_id), config.join(", "))
     });
-    let snippets =
-        own.refs.iter().map(|own| (format!("Snippet {}", own.ref_id), own.content_hash.to_string()));
-    let bindings = own.bindings.iter().map(|own| (format!("Binding {}", own.slot_id), own.value.clone()));
-    let contracts =
-        own.contracts.iter().map(|own| (format!("Contract {}", own.contract_ref), own.artifact_kind.clone()));
+    let snippets = own
+        .refs
+        .iter()
+        .map(|snippet| (format!("Snippet {}", snippet.ref_id), snippet.content_hash.to_string()));
+    let bindings =
+        own.bindings.iter().map(|binding| (format!("Binding {}", binding.slot_id), binding.value.clone()));
+    let contracts = own
+        .contracts
+        .iter()
+        .map(|contract| (format!("Contract {}", contract.contract_ref), contract.artifact_kind.clone()));
     let fixed = [
         ("Hash".to_owned(), versions.hash.to_string()),
         ("Source file".to_owned(), versions.source_digest.to_string()),

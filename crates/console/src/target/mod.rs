@@ -1,6 +1,6 @@
 //! Addresses of the console: parsed once into closed types, so that no part of a request names a file (G94).
 
-mod done;
+mod form_outcome;
 mod list;
 mod query;
 mod run;
@@ -12,7 +12,7 @@ use workrail_model::name::WorkflowId;
 
 use query::searched;
 
-pub(crate) use done::FormOutcome;
+pub(crate) use form_outcome::FormOutcome;
 pub(crate) use list::{Filters, StatusFilter, WorkspaceFilter};
 pub(crate) use query::Query;
 pub(crate) use run::{ComparePage, ComparedRef, RunPage};

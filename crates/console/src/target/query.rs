@@ -24,7 +24,7 @@ impl Query {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

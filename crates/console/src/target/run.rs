@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use workrail_engine::compare::{ComparedPart, Extent, PartEnd};
+use workrail_engine::compare::{Extent, PartEnd, RunPart};
 use workrail_engine::report::OpenedParts;
 use workrail_model::id::{NodeId, RunId};
 
@@ -23,32 +23,32 @@ pub(crate) struct ComparePage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComparedRef {
     pub(crate) run: RunId,
-    pub(crate) part: ComparedPart,
+    pub(crate) part: RunPart,
 }
 
 impl ComparedRef {
     pub(crate) fn whole(run: RunId) -> Self {
-        Self { run, part: ComparedPart::WHOLE }
+        Self { run, part: RunPart::WHOLE }
     }
 
     pub(crate) fn up_to(run: RunId, node: NodeId) -> Self {
-        Self { run, part: ComparedPart { extent: Extent::Path, end: PartEnd::Node(node) } }
+        Self { run, part: RunPart { extent: Extent::Path, end: PartEnd::Node(node) } }
     }
 
     /// Counted from 1.
     pub(crate) fn attempt(run: RunId, node: NodeId, number: u32) -> Self {
-        Self { run, part: ComparedPart { extent: Extent::Attempt { number }, end: PartEnd::Node(node) } }
+        Self { run, part: RunPart { extent: Extent::Attempt { number }, end: PartEnd::Node(node) } }
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (run, part) = ComparedPart::split(text).ok()?;
+        let (run, part) = RunPart::split(text).ok()?;
         Some(Self { run: RunId::parse(run).ok()?, part })
     }
 }
 
 impl fmt::Display for ComparedRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.part == ComparedPart::WHOLE {
+        match self.part == RunPart::WHOLE {
             true => write!(f, "{}", self.run),
             false => write!(f, "{}@{}", self.run, self.part),
         }

@@ -47,21 +47,25 @@ pub struct BoundValue {
 pub fn hash_inputs(workflow: &CompiledWorkflow) -> Result<HashInputs, CanonicalError> {
     let bytes = workflow.to_canonical()?;
     let mut embedded = Vec::new();
-    for own in &workflow.features {
-        let digest = Sha256::of(&workrail_model::canonical::to_canonical(own)?);
-        embedded.push(EmbeddedPart { kind: "feature", id: own.feature_id.clone(), digest });
+    for feature in &workflow.features {
+        let digest = Sha256::of(&workrail_model::canonical::to_canonical(feature)?);
+        embedded.push(EmbeddedPart { kind: "feature", id: feature.feature_id.clone(), digest });
     }
-    for own in &workflow.contracts {
-        let digest = Sha256::of(&workrail_model::canonical::to_canonical(own)?);
-        embedded.push(EmbeddedPart { kind: "contract", id: own.contract_ref.to_string(), digest });
+    for contract in &workflow.contracts {
+        let digest = Sha256::of(&workrail_model::canonical::to_canonical(contract)?);
+        embedded.push(EmbeddedPart { kind: "contract", id: contract.contract_ref.to_string(), digest });
     }
-    for own in &workflow.refs {
-        embedded.push(EmbeddedPart { kind: "snippet", id: own.ref_id.clone(), digest: own.content_hash });
+    for snippet in &workflow.refs {
+        embedded.push(EmbeddedPart {
+            kind: "snippet",
+            id: snippet.ref_id.clone(),
+            digest: snippet.content_hash,
+        });
     }
-    let bindings = workflow.bindings.iter().map(|own| BoundValue {
-        slot_id: own.slot_id.clone(),
-        value: own.value.clone(),
-        source: own.source,
+    let bindings = workflow.bindings.iter().map(|binding| BoundValue {
+        slot_id: binding.slot_id.clone(),
+        value: binding.value.clone(),
+        source: binding.source,
     });
     Ok(HashInputs {
         workflow_id: workflow.workflow_id.clone(),

@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
 /// A line comment hides what follows it.
 fn fit_on_one_line(comments: &[Comment<'_>]) -> bool {
     let hides = |comment: &Comment<'_>| comment.text.starts_with("//");
-    !comments.iter().any(|own| own.text.contains('\n')) && !comments.iter().rev().skip(1).any(hides)
+    !comments.iter().any(|comment| comment.text.contains('\n')) && !comments.iter().rev().skip(1).any(hides)
 }
 
 fn is_comment(token: &Token<'_>) -> bool {
@@ -282,28 +282,28 @@ impl Printer {
     }
 
     /// Each element on its own line; `room` is what its elements get.
-    fn broken(&mut self, own: &Container<'_>, depth: usize, room: Room) {
-        self.out.push(own.open);
-        if own.elements.is_empty() && own.dangling.is_empty() {
-            self.out.push(own.close);
+    fn broken(&mut self, container: &Container<'_>, depth: usize, room: Room) {
+        self.out.push(container.open);
+        if container.elements.is_empty() && container.dangling.is_empty() {
+            self.out.push(container.close);
             return;
         }
         self.out.push('\n');
-        let last = own.elements.len().saturating_sub(1);
-        for (index, element) in own.elements.iter().enumerate() {
+        let last = container.elements.len().saturating_sub(1);
+        for (index, element) in container.elements.iter().enumerate() {
             if element.is_apart && index > 0 {
                 self.out.push('\n');
             }
             self.element(element, depth + 1, room, index == last);
         }
-        for (index, comment) in own.dangling.iter().enumerate() {
-            if comment.is_apart && (index > 0 || !own.elements.is_empty()) {
+        for (index, comment) in container.dangling.iter().enumerate() {
+            if comment.is_apart && (index > 0 || !container.elements.is_empty()) {
                 self.out.push('\n');
             }
             self.comment(comment, depth + 1);
         }
         self.indent(depth);
-        self.out.push(own.close);
+        self.out.push(container.close);
     }
 
     fn element(&mut self, element: &Element<'_>, depth: usize, room: Room, is_last: bool) {

@@ -90,7 +90,7 @@ pub fn migrated_bindings(text: &str, renames: &Renames) -> Option<Migrated> {
     let root = parsed.value.as_ref()?.as_object()?;
     let mut editor = Editor { text, renames, edits: Vec::new(), changes: Vec::new() };
     // A flat file applies to every workflow: its keys are slots.
-    for section in root.properties.iter().filter(|own| own.value.as_object().is_some()) {
+    for section in root.properties.iter().filter(|property| property.value.as_object().is_some()) {
         editor.section(section);
     }
     editor.done()
@@ -222,7 +222,8 @@ impl Editor<'_> {
     /// Removes a member together with its comma.
     fn remove(&mut self, object: &Object<'_>, member: &ObjectProp<'_>) {
         let start = member.range().start;
-        let index = object.properties.iter().position(|own| own.range().start == start).unwrap_or_default();
+        let index =
+            object.properties.iter().position(|property| property.range().start == start).unwrap_or_default();
         match (
             index.checked_sub(1).and_then(|before| object.properties.get(before)),
             object.properties.get(index + 1),

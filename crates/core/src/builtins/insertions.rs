@@ -42,16 +42,16 @@ impl InsertionKind {
 
 /// Everything in the registry that has a text to insert, by kind and id.
 pub fn insertions() -> Vec<Insertion> {
-    let contracts = contracts().iter().map(|own| Insertion {
+    let contracts = contracts().iter().map(|contract| Insertion {
         kind: InsertionKind::Contract,
-        id: own.id,
-        purpose: own.purpose.to_owned(),
+        id: contract.id,
+        purpose: contract.purpose.to_owned(),
         location: "in a step",
-        detail: format!("Example of the artifact:\n{:#}", own.example),
-        text: format!("\"outputContract\": {}", json!({ "contractRef": own.id })),
+        detail: format!("Example of the artifact:\n{:#}", contract.example),
+        text: format!("\"outputContract\": {}", json!({ "contractRef": contract.id })),
     });
-    let features = features().iter().map(|own| {
-        let settings = own.settings.iter().map(|setting| {
+    let features = features().iter().map(|feature| {
+        let settings = feature.settings.iter().map(|setting| {
             format!(
                 "{} ({} to {}, default {}): {}",
                 setting.name, setting.min, setting.max, setting.default, setting.purpose
@@ -59,38 +59,38 @@ pub fn insertions() -> Vec<Insertion> {
         });
         Insertion {
             kind: InsertionKind::Feature,
-            id: own.id,
-            purpose: own.purpose.to_owned(),
+            id: feature.id,
+            purpose: feature.purpose.to_owned(),
             location: "in the list `features`",
             detail: settings
-                .chain(own.constraints.iter().map(ToString::to_string))
+                .chain(feature.constraints.iter().map(ToString::to_string))
                 .collect::<Vec<_>>()
                 .join("\n"),
-            text: Value::from(own.id).to_string(),
+            text: Value::from(feature.id).to_string(),
         }
     });
-    let templates = templates().iter().map(|own| {
-        let arguments = own.args.iter().map(|arg| {
+    let templates = templates().iter().map(|template| {
+        let arguments = template.args.iter().map(|arg| {
             let need = if arg.default.is_none() { "required" } else { "optional" };
             format!("{} ({need}): {}", arg.name, arg.purpose)
         });
-        let steps = own.steps.iter().map(|step| format!("adds the step {}: {}", step.id, step.title));
+        let steps = template.steps.iter().map(|step| format!("adds the step {}: {}", step.id, step.title));
         Insertion {
             kind: InsertionKind::Template,
-            id: own.id,
-            purpose: own.purpose.to_owned(),
+            id: template.id,
+            purpose: template.purpose.to_owned(),
             location: "in a step, in place of its prompt",
             detail: arguments.chain(steps).collect::<Vec<_>>().join("\n"),
-            text: format!("\"templateCall\": {}", own.sample_call()),
+            text: format!("\"templateCall\": {}", template.sample_call()),
         }
     });
-    let snippets = snippets().iter().map(|own| Insertion {
+    let snippets = snippets().iter().map(|snippet| Insertion {
         kind: InsertionKind::Snippet,
-        id: own.id,
-        purpose: own.text.lines().next().unwrap_or_default().to_owned(),
+        id: snippet.id,
+        purpose: snippet.text.lines().next().unwrap_or_default().to_owned(),
         location: "in a list of `promptBlocks`",
-        detail: own.text.to_owned(),
-        text: json!({ "kind": "ref", "refId": own.id }).to_string(),
+        detail: snippet.text.to_owned(),
+        text: json!({ "kind": "ref", "refId": snippet.id }).to_string(),
     });
     contracts.chain(features).chain(templates).chain(snippets).collect()
 }

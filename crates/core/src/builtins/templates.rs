@@ -78,7 +78,7 @@ pub(crate) fn routines() -> &'static [Routine] {
 
 /// The template of a routine, by the id of its workflow.
 pub(crate) fn routine_template(workflow_id: &str) -> Option<&'static Template> {
-    routines().iter().find(|own| own.workflow_id == workflow_id).map(|own| own.template)
+    routines().iter().find(|routine| routine.workflow_id == workflow_id).map(|routine| routine.template)
 }
 
 const DELIVERABLE: TemplateArgument = TemplateArgument {
@@ -135,10 +135,10 @@ static ALL: [Template; 15] = [
     },
     routine(
         "wr.templates.routine.context-gathering",
-        "Collects the facts that later steps rest on.",
+        "Collects the facts that later steps need.",
         &[OPTIONAL_DELIVERABLE],
         &[
-            step("map", "Map the ground", text!("context-gathering.map")),
+            step("map", "Map the affected parts", text!("context-gathering.map")),
             step("collect", "Collect the facts", text!("context-gathering.collect")),
         ],
     ),
@@ -154,9 +154,9 @@ static ALL: [Template; 15] = [
     ),
     routine(
         "wr.templates.routine.execution-simulation",
-        "Plays a plan through in the head before it is carried out.",
+        "Walks through a plan before it is carried out.",
         &[OPTIONAL_DELIVERABLE],
-        &[step("simulate", "Play it through", text!("execution-simulation.simulate"))],
+        &[step("simulate", "Walk through the plan", text!("execution-simulation.simulate"))],
     ),
     routine(
         "wr.templates.routine.feature-implementation",
@@ -193,7 +193,7 @@ static ALL: [Template; 15] = [
     ),
     routine(
         "wr.templates.routine.parallel-work-partitioning",
-        "Cuts work into parts that can be done side by side.",
+        "Splits work into parts that can be done in parallel.",
         &[],
         &[step("partition", "Partition the work", text!("parallel-work-partitioning.partition"))],
     ),
@@ -205,7 +205,7 @@ static ALL: [Template; 15] = [
     ),
     routine(
         "wr.templates.routine.plan-analysis",
-        "Looks for holes in a plan.",
+        "Looks for gaps in a plan.",
         &[OPTIONAL_DELIVERABLE],
         &[step("analyse", "Analyse the plan", text!("plan-analysis.analyse"))],
     ),
@@ -237,7 +237,7 @@ static ALL: [Template; 15] = [
     ),
     routine(
         "wr.templates.routine.tension-driven-design",
-        "Designs from the tensions between what is wanted.",
+        "Finds a design for conflicting requirements.",
         &[OPTIONAL_DELIVERABLE],
         &[
             step("tensions", "Name the tensions", text!("tension-driven-design.tensions")),

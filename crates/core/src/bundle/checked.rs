@@ -30,9 +30,9 @@ use super::{BundleError, BundleErrorKind};
 
 /// A bundle whose parts all match their digests; their meaning is not checked yet.
 #[derive(Clone, Debug)]
-pub struct CheckedBundle {
+pub struct IntactBundle {
     pub session: SessionId,
-    pub bundle: BundleId,
+    pub id: BundleId,
     pub exported_at: Timestamp,
     pub producer: Producer,
     pub salvage: Option<Salvage>,
@@ -52,7 +52,7 @@ pub struct CheckedBundle {
     pub(super) blobs: BTreeMap<BlobRef, u64>,
 }
 
-impl CheckedBundle {
+impl IntactBundle {
     /// How many snapshots, workflows and blobs there are.
     pub fn content_count(&self) -> usize {
         self.snapshots.len() + self.workflows.len() + self.blobs.len()
@@ -60,7 +60,7 @@ impl CheckedBundle {
 }
 
 /// Reads the whole source once, from its beginning.
-pub fn survey<R: Read + Seek>(source: &mut R) -> Result<CheckedBundle, BundleError> {
+pub fn check_format<R: Read + Seek>(source: &mut R) -> Result<IntactBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut reader = IndexReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
@@ -257,7 +257,7 @@ impl IndexReader {
     }
 
     /// Compares what was found with what is attested, then reports the outcome.
-    fn judge(mut self) -> Result<CheckedBundle, BundleError> {
+    fn judge(mut self) -> Result<IntactBundle, BundleError> {
         let events = std::mem::take(&mut self.events).finish();
         self.found.insert(Section::Events, events);
         self.found.insert(Section::Manifest, std::mem::take(&mut self.manifest).finish());
@@ -290,7 +290,7 @@ impl IndexReader {
         }
     }
 
-    fn described(mut self, events: Attested) -> Result<CheckedBundle, BundleError> {
+    fn described(mut self, events: Attested) -> Result<IntactBundle, BundleError> {
         let salvage: Option<Salvage> = self.optional(Section::Salvage)?;
         if let Some(salvage) = &salvage
             && !matches!(salvage.health, SessionHealth::CorruptTail { .. })
@@ -298,9 +298,9 @@ impl IndexReader {
             return Err(BundleError::format(Section::Salvage, "only a corrupt tail is salvaged"));
         }
         let unknown = |section: &Section| matches!(section, Section::Other(_) | Section::OtherOfSession(_));
-        Ok(CheckedBundle {
+        Ok(IntactBundle {
             session: self.required(Section::SessionId)?,
-            bundle: self.required(Section::BundleId)?,
+            id: self.required(Section::BundleId)?,
             exported_at: self.required(Section::ExportedAt)?,
             producer: self.required(Section::Producer)?,
             redaction: self.optional(Section::Redaction)?,

@@ -10,7 +10,7 @@ use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
 
 use super::checked::{ListDigest, blob_bytes, canonical, check_content};
 use super::read::{BundlePart, Item, Reader, read};
-use super::{BundleError, Checked, Identity};
+use super::{BundleError, Identity, ImportableBundle};
 
 /// Where an imported session goes.
 pub trait Sink {
@@ -36,7 +36,7 @@ impl<E> From<BundleError> for DeliveryError<E> {
 /// Reads the source again and hands over all of it under its new identity.
 pub fn deliver<R: Read + Seek, S: Sink>(
     source: &mut R,
-    checked: &Checked,
+    checked: &ImportableBundle,
     identity: &Identity,
     sink: &mut S,
 ) -> Result<(), DeliveryError<S::Error>> {
@@ -59,7 +59,7 @@ pub fn deliver<R: Read + Seek, S: Sink>(
 }
 
 struct Delivery<'a, S: Sink> {
-    checked: &'a Checked,
+    checked: &'a ImportableBundle,
     identity: &'a Identity,
     sink: &'a mut S,
     list: ListDigest,
@@ -114,11 +114,11 @@ impl<S: Sink> Delivery<'_, S> {
         bytes: Vec<u8>,
     ) -> Result<(), BundleError> {
         check_content(section, kind, digest, &bytes)?;
-        let survey = &self.checked.survey;
+        let bundle = &self.checked.bundle;
         let seen = match kind {
-            AttachmentKind::Snapshot => survey.snapshots.contains_key(&SnapshotRef::new(digest)),
-            AttachmentKind::Workflow => survey.workflows.contains_key(&WorkflowHash::new(digest)),
-            AttachmentKind::Blob => survey.blobs.contains_key(&BlobRef::new(digest)),
+            AttachmentKind::Snapshot => bundle.snapshots.contains_key(&SnapshotRef::new(digest)),
+            AttachmentKind::Workflow => bundle.workflows.contains_key(&WorkflowHash::new(digest)),
+            AttachmentKind::Blob => bundle.blobs.contains_key(&BlobRef::new(digest)),
         };
         if !seen {
             return Err(changed(section));
@@ -130,11 +130,11 @@ impl<S: Sink> Delivery<'_, S> {
             AttachmentKind::Blob => Attachment::blob(bytes),
         };
         let delivered = self.sink.content(attachment);
-        self.said(delivered, section)
+        self.map_error(delivered, section)
     }
 
     /// Ends the pass if the sink failed; the error itself is kept for the caller.
-    fn said(
+    fn map_error(
         &mut self,
         delivered: Result<(), S::Error>,
         at: impl std::fmt::Display,
@@ -151,7 +151,7 @@ impl<S: Sink> Delivery<'_, S> {
         self.identity.apply(self.checked, &mut value).map_err(|error| BundleError::format(&at, error))?;
         self.segment.extend_from_slice(&canonical(&at, &value)?);
         self.segment.push(b'\n');
-        let end = self.checked.survey.segment_ends.get(self.segments).ok_or_else(|| changed(&at))?;
+        let end = self.checked.bundle.segment_ends.get(self.segments).ok_or_else(|| changed(&at))?;
         if EventIndex::new(index) != Some(*end) {
             return Ok(());
         }
@@ -159,15 +159,15 @@ impl<S: Sink> Delivery<'_, S> {
             .map_err(|error| BundleError::format(&at, error))?;
         self.segments += 1;
         let delivered = self.sink.segment(segment);
-        self.said(delivered, at)
+        self.map_error(delivered, at)
     }
 
     fn finish(self) -> Result<(), BundleError> {
-        let survey = &self.checked.survey;
-        if self.list.finish() != survey.events || !self.segment.is_empty() {
+        let bundle = &self.checked.bundle;
+        if self.list.finish() != bundle.events || !self.segment.is_empty() {
             return Err(changed(Section::Events));
         }
-        if self.contents != survey.content_count() {
+        if self.contents != bundle.content_count() {
             return Err(changed("session"));
         }
         Ok(())

@@ -31,6 +31,9 @@ impl BundleErrorKind {
     }
 }
 
+/// The part of a problem that concerns the document as a whole; the others are paths in it.
+pub(super) const WHOLE_DOCUMENT: &str = "the document";
+
 /// A bundle that is not imported.
 #[derive(Debug)]
 pub enum BundleError {
@@ -39,7 +42,7 @@ pub enum BundleError {
         /// The part of the document, such as `session/events/17`.
         at: String,
         what: String,
-        /// Line and column, if the problem has a place in the text.
+        /// Line and column, if the problem has a position in the text.
         position: Option<(usize, usize)>,
     },
     /// The source could not be read; this says nothing about the bundle.
@@ -68,7 +71,7 @@ impl BundleError {
         Self::new(BundleErrorKind::ManifestOrderInvalid, format_args!("session/manifest/{index}"), what)
     }
 
-    /// Adds the place in the text, if the reader knows it.
+    /// Adds the position in the text, if the reader knows it.
     pub(super) fn placed(mut self, line: usize, column: usize) -> Self {
         if let Self::Refused { position, .. } = &mut self
             && line > 0
@@ -94,9 +97,15 @@ fn clip(text: &str) -> String {
 impl fmt::Display for BundleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { at, what, position: None, .. } => write!(f, "`{at}`: {what}"),
-            Self::Refused { at, what, position: Some((line, column)), .. } => {
-                write!(f, "`{at}`: {what} (line {line}, column {column})")
+            Self::Refused { at, what, position, .. } => {
+                if at != WHOLE_DOCUMENT {
+                    write!(f, "`{at}`: ")?;
+                }
+                f.write_str(what)?;
+                match position {
+                    Some((line, column)) => write!(f, " (line {line}, column {column})"),
+                    None => Ok(()),
+                }
             }
             Self::Source(error) => write!(f, "the bundle cannot be read: {error}"),
         }

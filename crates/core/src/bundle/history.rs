@@ -17,7 +17,7 @@ use workrail_model::manifest::{ManifestIndex, commit_group};
 use workrail_model::name::WorkflowId;
 use workrail_model::plan::AttachmentKind;
 
-use super::checked::{CheckedBundle, ListDigest, canonical, check_content};
+use super::checked::{IntactBundle, ListDigest, canonical, check_content};
 use super::portable::is_absolute;
 use super::read::{BundlePart, Item, Reader, read};
 use super::{BundleError, BundleErrorKind};
@@ -25,8 +25,8 @@ use crate::project::SessionState;
 
 /// A bundle that may be imported; only [`check`] makes one.
 #[derive(Debug)]
-pub struct Checked {
-    pub survey: CheckedBundle,
+pub struct ImportableBundle {
+    pub bundle: IntactBundle,
     /// In the order in which they were started.
     pub runs: Vec<(RunId, WorkflowId)>,
     pub event_count: u64,
@@ -36,7 +36,7 @@ pub struct Checked {
     pub(super) activities: Vec<u64>,
 }
 
-impl Checked {
+impl ImportableBundle {
     /// The largest activity number of its events; 0 if there is none.
     pub fn newest_activity(&self) -> u64 {
         self.activities.last().copied().unwrap_or(0)
@@ -44,13 +44,13 @@ impl Checked {
 }
 
 /// Reads the events again and checks their meaning. Stores nothing.
-pub fn check<R: Read + Seek>(source: &mut R, survey: CheckedBundle) -> Result<Checked, BundleError> {
+pub fn check<R: Read + Seek>(source: &mut R, bundle: IntactBundle) -> Result<ImportableBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
-    let mut history = History::new(&survey);
+    let mut history = History::new(&bundle);
     read(source, &mut history)?;
     let salvaged_before = history.salvaged_before;
     let EventSummary { runs, event_count, activities } = history.finish()?;
-    Ok(Checked { survey, runs, event_count, salvaged_before, activities })
+    Ok(ImportableBundle { bundle, runs, event_count, salvaged_before, activities })
 }
 
 /// What all events together say.
@@ -61,7 +61,7 @@ struct EventSummary {
 }
 
 struct History<'s> {
-    survey: &'s CheckedBundle,
+    bundle: &'s IntactBundle,
     state: SessionState,
     list: ListDigest,
     /// The events of the segment that is being read, and its bytes.
@@ -96,10 +96,10 @@ impl Reader for History<'_> {
 }
 
 impl<'s> History<'s> {
-    fn new(survey: &'s CheckedBundle) -> Self {
+    fn new(bundle: &'s IntactBundle) -> Self {
         Self {
-            survey,
-            state: SessionState::new(survey.session),
+            bundle,
+            state: SessionState::new(bundle.session),
             list: ListDigest::default(),
             open: Vec::new(),
             segment: Vec::new(),
@@ -146,7 +146,7 @@ impl<'s> History<'s> {
         check_content(&section, AttachmentKind::Workflow, hash.digest(), &bytes)?;
         let workflow =
             CompiledWorkflow::parse(&bytes).map_err(|error| BundleError::format(&section, error))?;
-        self.survey.positions.check(hash, &workflow)
+        self.bundle.positions.check(hash, &workflow)
     }
 
     fn check_identity(&mut self, index: u64, event: &Event) -> Result<(), BundleError> {
@@ -154,8 +154,8 @@ impl<'s> History<'s> {
             let what = format!("has the index {}", event.event_index.get());
             return Err(BundleError::events(index, what));
         }
-        if event.session_id != self.survey.session {
-            let what = format!("belongs to {}, not to {}", event.session_id, self.survey.session);
+        if event.session_id != self.bundle.session {
+            let what = format!("belongs to {}, not to {}", event.session_id, self.bundle.session);
             return Err(BundleError::events(index, what));
         }
         if (index == 0) != (event.kind() == EventKind::SessionCreated) {
@@ -184,7 +184,7 @@ impl<'s> History<'s> {
         }
         if let EventData::NodeCreated(node) = &event.data {
             let reference = node.snapshot_ref;
-            let Some(workflow) = self.survey.snapshots.get(&reference) else {
+            let Some(workflow) = self.bundle.snapshots.get(&reference) else {
                 let what = format!("is not in the bundle; event {index} refers to it");
                 return Err(BundleError::new(
                     BundleErrorKind::MissingSnapshot,
@@ -199,7 +199,7 @@ impl<'s> History<'s> {
             self.snapshots.insert(reference);
         }
         for reference in event.data.blob_refs() {
-            let Some(length) = self.survey.blobs.get(&reference) else {
+            let Some(length) = self.bundle.blobs.get(&reference) else {
                 let what = format!("is not in the bundle; event {index} refers to it");
                 return Err(BundleError::integrity(Section::Blob(reference), what));
             };
@@ -217,7 +217,7 @@ impl<'s> History<'s> {
 
     fn check_run(&mut self, index: u64, started: &RunStarted) -> Result<(), BundleError> {
         let hash = started.workflow_hash;
-        let Some(workflow) = self.survey.workflows.get(&hash) else {
+        let Some(workflow) = self.bundle.workflows.get(&hash) else {
             let what = format!("is not in the bundle; the run that event {index} starts is pinned to it");
             return Err(BundleError::new(
                 BundleErrorKind::MissingPinnedWorkflow,
@@ -239,7 +239,7 @@ impl<'s> History<'s> {
 
     /// At the end of a segment, the records that commit it must be those of the manifest.
     fn close_segment(&mut self, index: u64) -> Result<(), BundleError> {
-        let Some(end) = self.survey.segment_ends.get(self.segments_closed) else {
+        let Some(end) = self.bundle.segment_ends.get(self.segments_closed) else {
             return Err(BundleError::manifest(self.next_record, format!("no segment holds event {index}")));
         };
         if self.open.len() > PLAN_EVENTS_MAX || self.segment.len() as u64 > SEGMENT_BYTES_MAX {
@@ -255,7 +255,7 @@ impl<'s> History<'s> {
         for record in group {
             let at = self.next_record;
             let bytes = record.to_canonical().map_err(|error| BundleError::manifest(at, error))?;
-            let found = usize::try_from(at).ok().and_then(|at| self.survey.records.get(at));
+            let found = usize::try_from(at).ok().and_then(|at| self.bundle.records.get(at));
             if found != Some(&Sha256::of(&bytes)) {
                 return Err(BundleError::manifest(at, "does not match the events"));
             }
@@ -269,45 +269,45 @@ impl<'s> History<'s> {
 
     /// What is left when all events are read.
     fn finish(self) -> Result<EventSummary, BundleError> {
-        let survey = self.survey;
-        if self.list.finish() != survey.events {
+        let bundle = self.bundle;
+        if self.list.finish() != bundle.events {
             return Err(BundleError::integrity(Section::Events, "changed while it was read"));
         }
         let event_count = self.state.next_event_index().get();
         if event_count == 0 {
             return Err(BundleError::events(0, "is missing: a session has at least one event"));
         }
-        if !self.open.is_empty() || self.segments_closed != survey.segment_ends.len() {
+        if !self.open.is_empty() || self.segments_closed != bundle.segment_ends.len() {
             return Err(BundleError::manifest(
                 self.next_record,
                 "closes a segment whose events are not there",
             ));
         }
-        if self.next_record != survey.records.len() as u64 {
+        if self.next_record != bundle.records.len() as u64 {
             return Err(BundleError::manifest(self.next_record, "follows from no event"));
         }
         let stray = None
             .or_else(|| {
-                survey
+                bundle
                     .snapshots
                     .keys()
                     .find(|key| !self.snapshots.contains(key))
                     .map(|key| Section::Snapshot(*key))
             })
             .or_else(|| {
-                survey
+                bundle
                     .workflows
                     .keys()
                     .find(|key| !self.workflows.contains(key))
                     .map(|key| Section::Workflow(*key))
             })
             .or_else(|| {
-                survey.blobs.keys().find(|key| !self.blobs.contains(key)).map(|key| Section::Blob(*key))
+                bundle.blobs.keys().find(|key| !self.blobs.contains(key)).map(|key| Section::Blob(*key))
             });
         if let Some(section) = stray {
             return Err(BundleError::format(section, "is referred to by no event"));
         }
-        if let Some(salvage) = &survey.salvage
+        if let Some(salvage) = &bundle.salvage
             && salvage.events_kept != event_count
         {
             let what = format!("names {} events, but there are {event_count}", salvage.events_kept);

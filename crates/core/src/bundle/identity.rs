@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use workrail_model::event::{DedupeKey, Event, EventError, ImportedFrom};
 use workrail_model::id::{RunId, SessionId};
 
-use super::Checked;
+use super::ImportableBundle;
 
 /// The ids of an imported session here, and its recorded origin.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub enum Renumbering {
 
 impl Identity {
     /// The newest activity number of the events under this identity.
-    pub fn newest_activity(&self, checked: &Checked) -> u64 {
+    pub fn newest_activity(&self, checked: &ImportableBundle) -> u64 {
         match self.activities {
             Renumbering::Keep => checked.newest_activity(),
             Renumbering::After(last) => last + checked.activities.len() as u64,
@@ -40,12 +40,12 @@ impl Identity {
     }
 
     /// Rewrites one event in place.
-    pub(super) fn apply(&self, checked: &Checked, event: &mut Value) -> Result<(), EventError> {
+    pub(super) fn apply(&self, checked: &ImportableBundle, event: &mut Value) -> Result<(), EventError> {
         self.set_activity(checked, event);
         if event.get("kind").and_then(Value::as_str) == Some("session_created") {
             set(event, "/data/importedFrom", json!(self.from));
         }
-        if self.session == checked.survey.session && self.runs.is_empty() {
+        if self.session == checked.bundle.session && self.runs.is_empty() {
             return Ok(());
         }
         set(event, "/sessionId", json!(self.session));
@@ -63,7 +63,7 @@ impl Identity {
         Ok(())
     }
 
-    fn set_activity(&self, checked: &Checked, event: &mut Value) {
+    fn set_activity(&self, checked: &ImportableBundle, event: &mut Value) {
         let Renumbering::After(last) = self.activities else { return };
         let Some(activity) = event.get("activity").and_then(Value::as_u64) else { return };
         let rank = checked.activities.partition_point(|known| *known <= activity) as u64;

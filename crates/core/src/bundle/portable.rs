@@ -17,12 +17,12 @@ pub fn portable_event(event: &mut Value) -> bool {
     if event.get("kind").and_then(Value::as_str) != Some("run_started") {
         return false;
     }
-    let Some(Value::String(place)) = event.pointer_mut("/data/workflowSourceRef") else { return false };
-    if !is_absolute(place) {
+    let Some(Value::String(reference)) = event.pointer_mut("/data/workflowSourceRef") else { return false };
+    if !is_absolute(reference) {
         return false;
     }
-    let name = place.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or("workflow.json");
-    *place = if is_absolute(name) { "workflow.json".to_owned() } else { name.to_owned() };
+    let name = reference.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or("workflow.json");
+    *reference = if is_absolute(name) { "workflow.json".to_owned() } else { name.to_owned() };
     true
 }
 

@@ -19,6 +19,7 @@ use workrail_model::limits::{
 use workrail_model::strict_json::strict;
 
 use super::BundleError;
+use super::error::WHOLE_DOCUMENT;
 
 /// The lists and tables of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ pub(super) fn read<R: Read>(source: R, reader: &mut dyn Reader) -> Result<(), Bu
         refused: RefCell::new(None),
         budget: &budget,
         values: Cell::new(0),
-        at: RefCell::new("the document".to_owned()),
+        at: RefCell::new(WHOLE_DOCUMENT.to_owned()),
     };
     let mut deserializer = serde_json::Deserializer::from_reader(metered);
     let result = Document(&walk).deserialize(&mut deserializer).and_then(|()| {
@@ -105,7 +106,7 @@ impl<R: Read> Read for Metered<'_, R> {
             Some(left) => self.budget.left.set(left),
             None => {
                 self.budget.spent.set(true);
-                return Err(io::Error::other("longer than it may be"));
+                return Err(io::Error::other("too long"));
             }
         }
         Ok(count)
@@ -154,7 +155,7 @@ impl Walk<'_> {
         }
         let at = self.at.borrow().clone();
         if self.budget.spent.get() {
-            return BundleError::format(at, "is longer than it may be").placed(line, column);
+            return BundleError::format(at, "too long").placed(line, column);
         }
         if error.is_io() {
             return BundleError::Source(error.into());
@@ -220,7 +221,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                 _ => member(self.0, Section::of_member(&name), &mut map)?,
             }
         }
-        require::<A::Error>(self.0, "the document", &MEMBERS, &seen)
+        require::<A::Error>(self.0, WHOLE_DOCUMENT, &MEMBERS, &seen)
     }
 }
 
@@ -296,7 +297,7 @@ fn check_new<E: serde::de::Error>(walk: &Walk<'_>, seen: &mut BTreeSet<String>, 
     // Only a few members are known; an object with thousands is not a bundle.
     if seen.len() >= 64 {
         let at = walk.at.borrow().clone();
-        return Err(walk.stop(BundleError::format(at, "has too many members")));
+        return Err(walk.stop(BundleError::format(at, "too many members")));
     }
     if !seen.insert(name.to_owned()) {
         return Err(walk.stop(BundleError::format(name, "occurs twice (duplicate key)")));
@@ -311,7 +312,7 @@ fn require<E: serde::de::Error>(
     seen: &BTreeSet<String>,
 ) -> Result<(), E> {
     match wanted.iter().find(|name| !seen.contains(**name)) {
-        Some(name) => Err(walk.stop(BundleError::format(of, format!("has no `{name}`")))),
+        Some(name) => Err(walk.stop(BundleError::format(of, format!("`{name}` is missing")))),
         None => Ok(()),
     }
 }
@@ -403,7 +404,7 @@ impl<'de> Visitor<'de> for Table<'_, '_> {
                 return Err(walk.stop(BundleError::format(at(), "is not a digest (`sha256:` and 64 digits)")));
             };
             if seen.len() >= BUNDLE_SECTIONS_MAX {
-                return Err(walk.stop(BundleError::format(&of, "has too many members")));
+                return Err(walk.stop(BundleError::format(&of, "too many members")));
             }
             if !seen.insert(digest) {
                 return Err(walk.stop(BundleError::format(at(), "occurs twice (duplicate key)")));

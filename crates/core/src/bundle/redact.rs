@@ -336,7 +336,7 @@ impl Redactor {
     fn prose(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(changed) = self.replaced_beside_marks(text) {
+                if let Cow::Owned(changed) = self.replaced_outside_markers(text) {
                     *text = changed;
                 }
             }
@@ -350,7 +350,7 @@ impl Redactor {
     }
 
     /// Skips token markers, which are between NULs and are not prose.
-    fn replaced_beside_marks<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    fn replaced_outside_markers<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains('\u{0}') {
             return self.replaced(text);
         }

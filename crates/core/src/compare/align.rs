@@ -23,23 +23,23 @@ pub(super) fn align<K: Ord>(a: &[Option<K>], b: &[Option<K>]) -> Vec<Aligned> {
         a.iter().map(|key| indexes.get_mut(key.as_ref()?).and_then(Vec::pop)).collect();
     let mut is_paired = vec![false; b.len()];
     partners.iter().flatten().for_each(|index| is_paired[*index] = true);
-    let mut aligned_all = Vec::new();
+    let mut pairs = Vec::new();
     let mut reached = 0;
-    let until = |end: usize, reached: &mut usize, aligned_all: &mut Vec<Aligned>| {
-        aligned_all.extend((*reached..end).filter(|index| !is_paired[*index]).map(Aligned::B));
+    let push_unpaired_of_b = |end: usize, reached: &mut usize, pairs: &mut Vec<Aligned>| {
+        pairs.extend((*reached..end).filter(|index| !is_paired[*index]).map(Aligned::B));
         *reached = end.max(*reached);
     };
     for (own, partner) in partners.iter().enumerate() {
         match partner {
-            None => aligned_all.push(Aligned::A(own)),
+            None => pairs.push(Aligned::A(own)),
             Some(other) => {
-                until(*other, &mut reached, &mut aligned_all);
-                aligned_all.push(Aligned::Both(own, *other));
+                push_unpaired_of_b(*other, &mut reached, &mut pairs);
+                pairs.push(Aligned::Both(own, *other));
             }
         }
     }
-    until(b.len(), &mut reached, &mut aligned_all);
-    aligned_all
+    push_unpaired_of_b(b.len(), &mut reached, &mut pairs);
+    pairs
 }
 
 #[cfg(test)]
@@ -49,12 +49,12 @@ mod tests {
     fn drawn(a: &str, b: &str) -> String {
         let keys = |text: &str| text.chars().map(|c| (c != '?').then_some(c)).collect::<Vec<_>>();
         let (own, other) = (a.chars().collect::<Vec<_>>(), b.chars().collect::<Vec<_>>());
-        let aligned_all = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
+        let pairs = align(&keys(a), &keys(b)).into_iter().map(|aligned| match aligned {
             Aligned::Both(index, _) => format!("{}=", own[index]),
             Aligned::A(index) => format!("{}<", own[index]),
             Aligned::B(index) => format!("{}>", other[index]),
         });
-        aligned_all.collect::<Vec<_>>().join(" ")
+        pairs.collect::<Vec<_>>().join(" ")
     }
 
     #[test]

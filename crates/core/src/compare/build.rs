@@ -13,7 +13,7 @@ use super::{
     StepComparison, StepOutcome, StepSide, VERSION, diff, words,
 };
 use crate::report::{
-    Artifact, Attempt, Body, Covers, GapReport, GapStanding, Outcome, Report, ReportInput, RunReport,
+    Artifact, Attempt, Body, Covers, GapReport, GapReportState, Outcome, Report, ReportInput, RunReport,
     StepReport, Times, branch_letter, elapsed, seen_context_value, words as report_words,
 };
 
@@ -148,8 +148,9 @@ fn continuation(
             tip.or_else(newest).unwrap_or(next)
         }),
     };
-    let is_complete =
-        |node: NodeId| run.nodes.iter().any(|own| own.node_id == node && own.step == StepReport::Complete);
+    let is_complete = |node: NodeId| {
+        run.nodes.iter().any(|other| other.node_id == node && other.step == StepReport::Complete)
+    };
     match () {
         () if is_complete(at) => (None, Continuation::Nothing),
         () if Some(at) == run.tip => (Some(at), Continuation::Current),
@@ -268,7 +269,9 @@ fn artifacts((a, left): MaybeStep<'_, '_>, (b, right): MaybeStep<'_, '_>) -> Vec
         artifacts.collect()
     }
     let (own, other) = (of(left), of(right));
-    let kinds = |all: &[&Artifact]| all.iter().map(|own| Some(own.artifact_kind.clone())).collect::<Vec<_>>();
+    let kinds = |all: &[&Artifact]| {
+        all.iter().map(|artifact| Some(artifact.artifact_kind.clone())).collect::<Vec<_>>()
+    };
     let reported = align(&kinds(&own), &kinds(&other)).into_iter().filter_map(|aligned| match aligned {
         Aligned::Both(left, right) if own[left].sha256 == other[right].sha256 => None,
         Aligned::Both(left, right) => Some(artifact((a, Some(own[left])), (b, Some(other[right])))),
@@ -286,7 +289,7 @@ fn artifact(a: MaybeArtifact<'_, '_>, b: MaybeArtifact<'_, '_>) -> ArtifactCompa
         if artifact.bytes > ARTIFACT_BYTES_MAX {
             return Err("too long to be compared field by field");
         }
-        let bytes = compared.subject.material.blob(artifact.sha256).ok_or("its content cannot be read")?;
+        let bytes = compared.subject.content.blob(artifact.sha256).ok_or("its content cannot be read")?;
         strict_json::parse(&bytes).map(Some).map_err(|_| "its content is not JSON")
     };
     let difference = match (a.1, b.1) {
@@ -294,7 +297,7 @@ fn artifact(a: MaybeArtifact<'_, '_>, b: MaybeArtifact<'_, '_>) -> ArtifactCompa
         (Some(_), None) => Difference::OnlyA,
         (None, _) => Difference::OnlyB,
     };
-    let artifact_kind = a.1.or(b.1).map(|own| own.artifact_kind.clone()).unwrap_or_default();
+    let artifact_kind = a.1.or(b.1).map(|artifact| artifact.artifact_kind.clone()).unwrap_or_default();
     let (fields, fields_left_out, not_compared) = match (value(a), value(b)) {
         (Ok(a), Ok(b)) => {
             let (fields, left_out) = diff::fields(a.as_ref(), b.as_ref());
@@ -308,11 +311,11 @@ fn artifact(a: MaybeArtifact<'_, '_>, b: MaybeArtifact<'_, '_>) -> ArtifactCompa
 fn assessments(a: Option<&ReachedStep<'_>>, b: Option<&ReachedStep<'_>>) -> Vec<FieldDifference> {
     let value = |step: Option<&ReachedStep<'_>>| -> Option<Value> {
         let attempt = step.and_then(|step| step.attempt).filter(|attempt| !attempt.assessments.is_empty())?;
-        let each = attempt.assessments.iter().map(|own| {
-            let levels = own.dimensions.iter().map(|dimension| {
+        let each = attempt.assessments.iter().map(|assessment| {
+            let levels = assessment.dimensions.iter().map(|dimension| {
                 (dimension.dimension_id.to_string(), Value::from(dimension.level.to_string()))
             });
-            (own.assessment_id.clone(), Value::Object(levels.collect()))
+            (assessment.assessment_id.clone(), Value::Object(levels.collect()))
         });
         Some(Value::Object(each.collect()))
     };
@@ -366,7 +369,7 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
             // A gap at a checkpoint belongs to its step.
             let step = node
                 .and_then(|node| if node.kind == NodeKind::Step { Some(node.node_id) } else { node.parent });
-            step.is_some_and(|step| covered.steps.iter().any(|own| own.node.node_id == step))
+            step.is_some_and(|step| covered.steps.iter().any(|other| other.node.node_id == step))
                 || gap.point == covered.end.point
         };
         run.gaps.iter().filter(is_here).collect()
@@ -378,8 +381,8 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
             .collect::<Vec<_>>()
     };
     let state = |gap: &GapReport| match gap.state {
-        GapStanding::Open => GapState::Open,
-        GapStanding::Resolved { .. } => GapState::Resolved,
+        GapReportState::Open => GapState::Open,
+        GapReportState::Resolved { .. } => GapState::Resolved,
     };
     let reported = align(&keys(&own), &keys(&other)).into_iter().filter_map(|aligned| {
         let (left, right) = match aligned {

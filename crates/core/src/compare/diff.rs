@@ -177,7 +177,7 @@ mod tests {
         let b = json!({ "level": "1", "list": [{ "x": 2 }], "new": [1], "same": "s" });
         let (listed, left_out) = fields(Some(&a), Some(&b));
         let lines: Vec<_> =
-            listed.iter().map(|own| (own.path.as_str(), own.a.clone(), own.b.clone())).collect();
+            listed.iter().map(|field| (field.path.as_str(), field.a.clone(), field.b.clone())).collect();
         let expected = [
             ("gone", Some(json!(null)), None),
             ("level", Some(json!(1)), Some(json!("1"))),

@@ -128,7 +128,7 @@ pub enum Continuation {
 pub enum Continues {
     A,
     B,
-    /// Both, because they are the same place or two runs that are both open.
+    /// Both: they are the same point, or two runs that are both open.
     Both,
     Neither,
 }
@@ -237,7 +237,7 @@ pub struct ArtifactComparison {
     pub not_compared: Option<String>,
 }
 
-/// A value at one place that differs. A side without a value has no such place.
+/// A field that differs. A side without the field has no value.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldDifference {

@@ -118,7 +118,7 @@ fn end<'a>(compared: &Compared<'_>, run: &'a RunReport) -> Result<&'a NodeReport
                 branches: run
                     .branches
                     .iter()
-                    .map(|own| branch_letter(own.number))
+                    .map(|branch| branch_letter(branch.number))
                     .collect::<Vec<_>>()
                     .join(", "),
             })

@@ -50,7 +50,7 @@ pub(crate) fn work(side: &Side) -> String {
     let steps = counted(side.completed, "step completed", "steps completed");
     let refused = match side.refused_attempts {
         0 => String::new(),
-        count => format!(", {}", counted(count, "refused attempt", "refused attempts")),
+        count => format!(", {}", counted(count, "blocked attempt", "blocked attempts")),
     };
     let time = side.elapsed_ms.map(|ms| format!(", {}", elapsed_text(ms))).unwrap_or_default();
     format!("{steps}{refused}{time}")
@@ -94,7 +94,7 @@ pub fn counts(counts: &DifferenceCounts) -> String {
     if parts.is_empty() { "No steps.".to_owned() } else { format!("Steps: {}.", parts.join(", ")) }
 }
 
-/// How a step went on one side: `completed after 5 s, 2 attempts`.
+/// The outcome of a step on one side: `completed after 5 s, 2 attempts`.
 pub fn step_side(side: &StepSide) -> String {
     let outcome = match side.outcome {
         StepOutcome::Completed => "completed",
@@ -142,14 +142,13 @@ impl Comparison {
     pub fn sections(&self) -> Vec<Section> {
         let text = |text: String| vec![TextSpan::Text(text)];
         let seen = |value: &Option<ContextValue>| text(value.as_ref().map(context_value).unwrap_or_default());
-        let context = self.context.iter().map(|own| {
-            let key = vec![TextSpan::Code(own.key.clone())];
-            vec![key, text(difference(own.difference).to_owned()), seen(&own.a), seen(&own.b)]
+        let context = self.context.iter().map(|entry| {
+            let key = vec![TextSpan::Code(entry.key.clone())];
+            vec![key, text(difference(entry.difference).to_owned()), seen(&entry.a), seen(&entry.b)]
         });
-        let gaps = self
-            .gaps
-            .iter()
-            .map(|own| vec![text(plain(&own.severity)), text(gap(own)), text(one_line(&own.summary))]);
+        let gaps = self.gaps.iter().map(|entry| {
+            vec![text(plain(&entry.severity)), text(gap(entry)), text(one_line(&entry.summary))]
+        });
         let all = [
             Section::new("Context that differs", &["key", "how", "A", "B"], context),
             Section::new("Gaps", &["severity", "state", "what"], gaps),

@@ -133,7 +133,7 @@ impl RefTable {
     }
 }
 
-/// The completed blocks, and the prompt rendered from them. `bind` fills in extension points.
+/// The completed blocks, and the snippets that they use. `bind` fills in extension points.
 pub(super) fn compile(
     source: &PromptBlocksSource,
     features: &[ActiveFeature],
@@ -143,7 +143,7 @@ pub(super) fn compile(
     report: &mut Report,
 ) -> (PromptBlocks, RefUse) {
     let mut used = RefUse::default();
-    let own = at.key("promptBlocks");
+    let blocks_at = at.key("promptBlocks");
     let mut resolve = |text: &PromptText, path: &DocPath, report: &mut Report| match text {
         PromptText::Plain(text) => bind(text, report),
         PromptText::Parts(parts) => parts.iter().enumerate().fold(String::new(), |mut out, (index, part)| {
@@ -157,7 +157,7 @@ pub(super) fn compile(
         }),
     };
     let mut items = |texts: &[PromptText], section: &str, report: &mut Report| {
-        let path = own.key(section);
+        let path = blocks_at.key(section);
         let texts = texts.iter().enumerate().map(|(index, text)| resolve(text, &path.index(index), report));
         texts.map(|text| BlockItem { text, feature_id: None }).collect::<Vec<_>>()
     };
@@ -168,13 +168,13 @@ pub(super) fn compile(
         output_required: OutputRows::default(),
         verify: items(&source.verify, "verify", report),
     };
-    blocks.goal = source.goal.as_ref().map(|goal| resolve(goal, &own.key("goal"), report));
+    blocks.goal = source.goal.as_ref().map(|goal| resolve(goal, &blocks_at.key("goal"), report));
     for (key, value) in &source.output_required {
         blocks.output_required.push(key.clone(), bind(value, report));
     }
-    if is_empty(&blocks) && !report.is_broken(&own) {
+    if is_empty(&blocks) && !report.is_broken(&blocks_at) {
         report.push(
-            DraftDiagnostic::on(Code::EmptyPromptBlocks, &at.key("promptBlocks"))
+            DraftDiagnostic::on(Code::EmptyPromptBlocks, &blocks_at)
                 .message("promptBlocks has no section with text")
                 .why("the step would have no prompt")
                 .fix("add \"goal\": \"...\""),
@@ -183,7 +183,7 @@ pub(super) fn compile(
     apply(features, &mut blocks, &mut used, table, at, report);
     if used.bytes > STEP_REF_BYTES_MAX {
         report.push(
-            DraftDiagnostic::on(Code::RefBudget, &at.key("promptBlocks"))
+            DraftDiagnostic::on(Code::RefBudget, &blocks_at)
                 .message(format!("snippets add {} bytes to this step", used.bytes))
                 .why(format!("more than {STEP_REF_BYTES_MAX} bytes of quoted text hide the instruction"))
                 .fix("use fewer snippets in this step"),

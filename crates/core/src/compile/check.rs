@@ -18,18 +18,26 @@ use crate::render::prompt::too_long_as_authored;
 /// Checks that ids in the workflow's own lists are unique.
 pub(super) fn declarations(source: &Workflow, report: &mut Report) {
     let root = DocPath::root();
-    unique(source.assessments.iter().map(|own| own.id.as_str()), &root.key("assessments"), report);
     unique(
-        source.extension_points.iter().map(|own| own.slot_id.as_str()),
+        source.assessments.iter().map(|assessment| assessment.id.as_str()),
+        &root.key("assessments"),
+        report,
+    );
+    unique(
+        source.extension_points.iter().map(|point| point.slot_id.as_str()),
         &root.key("extensionPoints"),
         report,
     );
-    unique(source.references.iter().map(|own| own.id.as_str()), &root.key("references"), report);
-    unique(source.conditions.iter().map(|own| own.id.as_str()), &root.key("conditions"), report);
-    unique(source.functions.iter().map(|own| own.name.as_str()), &root.key("functionDefinitions"), report);
+    unique(source.references.iter().map(|reference| reference.id.as_str()), &root.key("references"), report);
+    unique(source.conditions.iter().map(|condition| condition.id.as_str()), &root.key("conditions"), report);
+    unique(
+        source.functions.iter().map(|function| function.name.as_str()),
+        &root.key("functionDefinitions"),
+        report,
+    );
     for (index, assessment) in source.assessments.iter().enumerate() {
         let at = root.key("assessments").index(index).key("dimensions");
-        unique(assessment.dimensions.iter().map(|own| own.id.as_str()), &at, report);
+        unique(assessment.dimensions.iter().map(|dimension| dimension.id.as_str()), &at, report);
     }
 }
 
@@ -134,10 +142,10 @@ pub(super) fn disabled_capabilities(source: &Workflow, report: &mut Report) {
 /// Checks that a step's assessments are declared, and that its consequences use their levels.
 pub(super) fn assessments(source: &Workflow, step: &StandardStep, report: &mut Report) {
     let at = &step.at;
-    let known: Vec<&str> = source.assessments.iter().map(|own| own.id.as_str()).collect();
+    let known: Vec<&str> = source.assessments.iter().map(|assessment| assessment.id.as_str()).collect();
     let mut referenced: Vec<&AssessmentDefinition> = Vec::new();
     for (index, name) in step.assessment_refs.iter().enumerate() {
-        match source.assessments.iter().find(|own| own.id.as_str() == name) {
+        match source.assessments.iter().find(|assessment| assessment.id.as_str() == name) {
             Some(own) => referenced.push(own),
             None => report.push(
                 DraftDiagnostic::on(Code::UnknownAssessment, &at.key("assessmentRefs").index(index))
@@ -198,9 +206,10 @@ fn level_declared(
     at: &DocPath,
     report: &mut Report,
 ) {
-    let scoped = referenced.iter().filter(|own| scope.is_none_or(|name| own.id.as_str() == name));
+    let scoped =
+        referenced.iter().filter(|assessment| scope.is_none_or(|name| assessment.id.as_str() == name));
     let levels: Vec<&str> = scoped
-        .flat_map(|own| &own.dimensions)
+        .flat_map(|assessment| &assessment.dimensions)
         .flat_map(|dimension| dimension.levels.iter().map(String::as_str))
         .collect();
     if levels.is_empty() || levels.contains(&level) {

@@ -1,6 +1,6 @@
 //! Problems in a workflow file, explained so that an author can fix them (G45).
 //!
-//! Each has a place (line, column, path in the document), what is wrong, why it matters and a fix. All
+//! Each has a position (line, column, path in the document), what is wrong, why it matters and a fix. All
 //! problems of a file are collected; the caller renders them for a terminal.
 
 use std::fmt;
@@ -17,7 +17,7 @@ pub enum Severity {
     Hint,
 }
 
-/// A place in the source, in bytes.
+/// A range of the source, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceSpan {

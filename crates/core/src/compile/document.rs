@@ -1,7 +1,7 @@
-//! Parses JSON and JSONC into a tree that records the place of everything (G45).
+//! Parses JSON and JSONC into a tree that records the position of everything (G45).
 //!
 //! Comments and trailing commas are allowed; everything else that JSON forbids is not. Refused with a
-//! place: duplicate keys, deep nesting, numbers that a double cannot represent.
+//! position: duplicate keys, deep nesting, numbers that a double cannot represent.
 
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// The place of a path, or of its deepest part that exists.
+    /// The span of a path, or of its deepest part that exists.
     pub(super) fn find(&self, path: &DocPath) -> SourceSpan {
         let mut node = self;
         let mut span = self.span;
@@ -118,9 +118,9 @@ impl Node {
                 }),
             };
             match next {
-                Some((inner, place)) => {
+                Some((inner, inner_span)) => {
                     node = inner;
-                    span = place;
+                    span = inner_span;
                 }
                 // The whole object would underline a page: its first character is enough.
                 None => return SourceSpan { start: node.span.start, end: node.span.start + 1 },

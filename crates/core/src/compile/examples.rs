@@ -52,7 +52,7 @@ impl Examples {
                 node.members().iter().for_each(|member| self.collect(inner, &member.value));
             }
             Shape::AnyOf(alternatives) => {
-                if let Some(fitting) = alternatives.iter().find(|own| fits(own, node)) {
+                if let Some(fitting) = alternatives.iter().find(|alternative| fits(alternative, node)) {
                     self.collect(fitting, node);
                 }
             }
@@ -80,10 +80,13 @@ fn fits(shape: &Shape, node: &Node) -> bool {
     match shape {
         Shape::Object(object) => {
             node.is_object()
-                && node.members().iter().all(|member| object.fields.iter().any(|own| own.name == member.key))
-                && object.fields.iter().all(|own| !own.required || node.get(own.name).is_some())
+                && node
+                    .members()
+                    .iter()
+                    .all(|member| object.fields.iter().any(|field| field.name == member.key))
+                && object.fields.iter().all(|field| !field.required || node.get(field.name).is_some())
         }
-        Shape::AnyOf(alternatives) => alternatives.iter().any(|own| fits(own, node)),
+        Shape::AnyOf(alternatives) => alternatives.iter().any(|alternative| fits(alternative, node)),
         Shape::Text { .. }
         | Shape::Name { .. }
         | Shape::Word(_)
@@ -104,7 +107,8 @@ fn one_line(node: &Node) -> String {
         Kind::Object(members) if members.is_empty() => "{}".to_owned(),
         Kind::List(items) => format!("[{}]", items.iter().map(one_line).collect::<Vec<_>>().join(", ")),
         Kind::Object(members) => {
-            let pairs = members.iter().map(|own| format!("\"{}\": {}", own.key, one_line(&own.value)));
+            let pairs =
+                members.iter().map(|member| format!("\"{}\": {}", member.key, one_line(&member.value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
         Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => node.to_value().to_string(),

@@ -1,7 +1,7 @@
 //! Templates: a call is replaced in place by the template's steps with its arguments filled in.
 //!
 //! What the caller requires is required of the steps that replace it: its condition of all of them, its
-//! output, checks and confirmation of the last one. Nothing authored is dropped.
+//! output, checks and confirmation of the last one, where they replace what the template's step sets.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ fn from_template(
 ) -> Vec<Draft> {
     let mut args: BTreeMap<&str, &str> = BTreeMap::new();
     for arg in template.args {
-        match (call.args.get(arg.name).map(|own| own.0.as_str()), arg.default) {
+        match (call.args.get(arg.name).map(|value| value.0.as_str()), arg.default) {
             (Some(given), _) => {
                 args.insert(arg.name, given);
             }
@@ -200,10 +200,10 @@ fn debug_bytes(part: &dyn std::fmt::Debug) -> usize {
 fn inherited_bytes(caller: &StandardStep) -> usize {
     let guidance: usize = caller.guidance.iter().map(String::len).sum();
     let references: usize = caller.function_references.iter().map(String::len).sum();
-    let functions: usize = caller.functions.iter().map(|own| own.definition.len() + 200).sum();
+    let functions: usize = caller.functions.iter().map(|function| function.definition.len() + 200).sum();
     let role = caller.agent_role.as_ref().map_or(0, String::len);
-    let condition = caller.run_condition.as_ref().map_or(0, |own| debug_bytes(own));
-    let edits = caller.edits.as_ref().map_or(0, |own| own.allow.iter().map(String::len).sum());
+    let condition = caller.run_condition.as_ref().map_or(0, |run_condition| debug_bytes(run_condition));
+    let edits = caller.edits.as_ref().map_or(0, |edits| edits.allow.iter().map(String::len).sum());
     guidance + references + functions + role + condition + edits
 }
 

@@ -33,12 +33,12 @@ impl<'a> Visible<'a> {
 
     fn find<'s>(&'s self, step: &'s StandardStep, name: &str) -> Option<&'s FunctionDefinition> {
         let outer = self.levels.iter().rev().flat_map(|level| level.iter());
-        step.functions.iter().chain(outer).find(|own| own.name == name)
+        step.functions.iter().chain(outer).find(|function| function.name == name)
     }
 
     fn names<'s>(&'s self, step: &'s StandardStep) -> Vec<&'s str> {
         let outer = self.levels.iter().flat_map(|level| level.iter());
-        step.functions.iter().chain(outer).map(|own| own.name.as_str()).collect()
+        step.functions.iter().chain(outer).map(|function| function.name.as_str()).collect()
     }
 
     pub(super) fn check(&self, step: &StandardStep, report: &mut Report) {
@@ -135,7 +135,7 @@ impl<'n> SoughtNames<'n> {
 }
 
 fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, report: &mut Report) {
-    let known: Vec<&str> = function.parameters.iter().map(|own| own.name.as_str()).collect();
+    let known: Vec<&str> = function.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     let mut wrong = |path: DocPath, message: String, fix: String| {
         report.push(
             DraftDiagnostic::on(Code::FunctionCall, &path)
@@ -144,7 +144,7 @@ fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, 
                 .fix(fix),
         );
     };
-    for parameter in function.parameters.iter().filter(|own| own.required) {
+    for parameter in function.parameters.iter().filter(|parameter| parameter.required) {
         if !call.args.contains_key(&parameter.name) {
             let message = format!("`{}` needs the argument `{}`", function.name, parameter.name);
             wrong(at.clone(), message, format!("add \"{}\" to args", parameter.name));
@@ -152,7 +152,7 @@ fn check_call(function: &FunctionDefinition, call: &FunctionCall, at: &DocPath, 
     }
     for (name, value) in &call.args {
         let path = at.key("args").key(name);
-        match function.parameters.iter().find(|own| own.name == *name) {
+        match function.parameters.iter().find(|parameter| parameter.name == *name) {
             None => {
                 let message = format!("`{}` takes no argument `{}`", function.name, shown(name));
                 wrong(path, message, suggestion(name, &known));

@@ -1,4 +1,4 @@
-//! Workflow ids: namespaces, the reserved one, and the replacement for a legacy id (lock 7).
+//! Workflow ids: namespaces, the reserved one, and the replacement for a legacy id (G90).
 
 use workrail_model::digest::Sha256;
 use workrail_model::event::WorkflowSourceKind;

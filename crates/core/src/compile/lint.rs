@@ -190,7 +190,8 @@ pub(super) fn contradicted_bodies(
 /// Nested loops whose passes multiply beyond what one call may examine.
 pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], paths: &StepPaths, report: &mut Report) {
     const PASSES_ADVISED: u64 = 100_000;
-    let by_id: BTreeMap<&LoopId, &CompiledLoop> = loops.iter().map(|own| (&own.loop_id, own)).collect();
+    let by_id: BTreeMap<&LoopId, &CompiledLoop> =
+        loops.iter().map(|looped| (&looped.loop_id, looped)).collect();
     let mut queue: Vec<(&PlanItem, u64)> = plan.iter().map(|item| (item, 1)).collect();
     while let Some((item, passes)) = queue.pop() {
         let owner = match item {
@@ -268,7 +269,7 @@ pub(super) fn variables(
     }
 }
 
-/// Keys first mentioned after the only place that reads them, where a missing value decides.
+/// Keys first mentioned after the only step that reads them, where a missing value decides.
 fn set_later(
     source: &Workflow,
     steps: &[CompiledStep],
@@ -287,16 +288,18 @@ fn set_later(
         if in_loop.contains(step.step_id.as_str()) || holds(expr, &ValueScope::new(&nothing)) {
             continue;
         }
-        let sets = |step: &&CompiledStep, key: &str| step.sets.keys().any(|own| own.as_str() == key);
+        let sets = |step: &&CompiledStep, key: &str| step.sets.keys().any(|other| other.as_str() == key);
         for key in routing::keys_of(expr) {
             let names = |step: &&CompiledStep| sets(step, key) || announces(step, key);
             let later = steps
                 .iter()
                 .skip(position)
-                .filter(|own| own.step_id != step.step_id)
-                .find(|own| sets(own, key));
+                .filter(|other| other.step_id != step.step_id)
+                .find(|step| sets(step, key));
             let Some(later) = later else { continue };
-            if has_word(&general, key) || steps.iter().take(position).any(|own| names(&own)) || key == "goal"
+            if has_word(&general, key)
+                || steps.iter().take(position).any(|step| names(&step))
+                || key == "goal"
             {
                 continue;
             }
@@ -321,14 +324,17 @@ fn set_later(
 fn announces(step: &CompiledStep, key: &str) -> bool {
     let blocks = step.prompt_blocks.as_ref();
     let outputs = blocks.into_iter().flat_map(|blocks| blocks.output_required.names());
-    let asked =
-        step.user_dependencies.iter().filter_map(|own| own.context_key.as_ref()).map(|key| key.as_str());
+    let asked = step
+        .user_dependencies
+        .iter()
+        .filter_map(|dependency| dependency.context_key.as_ref())
+        .map(|key| key.as_str());
     let texts = shown_texts(step).map(|(_, text)| text);
     texts.chain(outputs).chain(asked).any(|text| has_word(text, key))
 }
 
 fn has_word(text: &str, word: &str) -> bool {
-    words(text).any(|own| own == word)
+    words(text).any(|other| other == word)
 }
 
 fn unclosed(step: &CompiledStep, field: &str, text: &str, paths: &StepPaths, report: &mut Report) {
@@ -354,21 +360,26 @@ fn not_a_variable(step: &CompiledStep, field: &str, source: &str, paths: &StepPa
 /// The texts of a step in which variables are filled, each with its field.
 fn shown_texts(step: &CompiledStep) -> impl Iterator<Item = (&'static str, &str)> {
     let prompt = if step.prompt_blocks.is_some() { "promptBlocks" } else { "prompt" };
-    let fragments = step.fragments.iter().map(|own| ("promptFragments", own.text.as_str()));
-    let role = step.agent_role.iter().map(|own| ("agentRole", own.as_str()));
-    let guidance = step.guidance.iter().map(|own| ("guidance", own.as_str()));
-    let hints = step.hints.iter().map(|own| ("output", own.as_str()));
-    let consequences = step.consequences.iter().map(|own| {
-        let ConsequenceEffect::RequireFollowup { guidance } = &own.effect;
+    let fragments = step.fragments.iter().map(|fragment| ("promptFragments", fragment.text.as_str()));
+    let role = step.agent_role.iter().map(|role| ("agentRole", role.as_str()));
+    let guidance = step.guidance.iter().map(|text| ("guidance", text.as_str()));
+    let hints = step.hints.iter().map(|hint| ("output", hint.as_str()));
+    let consequences = step.consequences.iter().map(|consequence| {
+        let ConsequenceEffect::RequireFollowup { guidance } = &consequence.effect;
         ("assessmentConsequences", guidance.as_str())
     });
-    let asked = step.user_dependencies.iter().map(|own| ("userDependencies", own.description.as_str()));
+    let asked =
+        step.user_dependencies.iter().map(|dependency| ("userDependencies", dependency.description.as_str()));
     let delegations: &[Delegation] = match &step.kind {
         StepKind::Parallel { delegations } => delegations,
         StepKind::Standard | StepKind::CapabilityProbe { .. } => &[],
     };
-    let delegated = delegations.iter().flat_map(|own| {
-        own.goal.iter().chain(own.args.values()).map(|text| ("parallelDelegations", text.as_str()))
+    let delegated = delegations.iter().flat_map(|delegation| {
+        delegation
+            .goal
+            .iter()
+            .chain(delegation.args.values())
+            .map(|text| ("parallelDelegations", text.as_str()))
     });
     [("title", step.title.as_str()), (prompt, step.prompt.as_str())]
         .into_iter()
@@ -406,7 +417,8 @@ impl<'a> Mentions<'a> {
 
     /// The words that look like keys and not like prose.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let all = self.key_like.get_or_init(|| self.texts.iter().flat_map(|own| prose_words(own)).collect());
+        let all =
+            self.key_like.get_or_init(|| self.texts.iter().flat_map(|text| prose_words(text)).collect());
         all.iter().chain(self.found.difference(all)).copied().filter(|word| {
             let mut rest = word.chars().skip(1);
             word.len() > 2 && rest.any(|c| c.is_ascii_uppercase() || c == '_')
@@ -453,15 +465,16 @@ fn all_texts<'a>(source: &'a Workflow, steps: &'a [CompiledStep]) -> Vec<&'a str
         if let Some(PromptBlocks { output_required, .. }) = &step.prompt_blocks {
             texts.extend(output_required.names());
         }
-        let asked = step.user_dependencies.iter().filter_map(|own| own.context_key.as_ref());
+        let asked = step.user_dependencies.iter().filter_map(|dependency| dependency.context_key.as_ref());
         texts.extend(asked.chain(step.sets.keys()).map(|key| key.as_str()));
-        texts.extend(step.functions.iter().map(|own| own.definition.as_str()));
+        texts.extend(step.functions.iter().map(|function| function.definition.as_str()));
     }
     texts.extend(shared_texts(source));
-    texts.extend(source.functions.iter().map(|own| own.definition.as_str()));
-    for own in &source.assessments {
-        texts.push(own.purpose.as_str());
-        texts.extend(own.dimensions.iter().flat_map(|dimension| &dimension.levels).map(String::as_str));
+    texts.extend(source.functions.iter().map(|function| function.definition.as_str()));
+    for assessment in &source.assessments {
+        texts.push(assessment.purpose.as_str());
+        texts
+            .extend(assessment.dimensions.iter().flat_map(|dimension| &dimension.levels).map(String::as_str));
     }
     texts
 }

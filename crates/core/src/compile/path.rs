@@ -1,4 +1,4 @@
-//! A place in the authored document, as in `steps[3].loop.maxIterations`.
+//! A path in the authored document, as in `steps[3].loop.maxIterations`.
 
 use std::fmt;
 

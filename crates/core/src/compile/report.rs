@@ -147,7 +147,7 @@ impl Report {
         let mut placed = Vec::with_capacity(self.problems.len());
         let has_errors = self.errors > 0;
         let problems = self.problems.into_iter();
-        for problem in problems.filter(|own| !(has_errors && own.code.may_follow_from_an_error())) {
+        for problem in problems.filter(|problem| !(has_errors && problem.code.may_follow_from_an_error())) {
             let (span, path) = match problem.location {
                 Location::Span(span) => (span, String::new()),
                 Location::Path(path) => {

@@ -27,13 +27,13 @@ pub(super) fn steps(
         refuse(call, "its file has errors", "run `workrail workflow validate` on its file", report);
         return Vec::new();
     }
-    let Some(inner) = plain_steps(&routine, call, report) else { return Vec::new() };
+    let Some(inner) = plain_steps(&routine, caller, call, report) else { return Vec::new() };
     if !report.may_add(text.len(), &call.at) {
         return Vec::new();
     }
     let used: BTreeSet<String> = inner.iter().flat_map(|step| names_in(step)).collect();
     let args: BTreeMap<&str, &str> =
-        call.args.iter().map(|(name, own)| (name.as_str(), own.0.as_str())).collect();
+        call.args.iter().map(|(name, value)| (name.as_str(), value.0.as_str())).collect();
     for name in used.iter().filter(|name| !args.contains_key(name.as_str())) {
         missing_arg(call, name, report);
     }
@@ -44,10 +44,12 @@ pub(super) fn steps(
 /// The routine's steps, if each can be used in another workflow.
 fn plain_steps<'r>(
     routine: &'r Workflow,
+    caller: &StandardStep,
     call: &TemplateCall,
     report: &mut Report,
 ) -> Option<Vec<&'r StandardStep>> {
     let mut plain = Vec::new();
+    let is_named = |condition: &Option<Condition>| matches!(condition, Some(Condition::Named(_)));
     for step in &routine.steps {
         let why = match step {
             Step::Loop(_) => "it has a loop",
@@ -56,8 +58,15 @@ fn plain_steps<'r>(
             Step::Standard(step) if !step.assessment_refs.is_empty() => {
                 "it asks for assessments, which belong to one workflow"
             }
-            Step::Standard(step) if matches!(step.run_condition, Some(Condition::Named(_))) => {
-                "it uses named conditions"
+            Step::Standard(step) if is_named(&step.run_condition) => "it uses named conditions",
+            // Both must hold, and a name cannot be combined with the condition of the step.
+            Step::Standard(step) if step.run_condition.is_some() && is_named(&caller.run_condition) => {
+                let why = format!(
+                    "it has a condition of its own (step `{}`), and the call names one",
+                    shown(&step.id)
+                );
+                refuse(call, &why, "write the condition of the call inline", report);
+                return None;
             }
             Step::Standard(step) => {
                 plain.push(&**step);

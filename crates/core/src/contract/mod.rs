@@ -40,14 +40,16 @@ const ISSUES_MAX: usize = 8;
 /// What is wrong with a value under a schema, in words; empty if nothing is.
 pub fn issues(schema: &Value, value: &Value) -> Vec<String> {
     match jsonschema::options().should_validate_formats(true).build(schema) {
-        Ok(validator) => {
-            validator.iter_errors(value).take(ISSUES_MAX).map(|error| said(schema, &error)).collect()
-        }
+        Ok(validator) => validator
+            .iter_errors(value)
+            .take(ISSUES_MAX)
+            .map(|error| violation_text(schema, &error))
+            .collect(),
         Err(error) => vec![format!("the schema itself cannot be used: {error}")],
     }
 }
 
-fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
+fn violation_text(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     let prefix = if path.is_empty() { String::new() } else { format!("`{}`: ", dotted(&path)) };
     let kind = error.kind();
@@ -56,7 +58,7 @@ fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     } else if let ValidationErrorKind::AdditionalProperties { unexpected } = kind {
         let names: Vec<String> = unexpected.iter().map(|name| format!("`{name}`")).collect();
         let unknown = format!("unknown field {}", names.join(", "));
-        match fields_beside(schema, error.schema_path().as_str()) {
+        match sibling_fields(schema, error.schema_path().as_str()) {
             Some(known) => format!("{unknown}; the fields are {known}"),
             None => unknown,
         }
@@ -72,8 +74,8 @@ fn said(schema: &Value, error: &jsonschema::ValidationError<'_>) -> String {
     format!("{prefix}{what}")
 }
 
-/// The fields of the object with the keyword at this place in a schema.
-fn fields_beside(schema: &Value, keyword: &str) -> Option<String> {
+/// The fields of the object with the keyword at this path in a schema.
+fn sibling_fields(schema: &Value, keyword: &str) -> Option<String> {
     let (object, _) = keyword.rsplit_once('/')?;
     let fields = schema.pointer(object)?.get("properties")?.as_object()?;
     let names: Vec<String> = fields.keys().map(|name| format!("`{name}`")).collect();

@@ -22,7 +22,7 @@ use workrail_model::tool::ToolSet;
 
 use super::attempt::OpenAttempt;
 use super::draft::Draft;
-use super::evidence::{About, EvidenceAtHand};
+use super::evidence::{AvailableEvidence, EvidenceSubject};
 use super::judge::AttemptResult;
 use super::observe::{self, ObservedFact};
 use super::outputs::{self, Outputs};
@@ -55,12 +55,12 @@ pub struct Advance<'a> {
     /// The current workspace; only changes are recorded.
     pub observed: &'a [ObservedFact],
     /// What is known of the step's work besides what was sent.
-    pub evidence: EvidenceAtHand,
+    pub evidence: AvailableEvidence,
     /// Notices for the reply that do not follow from the session.
     pub notices: Vec<Warning>,
     /// Whether the workflow's file differs from the one that the run was started from.
     pub workflow_changed: bool,
-    pub material: &'a dyn ContentReader,
+    pub content: &'a dyn ContentReader,
     /// What the server offers.
     pub tools: ToolSet,
     pub minting: Minting,
@@ -80,7 +80,7 @@ pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
     let (check, result) = case.judge()?;
     match result {
         AttemptResult::Blocked { blockers } => case.block(blockers, &check),
-        AttemptResult::Advanced { selection, passed_over } => case.advance(selection, passed_over, &check),
+        AttemptResult::Advanced { selection, waived } => case.advance(selection, waived, &check),
     }
 }
 
@@ -91,9 +91,9 @@ pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
 
 /// Whether the run has already applied this proof elsewhere than where it is in effect: then it is a replayed copy.
 fn is_spent(facts: &SessionState, node: &NodeState, proof: &PreferenceProof) -> bool {
-    let is_same = |own: &PreferenceProof| own.signed.nonce == proof.signed.nonce;
-    let applied = facts.nodes(node.run_id).flat_map(|own| facts.preference_changes(own.node_id));
-    let was_applied = applied.into_iter().any(|own| own.data.proof.as_ref().is_some_and(is_same));
+    let is_same = |other: &PreferenceProof| other.signed.nonce == proof.signed.nonce;
+    let applied = facts.nodes(node.run_id).flat_map(|node| facts.preference_changes(node.node_id));
+    let was_applied = applied.into_iter().any(|change| change.data.proof.as_ref().is_some_and(is_same));
     was_applied && !facts.mode_proof(node.node_id).is_some_and(is_same)
 }
 
@@ -159,7 +159,7 @@ impl<'a> Case<'a> {
         let mut draft =
             Draft::new(facts.session_id(), facts.next_event_index(), self.command.minting.clone());
         observe::push_changed(&mut draft, facts, self.command.observed);
-        self.about().push(&mut draft, &self.command.evidence, self.edit_rule());
+        self.evidence_subject().push(&mut draft, &self.command.evidence, self.edit_rule());
         let is_news = self.mode_proof.is_some() && self.mode_proof != facts.mode_proof(self.node.node_id);
         if is_news || self.preferences != facts.preferences(self.node.node_id) {
             let change = self.preferences_changed(facts.preferences(self.node.node_id));
@@ -206,8 +206,8 @@ impl<'a> Case<'a> {
         self.command.workflow.step(&self.pending.step_id)?.edits.as_ref()
     }
 
-    fn about(&self) -> About<'_> {
-        About {
+    fn evidence_subject(&self) -> EvidenceSubject<'_> {
+        EvidenceSubject {
             facts: self.command.facts,
             scope: self.on_node(),
             node: self.node.node_id,
@@ -245,7 +245,7 @@ impl<'a> Case<'a> {
         state: &EngineState,
         moment: ReplyMoment<'_>,
         long_text: LongText,
-        beside: StepExtras,
+        extras: StepExtras,
     ) -> Result<StoredReply, DecideError> {
         Ok(reply::render(&ReplyInput {
             facts: self.command.facts,
@@ -257,7 +257,7 @@ impl<'a> Case<'a> {
             moment,
             long_text,
             tools: self.command.tools,
-            beside,
+            extras,
         })?)
     }
 
@@ -268,8 +268,8 @@ impl<'a> Case<'a> {
     }
 
     fn recovering(&self) -> Recovering<'_> {
-        let Advance { facts, workflow, material, .. } = self.command;
-        Recovering { facts, workflow, context: &self.context, snapshots: material, reader: Reader::Agent }
+        let Advance { facts, workflow, content, .. } = self.command;
+        Recovering { facts, workflow, context: &self.context, snapshots: content, reader: Reader::Agent }
     }
 
     /// Records the refusal and keeps what was sent for the retry; the run does not move.
@@ -285,14 +285,14 @@ impl<'a> Case<'a> {
         let first = self.retried.is_empty();
         let shown_codes = [WarningCode::ArgumentsAdjusted, WarningCode::RunReopened];
         let adjusted = self.notices.iter().filter(|notice| shown_codes.contains(&notice.code));
-        let beside = StepExtras {
+        let extras = StepExtras {
             way_out,
             children: if first { self.children() } else { Vec::new() },
             warnings: adjusted.cloned().chain(self.check_warnings()).collect(),
             failed_checks: self.failed_outputs(),
             ..StepExtras::default()
         };
-        let body = self.reply(state, moment, long_text, beside)?;
+        let body = self.reply(state, moment, long_text, extras)?;
         let stored = Attachment::blob(body.to_canonical()?);
         let mut draft = self.draft();
         self.push_outputs(&mut draft)?;
@@ -346,14 +346,14 @@ impl<'a> Case<'a> {
     fn advance(
         &self,
         selection: StepSelection,
-        passed_over: Vec<ExplainedReason>,
+        waived: Vec<ExplainedReason>,
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;
         let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, self.attempt);
-        let gaps = self.gaps(&self.pending.step_id, &selection, &passed_over, check);
-        let beside = self.beside(&selection.state, &gaps, check);
-        let body = self.reply(&selection.state, ReplyMoment::Advanced, LongText::Refuse, beside)?;
+        let gaps = self.gaps(&self.pending.step_id, &selection, &waived, check);
+        let extras = self.step_extras(&selection.state, &gaps, check);
+        let body = self.reply(&selection.state, ReplyMoment::Advanced, LongText::Refuse, extras)?;
         let stored = Attachment::blob(body.to_canonical()?);
         let workflow_hash = command.snapshot.workflow_hash;
         let snapshot = ExecutionSnapshot::new(workflow_hash, selection.state.clone())?;
@@ -415,7 +415,7 @@ impl<'a> Case<'a> {
 
     /// Results of finished nested runs of this step: their parent's next reply contains them (G37).
     fn children(&self) -> Vec<ChildResult> {
-        finished_inside(self.command.facts, self.node.node_id, self.command.material)
+        finished_inside(self.command.facts, self.node.node_id, self.command.content)
     }
 
     /// How the approval that opened the completed step's gate was given.
@@ -431,7 +431,7 @@ impl<'a> Case<'a> {
     }
 
     /// What the reply to an advance says besides the next step.
-    fn beside(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> StepExtras {
+    fn step_extras(&self, state: &EngineState, gaps: &[GapRecorded], check: &OutputCheck) -> StepExtras {
         let (facts, node) = (self.command.facts, self.node.node_id);
         let forks = !facts.is_tip(node);
         let resolved = |id: &GapId| {

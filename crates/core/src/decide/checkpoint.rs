@@ -79,7 +79,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         long_text: LongText::Shorten,
         // A server that accepts checkpoints offers them.
         tools: ToolSet::ALL,
-        beside: StepExtras {
+        extras: StepExtras {
             return_to: disclose::return_to(facts, at.run_id, snapshot.state()),
             open_gaps: if snapshot.state().is_complete() { open_gaps.collect() } else { Vec::new() },
             warnings: close::reopened(facts, node).into_iter().collect(),

@@ -24,14 +24,14 @@ use crate::project::SessionState;
 
 /// A check of the step, when the advance is decided.
 #[derive(Clone, Debug)]
-pub enum CheckAtHand {
+pub enum CheckStatus {
     /// It ran for this attempt, or was not run.
     Run { run: CheckRun, output: Option<Attachment> },
     /// It passed in an attempt that this one retries, and nothing has changed since.
     PassedBefore(CheckRun),
 }
 
-impl CheckAtHand {
+impl CheckStatus {
     /// A check that was not run.
     pub fn not_run(name: CheckName, argv: &[String], reason: NotRunReason) -> Self {
         let run = CheckRun { name, argv: shown_argv(argv), outcome: CheckResult::NotRun { reason } };
@@ -95,10 +95,10 @@ pub fn passes_in_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -
     let of_chain = facts
         .evidence(node)
         .iter()
-        .filter(|recorded| recorded.data.attempt_id.is_some_and(|own| retried.contains(&own)));
+        .filter(|recorded| recorded.data.attempt_id.is_some_and(|attempt| retried.contains(&attempt)));
     let mut newest: Vec<CheckRun> = Vec::new();
     for run in of_chain.filter_map(|recorded| recorded.data.evidence.check_run()) {
-        newest.retain(|own| own.name != run.name);
+        newest.retain(|other| other.name != run.name);
         newest.push(run.clone());
     }
     newest.retain(|run| run.outcome.has_passed());
@@ -161,7 +161,7 @@ impl Case<'_> {
     }
 
     pub(super) fn checks(&self) -> impl Iterator<Item = &CheckRun> {
-        self.command.evidence.checks.iter().map(CheckAtHand::run)
+        self.command.evidence.checks.iter().map(CheckStatus::run)
     }
 
     /// Checks of the step without a result.
@@ -253,7 +253,7 @@ impl Case<'_> {
         let rule = self.step().and_then(|step| step.evidence).filter(|rule| !known.contains(&rule.min));
         let of_step = rule.map(|rule| EvidenceGap { claim: None, min: rule.min });
         let of_claims =
-            unproven.iter().map(|own| EvidenceGap { claim: Some(own.message.clone()), min: own.min });
+            unproven.iter().map(|claim| EvidenceGap { claim: Some(claim.message.clone()), min: claim.min });
         of_step.into_iter().chain(of_claims).collect()
     }
 
@@ -264,18 +264,17 @@ impl Case<'_> {
         unproven: &[UnprovenClaim],
     ) -> Option<ExplainedReason> {
         let demands = self.unmet_demands(unproven);
-        let (index, (mut message, mut fix)) = demands
-            .iter()
-            .enumerate()
-            .find_map(|(index, own)| Some((index, self.missing_evidence(&own.subject(), own.min)?)))?;
+        let (index, (mut message, mut fix)) = demands.iter().enumerate().find_map(|(index, demand)| {
+            Some((index, self.missing_evidence(&demand.subject(), demand.min)?))
+        })?;
         let others = demands.iter().enumerate().filter(|(other, _)| *other != index);
-        let others: Vec<String> = others.map(|(_, own)| own.named()).collect();
+        let others: Vec<String> = others.map(|(_, demand)| demand.named()).collect();
         if !others.is_empty() {
             message.push_str(&format!(" Also without evidence: {}.", others.join("; ")));
         }
         // What the pointer names decides whether the notes of the retry replace these.
         let mut pointer = BlockerPointer::WorkflowStep { step_id: pending.step_id.clone() };
-        if demands.iter().any(|own| own.claim.is_some()) {
+        if demands.iter().any(|demand| demand.claim.is_some()) {
             fix.push_str(" Or send notes that do not claim it: new notes replace the old ones.");
             if let Ok(contract_ref) = ContractRef::parse(CRITERIA_REF) {
                 pointer = BlockerPointer::OutputContract { contract_ref };
@@ -323,7 +322,7 @@ impl Case<'_> {
 
     /// Whether all of the missing evidence is a person's to allow: never-stop does not ask the agent for it.
     pub(super) fn evidence_is_for_people(&self, unproven: &[UnprovenClaim]) -> bool {
-        self.unmet_demands(unproven).iter().all(|own| own.min == RequiredGrade::Checked)
+        self.unmet_demands(unproven).iter().all(|demand| demand.min == RequiredGrade::Checked)
             && self.not_run().next().is_some()
             && self.not_run().all(|(_, reason)| is_for_people(reason))
     }
@@ -341,16 +340,13 @@ impl Case<'_> {
 
     /// Whether anybody but the agent saw work in this attempt or in those that it retries.
     fn is_observed(&self) -> bool {
-        let at_hand = &self.command.evidence;
-        let recorded = self
-            .command
-            .facts
-            .evidence(self.node.node_id)
-            .iter()
-            .filter(|recorded| recorded.data.attempt_id.is_some_and(|own| self.retried.contains(&own)));
-        at_hand.observations.iter().map(|seen| seen.evidence()).any(shows_work)
+        let available = &self.command.evidence;
+        let recorded = self.command.facts.evidence(self.node.node_id).iter().filter(|recorded| {
+            recorded.data.attempt_id.is_some_and(|attempt| self.retried.contains(&attempt))
+        });
+        available.observations.iter().map(|seen| seen.evidence()).any(shows_work)
             || recorded.map(|recorded| &recorded.data.evidence).any(shows_work)
-            || at_hand.workspace.changed.as_ref().is_some_and(|changed| !changed.is_empty())
+            || available.workspace.changed.as_ref().is_some_and(|changed| !changed.is_empty())
             || self.checks().any(|run| run.outcome.has_passed())
     }
 }

@@ -46,10 +46,10 @@ pub(super) fn reopened(facts: &SessionState, node: NodeId) -> Option<Warning> {
 }
 
 /// The warning that a run is closed, for replies that only show it.
-pub fn is_closed(run: &RunState) -> Option<Warning> {
+pub fn closed_warning(run: &RunState) -> Option<Warning> {
     let closed = run.closed.as_ref()?;
     let message = format!(
-        "A person closed this run ({}). Completing the step reopens it; ask the user first.",
+        "A person closed this run ({}). Any attempt or checkpoint reopens it; ask the user first.",
         closed.reason
     );
     Some(Warning { code: WarningCode::RunClosed, message: without_markers(&message) })

@@ -309,8 +309,11 @@ pub(super) fn resolutions(
 
 /// Kinds under `wr.` are a closed set: an unknown one is usually a typo, and nothing reads it.
 pub(super) fn unknown_kinds(artifacts: &[Value]) -> Vec<Warning> {
-    let known: Vec<&str> =
-        builtins::contracts().iter().map(|own| own.artifact_kind).chain(["wr.gap_resolution"]).collect();
+    let known: Vec<&str> = builtins::contracts()
+        .iter()
+        .map(|contract| contract.artifact_kind)
+        .chain(["wr.gap_resolution"])
+        .collect();
     let kinds: BTreeSet<&str> = artifacts.iter().map(kind_of).collect();
     let unknown = kinds
         .into_iter()

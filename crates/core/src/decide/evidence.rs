@@ -15,7 +15,7 @@ use workrail_model::plan::Attachment;
 use workrail_model::text::BoundedText;
 use workrail_model::time::Timestamp;
 
-use super::checks::CheckAtHand;
+use super::checks::CheckStatus;
 use super::draft::Draft;
 use crate::derive;
 use crate::project::SessionState;
@@ -23,12 +23,12 @@ use crate::report::ContentReader;
 
 /// What an advance can record as evidence.
 #[derive(Clone, Debug, Default)]
-pub struct EvidenceAtHand {
+pub struct AvailableEvidence {
     /// What hooks saw since the last advance, oldest first.
     pub observations: Vec<HookObservation>,
-    pub workspace: WorkspaceAtHand,
+    pub workspace: CurrentWorkspace,
     /// The checks of the step, in its order.
-    pub checks: Vec<CheckAtHand>,
+    pub checks: Vec<CheckStatus>,
     pub demand: EvidenceDemand,
 }
 
@@ -43,7 +43,7 @@ pub enum EvidenceDemand {
 
 /// The repository at this moment.
 #[derive(Clone, Debug, Default)]
-pub struct WorkspaceAtHand {
+pub struct CurrentWorkspace {
     pub tree: TreeInspection,
     /// Every file that changed since the step began; `None` if unknown.
     pub changed: Option<Vec<String>>,
@@ -75,22 +75,22 @@ pub fn baseline(facts: &SessionState, node: NodeId) -> Option<&WorkspaceState> {
 }
 
 /// The files of a recorded state; `None` if their content cannot be read.
-pub fn recorded_files(state: &WorkspaceState, material: &dyn ContentReader) -> Option<DirtyFiles> {
+pub fn recorded_files(state: &WorkspaceState, content: &dyn ContentReader) -> Option<DirtyFiles> {
     match &state.dirty {
         RecordedFiles::Here { files } => Some(files.clone()),
-        RecordedFiles::Content { blob_ref, .. } => serde_json::from_slice(&material.blob(*blob_ref)?).ok(),
+        RecordedFiles::Content { blob_ref, .. } => serde_json::from_slice(&content.blob(*blob_ref)?).ok(),
     }
 }
 
 /// Every file that differs between two states, plus those changed by commits in between.
 pub fn changed_files(before: &DirtyFiles, now: &DirtyFiles, committed: Vec<String>) -> Vec<String> {
-    let differs = now.iter().filter(|(path, mark)| before.get(path) != Some(mark)).map(|(path, _)| path);
+    let differs = now.iter().filter(|(path, stamp)| before.get(path) != Some(stamp)).map(|(path, _)| path);
     let gone = before.keys().filter(|path| !now.contains_key(path));
     let paths: BTreeSet<String> = differs.chain(gone).map(ToString::to_string).chain(committed).collect();
     paths.into_iter().collect()
 }
 
-impl EvidenceAtHand {
+impl AvailableEvidence {
     /// How many of the observations one plan records; the rest is left for the next one.
     pub fn recorded(&self) -> usize {
         self.observations.len().min(OBSERVATIONS_PER_ADVANCE_MAX)
@@ -99,7 +99,7 @@ impl EvidenceAtHand {
 
 /// The attempt that evidence is about.
 #[derive(Clone, Copy)]
-pub(super) struct About<'a> {
+pub(super) struct EvidenceSubject<'a> {
     pub(super) facts: &'a SessionState,
     pub(super) scope: Scope,
     pub(super) node: NodeId,
@@ -117,15 +117,15 @@ struct FoundEvidence {
 
 impl FoundEvidence {
     /// The repository; if it could not be seen, that matters only if the step restricts edits.
-    fn workspace(at_hand: &WorkspaceAtHand, restricts_edits: bool) -> Option<Self> {
-        let (evidence, content) = match &at_hand.tree {
+    fn workspace(current: &CurrentWorkspace, restricts_edits: bool) -> Option<Self> {
+        let (evidence, content) = match &current.tree {
             TreeInspection::NoRepository => return None,
             TreeInspection::NotSeen(reason) if restricts_edits => {
                 (Evidence::WorkspaceNotSeen { reason: *reason }, None)
             }
             TreeInspection::NotSeen(_) => return None,
             TreeInspection::Seen(tree) => {
-                let (state, content) = state_of(tree, at_hand.changed.as_deref());
+                let (state, content) = state_of(tree, current.changed.as_deref());
                 (Evidence::WorkspaceState(state), content)
             }
         };
@@ -144,14 +144,14 @@ impl FoundEvidence {
     }
 }
 
-impl About<'_> {
-    pub(super) fn push(&self, draft: &mut Draft, at_hand: &EvidenceAtHand, edits: Option<&EditRule>) {
-        if let Some(found) = FoundEvidence::workspace(&at_hand.workspace, edits.is_some()) {
+impl EvidenceSubject<'_> {
+    pub(super) fn push(&self, draft: &mut Draft, available: &AvailableEvidence, edits: Option<&EditRule>) {
+        if let Some(found) = FoundEvidence::workspace(&available.workspace, edits.is_some()) {
             self.push_one(draft, found);
         }
-        for check in &at_hand.checks {
+        for check in &available.checks {
             match check {
-                CheckAtHand::Run { run, output } => self.push_one(
+                CheckStatus::Run { run, output } => self.push_one(
                     draft,
                     FoundEvidence {
                         host: None,
@@ -161,10 +161,10 @@ impl About<'_> {
                     },
                 ),
                 // The record of the attempt in which it passed still applies.
-                CheckAtHand::PassedBefore(_) => {}
+                CheckStatus::PassedBefore(_) => {}
             }
         }
-        let observed = at_hand.observations.iter().take(at_hand.recorded()).map(FoundEvidence::observed);
+        let observed = available.observations.iter().take(available.recorded()).map(FoundEvidence::observed);
         for found in observed.filter(|found| !self.is_recorded(found)) {
             self.push_one(draft, found);
         }
@@ -192,8 +192,8 @@ impl About<'_> {
     fn is_recorded(&self, found: &FoundEvidence) -> bool {
         let parent = self.facts.node(self.node).and_then(|node| node.parent);
         let nodes = [Some(self.node), parent].into_iter().flatten();
-        let is_same = |own: &EvidenceRecorded| {
-            own.seen_at == found.seen_at && own.host == found.host && own.evidence == found.evidence
+        let is_same = |record: &EvidenceRecorded| {
+            record.seen_at == found.seen_at && record.host == found.host && record.evidence == found.evidence
         };
         nodes.flat_map(|node| self.facts.evidence(node)).any(|recorded| is_same(&recorded.data))
     }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn files(of: &[(&str, &str)]) -> DirtyFiles {
-        of.iter().map(|(path, mark)| (BoundedText::clip(path), BoundedText::clip(mark))).collect()
+        of.iter().map(|(path, stamp)| (BoundedText::clip(path), BoundedText::clip(stamp))).collect()
     }
 
     #[test]

@@ -29,10 +29,10 @@ pub(super) fn fitted(
     let mut context: Map<String, Value> = sent.context.as_map().clone();
     for (key, duty) in step.into_iter().flat_map(|step| &step.sets) {
         let Some(value) = context.get_mut(key.as_str()) else { continue };
-        let Some(meant) = other_than_sent(value, &duty.accepts) else { continue };
-        let message = adjustment_text(value, &meant, key.as_str(), &format!("context.{key}"));
+        let Some(intended) = other_than_sent(value, &duty.accepts) else { continue };
+        let message = adjustment_text(value, &intended, key.as_str(), &format!("context.{key}"));
         warnings.push(Warning { code: WarningCode::ArgumentsAdjusted, message });
-        *value = meant;
+        *value = intended;
     }
     if !warnings.is_empty() {
         fitted.context = Context::new(context)?;
@@ -40,7 +40,9 @@ pub(super) fn fitted(
     let owed = step.and_then(|step| workflow.contract(&step.output.as_ref()?.contract_ref));
     if let Some(CompiledContract { artifact_kind, schema, .. }) = owed {
         let mut adjusted = Adjusted::default();
-        for artifact in fitted.output.artifacts.iter_mut().filter(|own| kind_of(own) == artifact_kind) {
+        for artifact in
+            fitted.output.artifacts.iter_mut().filter(|artifact| kind_of(artifact) == artifact_kind)
+        {
             fit_fields(artifact, schema, artifact_kind, &mut adjusted);
         }
         warnings.extend(adjusted.into_warnings());
@@ -74,7 +76,7 @@ impl Adjusted {
 
 /// The value that a text means, if it differs from the text.
 fn other_than_sent(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
-    meant(value.as_str()?.trim(), accepts).filter(|meant| meant != value)
+    intended_value(value.as_str()?.trim(), accepts).filter(|intended| intended != value)
 }
 
 /// `name` is the key or field, `path` its path in the call.
@@ -89,10 +91,10 @@ fn adjustment_text(sent: &Value, recorded: &Value, name: &str, path: &str) -> St
 }
 
 fn fit_fields(value: &mut Value, schema: &Value, path: &str, adjusted: &mut Adjusted) {
-    if let Some(meant) = accepted_by(schema).and_then(|accepts| other_than_sent(value, &accepts)) {
+    if let Some(intended) = accepted_by(schema).and_then(|accepts| other_than_sent(value, &accepts)) {
         let name = path.rsplit('.').next().unwrap_or(path);
-        adjusted.add(|| adjustment_text(value, &meant, name, path));
-        *value = meant;
+        adjusted.add(|| adjustment_text(value, &intended, name, path));
+        *value = intended;
     }
     match value {
         Value::Object(members) => {
@@ -115,7 +117,7 @@ fn fit_fields(value: &mut Value, schema: &Value, path: &str, adjusted: &mut Adju
 /// Removes an optional text that is empty although that is not allowed: it means the same as an absent one.
 fn leave_out_empty(members: &mut Map<String, Value>, schema: &Value, path: &str, adjusted: &mut Adjusted) {
     let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let is_empty = members.get(name).is_some_and(|value| value == "");
         if is_empty && !is_required(name) && refuses_empty(field) {
@@ -150,12 +152,12 @@ pub fn accepted(value: &Value, accepts: &AcceptedValues) -> Option<Value> {
     if routing::allows(accepts, value) {
         return Some(value.clone());
     }
-    let meant = meant(value.as_str()?.trim(), accepts)?;
-    routing::allows(accepts, &meant).then_some(meant)
+    let intended = intended_value(value.as_str()?.trim(), accepts)?;
+    routing::allows(accepts, &intended).then_some(intended)
 }
 
 /// The one accepted value that a text can mean.
-fn meant(text: &str, accepts: &AcceptedValues) -> Option<Value> {
+fn intended_value(text: &str, accepts: &AcceptedValues) -> Option<Value> {
     match accepts {
         AcceptedValues::OneOf { values } => {
             let alike = values.iter().filter(|value| value.eq_ignore_ascii_case(text));
@@ -234,7 +236,7 @@ mod tests {
             (r#"[{"a":1,"a":2}]"#, AcceptedValues::List { members: Vec::new() }, None),
         ];
         for (text, accepts, expected) in cases {
-            assert_eq!(meant(text, &accepts), expected, "{text} for {accepts:?}");
+            assert_eq!(intended_value(text, &accepts), expected, "{text} for {accepts:?}");
         }
     }
 }

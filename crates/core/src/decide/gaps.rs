@@ -27,11 +27,11 @@ impl Case<'_> {
         &self,
         step: &StepId,
         selection: &StepSelection,
-        passed_over: &[ExplainedReason],
+        waived: &[ExplainedReason],
         check: &OutputCheck,
     ) -> Vec<GapRecorded> {
         let mut gaps = Vec::new();
-        for (reason, blocker) in passed_over {
+        for (reason, blocker) in waived {
             let cause = cause(self.pending, blocker);
             let summary = format!("Step `{step}`: {}", blocker.message.as_str());
             gaps.push(self.gap(*reason, &cause, &summary));
@@ -57,7 +57,7 @@ impl Case<'_> {
         }
         // An open gap stays one gap, however often it is encountered again.
         gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
-        gaps.extend(self.resolutions(step, passed_over));
+        gaps.extend(self.resolutions(step, waived));
         gaps
     }
 
@@ -75,8 +75,8 @@ impl Case<'_> {
     }
 
     /// Names a contradiction, as it is recorded.
-    fn contradicted(&self, own: &Contradiction) -> String {
-        let cause = format!("{}#claim:{}", step_text(self.pending), own.about);
+    fn contradicted(&self, contradiction: &Contradiction) -> String {
+        let cause = format!("{}#claim:{}", step_text(self.pending), contradiction.about);
         BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
     }
 
@@ -94,12 +94,13 @@ impl Case<'_> {
     }
 
     /// Gaps that the agent closes by name, and those whose cause is gone.
-    fn resolutions(&self, step: &StepId, passed_over: &[ExplainedReason]) -> Vec<GapRecorded> {
+    fn resolutions(&self, step: &StepId, waived: &[ExplainedReason]) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
-        let passed = passed_over.iter().map(|(_, blocker)| cause(self.pending, blocker));
-        let contradicted = self.contradictions().into_iter().map(|own| self.contradicted(&own));
+        let passed = waived.iter().map(|(_, blocker)| cause(self.pending, blocker));
+        let contradicted =
+            self.contradictions().into_iter().map(|contradiction| self.contradicted(&contradiction));
         let still: Vec<String> = passed.chain(contradicted).collect();
         for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
             let Some(cause) = gap.cause.as_ref().map(BoundedText::as_str) else { continue };
@@ -107,7 +108,7 @@ impl Case<'_> {
                 record.resolution == Resolution::Resolves { resolves_gap_id: gap.gap_id }
             };
             if self.is_delivered(cause)
-                && !still.iter().any(|own| own == cause)
+                && !still.iter().any(|other| other == cause)
                 && !resolved.iter().any(named)
             {
                 resolved.push(GapRecorded {
@@ -140,15 +141,19 @@ impl Case<'_> {
         }
         let workflow = self.command.workflow;
         let step = workflow.step(&self.pending.step_id);
-        let owes =
-            step.and_then(|step| step.output.as_ref()).is_some_and(|own| own.contract_ref.as_str() == what);
-        let contract = workflow.contracts.iter().find(|own| own.contract_ref.as_str() == what);
+        let owes = step
+            .and_then(|step| step.output.as_ref())
+            .is_some_and(|output| output.contract_ref.as_str() == what);
+        let contract = workflow.contracts.iter().find(|contract| contract.contract_ref.as_str() == what);
         // A loop's decision counts for its own pass only.
-        contract.filter(|own| !owes && own.artifact_kind != "wr.loop_control").is_some_and(|contract| {
-            let sent = self.sent.output.artifacts.iter();
-            let own = sent.filter(|artifact| kind_of(artifact) == contract.artifact_kind);
-            own.map(|artifact| contract::issues(&contract.schema, artifact)).any(|issues| issues.is_empty())
-        })
+        contract.filter(|contract| !owes && contract.artifact_kind != "wr.loop_control").is_some_and(
+            |contract| {
+                let sent = self.sent.output.artifacts.iter();
+                let own = sent.filter(|artifact| kind_of(artifact) == contract.artifact_kind);
+                own.map(|artifact| contract::issues(&contract.schema, artifact))
+                    .any(|issues| issues.is_empty())
+            },
+        )
     }
 
     /// Whether this attempt sent a value that is accepted by everything that declares or reads the key.
@@ -157,7 +162,8 @@ impl Case<'_> {
             return false;
         };
         let workflow = self.command.workflow;
-        let duties = workflow.steps.iter().flat_map(|step| &step.sets).filter(|(own, _)| own.as_str() == key);
+        let duties =
+            workflow.steps.iter().flat_map(|step| &step.sets).filter(|(other, _)| other.as_str() == key);
         let is_allowed = duties.map(|(_, duty)| &duty.accepts).all(|accepts| routing::allows(accepts, value));
         is_allowed && workflow.loops.iter().all(|owner| routing::can_control(owner, key, value))
     }

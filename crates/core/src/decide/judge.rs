@@ -44,7 +44,7 @@ fn is_decision(finding: &ExplainedReason) -> bool {
 
 pub(super) enum AttemptResult {
     Blocked { blockers: BlockerReport },
-    Advanced { selection: StepSelection, passed_over: Vec<ExplainedReason> },
+    Advanced { selection: StepSelection, waived: Vec<ExplainedReason> },
 }
 
 impl Case<'_> {
@@ -63,7 +63,9 @@ impl Case<'_> {
         let records =
             self.retried.iter().filter_map(|attempt| self.command.facts.advance(self.node.node_id, *attempt));
         let has_code = |record: &AdvanceRecord| match &record.outcome {
-            AdvanceOutcome::Blocked { blockers } => blockers.blockers().iter().any(|own| own.code == code),
+            AdvanceOutcome::Blocked { blockers } => {
+                blockers.blockers().iter().any(|blocker| blocker.code == code)
+            }
             AdvanceOutcome::Advanced { .. } => false,
         };
         records.filter(|record| has_code(record)).count()
@@ -108,8 +110,8 @@ impl Case<'_> {
             Err(error) => {
                 let finding = error.finding(&pending.step_id).ok_or(error)?;
                 // A list that the step declares and a loop reads is reported missing once.
-                let is_same = |own: &ExplainedReason| {
-                    own.1.code == finding.1.code && own.1.pointer == finding.1.pointer
+                let is_same = |reason: &ExplainedReason| {
+                    reason.1.code == finding.1.code && reason.1.pointer == finding.1.pointer
                 };
                 if !findings.iter().any(is_same) {
                     findings.push(finding);
@@ -140,8 +142,8 @@ impl Case<'_> {
         };
         let result = match selection {
             Some(selection) if !findings.iter().any(stops) => {
-                findings.extend(selection.passed_over.iter().cloned());
-                AttemptResult::Advanced { selection, passed_over: findings }
+                findings.extend(selection.waived.iter().cloned());
+                AttemptResult::Advanced { selection, waived: findings }
             }
             Some(_) | None => {
                 // What does not block is not waited for, and a person decides only on what is otherwise complete.

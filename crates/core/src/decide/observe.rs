@@ -1,4 +1,4 @@
-//! Where the work happens, recorded when it changes: branch, commit, repository (decision 17).
+//! Where the work happens, recorded when it changes: branch, commit, repository.
 
 use workrail_model::event::{
     Confidence, EventData, ObservationKey, ObservationRecorded, ObservationValue, Scope,

@@ -56,13 +56,13 @@ impl<'a> ApprovalRule<'a> {
         decided: &ApprovalRecorded,
         asked: AskedProof,
     ) -> bool {
-        let standing = facts.node(node).map(|at| self.standing(facts, at.run_id, node, decided));
+        let checked = facts.node(node).and_then(|at| self.check(facts, at.run_id, node, decided));
         match (decided.channel, asked) {
             (ApprovalChannel::Passkey, AskedProof::Any) => {
-                matches!(standing, Some(Some(Ok((_, SignerOrigin::EnrolledHere | SignerOrigin::Foreign)))))
+                matches!(checked, Some(Ok((_, SignerOrigin::EnrolledHere | SignerOrigin::Foreign))))
             }
             (ApprovalChannel::Passkey, AskedProof::Passkey | AskedProof::PasskeyToEnrol) => {
-                let Some(Some(Ok((challenge, SignerOrigin::EnrolledHere)))) = standing else { return false };
+                let Some(Ok((challenge, SignerOrigin::EnrolledHere))) = checked else { return false };
                 !is_repeated(facts, node, challenge)
             }
             (
@@ -96,8 +96,8 @@ impl<'a> ApprovalRule<'a> {
         let is_allowed = || {
             let (Some(proof), Some(keys)) = (allowed_by, self.keys) else { return false };
             let covers = proof.changes.contains(&PreferenceChange::Autonomy(preferences.autonomy));
-            let standing = check_preferences(proof, facts.session_id(), facts.is_imported(), keys);
-            covers && matches!(standing, Ok((_, SignerOrigin::EnrolledHere)))
+            let checked = check_preferences(proof, facts.session_id(), facts.is_imported(), keys);
+            covers && matches!(checked, Ok((_, SignerOrigin::EnrolledHere)))
         };
         match asked {
             AskedProof::Any => preferences.autonomy,
@@ -109,14 +109,14 @@ impl<'a> ApprovalRule<'a> {
     }
 
     /// The validity of a decision's proof; `None` without keys to check it.
-    fn standing(
+    fn check(
         &self,
         facts: &SessionState,
         run: RunId,
         node: NodeId,
         decided: &ApprovalRecorded,
     ) -> Option<Result<(Sha256, SignerOrigin), ProofError>> {
-        standing(decided, node, RecordedIn { run, is_imported: facts.is_imported() }, self.keys?)
+        checked_proof(decided, node, RecordedIn { run, is_imported: facts.is_imported() }, self.keys?)
     }
 }
 
@@ -129,10 +129,10 @@ fn own_proof(step: &CompiledStep) -> RequiredProof {
 }
 
 /// The validity of a decision's proof; `None` if it has none.
-pub(crate) fn standing(
+pub(crate) fn checked_proof(
     decided: &ApprovalRecorded,
     node: NodeId,
-    around: RecordedIn,
+    recorded_in: RecordedIn,
     keys: &Passkeys,
 ) -> Option<Result<(Sha256, SignerOrigin), ProofError>> {
     let proof = decided.proof.as_ref()?;
@@ -144,20 +144,20 @@ pub(crate) fn standing(
         decision: decided.decision,
         reason: decided.note.as_ref().map(|note| note.as_str()),
     };
-    Some(check_recorded(proof, &statement, around, keys))
+    Some(check_recorded(proof, &statement, recorded_in, keys))
 }
 
 /// Whether an assertion is used for two decisions: a copy of an earlier one was replayed after another decision.
 fn is_repeated(facts: &SessionState, node: NodeId, challenge: Sha256) -> bool {
-    let same = facts.approvals(node).iter().filter(|own| {
-        own.data.proof.as_ref().is_some_and(|proof| {
+    let same = facts.approvals(node).iter().filter(|approval| {
+        approval.data.proof.as_ref().is_some_and(|proof| {
             let statement = Statement::Decision {
                 run: proof.run,
                 node,
-                step: &own.data.step_id,
-                submitted: own.data.submitted,
-                decision: own.data.decision,
-                reason: own.data.note.as_ref().map(|note| note.as_str()),
+                step: &approval.data.step_id,
+                submitted: approval.data.submitted,
+                decision: approval.data.decision,
+                reason: approval.data.note.as_ref().map(|note| note.as_str()),
             };
             statement.challenge(proof.signed.origin.as_str(), &proof.signed.nonce) == challenge
         })

@@ -19,7 +19,7 @@ use workrail_model::text::BoundedText;
 use workrail_model::tool::ToolSet;
 
 use super::draft::Draft;
-use super::evidence::{About, EvidenceAtHand, WorkspaceAtHand};
+use super::evidence::{AvailableEvidence, CurrentWorkspace, EvidenceSubject};
 use super::observe::{self, ObservedFact};
 use super::{DecideError, Minting, disclose, outputs};
 use crate::project::SessionState;
@@ -140,11 +140,12 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         draft.push(on_root, EventData::DecisionTraceAppended(trace));
     }
     if observe::is_same_repository(facts, command.observed) {
-        let at_hand = EvidenceAtHand {
-            workspace: WorkspaceAtHand { tree: command.tree, ..WorkspaceAtHand::default() },
-            ..EvidenceAtHand::default()
+        let available = AvailableEvidence {
+            workspace: CurrentWorkspace { tree: command.tree, ..CurrentWorkspace::default() },
+            ..AvailableEvidence::default()
         };
-        About { facts, scope: on_root, node: root, attempt: None }.push(&mut draft, &at_hand, None);
+        EvidenceSubject { facts, scope: on_root, node: root, attempt: None }
+            .push(&mut draft, &available, None);
     }
     observe::push_changed(&mut draft, facts, command.observed);
     if let Some((_, stored)) = recorded {
@@ -171,7 +172,7 @@ fn first_reply(
         moment: ReplyMoment::Started,
         long_text: LongText::Refuse,
         tools: command.tools,
-        beside: StepExtras {
+        extras: StepExtras {
             references: command.references.to_vec(),
             warnings,
             other_runs: command.other_runs.clone(),

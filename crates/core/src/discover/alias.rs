@@ -1,4 +1,4 @@
-//! Former names of bundled workflows, still used by old calls and documents (lock 7).
+//! Former names of bundled workflows, still used by old calls and documents (G90).
 //!
 //! Read-only: an alias resolves with a warning, and nothing can be saved or listed under it. A file that
 //! actually has the id always takes precedence.

@@ -9,7 +9,7 @@ use crate::compile::authored_id;
 pub fn with_id(source: &[u8], id: &WorkflowId) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(source).ok()?;
     let quoted = format!("\"{}\"", authored_id(source)?);
-    // The same words may occur in a prompt: the right place is the one that changes the id.
+    // The same words may occur in a prompt: the right occurrence is the one that changes the id.
     text.match_indices(&quoted).find_map(|(at, _)| {
         let changed = format!("{}\"{id}\"{}", &text[..at], &text[at + quoted.len()..]);
         (authored_id(changed.as_bytes()).as_ref() == Some(id)).then(|| changed.into_bytes())

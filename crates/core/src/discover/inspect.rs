@@ -134,7 +134,7 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
         let message = format!("the reference `{}` ({}) was not found", reference.id, reference.source);
         warnings.push(warning(DiscoveryWarningCode::ReferenceUnresolved, message));
     }
-    for problem in input.diagnostics.problems.iter().filter(|own| own.severity == Severity::Warning) {
+    for problem in input.diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Warning) {
         // Reported above, with the id that is available.
         if problem.code != Code::LegacyId {
             let message = format!("{} (at `{}`); {}", problem.message, problem.path, problem.fix);
@@ -149,7 +149,7 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
     warnings
 }
 
-/// True if a shown diagnostic says the same, with the place in the file and the fix.
+/// True if a shown diagnostic says the same, with the position in the file and the fix.
 fn is_shown(recorded: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
     let same: &[Code] = match recorded.code {
         WarningCode::ConditionNeverHolds => &[Code::ConditionNeverHolds, Code::UnreachableStep],
@@ -157,8 +157,8 @@ fn is_shown(recorded: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
         WarningCode::LoopControlledByContext => &[Code::LoopByContext],
         WarningCode::LoopWithoutDecisionStep => &[Code::LoopWithoutDecision],
     };
-    let mut shown = diagnostics.problems.iter().filter(|own| own.severity == Severity::Warning);
-    shown.any(|own| same.contains(&own.code))
+    let mut shown = diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Warning);
+    shown.any(|problem| same.contains(&problem.code))
 }
 
 fn compiled_text(recorded: &CompiledWarning) -> String {

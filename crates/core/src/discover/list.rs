@@ -216,8 +216,9 @@ fn matched<'s>(summaries: &[&'s Summary], filter: &Filter) -> Matched<'s> {
     if words.is_empty() && !query.trim().is_empty() {
         return Matched { of: Vec::new(), how: Matching::Exact };
     }
-    let tagged: Vec<&Summary> = summaries.iter().copied().filter(|own| filter.admits_tags(own)).collect();
-    let exact = tagged.iter().copied().filter(|own| search::matches(&own.words, &words));
+    let tagged: Vec<&Summary> =
+        summaries.iter().copied().filter(|summary| filter.admits_tags(summary)).collect();
+    let exact = tagged.iter().copied().filter(|summary| search::matches(&summary.words, &words));
     let mut of: Vec<&Summary> = exact.collect();
     let how = if of.is_empty() { Matching::Nearest } else { Matching::Exact };
     if how == Matching::Nearest {
@@ -233,15 +234,15 @@ fn nearest<'s>(summaries: &[&'s Summary], query: &str) -> Vec<&'s Summary> {
     let words = search::query_words(query);
     // A single word may be an abbreviation; among others it would match anything that begins alike.
     let is_short_form = words.len() == 1;
-    let shared = |own: &Summary| {
+    let shared = |summary: &Summary| {
         let has = |stem: &String| {
-            own.stems.contains(stem)
-                || is_short_form && search::matches(&own.words, &BTreeSet::from([stem.clone()]))
+            summary.stems.contains(stem)
+                || is_short_form && search::matches(&summary.words, &BTreeSet::from([stem.clone()]))
         };
         words.iter().filter(|(_, stems)| stems.iter().all(has)).count()
     };
-    let most = summaries.iter().map(|own| shared(own)).max().unwrap_or(0);
-    summaries.iter().copied().filter(|own| most > 0 && shared(own) == most).collect()
+    let most = summaries.iter().map(|summary| shared(summary)).max().unwrap_or(0);
+    summaries.iter().copied().filter(|summary| most > 0 && shared(summary) == most).collect()
 }
 
 fn listed(summary: &Summary, is_taken: impl Fn(&str) -> bool) -> ListedWorkflow {
@@ -326,7 +327,7 @@ fn line(workflow: &ListedWorkflow) -> String {
 /// What follows the list: legacy ids and files that cannot be used.
 fn after(workflows: &[ListedWorkflow], unusable: &[UnusableFile]) -> String {
     let mut text = String::new();
-    let legacy = workflows.iter().filter(|own| own.id_status == IdStatus::Legacy);
+    let legacy = workflows.iter().filter(|workflow| workflow.id_status == IdStatus::Legacy);
     let lines: Vec<String> = legacy.map(rename_line).collect();
     if !lines.is_empty() {
         text.push_str("\nWarning: ids without a namespace work, but can collide; rename:\n");

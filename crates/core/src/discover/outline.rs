@@ -36,11 +36,11 @@ fn walk(
                 }
             }
             PlanItem::Loop { loop_id } => {
-                if let Some(owner) = workflow.loop_of(loop_id) {
+                if let Some(looped) = workflow.loop_by_id(loop_id) {
                     let below = format!("{number}.");
-                    entries.push(loop_entry(workflow, owner, inside, number));
-                    // Each loop is in one place only, so this ends.
-                    walk(workflow, &owner.body, Some(owner), &below, entries);
+                    entries.push(loop_entry(workflow, looped, inside, number));
+                    // Each loop occurs only once, so this ends.
+                    walk(workflow, &looped.body, Some(looped), &below, entries);
                 }
             }
         }
@@ -56,16 +56,17 @@ fn step_entry(
     let (kind, delegates_to) = match &step.kind {
         StepKind::Standard => (PlanEntryKind::Step, Vec::new()),
         StepKind::CapabilityProbe { .. } => (PlanEntryKind::CapabilityProbe, Vec::new()),
-        StepKind::Parallel { delegations } => {
-            (PlanEntryKind::Parallel, delegations.iter().map(|own| own.workflow_id.clone()).collect())
-        }
+        StepKind::Parallel { delegations } => (
+            PlanEntryKind::Parallel,
+            delegations.iter().map(|delegation| delegation.workflow_id.clone()).collect(),
+        ),
     };
     PlanEntry {
         number,
         kind,
         id: step.step_id.to_string(),
         title: step.title.clone(),
-        inside_loop: inside.map(|owner| owner.loop_id.to_string()),
+        inside_loop: inside.map(|looped| looped.loop_id.to_string()),
         runs_if: step.run_condition.as_ref().map(|id| condition_text(workflow, id)),
         repeats: None,
         contract: step.output.as_ref().map(|output| match output.presence {
@@ -73,7 +74,11 @@ fn step_entry(
             Requiredness::Optional => format!("{} (optional)", output.contract_ref),
         }),
         confirmation: confirmation_text(workflow, &step.confirmation),
-        user_dependencies: step.user_dependencies.iter().map(|own| own.description.clone()).collect(),
+        user_dependencies: step
+            .user_dependencies
+            .iter()
+            .map(|dependency| dependency.description.clone())
+            .collect(),
         assessments: step.assessment_refs.iter().map(ToString::to_string).collect(),
         checks: step.checks.iter().map(|check| check.command.to_string()).collect(),
         delegates_to,
@@ -84,18 +89,18 @@ fn step_entry(
 
 fn loop_entry(
     workflow: &CompiledWorkflow,
-    owner: &CompiledLoop,
+    looped: &CompiledLoop,
     inside: Option<&CompiledLoop>,
     number: String,
 ) -> PlanEntry {
     PlanEntry {
         number,
         kind: PlanEntryKind::Loop,
-        id: owner.loop_id.to_string(),
-        title: owner.title.clone(),
+        id: looped.loop_id.to_string(),
+        title: looped.title.clone(),
         inside_loop: inside.map(|outer| outer.loop_id.to_string()),
-        runs_if: owner.run_condition.as_ref().map(|id| condition_text(workflow, id)),
-        repeats: Some(repeats_text(workflow, owner)),
+        runs_if: looped.run_condition.as_ref().map(|id| condition_text(workflow, id)),
+        repeats: Some(repeats_text(workflow, looped)),
         contract: None,
         confirmation: None,
         user_dependencies: Vec::new(),
@@ -107,12 +112,12 @@ fn loop_entry(
     }
 }
 
-pub(crate) fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) -> String {
+pub(crate) fn repeats_text(workflow: &CompiledWorkflow, looped: &CompiledLoop) -> String {
     let decides = |id: &ConditionId| {
         let test = workflow.condition(id).map(|condition| &condition.test);
         matches!(test, Some(ConditionTest::LoopControl { .. }))
     };
-    let control = match &owner.control {
+    let control = match &looped.control {
         // The decision says continue or stop: both kinds of loop read it the same way.
         LoopControl::While { condition_id } | LoopControl::Until { condition_id }
             if decides(condition_id) =>
@@ -125,11 +130,11 @@ pub(crate) fn repeats_text(workflow: &CompiledWorkflow, owner: &CompiledLoop) ->
         LoopControl::For { count: ForCount::FromContext { context_key } } => format!("`{context_key}` times"),
         LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of `{items}`"),
     };
-    let limit = match owner.on_limit {
+    let limit = match looped.on_limit {
         OnLimit::Advance => "then continues and discloses it",
         OnLimit::Block => "then blocks the run",
     };
-    format!("{control}; at most {}, {limit}", owner.max_iterations)
+    format!("{control}; at most {}, {limit}", looped.max_iterations)
 }
 
 pub(crate) fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Confirmation) -> Option<String> {
@@ -157,7 +162,7 @@ pub(crate) fn confirmation_text(workflow: &CompiledWorkflow, confirmation: &Conf
     }
 }
 
-/// The notes in brackets after a title: what is special about the entry, if anything.
+/// One line of the outline: number, id and title, then in brackets what is special about the entry.
 pub(super) fn line(entry: &PlanEntry) -> String {
     let short = |text: &str| one_line(text, PART_BYTES_MAX);
     let indent = "   ".repeat(entry.number.matches('.').count());

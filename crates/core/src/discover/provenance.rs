@@ -22,7 +22,7 @@ pub enum LineOrigin {
 
 impl LineOrigin {
     /// In words; `None` for the author's own lines.
-    pub fn said(&self) -> Option<String> {
+    pub fn description(&self) -> Option<String> {
         match self {
             Self::Author => None,
             Self::Feature(id) => Some(format!("feature {id}")),
@@ -46,19 +46,20 @@ pub fn prompt_lines(workflow: &CompiledWorkflow, step: &CompiledStep) -> Vec<Pro
         .flat_map(|blocks| blocks.constraints.iter().chain(&blocks.procedure).chain(&blocks.verify))
         .filter(|item| item.feature_id.is_some())
         .collect();
-    let used = |id: &str| step.refs.iter().any(|own| own.ref_id == id);
-    let snippets: Vec<_> = workflow.refs.iter().filter(|own| used(&own.ref_id)).collect();
+    let used = |id: &str| step.refs.iter().any(|snippet| snippet.ref_id == id);
+    let snippets: Vec<_> = workflow.refs.iter().filter(|snippet| used(&snippet.ref_id)).collect();
     let origin = |line: &str| {
         let line = line.trim();
         let from_feature = items.iter().find(|item| {
             let mut lines = item.text.lines().map(str::trim);
-            !line.is_empty() && lines.any(|own| !own.is_empty() && line.ends_with(own))
+            !line.is_empty() && lines.any(|other| !other.is_empty() && line.ends_with(other))
         });
         if let Some(id) = from_feature.and_then(|item| item.feature_id.clone()) {
             return LineOrigin::Feature(id);
         }
-        let from_snippet =
-            snippets.iter().find(|own| !line.is_empty() && own.text.lines().any(|text| text.trim() == line));
+        let from_snippet = snippets
+            .iter()
+            .find(|snippet| !line.is_empty() && snippet.text.lines().any(|text| text.trim() == line));
         from_snippet.map_or_else(|| own.clone(), |found| LineOrigin::Snippet(found.ref_id.clone()))
     };
     step.prompt.lines().map(|line| PromptLine { text: line.to_owned(), origin: origin(line) }).collect()
@@ -86,8 +87,8 @@ mod tests {
         let origin =
             |text: &str| lines.iter().find(|line| line.text.contains(text)).map(|line| line.origin.clone());
         assert_eq!(origin("Change nothing."), Some(LineOrigin::Author));
-        let added = lines.iter().filter_map(|line| line.origin.said()).collect::<Vec<_>>();
-        assert!(added.iter().all(|own| own == "feature wr.features.memory_context"), "{added:?}");
+        let added = lines.iter().filter_map(|line| line.origin.description()).collect::<Vec<_>>();
+        assert!(added.iter().all(|line| line == "feature wr.features.memory_context"), "{added:?}");
         assert!(!added.is_empty(), "{lines:?}");
     }
 }

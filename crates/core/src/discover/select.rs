@@ -50,7 +50,7 @@ pub struct OwnerSelection {
 
 impl OwnerSelection {
     /// The owner of an id. A former name that no file has also resolves to the bundled workflow that replaced it,
-    /// so that old calls keep working (lock 7). A refused file with that name still
+    /// so that old calls keep working (G90). A refused file with that name still
     /// keeps it: another workflow would confuse its author, an error does not.
     pub fn owner(&self, claims: &[IdClaim], id: &WorkflowId) -> Option<usize> {
         if let Some(own) = self.owners.get(id) {

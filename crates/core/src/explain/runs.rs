@@ -225,7 +225,7 @@ pub(super) fn warning(code: WarningCode) -> Page {
             "Ask again.",
         ),
         WarningCode::RunClosed => {
-            ("A person closed the run.", "Completing the step reopens it.", "Ask before you continue.")
+            ("A person closed the run.", "An attempt or a checkpoint reopens it.", "Ask before you continue.")
         }
         WarningCode::ApprovedHow => (
             "The completed step was approved; the warning says how.",

@@ -161,10 +161,12 @@ fn for_people(arguments: &[String]) -> Option<RefusedCommand> {
             word => words.push(word),
         }
     }
-    let is_meant = |own: &&ForPeople| {
-        let path: Vec<&str> = own.path.split(' ').collect();
+    let is_meant = |command: &&ForPeople| {
+        let path: Vec<&str> = command.path.split(' ').collect();
         words.starts_with(&path)
-            && own.about.is_none_or(|about| words.get(path.len()).is_some_and(|word| word.starts_with(about)))
+            && command
+                .about
+                .is_none_or(|about| words.get(path.len()).is_some_and(|word| word.starts_with(about)))
     };
-    FOR_PEOPLE.iter().find(is_meant).map(|own| RefusedCommand { path: own.path, why: own.why })
+    FOR_PEOPLE.iter().find(is_meant).map(|command| RefusedCommand { path: command.path, why: command.why })
 }

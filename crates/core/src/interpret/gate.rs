@@ -17,7 +17,7 @@ use workrail_model::text::BoundedText;
 use super::{ExplainedReason, step_scope};
 use crate::condition::{ValueScope, holds};
 
-/// What a person has said about the pending step.
+/// What a person has decided about the pending step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalState<'a> {
     None,

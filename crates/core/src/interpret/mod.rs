@@ -26,7 +26,7 @@ pub use output::{
 };
 pub use position::{PositionError, PositionNumbers, Positions, StepPosition, position};
 pub(crate) use scope::step_scope;
-pub(crate) use trace::passed_over;
+pub(crate) use trace::skipped;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
@@ -50,8 +50,8 @@ pub struct StepSelection {
     pub trace: Vec<TraceEntry>,
     /// Facts to disclose that never block.
     pub advisories: Vec<Advisory>,
-    /// Under never-stop: what would have blocked and was skipped.
-    pub passed_over: Vec<ExplainedReason>,
+    /// Under never-stop: what would have blocked and is recorded as a gap instead.
+    pub waived: Vec<ExplainedReason>,
 }
 
 /// A fact to disclose durably.
@@ -146,8 +146,9 @@ pub fn start_in(
     workflow: &CompiledWorkflow,
     context: &Context,
 ) -> Result<StepSelection, InterpretError> {
-    let start = walk::WalkStart { stack: Vec::new(), top: 0, completed: CompletedSteps::default() };
-    walk::Walk::new(workflow, context, strictness, start).select()
+    let position =
+        walk::WalkPosition { stack: Vec::new(), plan_index: 0, completed: CompletedSteps::default() };
+    walk::Walk::new(workflow, context, strictness, position).select()
 }
 
 /// The step after the pending one, which is marked complete. `artifacts` are those of this call.
@@ -177,36 +178,36 @@ pub fn advance_in(
             return Err(InterpretError::Drift { detail: "there is no pending step to complete".to_owned() });
         }
     };
-    let start = start_after(workflow, completed, stack, pending, (strictness, artifacts))?;
-    walk::Walk::new(workflow, context, strictness, start).select()
+    let position = position_after(workflow, completed, stack, pending, (strictness, artifacts))?;
+    walk::Walk::new(workflow, context, strictness, position).select()
 }
 
 /// Marks the pending step complete, keeps its loop decision and moves the cursor past it.
-fn start_after(
+fn position_after(
     workflow: &CompiledWorkflow,
     mut completed: CompletedSteps,
     mut stack: Vec<ActiveLoop>,
     pending: &PendingStep,
     (strictness, artifacts): (Strictness, &[Value]),
-) -> Result<walk::WalkStart, InterpretError> {
+) -> Result<walk::WalkPosition, InterpretError> {
     let drift = |detail: String| InterpretError::Drift { detail };
     completed.add_one();
-    let mut top = workflow
+    let mut plan_index = workflow
         .position(&pending.step_id)
         .ok_or_else(|| drift(format!("step `{}` is not in the workflow", pending.step_id)))?;
     if let Some(outermost) = stack.first() {
         // A step may be the body of several loops: the loop on the stack says which one.
-        top = workflow
+        plan_index = workflow
             .plan
             .iter()
             .position(|item| walk::is_loop(item, &outermost.loop_id))
             .ok_or_else(|| drift(format!("loop `{}` is not in the workflow", outermost.loop_id)))?;
     }
     match stack.last_mut() {
-        None => top += 1,
+        None => plan_index += 1,
         Some(active) => {
             let given = decision_of(workflow, &active.loop_id, artifacts);
-            // An endless default would cost more than a loop that ends early and says so (decision 46).
+            // An endless default would cost more than a loop that ends early and says so.
             let assumed = (strictness == Strictness::NeverStop && owes_decision(workflow, &pending.step_id))
                 .then_some(LoopDecision::AssumedStop);
             if let Some(decision) = given.or(assumed) {
@@ -215,7 +216,7 @@ fn start_after(
             active.body_index = active.body_index.saturating_add(1);
         }
     }
-    Ok(walk::WalkStart { stack, top, completed })
+    Ok(walk::WalkPosition { stack, plan_index, completed })
 }
 
 fn owes_decision(workflow: &CompiledWorkflow, step: &StepId) -> bool {
@@ -246,7 +247,7 @@ fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value
 
 /// `Some` if the loop is controlled by an artifact; inside, its other name.
 fn loop_label<'a>(workflow: &'a CompiledWorkflow, loop_id: &LoopId) -> Option<Option<&'a str>> {
-    let condition_id = match &workflow.loop_of(loop_id)?.control {
+    let condition_id = match &workflow.loop_by_id(loop_id)?.control {
         LoopControl::While { condition_id } | LoopControl::Until { condition_id } => condition_id,
         LoopControl::For { .. } | LoopControl::ForEach { .. } => return None,
     };

@@ -112,7 +112,7 @@ impl<'a> Positions<'a> {
         let mut around: Option<&PlanItem> = None;
         for (position, (loop_id, body_index)) in step_position.loops.iter().enumerate() {
             let owner = workflow
-                .loop_of(loop_id)
+                .loop_by_id(loop_id)
                 .ok_or_else(|| PositionError::UnknownLoop { loop_id: loop_id.clone() })?;
             let is_here = match (position, around) {
                 (0, _) => self.top_loops.contains(loop_id),
@@ -160,13 +160,13 @@ impl<'a> Positions<'a> {
 /// The maximum number of step instances that any run of the workflow can complete.
 fn possible_steps(workflow: &CompiledWorkflow) -> u64 {
     let mut steps: u64 = 0;
-    // A loop is in one place only, so every item is visited once.
+    // A loop occurs only once, so every item is visited once.
     let mut queue: Vec<(&PlanItem, u64)> = workflow.plan.iter().map(|item| (item, 1)).collect();
     while let Some((item, passes)) = queue.pop() {
         match item {
             PlanItem::Step { .. } => steps = steps.saturating_add(passes),
             PlanItem::Loop { loop_id } => {
-                let Some(owner) = workflow.loop_of(loop_id) else { continue };
+                let Some(owner) = workflow.loop_by_id(loop_id) else { continue };
                 let passes = passes.saturating_mul(u64::from(owner.max_iterations.max(1)));
                 queue.extend(owner.body.iter().map(|inner| (inner, passes)));
             }

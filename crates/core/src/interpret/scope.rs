@@ -15,8 +15,8 @@ pub(crate) fn step_scope<'a>(
 ) -> ValueScope<'a> {
     let mut scope = ValueScope::new(context);
     for frame in &step.loop_path {
-        if let Some(owner) = workflow.loop_of(&frame.loop_id) {
-            overlay(&mut scope, owner, frame.iteration, context);
+        if let Some(looped) = workflow.loop_by_id(&frame.loop_id) {
+            overlay(&mut scope, looped, frame.iteration, context);
         }
     }
     scope
@@ -25,12 +25,12 @@ pub(crate) fn step_scope<'a>(
 /// Overlays the scope with one loop's variables. Lists are read from the context of the current call.
 pub(super) fn overlay<'a>(
     scope: &mut ValueScope<'a>,
-    owner: &'a CompiledLoop,
+    looped: &'a CompiledLoop,
     iteration: u32,
     context: &'a Context,
 ) {
-    scope.set(&owner.iteration_var, Value::from(u64::from(iteration) + 1));
-    match &owner.control {
+    scope.set(&looped.iteration_var, Value::from(u64::from(iteration) + 1));
+    match &looped.control {
         LoopControl::While { .. } | LoopControl::Until { .. } | LoopControl::For { .. } => {}
         LoopControl::ForEach { items, item_var, index_var } => {
             let item = context.get(items).and_then(|list| list.get(iteration as usize));

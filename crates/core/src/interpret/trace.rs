@@ -14,7 +14,7 @@ pub(super) struct TraceLog {
 }
 
 const FIRST_MAX: usize = TRACE_ENTRIES_MAX / 2;
-/// Two places stay free: one for the number of omitted entries, one for what the decision adds to the walk.
+/// Two entries are reserved: one for the number of omitted entries, one for what the decision adds to the walk.
 const LAST_MAX: usize = TRACE_ENTRIES_MAX - FIRST_MAX - 2;
 
 impl TraceLog {
@@ -80,7 +80,7 @@ impl TraceLog {
 }
 
 /// The step or loop that a run condition skipped, by its id, with that condition.
-pub(crate) fn passed_over(entry: &TraceEntry) -> Option<(&str, &ConditionId)> {
+pub(crate) fn skipped(entry: &TraceEntry) -> Option<(&str, &ConditionId)> {
     let [TraceRef::ConditionId { condition_id }] = entry.refs.as_slice() else { return None };
     let name = entry.summary.as_str().strip_prefix("The run condition of `")?;
     let (name, outcome) = name.split_once('`')?;
@@ -103,7 +103,7 @@ mod tests {
         log.run_condition(&condition, "build", true);
         log.selected(&StepId::parse("build").unwrap());
         let entries = log.finish();
-        let found: Vec<_> = entries.iter().map(passed_over).collect();
+        let found: Vec<_> = entries.iter().map(skipped).collect();
         assert_eq!(found, [Some(("design", &condition)), None, None]);
     }
 }

@@ -18,10 +18,10 @@ use crate::condition::{ValueScope, holds};
 /// a billion iterations; a body that does real work returns after one item.
 const VISITS_MAX: u32 = 100_000;
 
-/// Where the walk begins.
-pub(super) struct WalkStart {
+/// Where the walk is.
+pub(super) struct WalkPosition {
     pub(super) stack: Vec<ActiveLoop>,
-    pub(super) top: usize,
+    pub(super) plan_index: usize,
     pub(super) completed: CompletedSteps,
 }
 
@@ -29,16 +29,16 @@ pub(super) struct Walk<'a> {
     workflow: &'a CompiledWorkflow,
     context: &'a Context,
     strictness: Strictness,
-    start: WalkStart,
+    position: WalkPosition,
     visits: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
-    passed_over: Vec<ExplainedReason>,
+    waived: Vec<ExplainedReason>,
 }
 
 /// Whether a loop continues with another iteration, and the reason in words.
 struct IterationDecision {
-    goes_on: bool,
+    continues: bool,
     why: String,
     condition_id: Option<ConditionId>,
 }
@@ -55,17 +55,17 @@ impl<'a> Walk<'a> {
         workflow: &'a CompiledWorkflow,
         context: &'a Context,
         strictness: Strictness,
-        start: WalkStart,
+        position: WalkPosition,
     ) -> Self {
         Self {
             workflow,
             context,
             strictness,
-            start,
+            position,
             visits: 0,
             trace: TraceLog::default(),
             advisories: Vec::new(),
-            passed_over: Vec::new(),
+            waived: Vec::new(),
         }
     }
 
@@ -79,12 +79,12 @@ impl<'a> Walk<'a> {
                     self.move_on();
                 }
                 CursorItem::Item(PlanItem::Loop { loop_id }) => {
-                    let owner = self.owner(loop_id)?;
-                    if !self.enter(owner)? {
+                    let looped = self.looped(loop_id)?;
+                    if !self.enter(looped)? {
                         self.move_on();
                     }
                 }
-                CursorItem::BodyEnd(owner) => self.end_iteration(owner)?,
+                CursorItem::BodyEnd(looped) => self.end_iteration(looped)?,
                 CursorItem::PlanEnd => break None,
             }
         };
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
     }
 
     fn finish(mut self, pending: Option<&StepId>) -> StepSelection {
-        let WalkStart { stack, completed, .. } = self.start;
+        let WalkPosition { stack, completed, .. } = self.position;
         let state = match pending {
             None => EngineState::Complete { completed },
             Some(step_id) => {
@@ -105,42 +105,41 @@ impl<'a> Walk<'a> {
                 EngineState::Running { completed, loop_stack: stack, pending: Pending::Some { step } }
             }
         };
-        StepSelection {
-            state,
-            trace: self.trace.finish(),
-            advisories: self.advisories,
-            passed_over: self.passed_over,
-        }
+        StepSelection { state, trace: self.trace.finish(), advisories: self.advisories, waived: self.waived }
     }
 
     fn current_item(&mut self) -> Result<CursorItem<'a>, InterpretError> {
         self.visits += 1;
-        let Some(active) = self.start.stack.last() else {
-            return Ok(self.workflow.plan.get(self.start.top).map_or(CursorItem::PlanEnd, CursorItem::Item));
+        let Some(active) = self.position.stack.last() else {
+            return Ok(self
+                .workflow
+                .plan
+                .get(self.position.plan_index)
+                .map_or(CursorItem::PlanEnd, CursorItem::Item));
         };
         if self.visits > VISITS_MAX {
             return Err(InterpretError::TooMuchWork { loop_id: active.loop_id.clone() });
         }
-        let owner = self.owner(&active.loop_id)?;
-        Ok(owner.body.get(active.body_index as usize).map_or(CursorItem::BodyEnd(owner), CursorItem::Item))
+        let looped = self.looped(&active.loop_id)?;
+        Ok(looped.body.get(active.body_index as usize).map_or(CursorItem::BodyEnd(looped), CursorItem::Item))
     }
 
     fn move_on(&mut self) {
-        match self.start.stack.last_mut() {
-            None => self.start.top += 1,
+        match self.position.stack.last_mut() {
+            None => self.position.plan_index += 1,
             Some(active) => active.body_index = active.body_index.saturating_add(1),
         }
     }
 
-    fn owner(&self, loop_id: &LoopId) -> Result<&'a CompiledLoop, InterpretError> {
+    fn looped(&self, loop_id: &LoopId) -> Result<&'a CompiledLoop, InterpretError> {
         let detail = || format!("loop `{loop_id}` is not in the workflow");
-        self.workflow.loop_of(loop_id).ok_or_else(|| InterpretError::Drift { detail: detail() })
+        self.workflow.loop_by_id(loop_id).ok_or_else(|| InterpretError::Drift { detail: detail() })
     }
 
     fn scope(&self) -> Result<ValueScope<'a>, InterpretError> {
         let mut scope = ValueScope::new(self.context);
-        for active in &self.start.stack {
-            overlay(&mut scope, self.owner(&active.loop_id)?, active.iteration, self.context);
+        for active in &self.position.stack {
+            overlay(&mut scope, self.looped(&active.loop_id)?, active.iteration, self.context);
         }
         Ok(scope)
     }
@@ -170,19 +169,19 @@ impl<'a> Walk<'a> {
     }
 
     /// Pushes the loop if it runs at all. A loop that runs zero times is traced as well.
-    fn enter(&mut self, owner: &'a CompiledLoop) -> Result<bool, InterpretError> {
-        if !self.runs(owner.run_condition.as_ref(), owner.loop_id.as_str())? {
+    fn enter(&mut self, looped: &'a CompiledLoop) -> Result<bool, InterpretError> {
+        if !self.runs(looped.run_condition.as_ref(), looped.loop_id.as_str())? {
             return Ok(false);
         }
-        let verdict = self.verdict(owner, 0, None)?;
-        self.trace.loop_condition(&owner.loop_id, 0, verdict.condition_id.as_ref(), &verdict.why);
-        if !verdict.goes_on {
-            self.trace.exited(&owner.loop_id, 0, &verdict.why);
+        let decision = self.decide_iteration(looped, 0, None)?;
+        self.trace.loop_condition(&looped.loop_id, 0, decision.condition_id.as_ref(), &decision.why);
+        if !decision.continues {
+            self.trace.exited(&looped.loop_id, 0, &decision.why);
             return Ok(false);
         }
-        self.trace.entered(&owner.loop_id);
-        self.start.stack.push(ActiveLoop {
-            loop_id: owner.loop_id.clone(),
+        self.trace.entered(&looped.loop_id);
+        self.position.stack.push(ActiveLoop {
+            loop_id: looped.loop_id.clone(),
             iteration: 0,
             body_index: 0,
             decision: None,
@@ -191,49 +190,49 @@ impl<'a> Walk<'a> {
     }
 
     /// The body is done: start another iteration, or leave the loop.
-    fn end_iteration(&mut self, owner: &'a CompiledLoop) -> Result<(), InterpretError> {
-        let Some(active) = self.start.stack.pop() else { return Ok(()) };
+    fn end_iteration(&mut self, looped: &'a CompiledLoop) -> Result<(), InterpretError> {
+        let Some(active) = self.position.stack.pop() else { return Ok(()) };
         let next = active.iteration.saturating_add(1);
-        let verdict = self.verdict(owner, next, active.decision)?;
-        self.trace.loop_condition(&owner.loop_id, next, verdict.condition_id.as_ref(), &verdict.why);
-        if verdict.goes_on && next < owner.max_iterations {
+        let decision = self.decide_iteration(looped, next, active.decision)?;
+        self.trace.loop_condition(&looped.loop_id, next, decision.condition_id.as_ref(), &decision.why);
+        if decision.continues && next < looped.max_iterations {
             let loop_id = active.loop_id;
-            self.start.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
+            self.position.stack.push(ActiveLoop { loop_id, iteration: next, body_index: 0, decision: None });
             return Ok(());
         }
-        if verdict.goes_on {
-            self.limit_reached(owner, active.iteration)?;
-            let why = format!("the limit of {} iterations is reached", owner.max_iterations);
-            self.trace.exited(&owner.loop_id, next, &why);
+        if decision.continues {
+            self.limit_reached(looped, active.iteration)?;
+            let why = format!("the limit of {} iterations is reached", looped.max_iterations);
+            self.trace.exited(&looped.loop_id, next, &why);
         } else {
-            self.trace.exited(&owner.loop_id, next, &verdict.why);
+            self.trace.exited(&looped.loop_id, next, &decision.why);
         }
         self.move_on();
         Ok(())
     }
 
-    fn limit_reached(&mut self, owner: &CompiledLoop, iteration: u32) -> Result<(), InterpretError> {
-        let loop_id = owner.loop_id.clone();
-        let max_iterations = owner.max_iterations;
-        match owner.on_limit {
+    fn limit_reached(&mut self, looped: &CompiledLoop, iteration: u32) -> Result<(), InterpretError> {
+        let loop_id = looped.loop_id.clone();
+        let max_iterations = looped.max_iterations;
+        match looped.on_limit {
             OnLimit::Advance => {
                 self.advisories.push(Advisory::LoopLimitReached { loop_id, iteration, max_iterations });
                 Ok(())
             }
             OnLimit::Block => {
-                self.stop_or_pass(InterpretError::LoopLimit { loop_id, iteration, max_iterations }, owner)
+                self.stop_or_pass(InterpretError::LoopLimit { loop_id, iteration, max_iterations }, looped)
             }
         }
     }
 
     /// What blocks is an error in blocking modes; under never-stop it is recorded and skipped.
-    fn stop_or_pass(&mut self, error: InterpretError, owner: &CompiledLoop) -> Result<(), InterpretError> {
+    fn stop_or_pass(&mut self, error: InterpretError, looped: &CompiledLoop) -> Result<(), InterpretError> {
         match self.strictness {
             Strictness::Blocking => Err(error),
             Strictness::NeverStop => {
                 // A loop id is a valid step id: its alphabet is smaller.
-                if let Ok(start) = StepId::parse(owner.loop_id.as_str()) {
-                    self.passed_over.extend(error.finding(&start));
+                if let Ok(step_id) = StepId::parse(looped.loop_id.as_str()) {
+                    self.waived.extend(error.finding(&step_id));
                 }
                 Ok(())
             }
@@ -241,27 +240,27 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether iteration `next` should run. The limit is not checked here.
-    fn verdict(
+    fn decide_iteration(
         &mut self,
-        owner: &'a CompiledLoop,
+        looped: &'a CompiledLoop,
         next: u32,
         decision: Option<LoopDecision>,
     ) -> Result<IterationDecision, InterpretError> {
-        match &owner.control {
+        match &looped.control {
             LoopControl::While { condition_id } => {
-                self.conditional(owner, next, decision, condition_id, true)
+                self.conditional(looped, next, decision, condition_id, true)
             }
             LoopControl::Until { condition_id } => {
-                self.conditional(owner, next, decision, condition_id, false)
+                self.conditional(looped, next, decision, condition_id, false)
             }
-            LoopControl::For { count } => self.counted(owner, next, count),
-            LoopControl::ForEach { items, item_var, .. } => self.listed(owner, next, items, item_var),
+            LoopControl::For { count } => self.counted(looped, next, count),
+            LoopControl::ForEach { items, item_var, .. } => self.listed(looped, next, items, item_var),
         }
     }
 
     fn conditional(
         &mut self,
-        owner: &'a CompiledLoop,
+        looped: &'a CompiledLoop,
         next: u32,
         decision: Option<LoopDecision>,
         condition_id: &ConditionId,
@@ -269,10 +268,10 @@ impl<'a> Walk<'a> {
     ) -> Result<IterationDecision, InterpretError> {
         let condition = self.workflow.condition(condition_id).map(|condition| &condition.test);
         let condition_id = Some(condition_id.clone());
-        let (goes_on, why) = match condition {
+        let (continues, why) = match condition {
             Some(ConditionTest::Context { expr }) => {
                 let mut scope = self.scope()?;
-                overlay(&mut scope, owner, next, self.context);
+                overlay(&mut scope, looped, next, self.context);
                 let held = holds(expr, &scope);
                 (held == wanted, format!("its condition is {held}"))
             }
@@ -289,16 +288,16 @@ impl<'a> Walk<'a> {
                 None => (true, "no decision was given, which does not end a loop".to_owned()),
             },
             None => {
-                let detail = format!("loop `{}` has no condition", owner.loop_id);
+                let detail = format!("loop `{}` has no condition", looped.loop_id);
                 return Err(InterpretError::Drift { detail });
             }
         };
-        Ok(IterationDecision { goes_on, why, condition_id })
+        Ok(IterationDecision { continues, why, condition_id })
     }
 
     fn counted(
         &mut self,
-        owner: &CompiledLoop,
+        looped: &CompiledLoop,
         next: u32,
         count: &ForCount,
     ) -> Result<IterationDecision, InterpretError> {
@@ -309,19 +308,19 @@ impl<'a> Walk<'a> {
                 {
                     Some(bound) => bound,
                     None => {
-                        self.missing(owner, context_key, "a number")?;
+                        self.missing(looped, context_key, "a number")?;
                         0.0
                     }
                 }
             }
         };
         let why = format!("{next} of {bound} iterations are done");
-        Ok(IterationDecision { goes_on: f64::from(next) < bound, why, condition_id: None })
+        Ok(IterationDecision { continues: f64::from(next) < bound, why, condition_id: None })
     }
 
     fn listed(
         &mut self,
-        owner: &CompiledLoop,
+        looped: &CompiledLoop,
         next: u32,
         items: &str,
         item_var: &str,
@@ -329,26 +328,26 @@ impl<'a> Walk<'a> {
         let len = match self.context.get(items) {
             Some(Value::Array(list)) => {
                 let plain = list.first().is_some_and(|first| !first.is_object());
-                if next == 0 && plain && self.reads_members(owner, item_var) {
-                    self.missing(owner, items, "a list of objects")?;
+                if next == 0 && plain && self.reads_members(looped, item_var) {
+                    self.missing(looped, items, "a list of objects")?;
                     0
                 } else {
                     list.len()
                 }
             }
             Some(_) | None => {
-                self.missing(owner, items, "a list")?;
+                self.missing(looped, items, "a list")?;
                 0
             }
         };
         let why = format!("{next} of {len} items of `{items}` are done");
-        Ok(IterationDecision { goes_on: (next as usize) < len, why, condition_id: None })
+        Ok(IterationDecision { continues: (next as usize) < len, why, condition_id: None })
     }
 
     /// Whether a prompt in the body reads a member of the item, as in `{{item.name}}`.
-    fn reads_members(&self, owner: &CompiledLoop, item_var: &str) -> bool {
+    fn reads_members(&self, looped: &CompiledLoop, item_var: &str) -> bool {
         let token = format!("{{{{{item_var}.");
-        owner.body.iter().any(|item| match item {
+        looped.body.iter().any(|item| match item {
             PlanItem::Step { step_id } => {
                 self.workflow.step(step_id).is_some_and(|step| step.prompt.contains(&token))
             }
@@ -358,13 +357,13 @@ impl<'a> Walk<'a> {
 
     fn missing(
         &mut self,
-        owner: &CompiledLoop,
+        looped: &CompiledLoop,
         key: &str,
         expected: &'static str,
     ) -> Result<(), InterpretError> {
         let error =
-            InterpretError::MissingContext { loop_id: owner.loop_id.clone(), key: key.to_owned(), expected };
-        self.stop_or_pass(error, owner)
+            InterpretError::MissingContext { loop_id: looped.loop_id.clone(), key: key.to_owned(), expected };
+        self.stop_or_pass(error, looped)
     }
 }
 

@@ -11,7 +11,7 @@ use workrail_model::time::Timestamp;
 
 use super::{DamagedRow, RunRow, Stage};
 
-/// How many of the newest runs in progress a short list has; nobody reads more.
+/// How many of the newest runs in progress a short list has; more are not read.
 const IN_PROGRESS_SHOWN: usize = 500;
 /// How many of the newest finished ones it has.
 const FINISHED_SHOWN: usize = 20;

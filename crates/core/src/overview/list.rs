@@ -59,7 +59,7 @@ impl Stage {
         }
     }
 
-    pub fn said(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::WaitsForPerson => "waits for a person",
             Self::Blocked => RunStatus::Blocked.in_words(),
@@ -126,7 +126,7 @@ pub struct DamagedRow {
 }
 
 /// The rows of a healthy session.
-pub fn rows(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunRow> {
+pub fn rows(facts: &SessionState, content: &dyn ContentReader) -> Vec<RunRow> {
     if facts.runs().len() == 0 {
         return vec![RunRow {
             session_id: facts.session_id(),
@@ -143,13 +143,13 @@ pub fn rows(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunRow> {
             activity: facts.last_activity(),
         }];
     }
-    facts.runs().map(|run| row(facts, run, material)).collect()
+    facts.runs().map(|run| row(facts, run, content)).collect()
 }
 
-fn row(facts: &SessionState, run: &RunState, material: &dyn ContentReader) -> RunRow {
+fn row(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -> RunRow {
     let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
-    let state = tip.and_then(|tip| material.state_at(tip));
-    let workflow = material.workflow(run.workflow_hash);
+    let state = tip.and_then(|tip| content.state_at(tip));
+    let workflow = content.workflow(run.workflow_hash);
     let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
     let step = workflow.as_deref().zip(state.as_ref()).and_then(|(workflow, state)| {
         let pending = state.pending_step()?;

@@ -173,7 +173,10 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
             }
         },
         EventData::AssessmentRecorded(record) => {
-            let levels = record.dimensions.iter().map(|own| format!("{} {}", own.dimension_id, own.level));
+            let levels = record
+                .dimensions
+                .iter()
+                .map(|dimension| format!("{} {}", dimension.dimension_id, dimension.level));
             format!("claimed: {}", levels.collect::<Vec<_>>().join(", "))
         }
         EventData::AssessmentConsequenceApplied(applied) => {
@@ -187,14 +190,10 @@ fn summary(event: &Event, nodes: &LoggedNodes) -> String {
                     ", through the program that runs the agent, which can answer by itself"
                 }
                 (ApprovalChannel::Console, _) => ", in the console, which an agent with a shell can open too",
-                (ApprovalChannel::Terminal, Descent::Yes) => {
-                    ", from a terminal of the program that runs the agent"
-                }
-                (ApprovalChannel::Terminal, Descent::No) => {
-                    ", not from a terminal of the program that runs the agent"
-                }
+                (ApprovalChannel::Terminal, Descent::Yes) => ", started by the agent's program",
+                (ApprovalChannel::Terminal, Descent::No) => ", not started by the agent's program",
                 (ApprovalChannel::Terminal, Descent::Unknown) => {
-                    ", unknown whether from a terminal of the program that runs the agent"
+                    "; unknown whether the agent's program started it"
                 }
             };
             format!(

@@ -2,7 +2,7 @@
 //! checkpoints and sessions, in full where an event was truncated.
 //!
 //! Words are compared with the one normaliser (G39). A text matches if it contains every word of the query; notes
-//! that were corrected later are not searched, and neither is the truncation mark.
+//! that were corrected later are not searched, and neither is the truncation marker.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,12 +86,12 @@ pub fn hits(
     events: &[Event],
     health: &SessionHealth,
     wanted: &SearchWords,
-    material: &dyn ContentReader,
+    content: &dyn ContentReader,
     step: &dyn Fn(NodeId) -> Option<String>,
 ) -> Vec<Hit> {
     let superseded = superseded(facts, events);
     let mut found: Vec<Hit> =
-        facts.runs().filter_map(|run| run_hit(facts, run, health, wanted, material)).collect();
+        facts.runs().filter_map(|run| run_hit(facts, run, health, wanted, content)).collect();
     for event in events {
         let EventData::NodeOutputAppended(output) = &event.data else { continue };
         if superseded.contains(&event.event_index.get()) {
@@ -100,12 +100,12 @@ pub fn hits(
         let (found_in, text) = match &output.payload {
             OutputPayload::Notes { notes_markdown, full_text_ref } => {
                 let whole =
-                    full_text_ref.and_then(|reference| String::from_utf8(material.blob(reference)?).ok());
+                    full_text_ref.and_then(|reference| String::from_utf8(content.blob(reference)?).ok());
                 let text = whole.unwrap_or_else(|| notes_markdown.as_str().replace(TRUNCATION_MARKER, " "));
                 (FoundIn::Notes, text)
             }
             OutputPayload::ArtifactRef { sha256, .. } => {
-                let Some(text) = material.blob(*sha256).and_then(artifact_text) else { continue };
+                let Some(text) = content.blob(*sha256).and_then(artifact_text) else { continue };
                 (FoundIn::Artifact, text)
             }
         };
@@ -138,13 +138,13 @@ fn run_hit(
     run: &RunState,
     health: &SessionHealth,
     wanted: &SearchWords,
-    material: &dyn ContentReader,
+    content: &dyn ContentReader,
 ) -> Option<Hit> {
     let label = RunLabel::of(run.run_id).to_string();
     let tip = facts.preferred_tip(run.run_id);
     let context = tip.and_then(|tip| facts.context_at(tip).ok()).unwrap_or_default();
     let goal = context.get("goal").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let name = material.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
+    let name = content.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
     let id = run.workflow_id.as_str();
     let workflow =
         format!("{id} {} {}", id.replace(['_', '-', '.'], " "), name.as_deref().unwrap_or_default());
@@ -195,22 +195,24 @@ fn write_texts(name: Option<&str>, value: &Value, text: &mut String) {
         return;
     }
     match value {
-        Value::Object(members) => members.iter().for_each(|(name, own)| write_texts(Some(name), own, text)),
-        Value::Array(items) => items.iter().for_each(|own| write_texts(name, own, text)),
+        Value::Object(members) => {
+            members.iter().for_each(|(name, member)| write_texts(Some(name), member, text))
+        }
+        Value::Array(items) => items.iter().for_each(|item| write_texts(name, item, text)),
         Value::Null => {}
         Value::String(own) => write_text(name, own, text),
         Value::Bool(_) | Value::Number(_) => write_text(name, &value.to_string(), text),
     }
 }
 
-fn write_text(name: Option<&str>, own: &str, text: &mut String) {
+fn write_text(name: Option<&str>, value: &str, text: &mut String) {
     if !text.is_empty() {
         text.push_str("; ");
     }
     if let Some(name) = name {
         text.push_str(&format!("{name}: "));
     }
-    text.push_str(own);
+    text.push_str(value);
 }
 
 fn superseded(facts: &SessionState, events: &[Event]) -> BTreeSet<u64> {
@@ -220,7 +222,7 @@ fn superseded(facts: &SessionState, events: &[Event]) -> BTreeSet<u64> {
     outputs.filter(|output| output.superseded).map(|output| output.index.get()).collect()
 }
 
-/// The newest first, by the store-wide number, then by session and place in the log.
+/// The newest first, by the store-wide number, then by session and position in the log.
 pub fn order(hits: &mut [Hit]) {
     hits.sort_by_key(|hit| {
         (std::cmp::Reverse(hit.activity), hit.session_id, std::cmp::Reverse(hit.event_index))

@@ -16,7 +16,7 @@ use workrail_model::strict_json;
 pub enum AssertionError {
     #[error("the client data cannot be read")]
     ClientData,
-    #[error("the client data is not of an assertion")]
+    #[error("the client data is of another kind of ceremony")]
     OtherType,
     #[error("it was made for another challenge")]
     OtherChallenge,

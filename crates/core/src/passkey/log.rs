@@ -223,7 +223,7 @@ impl Passkeys {
                 });
             }
             PasskeyChange::Removed { credential_id, authorized_by } => {
-                let owner = self.active(&credential_id).and_then(|own| own.owner.clone());
+                let owner = self.active(&credential_id).and_then(|enrolment| enrolment.owner.clone());
                 let statement = Statement::Remove { credential: &credential_id };
                 self.agreed(&statement, Some(&authorized_by), owner.as_ref())?;
                 self.end(&credential_id, KeyEnd::Removed, owner.as_ref())?;
@@ -232,8 +232,8 @@ impl Passkeys {
                 self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
             }
             PasskeyChange::Reset { .. } => {
-                for own in self.enrolments.iter_mut().filter(|own| own.ended.is_none()) {
-                    own.ended = Some(KeyEnd::Reset);
+                for enrolment in self.enrolments.iter_mut().filter(|enrolment| enrolment.ended.is_none()) {
+                    enrolment.ended = Some(KeyEnd::Reset);
                 }
                 self.resets.push(entry.at);
             }
@@ -259,7 +259,9 @@ impl Passkeys {
             }
             None if self.has_any_of(owner) => Err("no enrolled key agreed to this change".to_owned()),
             None if !self.resets.is_empty() => Ok(Trust::AfterReset),
-            None if !self.enrolments.iter().any(|own| own.owner.as_ref() == owner) => Ok(Trust::FirstUse),
+            None if !self.enrolments.iter().any(|enrolment| enrolment.owner.as_ref() == owner) => {
+                Ok(Trust::FirstUse)
+            }
             None => Ok(Trust::AfterRemoval),
         }
     }
@@ -270,8 +272,10 @@ impl Passkeys {
         ended: KeyEnd,
         owner: Option<&PrincipalName>,
     ) -> Result<(), String> {
-        let is_meant = |own: &&mut Enrolment| {
-            own.ended.is_none() && own.credential == *credential && own.owner.as_ref() == owner
+        let is_meant = |enrolment: &&mut Enrolment| {
+            enrolment.ended.is_none()
+                && enrolment.credential == *credential
+                && enrolment.owner.as_ref() == owner
         };
         let own = self.enrolments.iter_mut().find(is_meant);
         own.ok_or("it ends a key that is not enrolled")?.ended = Some(ended);
@@ -279,13 +283,15 @@ impl Passkeys {
     }
 
     fn active(&self, credential: &CredentialId) -> Option<&Enrolment> {
-        self.enrolments.iter().find(|own| own.ended.is_none() && own.credential == *credential)
+        self.enrolments
+            .iter()
+            .find(|enrolment| enrolment.ended.is_none() && enrolment.credential == *credential)
     }
 
     /// The counter of an assertion by a key that is enrolled now.
     fn check(&self, signed: &SignedChallenge, challenge: Sha256) -> Result<u32, AssertionRefusal> {
         let credential = &signed.assertion.credential_id;
-        let is_known = self.enrolments.iter().any(|own| own.credential == *credential);
+        let is_known = self.enrolments.iter().any(|enrolment| enrolment.credential == *credential);
         let own = self.active(credential).ok_or(match is_known {
             true => AssertionRefusal::RemovedKey,
             false => AssertionRefusal::UnknownKey,
@@ -296,11 +302,16 @@ impl Passkeys {
     }
 
     /// An authenticator that counts sends a larger number every time; one that does not always sends 0.
-    fn is_fresh(&self, own: &Enrolment, challenge: Sha256, counter: u32) -> Result<(), AssertionRefusal> {
+    fn is_fresh(
+        &self,
+        enrolment: &Enrolment,
+        challenge: Sha256,
+        counter: u32,
+    ) -> Result<(), AssertionRefusal> {
         if self.used.contains_key(&challenge) {
             return Err(AssertionRefusal::Replayed);
         }
-        match counter > own.counter || (counter == 0 && own.counter == 0) {
+        match counter > enrolment.counter || (counter == 0 && enrolment.counter == 0) {
             true => Ok(()),
             false => Err(AssertionRefusal::CounterWentBack),
         }
@@ -316,7 +327,7 @@ impl Passkeys {
         self.is_fresh(own, challenge, counter)?;
         let entry = own.entry;
         self.used.insert(challenge, AcceptedUse { entry, resets: self.resets.len() as u32 });
-        let own = self.enrolments.iter_mut().find(|own| own.entry == entry);
+        let own = self.enrolments.iter_mut().find(|enrolment| enrolment.entry == entry);
         if let Some(own) = own {
             own.counter = counter;
         }
@@ -328,7 +339,7 @@ impl Passkeys {
         credential: &CredentialId,
         owner: Option<&PrincipalName>,
     ) -> Result<(), AssertionRefusal> {
-        let is_others = self.active(credential).is_some_and(|own| own.owner.as_ref() != owner);
+        let is_others = self.active(credential).is_some_and(|enrolment| enrolment.owner.as_ref() != owner);
         if is_others { Err(AssertionRefusal::OthersKey) } else { Ok(()) }
     }
 
@@ -374,7 +385,7 @@ impl Passkeys {
 
     /// Keys that are enrolled now.
     pub fn enrolled(&self) -> impl Iterator<Item = &Enrolment> {
-        self.enrolments.iter().filter(|own| own.ended.is_none())
+        self.enrolments.iter().filter(|enrolment| enrolment.ended.is_none())
     }
 
     /// Every key that was ever enrolled, oldest first.
@@ -384,7 +395,7 @@ impl Passkeys {
 
     /// An owner's keys that are enrolled now.
     pub fn enrolled_by(&self, owner: Option<&PrincipalName>) -> impl Iterator<Item = &Enrolment> {
-        self.enrolled().filter(move |own| own.owner.as_ref() == owner)
+        self.enrolled().filter(move |enrolment| enrolment.owner.as_ref() == owner)
     }
 
     pub fn has_any(&self) -> bool {
@@ -401,7 +412,7 @@ impl Passkeys {
     }
 
     pub(super) fn by_entry(&self, entry: Sha256) -> Option<&Enrolment> {
-        self.enrolments.iter().find(|own| own.entry == entry)
+        self.enrolments.iter().find(|enrolment| enrolment.entry == entry)
     }
 
     /// The recorded use of this challenge, if any.

@@ -200,7 +200,7 @@ impl Dag {
         }
     }
 
-    /// Checks an edge against its nodes (lock 1, `edge_created`) and returns its end.
+    /// Checks an edge against its nodes and returns its end.
     pub(super) fn check_edge(
         &self,
         index: EventIndex,

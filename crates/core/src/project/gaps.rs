@@ -46,7 +46,7 @@ impl GapState {
         self.severity == Severity::Critical
     }
 
-    /// Critical, in a category that blocks if the mode blocks (lock 2.1).
+    /// Critical, in a category that blocks if the mode blocks (G61).
     fn is_blocking(&self) -> bool {
         let blocks = match self.reason {
             Reason::UserOnlyDependency(_) | Reason::ContractViolation(_) | Reason::CapabilityMissing(_) => {

@@ -131,10 +131,6 @@ impl SessionState {
     }
 
     /// The outputs of the node's branch up to the node, oldest first.
-    ///
-    /// Every step of the path to the root contributes the current outputs of the attempt that led on to
-    /// the next node of the path, those without an attempt, and those of its checkpoints (decision 18).
-    /// The step at the end was not completed on this path: it contributes no attempt's outputs.
     #[cfg(test)]
     pub(crate) fn path_outputs(&self, node: NodeId) -> Vec<PathOutput<'_>> {
         let mut found: Vec<PathOutput<'_>> = self.path_steps(node).flat_map(|step| step.outputs).collect();
@@ -143,25 +139,31 @@ impl SessionState {
     }
 
     /// The steps of the node's path from the node to the root, each with its outputs, oldest first.
+    ///
+    /// Every step of the path to the root contributes the current outputs of the attempt that led on to
+    /// the next node of the path, those without an attempt, and those of its checkpoints (G51).
+    /// The step at the end was not completed on this path: it contributes no attempt's outputs.
+    ///
     /// Lazy, so that a reader who wants the newest few does not pay for the whole history (G23).
     pub(crate) fn path_steps(&self, node: NodeId) -> impl Iterator<Item = PathStep<'_>> {
         // The path's checkpoints below the current step, with the attempt that led on from each.
         let mut below: Vec<(NodeId, Option<AttemptId>)> = Vec::new();
-        let mut toward: Option<AttemptId> = None;
+        let mut led_to_previous: Option<AttemptId> = None;
         self.ancestors(node).filter_map(move |at| {
-            let led_here = std::mem::replace(&mut toward, at.edge.and_then(|edge| edge.attempt));
+            let led_on = std::mem::replace(&mut led_to_previous, at.edge.and_then(|edge| edge.attempt));
             let is_step = at.kind == NodeKind::Step || at.parent.is_none();
             if !is_step {
-                below.push((at.node_id, led_here));
+                below.push((at.node_id, led_on));
                 return None;
             }
             let mut outputs = Vec::new();
-            self.collect_outputs(at, |attempt| Some(attempt) == led_here, &mut outputs);
+            self.collect_outputs(at, |attempt| Some(attempt) == led_on, &mut outputs);
             for checkpoint in at.links.checkpoints.iter().map(|ix| self.dag.node(*ix)) {
                 let id = checkpoint.node_id;
-                let led_on = below.iter().find(|(other, _)| *other == id).and_then(|(_, made)| *made);
+                let checkpoint_led_on =
+                    below.iter().find(|(checkpoint, _)| *checkpoint == id).and_then(|(_, attempt)| *attempt);
                 // The checkpoint's own outputs come from an attempt without an advance.
-                let own = |attempt| self.advance(id, attempt).is_none() || Some(attempt) == led_on;
+                let own = |attempt| self.advance(id, attempt).is_none() || Some(attempt) == checkpoint_led_on;
                 self.collect_outputs(checkpoint, own, &mut outputs);
             }
             below.clear();

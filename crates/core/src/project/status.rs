@@ -1,4 +1,4 @@
-//! A run's status, as seen from its preferred tip (lock 2.1 and decision 20).
+//! A run's status, as seen from its preferred tip (G52).
 
 use workrail_model::id::RunId;
 use workrail_model::preferences::{Autonomy, RunStatus};

@@ -123,11 +123,11 @@ impl RunRecord<'_> {
 
     /// What is known of a step besides what was sent, newest attempt last (G104).
     fn known(&self, node: NodeId) -> Vec<String> {
-        let recorded = self.facts.evidence(node).iter().map(|own| &own.data);
-        let recorded = recorded.filter(|own| own.attempt_id.is_some());
-        let lines = recorded.map(|own| {
-            let by = own.host.as_ref().map(|host| format!(" by {host}")).unwrap_or_default();
-            format!("- {}{by}: {}", own.grade.as_str(), evidence::line(&own.evidence))
+        let recorded = self.facts.evidence(node).iter().map(|record| &record.data);
+        let recorded = recorded.filter(|record| record.attempt_id.is_some());
+        let lines = recorded.map(|record| {
+            let by = record.host.as_ref().map(|host| format!(" by {host}")).unwrap_or_default();
+            format!("- {}{by}: {}", record.grade.as_str(), evidence::line(&record.evidence))
         });
         let lines: Vec<String> = lines.collect();
         let skipped = lines.len().saturating_sub(EVIDENCE_LINES_MAX);

@@ -37,7 +37,7 @@ pub struct RunRecord<'a> {
     run: &'a RunState,
     /// Absent if the pinned workflow cannot be read.
     workflow: Option<&'a CompiledWorkflow>,
-    material: &'a dyn ContentReader,
+    content: &'a dyn ContentReader,
     tip: &'a NodeState,
 }
 
@@ -57,14 +57,14 @@ impl<'a> RunRecord<'a> {
         run: RunId,
         at: Option<NodeId>,
         workflow: Option<&'a CompiledWorkflow>,
-        material: &'a dyn ContentReader,
+        content: &'a dyn ContentReader,
     ) -> Option<Self> {
         let preferred = facts.preferred_tip(run)?;
         let elsewhere = at.filter(|at| !facts.is_ancestor_or_self(*at, preferred));
         let tip = elsewhere
             .and_then(|at| facts.leaves(run).rev().find(|leaf| facts.is_ancestor_or_self(at, leaf.node_id)));
         let tip = tip.or_else(|| facts.node(preferred))?;
-        Some(Self { facts, run: facts.run(run)?, workflow, material, tip })
+        Some(Self { facts, run: facts.run(run)?, workflow, content, tip })
     }
 
     fn label(&self) -> RunLabel {
@@ -79,7 +79,7 @@ impl<'a> RunRecord<'a> {
     }
 
     fn state(&self, node: &NodeState) -> Option<EngineState> {
-        self.material.state_at(node)
+        self.content.state_at(node)
     }
 
     fn context(&self) -> Context {
@@ -112,24 +112,24 @@ impl<'a> RunRecord<'a> {
 
     /// The full note, even if the event contains only its beginning.
     fn whole_notes(&self, payload: &OutputPayload) -> Option<String> {
-        notes_of(payload, self.material)
+        notes_of(payload, self.content)
     }
 
     /// An artifact as sent; `None` for notes, and for content that cannot be read.
     fn artifact(&self, payload: &OutputPayload) -> Option<serde_json::Value> {
-        artifact_of(payload, self.material)
+        artifact_of(payload, self.content)
     }
 }
 
-fn notes_of(payload: &OutputPayload, material: &dyn ContentReader) -> Option<String> {
+fn notes_of(payload: &OutputPayload, content: &dyn ContentReader) -> Option<String> {
     let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
-    let whole = full_text_ref.and_then(|reference| String::from_utf8(material.blob(reference)?).ok());
+    let whole = full_text_ref.and_then(|reference| String::from_utf8(content.blob(reference)?).ok());
     Some(whole.unwrap_or_else(|| notes_markdown.as_str().to_owned()))
 }
 
-fn artifact_of(payload: &OutputPayload, material: &dyn ContentReader) -> Option<serde_json::Value> {
+fn artifact_of(payload: &OutputPayload, content: &dyn ContentReader) -> Option<serde_json::Value> {
     let OutputPayload::ArtifactRef { sha256, .. } = payload else { return None };
-    serde_json::from_slice(&material.blob(*sha256)?).ok()
+    serde_json::from_slice(&content.blob(*sha256)?).ok()
 }
 
 /// The beginning of a text on one line.

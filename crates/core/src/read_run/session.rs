@@ -13,10 +13,10 @@ const RUNS_MAX: usize = 50;
 const GOAL_BYTES_MAX: usize = 160;
 
 /// The notes of a session in full, and its runs at a glance.
-pub fn session(facts: &SessionState, material: &dyn ContentReader) -> String {
+pub fn session(facts: &SessionState, content: &dyn ContentReader) -> String {
     let mut sections = vec![format!("Session {}", facts.session_id())];
     let mut runs: Vec<String> =
-        facts.runs().rev().take(RUNS_MAX).map(|run| run_line(facts, run, material)).collect();
+        facts.runs().rev().take(RUNS_MAX).map(|run| run_line(facts, run, content)).collect();
     if facts.runs().len() > RUNS_MAX {
         runs.push(format!("- and {} more", facts.runs().len() - RUNS_MAX));
     }
@@ -28,9 +28,9 @@ pub fn session(facts: &SessionState, material: &dyn ContentReader) -> String {
         .session_outputs()
         .iter()
         .filter_map(|output| match &output.payload {
-            notes @ OutputPayload::Notes { .. } => notes_of(notes, material),
+            notes @ OutputPayload::Notes { .. } => notes_of(notes, content),
             artifact @ OutputPayload::ArtifactRef { .. } => {
-                let value = artifact_of(artifact, material)?;
+                let value = artifact_of(artifact, content)?;
                 Some(format!("Artifact {}: {value:#}", kind_of(&value)))
             }
         })
@@ -42,9 +42,9 @@ pub fn session(facts: &SessionState, material: &dyn ContentReader) -> String {
     without_markers(&sections.join("\n\n"))
 }
 
-fn run_line(facts: &SessionState, run: &RunState, material: &dyn ContentReader) -> String {
+fn run_line(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -> String {
     let tip = facts.preferred_tip(run.run_id).and_then(|tip| facts.node(tip));
-    let state = tip.and_then(|tip| material.state_at(tip));
+    let state = tip.and_then(|tip| content.state_at(tip));
     let status = state.and_then(|state| facts.run_status(run.run_id, state.is_complete()));
     let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
     let goal = context.get("goal").and_then(serde_json::Value::as_str);

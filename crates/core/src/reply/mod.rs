@@ -65,7 +65,7 @@ pub struct ReplyInput<'a> {
     pub long_text: LongText,
     /// The tools that the server offers; the reply names no others.
     pub tools: ToolSet,
-    pub beside: StepExtras,
+    pub extras: StepExtras,
 }
 
 /// What to do if context values make the step's text too long.
@@ -128,10 +128,10 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         ReplyMoment::Started
         | ReplyMoment::Advanced
         | ReplyMoment::Rehydrated
-        | ReplyMoment::Checkpointed => (ReplyKind::Ok, input.beside.refused_before.clone()),
+        | ReplyMoment::Checkpointed => (ReplyKind::Ok, input.extras.refused_before.clone()),
     };
     let next_call = pending.map(|step| next_call::complete(input, &run.label, step, &blockers));
-    let beside = input.beside.clone();
+    let extras = input.extras.clone();
     let saves = input.tools.offers(ToolName::CheckpointWorkflow);
     let mut body = ReplyBody {
         kind,
@@ -141,24 +141,24 @@ pub fn render(input: &ReplyInput<'_>) -> Result<StoredReply, StepTextTooLong> {
         ack_token: pending.map(|_| ACK_TOKEN_MARKER.to_owned()),
         checkpoint_token: saves.then(|| CHECKPOINT_TOKEN_MARKER.to_owned()),
         pending: shown,
-        run_is_at: beside.run_is_at,
+        run_is_at: extras.run_is_at,
         is_complete: input.state.is_complete(),
         status: ended(input),
         next_intent: next_intent(input, asked),
         next_call,
         preferences: input.preferences,
         blockers,
-        warnings: beside.warnings,
-        step_context: beside.step_context,
-        references: beside.references,
-        recap: beside.recap,
-        branches: beside.branches,
-        downstream: beside.downstream,
-        other_runs: beside.other_runs,
-        open_tips: beside.open_tips,
-        children: beside.children,
-        return_to: beside.return_to,
-        workflow_changed: beside.workflow_changed,
+        warnings: extras.warnings,
+        step_context: extras.step_context,
+        references: extras.references,
+        recap: extras.recap,
+        branches: extras.branches,
+        downstream: extras.downstream,
+        other_runs: extras.other_runs,
+        open_tips: extras.open_tips,
+        children: extras.children,
+        return_to: extras.return_to,
+        workflow_changed: extras.workflow_changed,
         fork_ack_token: None,
     };
     let parts = text::parts(input, &body);
@@ -189,7 +189,7 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
         ReplyMoment::Started
         | ReplyMoment::Advanced
         | ReplyMoment::Rehydrated
-        | ReplyMoment::Checkpointed => needs_user(&input.beside.refused_before),
+        | ReplyMoment::Checkpointed => needs_user(&input.extras.refused_before),
     };
     let confirms = match (asked, input.preferences.autonomy) {
         (AskedConfirmation::Nothing, _) | (_, Autonomy::FullAutoNeverStop) => false,
@@ -205,7 +205,7 @@ fn next_intent(input: &ReplyInput<'_>, asked: AskedConfirmation) -> NextIntent {
 
 /// How a run ended; `None` while it continues.
 fn ended(input: &ReplyInput<'_>) -> Option<RunStatus> {
-    match (input.state.is_complete(), input.beside.open_gaps.is_empty()) {
+    match (input.state.is_complete(), input.extras.open_gaps.is_empty()) {
         (false, _) => None,
         (true, true) => Some(RunStatus::Complete),
         (true, false) => Some(RunStatus::CompleteWithGaps),
@@ -234,10 +234,10 @@ fn pending_body(input: &ReplyInput<'_>, step: &PendingStep) -> Result<PendingBod
         ReplyMoment::Rehydrated => Lifecycle::Rehydrate,
         ReplyMoment::Checkpointed => return Ok(body(input, step, "")),
     };
-    let telling = RenderMode { lifecycle, autonomy: input.preferences.autonomy };
+    let mode = RenderMode { lifecycle, autonomy: input.preferences.autonomy };
     let prompt = match input.long_text {
-        LongText::Refuse => prompt::render_step(workflow, step, context, telling)?,
-        LongText::Shorten => prompt::render_step_shortened(workflow, step, context, telling),
+        LongText::Refuse => prompt::render_step(workflow, step, context, mode)?,
+        LongText::Shorten => prompt::render_step_shortened(workflow, step, context, mode),
     };
     Ok(body(input, step, &prompt))
 }

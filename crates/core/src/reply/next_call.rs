@@ -98,7 +98,11 @@ fn keys(input: &ReplyInput<'_>, pending: &PendingStep, step: &CompiledStep) -> M
         Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => true,
         Autonomy::FullAutoNeverStop => false,
     };
-    let asked = step.user_dependencies.iter().filter(|_| waits).filter_map(|own| own.context_key.as_ref());
+    let asked = step
+        .user_dependencies
+        .iter()
+        .filter(|_| waits)
+        .filter_map(|dependency| dependency.context_key.as_ref());
     let asked = asked
         .filter(|key| !held(key.as_str()))
         .map(|key| (key.to_string(), Value::from(placeholder::USERS_ANSWER)));

@@ -61,7 +61,7 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         | ReplyMoment::Checkpointed => format!("Earlier work from here ({count}):"),
     };
     for (position, branch) in branches.iter().enumerate() {
-        let stand = match (&branch.current_step, branch.is_complete) {
+        let status = match (&branch.current_step, branch.is_complete) {
             (_, true) => "complete".to_owned(),
             (Some(step), false) => format!("at \"{step}\""),
             (None, false) => "unfinished".to_owned(),
@@ -72,7 +72,7 @@ pub(super) fn branches(moment: ReplyMoment<'_>, body: &ReplyBody) -> Option<Stri
         let call = branch.next_call.as_ref().filter(|_| !(branch.preferred && is_call_above));
         let call = call
             .map_or_else(String::new, |call| format!(" To see it: {} {}", call.tool, call.arguments_text()));
-        let line = format!("\n- {far} further, {stand}{newest}. Recorded: {}{call}", branch.summary);
+        let line = format!("\n- {far} further, {status}{newest}. Recorded: {}{call}", branch.summary);
         if text.len() + line.len() > BRANCHES_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", branches.len() - position));
             break;

@@ -18,10 +18,10 @@ pub(super) fn text(moment: ReplyMoment<'_>, references: &[ReferenceInfo]) -> Opt
         | ReplyMoment::Checkpointed => false,
     };
     // Those that can be read come first.
-    let (found, missing): (Vec<_>, Vec<_>) = references.iter().partition(|own| own.resolved);
+    let (found, missing): (Vec<_>, Vec<_>) = references.iter().partition(|reference| reference.resolved);
     let ordered: Vec<&ReferenceInfo> = found.into_iter().chain(missing).collect();
     let listed = |line: fn(&ReferenceInfo) -> String| -> String {
-        let lines = ordered.iter().map(|own| format!("\n- {}", without_markers(&line(own))));
+        let lines = ordered.iter().map(|reference| format!("\n- {}", without_markers(&line(reference))));
         format!("References of this workflow:{}", lines.collect::<String>())
     };
     // Every reference is named; the detail depends on the room.

@@ -24,7 +24,7 @@ const OTHER_RUNS_BYTES_MAX: usize = 400;
 const FACTS_BYTES_MAX: usize = 500;
 const GAPS_BYTES_MAX: usize = 2000;
 
-/// After this many consecutive refusals the reply offers a way out (decision 20: no run ever gets stuck for good).
+/// After this many consecutive refusals the reply offers a way out, so that no run gets stuck for good.
 const REFUSALS_BEFORE_WAY_OUT: usize = 5;
 
 /// After this many consecutive refusals the step is shown again: the earlier call is far up in the chat.
@@ -35,20 +35,20 @@ const STEP_UNCHANGED: &str =
 pub(super) fn parts(input: &ReplyInput<'_>, body: &ReplyBody) -> Vec<String> {
     let mut parts = vec![primary(input, body)];
     parts.extend(references::text(input.moment, &body.references));
-    let beside = [
+    let sections = [
         children::text(&body.children),
         recap("Recorded so far on this branch", &body.run.label, body.recap.as_ref()),
         branches(input.moment, body),
         tips::text(&body.open_tips),
         recap("Recorded after that on the branch worked on last", &body.run.label, body.downstream.as_ref()),
-        input.beside.functions.as_ref().map(|text| format!("Functions that those steps name:\n\n{text}")),
+        input.extras.functions.as_ref().map(|text| format!("Functions that those steps name:\n\n{text}")),
         warnings(&body.warnings),
-        facts(body),
+        assessments(body),
         other_runs(&body.other_runs),
     ];
-    let beside: Vec<String> = beside.into_iter().flatten().collect();
-    if !beside.is_empty() {
-        parts.push(beside.join("\n\n"));
+    let sections: Vec<String> = sections.into_iter().flatten().collect();
+    if !sections.is_empty() {
+        parts.push(sections.join("\n\n"));
     }
     parts.push(ending(input, body));
     parts
@@ -60,9 +60,9 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     match input.moment {
         ReplyMoment::Blocked { in_a_row, .. } => {
             lines.push(blocked(opening(&body.blockers), &body.run.label, &body.blockers));
-            lines.extend(check_outputs(&input.beside.failed_checks));
+            lines.extend(check_outputs(&input.extras.failed_checks));
             if in_a_row >= REFUSALS_BEFORE_WAY_OUT {
-                lines.push(way_out(in_a_row, input.beside.way_out.as_ref()));
+                lines.push(way_out(in_a_row, input.extras.way_out.as_ref()));
             }
         }
         ReplyMoment::Checkpointed => {
@@ -82,8 +82,8 @@ fn primary(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
     } else if let Some(pending) = &body.pending {
         lines.push(pending.prompt.clone());
     } else if body.is_complete {
-        lines.push(completed(&input.beside.open_gaps, body.checkpoint_token.is_some()));
-        lines.extend(disclosed(&input.beside.disclosed));
+        lines.push(completed(&input.extras.open_gaps, body.checkpoint_token.is_some()));
+        lines.extend(disclosed(&input.extras.disclosed));
     }
     lines.join("\n\n")
 }
@@ -138,7 +138,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
             "Run {} · {name} · step {}{}: {}",
             body.run.label,
             body.run.step_number.unwrap_or_default(),
-            location(&body.run),
+            remaining(&body.run),
             pending.title
         ),
         None => format!("Run {} · {name}", body.run.label),
@@ -157,7 +157,7 @@ fn heading(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
 }
 
 /// Such as ` · about 4 left · slice 2 of 3`.
-fn location(run: &RunInfo) -> String {
+fn remaining(run: &RunInfo) -> String {
     without_markers(&rest_in_words(run.about_left, &run.loops))
 }
 
@@ -247,7 +247,7 @@ fn is_approval(blocker: &Blocker) -> bool {
 
 fn blocked(opening: &str, label: &str, blockers: &[Blocker]) -> String {
     let mut text = opening.to_owned();
-    // The person needs the words.
+    // The user needs the exact command.
     match blockers.iter().find(|blocker| awaits_decision(blocker)) {
         Some(own) if asks_for_console(own) => text.push_str(&format!(
             " (To approve, the user opens the console: `workrail console`, run {label}.)"
@@ -305,7 +305,7 @@ fn warnings(warnings: &[Warning]) -> Option<String> {
     Some(text)
 }
 
-fn facts(body: &ReplyBody) -> Option<String> {
+fn assessments(body: &ReplyBody) -> Option<String> {
     let own = body.step_context.as_ref()?;
     let accepted = own.other_assessments.iter().chain([&own.assessments]);
     let lines: Vec<String> = accepted
@@ -328,8 +328,8 @@ fn other_runs(runs: &[OtherRun]) -> Option<String> {
         String::from("Other unfinished runs of this session (do not mix their tokens with this run's):");
     for (position, run) in runs.iter().enumerate() {
         let step = run.step_id.as_ref().map_or("no step pending", |step| step.as_str());
-        let stand = if run.status == RunStatus::Blocked { ", blocked" } else { "" };
-        let line = format!("\n- {} · {} · {step}{stand}", run.label, run.workflow_id);
+        let status = if run.status == RunStatus::Blocked { ", blocked" } else { "" };
+        let line = format!("\n- {} · {} · {step}{status}", run.label, run.workflow_id);
         if text.len() + line.len() > OTHER_RUNS_BYTES_MAX {
             text.push_str(&format!("\n- and {} more", runs.len() - position));
             break;
@@ -368,7 +368,9 @@ fn closing(input: &ReplyInput<'_>, body: &ReplyBody) -> String {
             true if body.blockers.iter().any(is_rejection) => "When you have changed the result, call",
             true if body.blockers.iter().all(is_approved) => "Your submission is kept and approved: call",
             true => "Your submission is kept. When the user has decided, call",
-            false => "The rest of your submission is kept. Send only this, each artifact complete: call",
+            false => {
+                "The rest of your submission is kept. Send only the corrections, each artifact in full. Call"
+            }
         }
         .to_owned();
     }

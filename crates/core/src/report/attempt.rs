@@ -42,7 +42,7 @@ pub struct Attempt {
     pub outcome: Outcome,
     pub outputs: Vec<Output>,
     pub problems: Vec<String>,
-    /// What is known of the attempt beside what was sent, which is claimed.
+    /// What is known of the attempt besides what was sent, which is claimed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<EvidenceReport>,
     pub assessments: Vec<Assessment>,

@@ -11,19 +11,23 @@ const REPORT_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) const ARTIFACT_BYTES_MAX: usize = 256 * 1024;
 
 /// Artifacts of points that are not shown, for the tables of the whole run.
-const BESIDE_BYTES_MAX: u64 = 1024 * 1024;
+const HIDDEN_ARTIFACT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What is left of the budget, and remarks about content that were made on the way.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
-    beside: u64,
+    hidden_artifact_bytes: u64,
     pub(super) remarks: Vec<String>,
 }
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Self { left: REPORT_TEXT_BYTES_MAX, beside: BESIDE_BYTES_MAX, remarks: Vec::new() }
+        Self {
+            left: REPORT_TEXT_BYTES_MAX,
+            hidden_artifact_bytes: HIDDEN_ARTIFACT_BYTES_MAX,
+            remarks: Vec::new(),
+        }
     }
 
     /// Whether this many more bytes may be included; they are then spent.
@@ -38,9 +42,9 @@ impl Budget {
     }
 
     /// Whether an artifact of this size is read although its point is not shown.
-    pub(super) fn take_beside(&mut self, bytes: u64) -> bool {
-        let left = self.beside.checked_sub(bytes);
-        self.beside = left.unwrap_or(self.beside);
+    pub(super) fn take_hidden_artifact(&mut self, bytes: u64) -> bool {
+        let left = self.hidden_artifact_bytes.checked_sub(bytes);
+        self.hidden_artifact_bytes = left.unwrap_or(self.hidden_artifact_bytes);
         if left.is_none() {
             self.remark(
                 "Tables of the whole run leave out large artifacts here. The report has them.".to_owned(),
@@ -56,13 +60,13 @@ impl Budget {
     }
 
     /// The full notes if the event contains only their beginning.
-    pub(super) fn notes(&mut self, payload: &OutputPayload, material: &dyn ContentReader) -> Option<String> {
+    pub(super) fn notes(&mut self, payload: &OutputPayload, content: &dyn ContentReader) -> Option<String> {
         let OutputPayload::Notes { notes_markdown, full_text_ref } = payload else { return None };
         let beginning = notes_markdown.as_str();
         let Some(reference) = full_text_ref else {
             return Some(if self.take(beginning.len()) { beginning } else { self.no_room() }.to_owned());
         };
-        let Some(whole) = material.blob(*reference).and_then(|bytes| String::from_utf8(bytes).ok()) else {
+        let Some(whole) = content.blob(*reference).and_then(|bytes| String::from_utf8(bytes).ok()) else {
             self.remark(format!(
                 "The whole text {} cannot be read; its beginning is shown.",
                 reference.digest()

@@ -19,7 +19,7 @@ use super::node::{OutputExtent, actor_of, first_words};
 use super::table::merged;
 use super::{
     Actor, ArtifactView, Body, BranchPosition, BranchReport, CapabilityReport, ClosedRun, ContextEntry,
-    Covers, DivergenceReport, GapReport, GapStanding, NodeReport, Observed, Outcome, Output, ParentRun,
+    Covers, DivergenceReport, GapReport, GapReportState, NodeReport, Observed, Outcome, Output, ParentRun,
     PointName, PreferenceReport, Report, Round, RunCounts, RunReport, Signatures, StepReport, Table,
     TimeSpan, VERSION, WorkflowFacts, point,
 };
@@ -44,7 +44,7 @@ pub struct ReportInput<'a> {
     pub events: &'a [Event],
     pub health: &'a SessionHealth,
     pub covers: Covers,
-    pub material: &'a dyn ContentReader,
+    pub content: &'a dyn ContentReader,
     pub context_values: ContextValues,
     /// The validity of the events' passkey signatures.
     pub signatures: &'a Signatures,
@@ -154,7 +154,7 @@ impl<'a> RunBuilder<'a> {
         Self {
             subject,
             run,
-            workflow: subject.material.workflow(run.workflow_hash),
+            workflow: subject.content.workflow(run.workflow_hash),
             tip,
             names: point::names(facts, run.run_id, &branches),
             branches,
@@ -170,7 +170,7 @@ impl<'a> RunBuilder<'a> {
         }
         let nodes: Vec<NodeReport> = facts.nodes(run.run_id).map(|node| self.node(node, budget)).collect();
         let at_tip = tip.and_then(|tip| facts.node(tip));
-        let state = at_tip.and_then(|node| subject.material.state_at(node));
+        let state = at_tip.and_then(|node| subject.content.state_at(node));
         let context = tip.and_then(|tip| facts.context_at(tip).ok()).unwrap_or_default();
         let workflow = self.workflow.as_deref();
         let progress = workflow
@@ -228,7 +228,7 @@ impl<'a> RunBuilder<'a> {
     /// What a point requires, its title as shown there, and the loops it is in.
     pub(super) fn step(&self, node: &NodeState) -> (StepReport, Vec<Round>) {
         let nothing = |step: StepReport| (step, Vec::new());
-        let Some(state) = self.subject.material.state_at(node) else {
+        let Some(state) = self.subject.content.state_at(node) else {
             return nothing(StepReport::Unreadable);
         };
         let Some(pending) = state.pending_step() else {
@@ -237,7 +237,7 @@ impl<'a> RunBuilder<'a> {
         };
         let workflow = self.workflow.as_deref();
         let rounds = pending.loop_path.iter().map(|frame| {
-            let owner = workflow.and_then(|workflow| workflow.loop_of(&frame.loop_id));
+            let owner = workflow.and_then(|workflow| workflow.loop_by_id(&frame.loop_id));
             let title = owner.map_or_else(|| frame.loop_id.to_string(), |owner| owner.title.clone());
             Round { loop_id: frame.loop_id.clone(), title, iteration: frame.iteration }
         });
@@ -340,8 +340,8 @@ impl<'a> RunBuilder<'a> {
                 reason: gap.reason,
                 summary: gap.summary.to_string(),
                 state: match gap.resolved_by.and_then(|by| facts.gap(by)) {
-                    None => GapStanding::Open,
-                    Some(by) => GapStanding::Resolved {
+                    None => GapReportState::Open,
+                    Some(by) => GapReportState::Resolved {
                         by: by.gap_id,
                         summary: by.summary.to_string(),
                         point: self.name(by.node_id),
@@ -396,7 +396,9 @@ impl<'a> RunBuilder<'a> {
     /// Keyed tables of the attempts that led to the point where the run continues.
     fn tables(&self, nodes: &[NodeReport]) -> Vec<Table> {
         let mut tables = Vec::new();
-        for node in nodes.iter().filter(|node| node.branch == 0 && node.standing == BranchPosition::Passed) {
+        for node in
+            nodes.iter().filter(|node| node.branch == 0 && node.branch_position == BranchPosition::Passed)
+        {
             let led_on = self.led_on(node.node_id);
             let attempts = node.attempts.iter().filter(|attempt| Some(attempt.attempt_id) == led_on);
             for output in attempts.flat_map(|attempt| &attempt.outputs).filter(|output| !output.superseded) {

@@ -94,7 +94,8 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
     while let Some((point, lane, starts)) = ahead.pop() {
         rows.push(Row { lane, starts, point, below: Vec::new() });
         let Point::Node(index) = point else { continue };
-        let straight = children[index].iter().copied().find(|child| goes_on(&nodes[index], &nodes[*child]));
+        let straight =
+            children[index].iter().copied().find(|child| stays_in_lane(&nodes[index], &nodes[*child]));
         ahead.extend(straight.map(|child| (Point::Node(child), lane, false)));
         let mut ways: Vec<usize> =
             children[index].iter().copied().filter(|child| Some(*child) != straight).collect();
@@ -108,9 +109,9 @@ pub(super) fn walk(nodes: &[NodeReport], ways_max: usize, lanes_max: usize) -> V
 }
 
 /// Whether a child is drawn in the lane of its parent.
-fn goes_on(parent: &NodeReport, child: &NodeReport) -> bool {
+fn stays_in_lane(parent: &NodeReport, child: &NodeReport) -> bool {
     // A checkpoint is a note on its step, unless the run continued from the checkpoint itself.
-    let of_path = child.kind == NodeKind::Step || child.standing == BranchPosition::Tip;
+    let of_path = child.kind == NodeKind::Step || child.branch_position == BranchPosition::Tip;
     child.branch == parent.branch && (of_path || parent.kind == NodeKind::Checkpoint)
 }
 
@@ -151,7 +152,9 @@ fn condensed(rows: Vec<Row>, nodes: &[NodeReport]) -> Vec<Row> {
 
 /// A point with nothing but the step itself.
 fn is_plain(node: &NodeReport) -> bool {
-    node.standing == BranchPosition::Passed && blocked_attempts(node) == 0 && node.kind == NodeKind::Step
+    node.branch_position == BranchPosition::Passed
+        && blocked_attempts(node) == 0
+        && node.kind == NodeKind::Step
 }
 
 fn blocked_attempts(node: &NodeReport) -> usize {
@@ -168,7 +171,7 @@ pub enum PointSymbol {
 }
 
 pub fn point_symbol(node: &NodeReport) -> PointSymbol {
-    match (node.kind, node.standing) {
+    match (node.kind, node.branch_position) {
         (_, BranchPosition::Tip) => PointSymbol::Tip,
         (NodeKind::Checkpoint, _) => PointSymbol::Checkpoint,
         (NodeKind::Step, BranchPosition::BranchEnd) => PointSymbol::BranchEnd,
@@ -176,7 +179,7 @@ pub fn point_symbol(node: &NodeReport) -> PointSymbol {
     }
 }
 
-/// What is said of a point besides its title.
+/// The remarks about a point, besides its title.
 pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
     let blocked = match blocked_attempts(node) {
         0 => None,
@@ -184,12 +187,12 @@ pub fn remarks(node: &NodeReport) -> Vec<(Tone, String)> {
         count => Some((Tone::Warning, format!("{count} blocked attempts"))),
     };
     // The title of a complete tip already says so.
-    let is_said = node.standing == BranchPosition::Tip && node.step == StepReport::Complete;
-    let standing = words::standing(node).filter(|_| !is_said);
-    blocked.into_iter().chain(standing.map(|(tone, text)| (tone, text.to_owned()))).collect()
+    let is_said = node.branch_position == BranchPosition::Tip && node.step == StepReport::Complete;
+    let branch_position = words::branch_position(node).filter(|_| !is_said);
+    blocked.into_iter().chain(branch_position.map(|(tone, text)| (tone, text.to_owned()))).collect()
 }
 
-/// A row as text: its lines, its symbol, and the text beside it.
+/// A row as text: its lines, its symbol, and the text after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphLine {
     pub strokes: String,
@@ -206,16 +209,16 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<GraphL
     let line = |row: &Row| {
         let mut text = String::new();
         for lane in 0..row.lane {
-            let goes_on = row.below.get(lane).copied().unwrap_or(false);
+            let continues = row.below.get(lane).copied().unwrap_or(false);
             let here = row.starts && lane + 1 == row.lane;
-            text.push_str(match (here, goes_on) {
+            text.push_str(match (here, continues) {
                 (true, true) => way,
                 (true, false) => last,
                 (false, true) => down,
                 (false, false) => "  ",
             });
         }
-        let (symbol, beside) = match row.point {
+        let (symbol, label) = match row.point {
             Point::Skipped(count) => (gap, format!("{count} more")),
             Point::Node(index) => {
                 let node = &nodes[index];
@@ -225,17 +228,17 @@ pub fn drawn(rows: &[Row], nodes: &[NodeReport], strokes: Strokes) -> Vec<GraphL
                     PointSymbol::BranchEnd => end,
                     PointSymbol::Step => step,
                 };
-                (symbol, beside(node))
+                (symbol, point_text(node))
             }
         };
         text.push_str(symbol);
-        GraphLine { strokes: text, text: beside, point: row.point }
+        GraphLine { strokes: text, text: label, point: row.point }
     };
     rows.iter().map(line).collect()
 }
 
-/// The title of a point and what is said of it.
-fn beside(node: &NodeReport) -> String {
+/// The title of a point and the remarks about it.
+fn point_text(node: &NodeReport) -> String {
     let mut text = format!("{}. {}", node.point, words::one_line(&words::point(node)));
     for (_, remark) in remarks(node) {
         text.push_str(&format!(" · {remark}"));

@@ -1,6 +1,6 @@
 //! A report as Markdown, readable both as text and rendered.
 //!
-//! Recorded text cannot break out of its place: notes are quoted line by line, artifacts are in a fence
+//! Recorded text cannot break the structure around it: notes are quoted line by line, artifacts are in a fence
 //! longer than any inside, and everything inside a line is escaped.
 
 use workrail_model::event::NodeKind;
@@ -33,7 +33,7 @@ pub fn render(report: &Report, times: Times) -> String {
 /// One point of a run, as `workrail show` prints it.
 pub fn render_node(report: &Report, node: NodeId, times: Times) -> Option<String> {
     let mut found = report.runs.iter().flat_map(|run| run.nodes.iter().map(move |node| (run, node)));
-    let (run, node) = found.find(|(_, own)| own.node_id == node)?;
+    let (run, node) = found.find(|(_, other)| other.node_id == node)?;
     let mut page = Page { text: String::new(), times };
     page.heading(1, &format!("Run {} · {}", run.label, run.workflow.workflow_id));
     page.banners(report);
@@ -162,7 +162,9 @@ impl Page {
                 self.line(&format!("- {}", inline_text(&decision.summary)));
             }
         }
-        if node.kind == NodeKind::Step && node.attempts.is_empty() && node.standing != BranchPosition::Passed
+        if node.kind == NodeKind::Step
+            && node.attempts.is_empty()
+            && node.branch_position != BranchPosition::Passed
         {
             match node.step {
                 StepReport::Complete => {}

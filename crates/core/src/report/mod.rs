@@ -225,7 +225,7 @@ pub struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
     pub step: StepReport,
-    pub standing: BranchPosition,
+    pub branch_position: BranchPosition,
     pub attempts: Vec<Attempt>,
     /// What was saved here without completing the step.
     pub saved: Vec<Output>,
@@ -238,7 +238,7 @@ pub struct NodeReport {
     pub rounds: Vec<Round>,
     /// What was skipped on the way here, in the order of the plan. For drawing.
     #[serde(skip)]
-    pub passed_over: Vec<PassedOver>,
+    pub skipped: Vec<SkippedStep>,
 }
 
 /// One pass of a loop.
@@ -252,7 +252,7 @@ pub struct Round {
 
 /// A step or loop whose condition did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct SkippedStep {
     pub title: String,
     /// The condition in words.
     pub condition: String,
@@ -278,7 +278,7 @@ pub enum StepReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BranchPosition {
-    /// Work went on beyond it.
+    /// Work continued beyond it.
     Passed,
     /// The end of a branch on which the run does not continue.
     BranchEnd,
@@ -370,12 +370,12 @@ pub struct GapReport {
     pub severity: Severity,
     pub reason: Reason,
     pub summary: String,
-    pub state: GapStanding,
+    pub state: GapReportState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum GapStanding {
+pub enum GapReportState {
     Open,
     #[serde(rename_all = "camelCase")]
     Resolved {

@@ -17,12 +17,12 @@ use super::build::{Detail, ReportInput, RunBuilder};
 use super::timing::elapsed;
 use super::{
     Actor, Approval, Artifact, ArtifactView, Assessment, Attempt, Body, BranchPosition, Decision,
-    EvidenceReport, NodeReport, Outcome, Output, PassedOver, table,
+    EvidenceReport, NodeReport, Outcome, Output, SkippedStep, table,
 };
 use crate::claims::{self, KnownFact};
 use crate::contract::kind_of;
 use crate::discover::condition_text;
-use crate::interpret::passed_over;
+use crate::interpret::skipped;
 use crate::link::NodeLink;
 use crate::project::{AdvanceRecord, NodeState, OutputState};
 use crate::{derive, evidence};
@@ -56,7 +56,7 @@ impl RunBuilder<'_> {
             reached_by: node.edge.map(|edge| edge.cause.kind),
             at: subject.at(node.created_index).cloned(),
             step,
-            standing: self.standing(node),
+            branch_position: self.branch_position(node),
             attempts,
             saved,
             decisions: decisions
@@ -65,12 +65,12 @@ impl RunBuilder<'_> {
             approvals: self.approvals(id),
             context_keys: self.context_keys.get(&(id, None)).cloned().unwrap_or_default(),
             rounds,
-            passed_over: self.passed_over(node),
+            skipped: self.skipped(node),
         }
     }
 
     /// What the walk that led to a node skipped, according to its decision trace.
-    fn passed_over(&self, node: &NodeState) -> Vec<PassedOver> {
+    fn skipped(&self, node: &NodeState) -> Vec<SkippedStep> {
         let Some(workflow) = self.workflow.as_deref() else { return Vec::new() };
         let (from, attempt) = match (node.parent, node.edge.and_then(|edge| edge.attempt)) {
             (None, _) => (node.node_id, derive::before_any_attempt()),
@@ -80,12 +80,12 @@ impl RunBuilder<'_> {
         };
         let wanted = derive::trace_id(from, attempt);
         let walks = self.subject.facts.trace(from).iter().filter(|record| record.data.trace_id == wanted);
-        let skipped = walks.flat_map(|record| &record.data.entries).filter_map(passed_over);
+        let skipped = walks.flat_map(|record| &record.data.entries).filter_map(skipped);
         let reported = skipped.map(|(name, condition)| {
             let step = StepId::parse(name).ok().and_then(|id| workflow.step(&id));
-            let owner = LoopId::parse(name).ok().and_then(|id| workflow.loop_of(&id));
-            let title = step.map(|step| &step.title).or(owner.map(|owner| &owner.title));
-            PassedOver {
+            let looped = LoopId::parse(name).ok().and_then(|id| workflow.loop_by_id(&id));
+            let title = step.map(|step| &step.title).or(looped.map(|looped| &looped.title));
+            SkippedStep {
                 title: title.map_or(name, String::as_str).to_owned(),
                 condition: condition_text(workflow, condition),
             }
@@ -93,7 +93,7 @@ impl RunBuilder<'_> {
         reported.collect()
     }
 
-    fn standing(&self, node: &NodeState) -> BranchPosition {
+    fn branch_position(&self, node: &NodeState) -> BranchPosition {
         let is_step = node.kind == NodeKind::Step || node.parent.is_none();
         match () {
             () if self.tip == Some(node.node_id) => BranchPosition::Tip,
@@ -107,7 +107,7 @@ impl RunBuilder<'_> {
         match self.subject.detail {
             Detail::Everything => OutputExtent::Whole,
             Detail::Point(chosen) if chosen.or(self.tip) == Some(node) => OutputExtent::Whole,
-            Detail::Point(_) => OutputExtent::AtHand,
+            Detail::Point(_) => OutputExtent::Excerpt,
         }
     }
 
@@ -121,8 +121,8 @@ impl RunBuilder<'_> {
         let (id, attempt) = (node.node_id, record.attempt);
         let at = subject.at(record.event_index);
         let own = facts.outputs(id).iter().filter(|output| output.attempt == Some(attempt));
-        let known = facts.evidence(id).iter().filter(|own| own.index <= record.event_index);
-        let known: Vec<KnownFact<'_>> = known.map(|own| KnownFact::recorded(&own.data)).collect();
+        let known = facts.evidence(id).iter().filter(|evidence| evidence.index <= record.event_index);
+        let known: Vec<KnownFact<'_>> = known.map(|evidence| KnownFact::recorded(&evidence.data)).collect();
         let outputs = own
             .map(|output| subject.output(self.workflow.as_deref(), (output, extent), &known, budget))
             .collect();
@@ -136,8 +136,9 @@ impl RunBuilder<'_> {
             AdvanceOutcome::Blocked { blockers } => blockers.blockers(),
             AdvanceOutcome::Advanced { .. } => &[],
         };
-        let said = |problem: &String| blockers.iter().any(|blocker| blocker.message.as_str() == problem);
-        let problems: Vec<String> = problems.filter(|problem| !said(problem)).collect();
+        let is_reported =
+            |problem: &String| blockers.iter().any(|blocker| blocker.message.as_str() == problem);
+        let problems: Vec<String> = problems.filter(|problem| !is_reported(problem)).collect();
         let assessments = facts.assessments(id, attempt).map(|record| Assessment {
             assessment_id: record.data.assessment_id.to_string(),
             grade: EvidenceGrade::Claimed,
@@ -217,7 +218,7 @@ impl RunBuilder<'_> {
 pub(super) enum OutputExtent {
     Whole,
     /// What the events contain, and small artifacts.
-    AtHand,
+    Excerpt,
 }
 
 impl ReportInput<'_> {
@@ -229,15 +230,16 @@ impl ReportInput<'_> {
         budget: &mut Budget,
     ) -> Output {
         let body = match &output.payload {
-            OutputPayload::Notes { notes_markdown, .. } if extent == OutputExtent::AtHand => {
+            OutputPayload::Notes { notes_markdown, .. } if extent == OutputExtent::Excerpt => {
                 Body::Notes { markdown: notes_markdown.as_str().to_owned() }
             }
             OutputPayload::Notes { .. } => {
-                Body::Notes { markdown: budget.notes(&output.payload, self.material).unwrap_or_default() }
+                Body::Notes { markdown: budget.notes(&output.payload, self.content).unwrap_or_default() }
             }
             OutputPayload::ArtifactRef { sha256, byte_length, .. } => {
-                let is_left_out = extent == OutputExtent::AtHand && !budget.take_beside(*byte_length);
-                let blob = (!is_left_out).then(|| self.material.blob(*sha256)).flatten();
+                let is_left_out =
+                    extent == OutputExtent::Excerpt && !budget.take_hidden_artifact(*byte_length);
+                let blob = (!is_left_out).then(|| self.content.blob(*sha256)).flatten();
                 let (artifact_kind, shown) = match blob {
                     _ if is_left_out => ("(not read)".to_owned(), ArtifactView::Unreadable),
                     Some(bytes) => artifact(workflow, &bytes, known, budget),

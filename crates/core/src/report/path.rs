@@ -124,7 +124,7 @@ fn brackets(rounds: &[Round]) -> Vec<String> {
 
 /// Whether a fold may hide the point: not if the run continues there, and not if it is shown.
 fn is_hideable(node: &NodeReport, opened: &OpenParts) -> bool {
-    node.standing != BranchPosition::Tip && opened.shown != Some(node.node_id)
+    node.branch_position != BranchPosition::Tip && opened.shown != Some(node.node_id)
 }
 
 fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Vec<PathLine> {
@@ -132,13 +132,13 @@ fn branches_folded(rows: &[Row], nodes: &[NodeReport], opened: &OpenParts) -> Ve
     let mut at = 0;
     while let Some(row) = rows.get(at) {
         let mut line = line_of(row, nodes);
-        let is_inside = |own: &&Row| own.lane > row.lane || own.lane == row.lane && !own.starts;
+        let is_inside = |other: &&Row| other.lane > row.lane || other.lane == row.lane && !other.starts;
         let length = if row.starts { 1 + rows[at + 1..].iter().take_while(is_inside).count() } else { 1 };
         if let (true, graph::Point::Node(first)) = (row.starts && length > 1, row.point) {
             let part = nodes[first].node_id;
             let (mut points, mut may_fold) = (0, true);
-            for own in &rows[at..at + length] {
-                match own.point {
+            for other in &rows[at..at + length] {
+                match other.point {
                     graph::Point::Skipped(count) => points += count,
                     graph::Point::Node(index) => {
                         points += 1;
@@ -261,8 +261,9 @@ fn fold_rounds(
     opened: &OpenParts,
     (depth, title): (usize, &str),
 ) -> Vec<PathLine> {
-    let (from, to) = (rounds.first().map(|own| own.iteration), rounds.last().map(|own| own.iteration));
-    let mut lines: Vec<PathLine> = rounds.into_iter().flat_map(|own| own.lines).collect();
+    let (from, to) =
+        (rounds.first().map(|round| round.iteration), rounds.last().map(|round| round.iteration));
+    let mut lines: Vec<PathLine> = rounds.into_iter().flat_map(|round| round.lines).collect();
     let points: usize = lines.iter().map(|line| points_of(&line.item)).sum();
     let Some((first, from, to)) = lines.first().and_then(|line| match line.item {
         Item::Point(index) => Some((index, from?, to?)),
@@ -310,7 +311,7 @@ fn with_skipped(lines: Vec<PathLine>, nodes: &[NodeReport]) -> Vec<PathLine> {
                 }
                 None => Vec::new(),
             };
-            for at in 0..nodes[before].passed_over.len() {
+            for at in 0..nodes[before].skipped.len() {
                 let (item, brackets) = (Item::Skipped { before, at }, around.clone());
                 whole.push(PathLine { lane: line.lane, starts: line.starts, item, brackets, folds: None });
                 line.starts = false;

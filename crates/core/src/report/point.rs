@@ -106,6 +106,6 @@ mod tests {
         assert_eq!(PointName::step(3, 0).to_string(), "3");
         assert_eq!(PointName::step(3, 1).to_string(), "3b");
         assert_eq!(PointName::checkpoint(&PointName::step(3, 1), 2).to_string(), "3b+2");
-        assert!(letters.iter().map(|own| branch_number(own)).eq([0, 1, 25, 26, 701, 702].map(Some)));
+        assert!(letters.iter().map(|letter| branch_number(letter)).eq([0, 1, 25, 26, 701, 702].map(Some)));
     }
 }

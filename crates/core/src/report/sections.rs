@@ -12,9 +12,9 @@ use workrail_model::id::{NodeId, RunId};
 use workrail_model::preferences::RunStatus;
 
 use super::{
-    Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport, GapStanding,
-    NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table, Times, branch_letter,
-    words,
+    Attempt, Body, BranchReport, CapabilityReport, Covers, DivergenceReport, Field, GapReport,
+    GapReportState, NodeReport, Outcome, Output, PointName, PreferenceReport, Report, RunReport, Table,
+    Times, branch_letter, words,
 };
 
 /// What the run ended with, or has produced so far.
@@ -126,7 +126,7 @@ impl Report {
             line("Covers", covers),
             line("Time", plain(words::span(&self.span, times))),
         ];
-        let observed = |own: &super::Observed| line(&own.key.replace('_', " "), vec![code(&own.value)]);
+        let observed = |fact: &super::Observed| line(&fact.key.replace('_', " "), vec![code(&fact.value)]);
         facts.extend(self.workspace.iter().map(observed));
         facts.push(line("Events", plain(self.events.to_string())));
         facts.push(line("Grades", plain(GRADES)));
@@ -202,7 +202,7 @@ impl RunReport {
         let rows = self
             .context
             .iter()
-            .map(|own| vec![vec![code(&own.key)], plain(words::context_value(&own.value))]);
+            .map(|value| vec![vec![code(&value.key)], plain(words::context_value(&value.value))]);
         sections.push(Section::new("Context, as sent", &["key", "value"], rows));
         let filled = sections.into_iter().filter(|section| !section.rows.is_empty());
         // They are derived from artifacts.
@@ -215,13 +215,14 @@ impl RunReport {
 
     /// The tables about one point: what was recorded there, and the preferences in effect there.
     pub fn sections_at(&self, node: &NodeReport, times: Times) -> Vec<Section> {
-        let gaps: Vec<GapReport> = self.gaps.iter().filter(|own| own.point == node.point).cloned().collect();
+        let gaps: Vec<GapReport> = self.gaps.iter().filter(|gap| gap.point == node.point).cloned().collect();
         let divergences: Vec<DivergenceReport> =
-            self.divergences.iter().filter(|own| own.point == node.point).cloned().collect();
+            self.divergences.iter().filter(|divergence| divergence.point == node.point).cloned().collect();
         let capabilities: Vec<CapabilityReport> =
-            self.capabilities.iter().filter(|own| own.point == node.point).cloned().collect();
+            self.capabilities.iter().filter(|capability| capability.point == node.point).cloned().collect();
         let above = self.above(node);
-        let holds = self.preferences.iter().rev().find(|own| above.contains(&&own.point)).cloned();
+        let holds =
+            self.preferences.iter().rev().find(|preference| above.contains(&&preference.point)).cloned();
         let preferences: Vec<PreferenceReport> = holds.into_iter().collect();
         let mut sections = records(&gaps, &divergences, &preferences, &capabilities, times);
         for section in sections.iter_mut().filter(|section| section.title == PREFERENCES) {
@@ -233,7 +234,8 @@ impl RunReport {
 
     /// The points from a point up to the root, including itself.
     fn above(&self, node: &NodeReport) -> Vec<&PointName> {
-        let by_id: BTreeMap<NodeId, &NodeReport> = self.nodes.iter().map(|own| (own.node_id, own)).collect();
+        let by_id: BTreeMap<NodeId, &NodeReport> =
+            self.nodes.iter().map(|node| (node.node_id, node)).collect();
         let mut above = Vec::new();
         let mut next = by_id.get(&node.node_id);
         while let Some(own) = next {
@@ -252,29 +254,34 @@ fn records(
     capabilities: &[CapabilityReport],
     times: Times,
 ) -> Vec<Section> {
-    let rows = divergences.iter().map(|own| {
-        let step = own.related_step_id.as_ref().map(code);
+    let rows = divergences.iter().map(|divergence| {
+        let step = divergence.related_step_id.as_ref().map(code);
         vec![
-            at(&own.point),
-            plain(words::plain(&own.reason)),
-            plain(&own.summary),
+            at(&divergence.point),
+            plain(words::plain(&divergence.reason)),
+            plain(&divergence.summary),
             step.into_iter().collect(),
         ]
     });
     let divergences = Section::new("Divergences (claimed)", &["at", "reason", "what", "step"], rows);
-    let rows = preferences.iter().map(|own| {
-        let time = own.at.as_ref().map(|at| times.shown(at)).unwrap_or_default();
-        let values = words::preferences(own.effective);
-        let by = match &own.signature {
-            None => words::actor(own.by).to_owned(),
-            Some(signature) => format!("{} ({})", words::actor(own.by), signature.briefly()),
+    let rows = preferences.iter().map(|preference| {
+        let time = preference.at.as_ref().map(|at| times.shown(at)).unwrap_or_default();
+        let values = words::preferences(preference.effective);
+        let by = match &preference.signature {
+            None => words::actor(preference.by).to_owned(),
+            Some(signature) => format!("{} ({})", words::actor(preference.by), signature.briefly()),
         };
-        vec![at(&own.point), plain(values), plain(by), plain(time)]
+        vec![at(&preference.point), plain(values), plain(by), plain(time)]
     });
     let preferences = Section::new(PREFERENCES, &["from", "preferences", "set by", "time"], rows);
-    let rows = capabilities.iter().map(|own| {
-        let (capability, status) = (words::plain(&own.capability), words::plain(&own.status));
-        vec![at(&own.point), plain(capability), plain(status), plain(words::provenance(&own.provenance))]
+    let rows = capabilities.iter().map(|report| {
+        let (capability, status) = (words::plain(&report.capability), words::plain(&report.status));
+        vec![
+            at(&report.point),
+            plain(capability),
+            plain(status),
+            plain(words::provenance(&report.provenance)),
+        ]
     });
     let capabilities = Section::new("Capabilities", &["at", "capability", "status", "how it is known"], rows);
     let gaps = Section::new("Gaps", &["severity", "at", "what", "why", "state"], gaps.iter().map(gap));
@@ -328,30 +335,36 @@ impl Attempt {
             Outcome::Advanced { .. } => &[],
         };
         let mut findings: Vec<Vec<TextSpan>> = Vec::new();
-        findings.extend(blockers.iter().map(|own| {
-            let message = ticked(&format!(": {}", own.message));
-            std::iter::once(code(own.code.as_str())).chain(message).collect()
+        findings.extend(blockers.iter().map(|blocker| {
+            let message = ticked(&format!(": {}", blocker.message));
+            std::iter::once(code(blocker.code.as_str())).chain(message).collect()
         }));
         findings.extend(self.problems.iter().map(|problem| ticked(&format!("Found wrong: {problem}"))));
         for assessment in &self.assessments {
-            findings.extend(assessment.dimensions.iter().map(|own| {
+            findings.extend(assessment.dimensions.iter().map(|dimension| {
                 let grade = assessment.grade.as_str();
-                let name =
-                    text(&format!("Assessed ({}, {grade}): {} ", assessment.assessment_id, own.dimension_id));
-                let why = own.rationale.as_ref().map(|why| text(&format!(", {why}")));
-                [name, TextSpan::Strong(own.level.to_string())].into_iter().chain(why).collect()
+                let name = text(&format!(
+                    "Assessed ({}, {grade}): {} ",
+                    assessment.assessment_id, dimension.dimension_id
+                ));
+                let why = dimension.rationale.as_ref().map(|why| text(&format!(", {why}")));
+                [name, TextSpan::Strong(dimension.level.to_string())].into_iter().chain(why).collect()
             }));
         }
-        findings.extend(self.evidence.iter().map(|own| {
-            let seen_by = own.host.as_ref().map(|host| format!(" by {host}")).unwrap_or_default();
-            let grade = match own.grade {
+        findings.extend(self.evidence.iter().map(|fact| {
+            let seen_by = fact.host.as_ref().map(|host| format!(" by {host}")).unwrap_or_default();
+            let grade = match fact.grade {
                 EvidenceGrade::Claimed => "Claimed",
                 EvidenceGrade::Observed => "Observed",
                 EvidenceGrade::Checked => "Checked",
             };
-            vec![TextSpan::Strong(grade.to_owned()), text(&format!("{seen_by}: {}", own.summary))]
+            vec![TextSpan::Strong(grade.to_owned()), text(&format!("{seen_by}: {}", fact.summary))]
         }));
-        findings.extend(self.consequences.iter().map(|own| plain(format!("Asked for in addition: {own}"))));
+        findings.extend(
+            self.consequences
+                .iter()
+                .map(|consequence| plain(format!("Asked for in addition: {consequence}"))),
+        );
         findings
     }
 }
@@ -399,8 +412,8 @@ fn gap(gap: &GapReport) -> Vec<Vec<TextSpan>> {
         Severity::Info => Tone::Quiet,
     };
     let state = match &gap.state {
-        GapStanding::Open => vec![TextSpan::Toned(Tone::Warning, "open".to_owned())],
-        GapStanding::Resolved { summary, point, .. } => vec![
+        GapReportState::Open => vec![TextSpan::Toned(Tone::Warning, "open".to_owned())],
+        GapReportState::Resolved { summary, point, .. } => vec![
             TextSpan::Toned(Tone::Good, "resolved".to_owned()),
             text(" at "),
             TextSpan::Point(point.clone()),
@@ -431,10 +444,10 @@ pub(crate) fn plain(text: impl Into<String>) -> Vec<TextSpan> {
 }
 
 /// One of our texts, with names in backticks. With an odd number of them, one is quoted text, so none is interpreted.
-pub fn ticked(own: &str) -> Vec<TextSpan> {
-    let parts: Vec<&str> = own.split('`').collect();
+pub fn ticked(prose: &str) -> Vec<TextSpan> {
+    let parts: Vec<&str> = prose.split('`').collect();
     if parts.len().is_multiple_of(2) {
-        return plain(own);
+        return plain(prose);
     }
     let spans = parts.iter().enumerate().filter(|(_, part)| !part.is_empty());
     spans.map(|(index, part)| if index % 2 == 1 { code(part) } else { text(part) }).collect()

@@ -8,7 +8,7 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventData, EventIndex};
 use workrail_model::id::RunId;
 
-use crate::decide::proof::standing;
+use crate::decide::proof::checked_proof;
 use crate::passkey::{
     Passkeys, ProofError, RecordedIn, SignerOrigin, Statement, check_preferences, check_recorded,
 };
@@ -16,7 +16,7 @@ use crate::project::SessionState;
 
 /// What a signature is worth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "standing", rename_all = "snake_case")]
+#[serde(tag = "state", rename_all = "snake_case")]
 pub enum Signature {
     /// A key that is or was enrolled in this store signed exactly this.
     Holds,
@@ -103,9 +103,9 @@ impl SeenChallenges {
     ) -> Result<(Sha256, SignerOrigin), ProofError> {
         // One agreement may raise the autonomy of several runs.
         let run = event.scope.run().filter(|_| matches!(event.data, EventData::PreferencesChanged(_)));
-        let (challenge, standing) = checked?;
+        let (challenge, origin) = checked?;
         match self.0.insert((challenge, run)) {
-            true => Ok((challenge, standing)),
+            true => Ok((challenge, origin)),
             false => Err(ProofError::Repeated),
         }
     }
@@ -121,12 +121,12 @@ pub fn check_event(
     if let EventData::PreferencesChanged(change) = &event.data {
         return Some(check_preferences(change.proof.as_ref()?, facts.session_id(), is_imported, keys));
     }
-    let around = RecordedIn { run: event.scope.run()?, is_imported };
+    let recorded_in = RecordedIn { run: event.scope.run()?, is_imported };
     if let EventData::ContextSet(set) = &event.data {
         let proof = set.proof.as_ref()?;
         let statement = Statement::Answer { run: proof.run, node: set.node_id, values: set.context.as_map() };
-        return Some(check_recorded(proof, &statement, around, keys));
+        return Some(check_recorded(proof, &statement, recorded_in, keys));
     }
     let EventData::ApprovalRecorded(decided) = &event.data else { return None };
-    standing(decided, event.scope.node()?, around, keys)
+    checked_proof(decided, event.scope.node()?, recorded_in, keys)
 }

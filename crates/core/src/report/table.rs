@@ -37,8 +37,8 @@ const RANK: &str = "severity";
 
 /// The artifact under the contract of its kind, if the pinned workflow has one with a list of rows.
 pub(super) fn shown(workflow: Option<&CompiledWorkflow>, kind: &str, value: Value) -> ArtifactView {
-    let contract =
-        workflow.and_then(|workflow| workflow.contracts.iter().find(|own| own.artifact_kind == kind));
+    let contract = workflow
+        .and_then(|workflow| workflow.contracts.iter().find(|contract| contract.artifact_kind == kind));
     let Some((contract, Value::Object(members))) = contract.map(|contract| (contract, &value)) else {
         return ArtifactView::Json { value };
     };

@@ -9,7 +9,7 @@ use workrail_model::name::{ContractRef, LoopId};
 use super::graph::{GraphDetail, Point, Strokes, drawn, rows};
 use super::path::{Item, OpenParts, lines};
 use super::{
-    ArtifactView, BranchPosition, NodeReport, PassedOver, PointName, Round, StepReport, Table, table,
+    ArtifactView, BranchPosition, NodeReport, PointName, Round, SkippedStep, StepReport, Table, table,
 };
 use crate::builtins::contract;
 use crate::compile::{CompileInput, compile};
@@ -40,14 +40,14 @@ fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
         reached_by: None,
         at: None,
         step: StepReport::Complete,
-        standing: BranchPosition::Passed,
+        branch_position: BranchPosition::Passed,
         attempts: Vec::new(),
         saved: Vec::new(),
         decisions: Vec::new(),
         approvals: Vec::new(),
         context_keys: Vec::new(),
         rounds: Vec::new(),
-        passed_over: Vec::new(),
+        skipped: Vec::new(),
     }
 }
 
@@ -85,7 +85,7 @@ fn nested_forks_take_one_lane_each_and_free_it_again() {
 #[test]
 fn a_long_stretch_is_drawn_by_its_ends_and_in_full_on_request() {
     let mut nodes: Vec<NodeReport> = (1..=1_000).map(|n| node(n, (n > 1).then_some(n - 1), 0)).collect();
-    nodes[999].standing = BranchPosition::Tip;
+    nodes[999].branch_position = BranchPosition::Tip;
     assert_eq!(
         text(&nodes, GraphDetail::Condensed),
         ["● 1", "● 2", "● 3", "⋮ +993", "● 997", "● 998", "● 999", "◉ 1000"]
@@ -109,7 +109,7 @@ fn a_wide_fork_and_a_deep_nest_are_bounded() {
 fn path(nodes: &[NodeReport], opened: &OpenParts) -> Vec<String> {
     let shown = |item: &Item| match item {
         Item::Point(place) => nodes[*place].point.to_string(),
-        Item::Skipped { before, at } => format!("skipped {}", nodes[*before].passed_over[*at].title),
+        Item::Skipped { before, at } => format!("skipped {}", nodes[*before].skipped[*at].title),
         Item::Rounds { title, from, to, points, .. } => format!("{title} {from} to {to}, {points} points"),
         Item::Branch { first, points } => format!("branch from {}, {points} points", nodes[*first].point),
         Item::More(count) => format!("{count} more"),
@@ -133,7 +133,7 @@ fn branches_off_the_path_are_one_line_until_they_are_opened() {
         node(5, Some(1), 0),
         node(6, Some(5), 0),
     ];
-    nodes[5].standing = BranchPosition::Tip;
+    nodes[5].branch_position = BranchPosition::Tip;
     let closed = ["1", "  branch from 2, 2 points", "  4", "5", "6"];
     assert_eq!(path(&nodes, &OpenParts::default()), closed, "a branch of one point is that point");
     let open = ["1", "  2 (folds)", "  3", "  4", "5", "6"];
@@ -158,7 +158,7 @@ fn finished_rounds_of_a_long_loop_are_one_line_and_the_current_round_is_shown() 
     for n in 0..10 {
         nodes[usize::try_from(n).unwrap() + 1].rounds = vec![round(n)];
     }
-    nodes[10].standing = BranchPosition::Tip;
+    nodes[10].branch_position = BranchPosition::Tip;
     let closed = ["1", "Slices 1 to 4, 8 points", "10", "11", "12"];
     assert_eq!(path(&nodes, &OpenParts::default()), closed);
     let parts = [nodes[1].node_id].into();
@@ -172,9 +172,10 @@ fn finished_rounds_of_a_long_loop_are_one_line_and_the_current_round_is_shown() 
 #[test]
 fn a_skipped_step_is_drawn_where_it_would_have_been() {
     let mut nodes = vec![node(1, None, 0), node(2, Some(1), 1), node(3, Some(1), 0)];
-    let skipped = |title: &str| PassedOver { title: title.to_owned(), condition: "size is large".to_owned() };
-    nodes[1].passed_over = vec![skipped("Design")];
-    nodes[2].passed_over = vec![skipped("Design"), skipped("Review the design")];
+    let skipped =
+        |title: &str| SkippedStep { title: title.to_owned(), condition: "size is large".to_owned() };
+    nodes[1].skipped = vec![skipped("Design")];
+    nodes[2].skipped = vec![skipped("Design"), skipped("Review the design")];
     let expected = ["1", "  skipped Design", "  2", "skipped Design", "skipped Review the design", "3"];
     assert_eq!(path(&nodes, &OpenParts::default()), expected);
     let starts: Vec<bool> = lines(&nodes, &OpenParts::default()).iter().map(|line| line.starts).collect();

@@ -90,8 +90,8 @@ pub fn point(node: &NodeReport) -> String {
 }
 
 /// The position of a point in its run; `None` if work went beyond it.
-pub fn standing(node: &NodeReport) -> Option<(Tone, &'static str)> {
-    match (node.standing, &node.step) {
+pub fn branch_position(node: &NodeReport) -> Option<(Tone, &'static str)> {
+    match (node.branch_position, &node.step) {
         (BranchPosition::Tip, StepReport::Complete) => Some((Tone::Good, "complete")),
         (BranchPosition::Tip, StepReport::Pending { .. } | StepReport::Unreadable) => {
             Some((Tone::Current, "current"))
@@ -183,8 +183,9 @@ pub fn counts(run: &RunReport) -> String {
 /// How much of a run is known besides what was claimed; empty if nothing is.
 pub fn evidence(run: &RunReport) -> String {
     let attempts = run.nodes.iter().flat_map(|node| &node.attempts);
-    let grades: Vec<EvidenceGrade> = attempts.flat_map(|own| &own.evidence).map(|own| own.grade).collect();
-    let count = |grade: EvidenceGrade| grades.iter().filter(|own| **own == grade).count();
+    let grades: Vec<EvidenceGrade> =
+        attempts.flat_map(|attempt| &attempt.evidence).map(|evidence| evidence.grade).collect();
+    let count = |grade: EvidenceGrade| grades.iter().filter(|other| **other == grade).count();
     let is_contradicted = |gap: &&GapReport| gap.reason == Reason::Advisory(Advisory::ClaimContradicted);
     let named = [
         (count(EvidenceGrade::Checked), EvidenceGrade::Checked.as_str()),
@@ -248,7 +249,7 @@ pub fn approval(approval: &Approval, times: Times) -> String {
         Actor::Console => " — given in the console, which an agent with a shell can open too",
         Actor::Terminal => match approval.descends_from_server {
             Descent::Yes => {
-                " — warning: from a terminal of the program that runs the agent, which the agent can use too"
+                " — warning: from a terminal that the agent's program started, which the agent can use too"
             }
             Descent::No | Descent::Unknown => " — a typed label, which an agent with a shell can type too",
         },

@@ -14,10 +14,10 @@ use crate::overview::{Stage, stage};
 use crate::project::{OutputState, RunState, SessionState};
 use crate::report::ContentReader;
 
-/// Bytes of a candidate's excerpt (lock 2.3).
+/// Bytes of a candidate's excerpt.
 const SNIPPET_BYTES_MAX: usize = 1024;
-/// Older notes of a very long run are not searched, so that one run cannot fill the memory.
-const NOTES_PER_RUN_MAX: usize = 512;
+/// Older outputs of a very long run are not searched, so that one run cannot fill the memory.
+const OUTPUTS_PER_RUN_MAX: usize = 512;
 /// Beyond the beginning, a large artifact is data, not what a person remembers of the work.
 const ARTIFACT_SEARCHED_BYTES_MAX: usize = 64 * 1024;
 
@@ -63,9 +63,9 @@ impl RunCard {
 }
 
 /// One card for every run of a session, or one for its notes if it has no run.
-pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard> {
+pub fn cards(facts: &SessionState, content: &dyn ContentReader) -> Vec<RunCard> {
     let observed = |key| facts.observation(key).and_then(|state| observed_text(&state.value));
-    let of_session = || facts.session_outputs().iter().rev().take(NOTES_PER_RUN_MAX);
+    let of_session = || facts.session_outputs().iter().rev().take(OUTPUTS_PER_RUN_MAX);
     let blank = RunCard {
         session: facts.session_id(),
         at: None,
@@ -81,8 +81,8 @@ pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard>
     };
     if facts.runs().len() == 0 {
         return vec![RunCard {
-            notes: words_of(of_session(), |output| notes_text(output, material)),
-            artifacts: words_of(of_session(), |output| artifact_text(output, material)),
+            notes: words_of(of_session(), |output| notes_text(output, content)),
+            artifacts: words_of(of_session(), |output| artifact_text(output, content)),
             ..blank
         }];
     }
@@ -92,7 +92,7 @@ pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard>
         let newest = || newest.iter().copied();
         let context = facts.context_at(tip.node_id).ok()?;
         let goal = context.get("goal").and_then(serde_json::Value::as_str).unwrap_or_default();
-        let name = material.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
+        let name = content.workflow(run.workflow_hash).map(|workflow| workflow.name.clone());
         Some(RunCard {
             at: Some(CardPosition {
                 run: run.run_id,
@@ -103,9 +103,9 @@ pub fn cards(facts: &SessionState, material: &dyn ContentReader) -> Vec<RunCard>
                 tip_created_by: tip.created_by,
             }),
             activity: run.last_activity,
-            stage: stage(facts, run, material.state_at(tip).as_ref()),
-            notes: words_of(newest(), |output| notes_text(output, material)),
-            artifacts: words_of(newest(), |output| artifact_text(output, material)),
+            stage: stage(facts, run, content.state_at(tip).as_ref()),
+            notes: words_of(newest(), |output| notes_text(output, content)),
+            artifacts: words_of(newest(), |output| artifact_text(output, content)),
             goal: Words::of([goal]),
             workflow: Words::of([run.workflow_id.as_str(), name.as_deref().unwrap_or_default()]),
             ..blank.clone()
@@ -125,7 +125,7 @@ fn observed_text(value: &ObservationValue) -> Option<Box<str>> {
 /// What was recorded on the path to a node, the newest first.
 fn newest_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &OutputState> {
     let outputs = facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev());
-    outputs.map(|entry| entry.output).take(NOTES_PER_RUN_MAX)
+    outputs.map(|entry| entry.output).take(OUTPUTS_PER_RUN_MAX)
 }
 
 fn words_of<'a>(
@@ -137,9 +137,9 @@ fn words_of<'a>(
 }
 
 /// The searched beginning of an artifact; bytes that are not text have no words.
-fn artifact_text(output: &OutputState, material: &dyn ContentReader) -> Option<String> {
+fn artifact_text(output: &OutputState, content: &dyn ContentReader) -> Option<String> {
     let OutputPayload::ArtifactRef { sha256, .. } = &output.payload else { return None };
-    let mut bytes = material.blob(*sha256)?;
+    let mut bytes = content.blob(*sha256)?;
     bytes.truncate(ARTIFACT_SEARCHED_BYTES_MAX);
     // A character cut in two ends the text.
     let valid = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
@@ -147,11 +147,11 @@ fn artifact_text(output: &OutputState, material: &dyn ContentReader) -> Option<S
     String::from_utf8(bytes).ok()
 }
 
-/// The text of notes: in full if it was truncated, without the truncation mark.
-fn notes_text(output: &OutputState, material: &dyn ContentReader) -> Option<String> {
+/// The text of notes: in full if it was truncated, without the truncation marker.
+fn notes_text(output: &OutputState, content: &dyn ContentReader) -> Option<String> {
     match &output.payload {
         OutputPayload::Notes { notes_markdown, full_text_ref } => {
-            let whole = full_text_ref.and_then(|reference| material.blob(reference));
+            let whole = full_text_ref.and_then(|reference| content.blob(reference));
             let whole = whole.and_then(|bytes| String::from_utf8(bytes).ok());
             Some(whole.unwrap_or_else(|| notes_markdown.as_str().replace(TRUNCATION_MARKER, " ")))
         }
@@ -159,18 +159,18 @@ fn notes_text(output: &OutputState, material: &dyn ContentReader) -> Option<Stri
     }
 }
 
-/// The newest notes that contain all words of the query, or most of them; without words, the newest notes. The
+/// The newest notes that contain all words of the query or, if none does, the most of them; without words, the newest notes. The
 /// session's notes come after the run's own.
 pub fn snippet(
     facts: &SessionState,
     tip: Option<NodeId>,
     query: &Query,
-    material: &dyn ContentReader,
+    content: &dyn ContentReader,
 ) -> Option<String> {
     let of_run = tip.into_iter().flat_map(|tip| newest_outputs(facts, tip));
-    let newest = of_run.chain(facts.session_outputs().iter().rev().take(NOTES_PER_RUN_MAX));
+    let newest = of_run.chain(facts.session_outputs().iter().rev().take(OUTPUTS_PER_RUN_MAX));
     let mut best: Option<(u32, String)> = None;
-    for text in newest.filter_map(|output| notes_text(output, material)) {
+    for text in newest.filter_map(|output| notes_text(output, content)) {
         let held = query.count_in(&text);
         if best.as_ref().is_none_or(|(most, _)| held > *most) {
             best = Some((held, text));

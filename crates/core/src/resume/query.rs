@@ -37,7 +37,7 @@ pub struct Query {
 pub enum RecentRuns {
     #[default]
     WhenNothingMatches,
-    /// The caller said nothing, so every run may be meant.
+    /// The caller gave no words, so every run is a candidate.
     Always,
 }
 

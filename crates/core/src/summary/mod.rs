@@ -56,10 +56,10 @@ impl SessionSummary {
         self.rows.iter().map(|row| (stage_number(row.stage), row.activity))
     }
 
-    pub fn of(facts: &SessionState, material: &dyn ContentReader) -> (Self, Completeness) {
-        let material = TrackedContent { material, missing: Cell::new(false) };
-        let summary = Self { cards: cards(facts, &material), rows: rows(facts, &material) };
-        let completeness = match material.missing.get() {
+    pub fn of(facts: &SessionState, content: &dyn ContentReader) -> (Self, Completeness) {
+        let content = TrackedContent { content, missing: Cell::new(false) };
+        let summary = Self { cards: cards(facts, &content), rows: rows(facts, &content) };
+        let completeness = match content.missing.get() {
             false => Completeness::Complete,
             true => Completeness::ContentMissing,
         };
@@ -70,7 +70,7 @@ impl SessionSummary {
 /// Content, and whether any of it was missing.
 #[derive(Debug)]
 struct TrackedContent<'a> {
-    material: &'a dyn ContentReader,
+    content: &'a dyn ContentReader,
     missing: Cell<bool>,
 }
 
@@ -85,16 +85,16 @@ impl TrackedContent<'_> {
 
 impl Snapshots for TrackedContent<'_> {
     fn state_at(&self, node: &NodeState) -> Option<EngineState> {
-        self.noted(self.material.state_at(node))
+        self.noted(self.content.state_at(node))
     }
 }
 
 impl ContentReader for TrackedContent<'_> {
     fn workflow(&self, hash: WorkflowHash) -> Option<Arc<CompiledWorkflow>> {
-        self.noted(self.material.workflow(hash))
+        self.noted(self.content.workflow(hash))
     }
 
     fn blob(&self, reference: BlobRef) -> Option<Vec<u8>> {
-        self.noted(self.material.blob(reference))
+        self.noted(self.content.blob(reference))
     }
 }

@@ -23,7 +23,7 @@ use crate::decide::Minting;
 use crate::decide::advance::{Advance, advance, submitted};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::attempt::AttemptState;
-use crate::decide::evidence::{EvidenceAtHand, EvidenceDemand};
+use crate::decide::evidence::{AvailableEvidence, EvidenceDemand};
 use crate::decide::proof::ApprovalRule;
 use crate::decide::start::{Start, start};
 use crate::derive;
@@ -203,10 +203,10 @@ impl<'a> Session<'a> {
             // A script decides in place of a person, so its gates require no proof.
             approvals: ApprovalRule::of_scripts(),
             observed: &[],
-            evidence: EvidenceAtHand { demand: EvidenceDemand::Assumed, ..EvidenceAtHand::default() },
+            evidence: AvailableEvidence { demand: EvidenceDemand::Assumed, ..AvailableEvidence::default() },
             notices: Vec::new(),
             workflow_changed: false,
-            material: &self.snapshots,
+            content: &self.snapshots,
             tools: ToolSet::ALL,
             minting: self.minting(),
         })

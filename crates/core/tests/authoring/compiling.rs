@@ -124,7 +124,7 @@ fn lists_of_the_snapshot_are_sorted_and_the_stored_form_is_checked() {
         workflow(json!([decided("zz", 2, json!([decide("d1")])), decided("aa", 2, json!([decide("d2")])),]));
     let workflow = compiled(&source);
     assert_eq!(workflow.check(), Ok(()));
-    let loops: Vec<&str> = workflow.loops.iter().map(|own| own.loop_id.as_str()).collect();
+    let loops: Vec<&str> = workflow.loops.iter().map(|looped| looped.loop_id.as_str()).collect();
     assert_eq!(loops, ["aa", "zz"]);
     let mut value: Value = serde_json::from_slice(&workflow.to_canonical().unwrap()).unwrap();
     value["plan"][0]["loopId"] = json!("nowhere");
@@ -139,7 +139,8 @@ fn lists_of_the_snapshot_are_sorted_and_the_stored_form_is_checked() {
 fn compiler_warnings_are_in_the_snapshot() {
     let source = workflow(json!([{ "id": "l", "type": "loop", "title": "L", "body": "b",
         "loop": { "type": "while", "maxIterations": 2, "condition": { "var": "go" } } }, plain("b")]));
-    let codes: Vec<WarningCode> = compiled(&source).compiled_warnings.iter().map(|own| own.code).collect();
+    let codes: Vec<WarningCode> =
+        compiled(&source).compiled_warnings.iter().map(|warning| warning.code).collect();
     assert_eq!(codes, [WarningCode::LoopControlledByContext]);
 }
 
@@ -196,8 +197,8 @@ fn every_example_of_the_reference_is_part_of_a_file_that_compiles() {
             .diagnostics
             .problems
             .iter()
-            .filter(|own| own.severity != Severity::Hint)
-            .map(|own| format!("{}: {}", own.path, own.message))
+            .filter(|problem| problem.severity != Severity::Hint)
+            .map(|problem| format!("{}: {}", problem.path, problem.message))
             .collect();
         assert_eq!(problems, Vec::<String>::new(), "{name}");
         let uncommented: Vec<&str> =

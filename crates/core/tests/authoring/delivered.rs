@@ -178,3 +178,22 @@ fn a_routine_that_cannot_be_injected_says_why() {
     let broken = with_routine(&broken, json!({ "templateId": "team.routine-smoke" }));
     insta::assert_snapshot!([missing, looped, broken].map(|own| own.diagnostics.to_string()).join("\n"));
 }
+
+#[test]
+fn a_named_condition_of_the_call_never_replaces_the_condition_of_a_step() {
+    let mut source = workflow(json!([{ "id": "call", "title": "Smoke", "guidance": ["Set size first."],
+        "runCondition": { "kind": "condition_ref", "conditionId": "is-large" },
+        "templateCall": { "templateId": "team.routine-smoke", "args": { "service": "billing" } } }]));
+    source["conditions"] =
+        json!([{ "id": "is-large", "kind": "context", "condition": { "var": "size", "equals": "large" } }]);
+    let library = Library::EMPTY.with_routine("team.routine-smoke", routine().to_string().into_bytes());
+    let text = source.to_string();
+    let checked =
+        check(CompileInput { library: &library, ..CompileInput::new(text.as_bytes(), "test.json") });
+    assert!(checked.workflow.is_none());
+    insta::assert_snapshot!(checked.diagnostics, @r"
+    test.json: error[unknown-template] 1:317: the routine `team.routine-smoke` cannot be injected: it has a condition of its own (step `probe`), and the call names one (at `steps[0].templateCall.templateId`)
+      why: the steps of a routine take the place of the calling step, one after the other
+      fix: write the condition of the call inline
+    ");
+}

@@ -92,7 +92,7 @@ fn on_limit_block_blocks_until_told_to_stop() {
     assert_eq!(at(&stopped.state), "after");
     let passed =
         advance_in(Strictness::NeverStop, &workflow, &first.state, &empty, &[decision("continue")]).unwrap();
-    assert_eq!((at(&passed.state).as_str(), passed.passed_over.len()), ("after", 1));
+    assert_eq!((at(&passed.state).as_str(), passed.waived.len()), ("after", 1));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_missing_list_blocks_and_never_stop_skips_it() {
     let (_, blocker) = error.finding(&StepId::parse("before").unwrap()).unwrap();
     assert_eq!(blocker.code, BlockerCode::MissingContextKey);
     let passed = advance_in(Strictness::NeverStop, &workflow, &first.state, &empty, &[]).unwrap();
-    assert_eq!((at(&passed.state).as_str(), passed.passed_over.len()), ("after", 1));
+    assert_eq!((at(&passed.state).as_str(), passed.waived.len()), ("after", 1));
     let given = advance(&workflow, &first.state, &context(json!({ "things": [1, 2] })), &[]).unwrap();
     assert_eq!(at(&given.state), "each@0::inner");
 }

@@ -113,8 +113,8 @@ fn people_are_waited_for_only_where_the_mode_waits() {
         let workflow = compiled(&workflow(json!([step])));
         let empty = context(json!({}));
         let state = start(&workflow, &empty).unwrap().state;
-        let telling = RenderMode { lifecycle: Lifecycle::Advance, autonomy };
-        render_step(&workflow, state.pending_step().unwrap(), &empty, telling).unwrap()
+        let mode = RenderMode { lifecycle: Lifecycle::Advance, autonomy };
+        render_step(&workflow, state.pending_step().unwrap(), &empty, mode).unwrap()
     };
     let gate = || json!({ "kind": "human_approval" });
     assert!(asks(json!(true), Autonomy::Guided).contains("wait for their OK"));

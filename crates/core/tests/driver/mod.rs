@@ -78,7 +78,9 @@ pub(crate) fn artifacts(
             .iter()
             .map(|dimension| {
                 let asks = |level: &&String| {
-                    step.consequences.iter().any(|own| own.any_equals_level.as_str() == level.as_str())
+                    step.consequences
+                        .iter()
+                        .any(|consequence| consequence.any_equals_level.as_str() == level.as_str())
                 };
                 let level = dimension.levels.iter().rev().find(|level| !asks(level)).unwrap();
                 (dimension.id.to_string(), json!(level))
@@ -136,7 +138,7 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
 fn note(run: &mut Run, selection: &StepSelection) {
     run.advisories.extend(selection.advisories.iter().cloned());
     run.traces += selection.trace.len();
-    assert_eq!(selection.passed_over, []);
+    assert_eq!(selection.waived, []);
     if !selection.trace.is_empty() {
         let bounded = DecisionTraceAppended::bounded(TraceId::from_bits([0; 10]), selection.trace.clone());
         assert_eq!(bounded.unwrap().entries.len(), selection.trace.len(), "fits one event");

@@ -22,14 +22,19 @@ use crate::error;
 impl Catalog {
     pub(super) fn listing(
         &self,
-        survey: SourceListing,
+        sources: SourceListing,
         bindings: Result<Option<BindingsFile>, SourceError>,
     ) -> Listing {
-        let mut unusable: Vec<UnusableFile> = survey
+        let mut unusable: Vec<UnusableFile> = sources
             .problems
             .iter()
-            .map(|own| {
-                refused(own.precedence, &own.reference, None, &[format!("{}; {}", own.problem, own.fix)])
+            .map(|problem| {
+                refused(
+                    problem.precedence,
+                    &problem.reference,
+                    None,
+                    &[format!("{}; {}", problem.problem, problem.fix)],
+                )
             })
             .collect();
         let (bindings, broken_bindings) = match usable_bindings(bindings) {
@@ -42,7 +47,7 @@ impl Catalog {
         };
         let mut repeatable = Repeatable::Yes;
         let (mut claims, mut files, mut nameless) = (Vec::new(), Vec::new(), Vec::new());
-        for file in survey.files {
+        for file in sources.files {
             match self.head(&file) {
                 Err(why) => {
                     repeatable = Repeatable::No;

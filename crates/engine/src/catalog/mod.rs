@@ -181,7 +181,7 @@ impl Catalog {
 
     /// Every file in the sources, usable or not.
     pub(crate) fn files(&self, workspace: Option<&WorkspacePath>) -> Vec<CandidateFile> {
-        self.source.survey(workspace).files
+        self.source.list(workspace).files
     }
 
     /// The file with this key, and its current bytes.
@@ -273,8 +273,9 @@ impl Catalog {
             })
             .collect();
         claimants.sort_by(|a, b| {
-            let location =
-                |own: &Claimant| (own.choice != Choice::Chosen, Reverse((own.precedence, own.folder)));
+            let location = |claimant: &Claimant| {
+                (claimant.choice != Choice::Chosen, Reverse((claimant.precedence, claimant.folder)))
+            };
             (location(a), &a.reference).cmp(&(location(b), &b.reference))
         });
         claimants
@@ -321,16 +322,16 @@ impl Catalog {
         })
     }
 
-    /// What a workspace offers now; surveyed again only if something may have changed.
+    /// What a workspace offers now; listed again only if something may have changed.
     fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
         let bindings = self.source.bindings(workspace);
         let id = self.source.unchanged_listing(workspace);
         if let Some(known) = id.and_then(|id| self.listings.get(workspace, id, &bindings)) {
             return known;
         }
-        let survey = self.source.survey(workspace);
-        let id = survey.id;
-        let listing = self.listing(survey, bindings.clone());
+        let sources = self.source.list(workspace);
+        let id = sources.id;
+        let listing = self.listing(sources, bindings.clone());
         let id = id.filter(|_| listing.repeatable == Repeatable::Yes);
         self.listings.keep(workspace, id, bindings, listing)
     }

@@ -44,7 +44,7 @@ pub(crate) fn key_used(run: &str, label: &str) -> Boxed {
     error
 }
 
-pub(crate) fn two_homes() -> Boxed {
+pub(crate) fn two_target_sessions() -> Boxed {
     let mut error = invalid(
         "`parent` and `sessionToken` both say where the run belongs.".to_owned(),
         "Send `parent` to start inside a run, or `sessionToken` to start next to it, not both.",
@@ -97,7 +97,7 @@ pub(crate) fn workspace(cause: &WorkspacePathError) -> Boxed {
 
 /// `own` is the workspace of calls that name no folder.
 pub(crate) fn no_such_workspace(path: &WorkspacePath, own: Option<&WorkspacePath>) -> Boxed {
-    let without = own.map_or_else(String::new, |own| format!(", which means {own}"));
+    let without = own.map_or_else(String::new, |path| format!(", which means {path}"));
     let mut error = invalid(
         format!("`workspacePath` is {path}, and there is no such folder. Nothing was changed."),
         &format!("Send the absolute path of the folder you work in, or leave it out{without}."),
@@ -114,8 +114,9 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
     let mut error = envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
-        format!("No healthy session in this data directory has run or id `{named}`."),
-        "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR is the directory it was started in.",
+        format!("No healthy session in this store has the id `{named}` or a run with that name."),
+        "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR and the setting `store` are those it was \
+         started with.",
     );
     if unhealthy > 0 {
         let count = if unhealthy == 1 {
@@ -123,7 +124,7 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
         } else {
             format!("{unhealthy} sessions are damaged or unreadable")
         };
-        error.message.push_str(&format!(" {count}; it may be in there."));
+        error.message.push_str(&format!(" {count} and may contain it."));
         let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
         let latest = error.suggestion.clone();
         advise(&mut error, advice.for_agents(&latest));
@@ -316,11 +317,10 @@ pub(crate) fn agreement_needed() -> Boxed {
 pub(crate) fn passkey_log_damaged(damage: &LogDamage) -> Boxed {
     invalid(
         format!(
-            "The passkey log `keys/passkeys.jsonl` is damaged ({damage}), so no passkey can be believed. Nothing was \
-             recorded."
+            "The passkey log is damaged ({damage}), so no passkey can be believed. Nothing was recorded."
         ),
-        "Restore it from a backup (`workrail store restore BACKUP` for a data directory, `pg_restore` for a database), \
-         or discard it with `workrail store passkeys reset` at a terminal.",
+        "Restore it from a backup (`keys/passkeys.jsonl` in a data directory: `workrail store restore BACKUP`; a database: \
+         `pg_restore`), or discard it with `workrail store passkeys reset` at a terminal.",
     )
 }
 
@@ -334,7 +334,7 @@ pub(crate) fn no_reason() -> Boxed {
 pub(crate) fn closed_already(label: &str, reason: &str) -> Boxed {
     invalid(
         format!("Run {label} is already closed: {reason}"),
-        "Nothing more is needed. Completing its step in a chat reopens it.",
+        "Nothing more is needed. The next attempt, checkpoint, decision or answer reopens it.",
     )
 }
 
@@ -414,7 +414,9 @@ pub(crate) fn not_a_question(label: &str, key: &str, questions: &[Question]) -> 
 fn answers(label: &str, questions: &[Question]) -> String {
     let each: Vec<String> = questions
         .iter()
-        .map(|own| format!("`workrail answer {label} {}=VALUE` ({})", own.key, own.description))
+        .map(|question| {
+            format!("`workrail answer {label} {}=VALUE` ({})", question.key, question.description)
+        })
         .collect();
     each.join("; ")
 }

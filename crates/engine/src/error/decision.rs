@@ -45,7 +45,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
                 "Send the call again with your own text there, and leave out what does not apply: a list may be empty.",
             );
             let argument = location.split(['.', '[']).next().unwrap_or(location);
-            error.details = Some(json!({ "argument": argument, "place": location }));
+            error.details = Some(json!({ "argument": argument, "location": location }));
             error
         }
         DecideError::NotTheAgentsGap { position, gap, summary } => {

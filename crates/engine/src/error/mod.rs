@@ -119,7 +119,7 @@ fn remedy(cause: &FsError) -> &'static str {
 }
 
 /// What failed, for the start of a message.
-fn medium(cause: &FsError) -> &'static str {
+fn what_failed(cause: &FsError) -> &'static str {
     if cause.kind == FsErrorKind::Database { "Database error" } else { "Disk error" }
 }
 
@@ -152,7 +152,7 @@ fn uncertain(cause: &FsError) -> Boxed {
     let mut error = io(cause);
     error.message = format!(
         "{}: {cause}. This call may have been recorded anyway; earlier work is intact.",
-        medium(cause)
+        what_failed(cause)
     );
     advise(&mut error, Advice::repeat_after(remedy(cause)).for_agents(RECORDED_ONCE));
     error.details = Some(json!({ "outcome": "unknown", "fix": remedy(cause) }));
@@ -211,7 +211,7 @@ pub fn io(cause: &FsError) -> Boxed {
     envelope(
         ErrorCode::StoreIo,
         Retry::RetryableAfterMs { after_ms: IO_RETRY_AFTER_MS },
-        format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", medium(cause)),
+        format!("{}: {cause}. Nothing was acknowledged; earlier work is intact.", what_failed(cause)),
         Advice::repeat_after(next),
     )
 }
@@ -261,8 +261,9 @@ pub(crate) fn fold(session: SessionId, cause: &FoldError) -> Boxed {
     envelope(
         ErrorCode::SessionCorrupt,
         Retry::NotRetryable,
-        format!("Session {session} cannot be continued: {}.", chain(cause)),
-        Advice::for_the_user("nothing was changed").after(STOP),
+        format!("Session {session} cannot be continued: {}. Nothing was changed.", chain(cause)),
+        Advice::for_the_user(&format!("`workrail store repair {session} --dry-run` shows what can be saved"))
+            .after(STOP),
     )
 }
 

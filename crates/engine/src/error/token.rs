@@ -54,11 +54,9 @@ pub(crate) fn unknown_session(session: SessionId) -> Boxed {
     envelope(
         ErrorCode::TokenUnknownNode,
         Retry::NotRetryable,
-        format!(
-            "The token is genuine, but session {session} is not in this data directory. Nothing was changed."
-        ),
-        "Check that WORKRAIL_DATA_DIR is the directory that the run was started in. If the session was removed, start \
-         the work again.",
+        format!("The token is genuine, but session {session} is not in this store. Nothing was changed."),
+        "Check that WORKRAIL_DATA_DIR and the setting `store` are those that the run was started with. If the session was \
+         removed, start the work again.",
     )
 }
 

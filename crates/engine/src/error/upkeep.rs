@@ -88,7 +88,7 @@ pub(crate) fn safe_mode(doubts: &[SafeModeReason]) -> Boxed {
          run `workrail store gc` again.",
     );
     error.details =
-        Some(doubts.iter().map(|doubt| json!({ "what": doubt.what, "why": doubt.why })).collect());
+        Some(doubts.iter().map(|doubt| json!({ "subject": doubt.what, "why": doubt.why })).collect());
     error
 }
 

@@ -79,7 +79,7 @@ pub fn chip_of(stage: Stage) -> Markup {
         Stage::CompleteWithGaps => Tone::Warning,
         Stage::Complete => Tone::Good,
     };
-    chip(tone, stage.said())
+    chip(tone, stage.label())
 }
 
 /// The class that gives the difference between two sides its colour.

@@ -28,7 +28,8 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         }
         ErrorCode::ValidationError => None,
         // The user has to act before any call about this run can succeed.
-        ErrorCode::SessionUnknownVersion
+        ErrorCode::SessionCorrupt
+        | ErrorCode::SessionUnknownVersion
         | ErrorCode::StoreContentDamaged
         | ErrorCode::StoreKeyringUnusable
         | ErrorCode::StoreSafeMode
@@ -54,8 +55,7 @@ pub fn after(error: &ErrorEnvelope, tool: ToolName, sent: Map<String, Value>) ->
         | ErrorCode::TokenScopeMismatch
         | ErrorCode::TokenUnknownNode
         | ErrorCode::TokenWorkflowHashMismatch
-        | ErrorCode::SessionNotFound
-        | ErrorCode::SessionCorrupt => Some(NextCall::new(ToolName::ResumeSession, [])),
+        | ErrorCode::SessionNotFound => Some(NextCall::new(ToolName::ResumeSession, [])),
     }
 }
 

@@ -21,11 +21,11 @@ pub fn render(report: &Report) -> String {
     let addresses = report.runs.iter().map(|run| (run.run_id, format!("#{}", run.run_id)));
     let links = Links { runs: addresses.collect(), ..Links::default() };
     let body = html! {
-        @for own in report.banners() { (banner(&own)) }
+        @for item in report.banners() { (banner(&item)) }
         @for (index, own) in report.runs.iter().enumerate() { (run(own, index == 0, &links)) }
         @if !report.notes.is_empty() {
             h2 { (sections::SESSION_NOTES) }
-            @for own in &report.notes { (output(own, &links)) }
+            @for note in &report.notes { (output(note, &links)) }
         }
         h2 { (sections::ABOUT) }
         (facts(&report.facts(Times::UTC), &links))
@@ -55,36 +55,36 @@ fn run(run: &RunReport, is_first: bool, links: &Links) -> Markup {
             (table(&section, links))
         }
         h3 { (sections::STEPS) }
-        @for own in &run.nodes { (node(own, links, None)) }
+        @for item in &run.nodes { (node(item, links, None)) }
     }
 }
 
 /// A point with everything recorded there; the page already shows the content of the attempt `elsewhere`.
 pub fn node(node: &NodeReport, links: &Links, elsewhere: Option<AttemptId>) -> Markup {
-    let is_beside = node.branch != 0 || node.kind == NodeKind::Checkpoint;
+    let is_indented = node.branch != 0 || node.kind == NodeKind::Checkpoint;
     html! {
-        section.node.tip[node.standing == BranchPosition::Tip].beside[is_beside] id=(node.node_id) {
+        section.node.tip[node.branch_position == BranchPosition::Tip].beside[is_indented] id=(node.node_id) {
             header {
                 span.no { (node.point) }
                 h4 { (clean(&words::point(node))) }
-                @if let Some((tone, text)) = words::standing(node) { (chip(tone, text)) }
+                @if let Some((tone, text)) = words::branch_position(node) { (chip(tone, text)) }
             }
             (meta(node))
             (keys(sections::CONTEXT_SET, &node.context_keys, links))
-            @for own in &node.approvals {
-                p class=(if own.approved { "good" } else { "bad" }) { (clean(&words::approval(own, Times::UTC))) }
+            @for approval in &node.approvals {
+                p class=(if approval.approved { "good" } else { "bad" }) { (clean(&words::approval(approval, Times::UTC))) }
             }
-            @for own in &node.attempts { (attempt(own, links, elsewhere == Some(own.attempt_id))) }
+            @for item in &node.attempts { (attempt(item, links, elsewhere == Some(item.attempt_id))) }
             @if !node.saved.is_empty() {
                 div.attempt {
                     p.head { (sections::SAVED) }
-                    @for own in &node.saved { (output(own, links)) }
+                    @for saved in &node.saved { (output(saved, links)) }
                 }
             }
             @if !node.decisions.is_empty() {
                 div.attempt {
                     p.head.quiet { (sections::DECISIONS) }
-                    ul.plain.quiet { @for own in &node.decisions { li { (spans(&sections::ticked(&own.summary), links)) } } }
+                    ul.plain.quiet { @for decision in &node.decisions { li { (spans(&sections::ticked(&decision.summary), links)) } } }
                 }
             }
         }
@@ -119,7 +119,7 @@ fn attempt(attempt: &Attempt, links: &Links, is_elsewhere: bool) -> Markup {
             }
             (keys(sections::CONTEXT_SENT, &attempt.context_keys, links))
             @if is_elsewhere { p.quiet { "What was submitted is shown above, with the decision." } }
-            @else { @for own in &attempt.outputs { (output(own, links)) } }
+            @else { @for item in &attempt.outputs { (output(item, links)) } }
         }
     }
 }
@@ -149,9 +149,9 @@ pub fn shown_as(shown: &ArtifactView, links: &Links) -> Markup {
         @match shown {
             ArtifactView::Tables { tables, fields } => {
                 @if !fields.is_empty() { (facts(&fields.iter().map(Fact::from).collect::<Vec<_>>(), links)) }
-                @for own in tables {
-                    h5 { (clean(&own.title)) }
-                    (table(&own.into(), links))
+                @for item in tables {
+                    h5 { (clean(&item.title)) }
+                    (table(&item.into(), links))
                 }
             }
             ArtifactView::Json { value } => pre { (clean(&words::json(value))) },

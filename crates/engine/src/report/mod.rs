@@ -73,7 +73,7 @@ impl Reading<'_> {
             events: &salvaged.events,
             health: &salvaged.health,
             covers,
-            material: &self.content,
+            content: &self.content,
             context_values,
             signatures: &signatures,
             detail: Detail::Everything,

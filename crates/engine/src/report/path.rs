@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use workrail_core::report::graph::{PointSymbol, point_symbol, remarks};
 use workrail_core::report::path::{Item, OpenParts, PathLine, lines};
-use workrail_core::report::{NodeReport, PassedOver, branch_letter, words};
+use workrail_core::report::{NodeReport, SkippedStep, branch_letter, words};
 use workrail_model::event::{EdgeCauseKind, NodeKind};
 use workrail_model::id::NodeId;
 
@@ -136,7 +136,7 @@ fn shown(
                 @let node = &nodes[*point_at];
                 (point(node, &(addresses.point)(node.node_id), opened.shown == Some(node.node_id), at))
             }
-            Item::Skipped { before, at: which } => (skipped(&nodes[*before].passed_over[*which], at)),
+            Item::Skipped { before, at: which } => (skipped(&nodes[*before].skipped[*which], at)),
             Item::Rounds { first, title, from, to, points } => {
                 @let rounds = if from == to { format!("round {from}") } else { format!("rounds {from} to {to}") };
                 @let text = format!("{}: {rounds}, {}", cut(title, TITLE_CHARS_MAX), counted(*points));
@@ -187,7 +187,7 @@ fn folded(text: &str, address: &str, At { x, y, text_x }: At) -> Markup {
     }
 }
 
-fn skipped(step: &PassedOver, At { x, y, text_x }: At) -> Markup {
+fn skipped(step: &SkippedStep, At { x, y, text_x }: At) -> Markup {
     html! {
         g.ghost {
             title { "Skipped: it runs only if " (words::one_line(&step.condition)) }

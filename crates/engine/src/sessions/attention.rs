@@ -69,7 +69,7 @@ impl<S: Store> Engine<S> {
             Ok(state.workflow_hash)
         })?;
         let workflow = self.content().workflow(hash)?;
-        Ok(artifacts.iter().map(|own| SubmittedArtifact::of(&workflow, own)).collect())
+        Ok(artifacts.iter().map(|artifact| SubmittedArtifact::of(&workflow, artifact)).collect())
     }
 
     /// The text of the step at a point as given to the agent; `None` if the workflow is complete.

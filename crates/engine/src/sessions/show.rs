@@ -15,7 +15,7 @@ use super::Need;
 use crate::find::SessionOrRun;
 use crate::gate::Reading;
 use crate::salvage::Salvaged;
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 #[derive(Clone, Debug, Serialize)]
@@ -74,7 +74,7 @@ impl<S: Store> Engine<S> {
 impl Reading<'_> {
     fn show(&self, about: SessionOrRun, detail: Detail) -> Result<SessionView, Box<ErrorEnvelope>> {
         // Without keys the session is still shown, with no call to continue; `keys_problem` says why.
-        let _ = self.signer.refresh(FirstKeys::ReadOnly);
+        let _ = self.signer.refresh(KeyUse::ReadOnly);
         let read = self.salvage(about.session)?.or_refuse()?;
         let covers = match about.run {
             Some(run_id) => Covers::Run { run_id },
@@ -86,7 +86,7 @@ impl Reading<'_> {
             events: &read.events,
             health: &read.health,
             covers,
-            material: &self.content,
+            content: &self.content,
             context_values: ContextValues::NotShown,
             signatures: &signatures,
             detail,

@@ -92,8 +92,8 @@ impl<S: Store> Engine<S> {
             }
         }
         // The console's order: nothing new moves above what the user is reading.
-        needs_you.sort_by_key(|own| match own.run.stage {
-            Stage::WaitsForPerson => (0, own.run.activity),
+        needs_you.sort_by_key(|waiting| match waiting.run.stage {
+            Stage::WaitsForPerson => (0, waiting.run.activity),
             Stage::NotesOnly
             | Stage::InProgress
             | Stage::Blocked
@@ -159,12 +159,18 @@ fn asked(waiting: &WaitingStep, name: &str) -> Need {
             AskedProof::Any => format!("workrail approve {name}"),
             AskedProof::Passkey | AskedProof::PasskeyToEnrol => "workrail console".to_owned(),
         };
-        let submitted =
-            waiting.notes.as_deref().map(|own| truncate_with_marker(own, SUBMITTED_BYTES_MAX).into_owned());
+        let submitted = waiting
+            .notes
+            .as_deref()
+            .map(|notes| truncate_with_marker(notes, SUBMITTED_BYTES_MAX).into_owned());
         return Need { why: WaitReason::Approval { step, submitted }, command };
     }
-    let keys: Vec<String> = waiting.questions.iter().map(|own| format!("{}=VALUE", own.key)).collect();
-    let open = |own: &Question| OpenQuestion { key: own.key.to_string(), question: own.description.clone() };
+    let keys: Vec<String> =
+        waiting.questions.iter().map(|question| format!("{}=VALUE", question.key)).collect();
+    let open = |question: &Question| OpenQuestion {
+        key: question.key.to_string(),
+        question: question.description.clone(),
+    };
     let questions = waiting.questions.iter().map(open).collect();
     let command = format!("workrail answer {name} {}", keys.join(" "));
     Need { why: WaitReason::Questions { step, questions }, command }

@@ -7,7 +7,7 @@ use workrail_model::event::EventData;
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_ports::backup::{
-    BackupOptions, CopyReport, KeysCopy, LeftReason, Replicate, RestoreOptions, SessionChange, SessionCopy,
+    BackupOptions, CopyReport, KeysCopy, Replicate, RestoreOptions, SessionChange, SessionCopy, SkipReason,
 };
 use workrail_ports::session_store::SessionReader;
 use workrail_ports::upkeep::Upkeep;
@@ -29,7 +29,7 @@ pub struct CopySummary {
     pub content_copied: u64,
     pub content_bytes: u64,
     pub keys: &'static str,
-    /// Sessions that were added, replaced, left or damaged; unchanged and extended ones are only counted.
+    /// Sessions that were added, replaced, skipped or damaged; unchanged and extended ones are only counted.
     pub changes: Vec<ChangedSession>,
     /// Damaged files in the target that were replaced by an intact copy.
     pub repaired_content: Vec<String>,
@@ -46,7 +46,7 @@ pub struct SessionCounts {
     pub extended: u64,
     pub unchanged: u64,
     pub replaced: u64,
-    pub left: u64,
+    pub skipped: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -66,6 +66,7 @@ pub struct ChangedSession {
 #[serde(rename_all = "camelCase")]
 pub struct CopyProblem {
     /// The session, or the file beneath its store.
+    #[serde(rename = "subject")]
     pub what: String,
     pub problem: String,
     pub fix: String,
@@ -147,7 +148,7 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
             SessionChange::Extended => &mut sessions.extended,
             SessionChange::Unchanged => &mut sessions.unchanged,
             SessionChange::Replaced { .. } => &mut sessions.replaced,
-            SessionChange::Left(_) => &mut sessions.left,
+            SessionChange::Left(_) => &mut sessions.skipped,
         } += 1;
         changes.extend(changed(copy, direction));
         problems.extend(damaged_source(copy, direction).or_else(|| shorter_source(copy, direction)));
@@ -182,7 +183,7 @@ fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSessio
         SessionChange::Unchanged | SessionChange::Extended => return None,
         SessionChange::Added => ("added", None, None),
         SessionChange::Replaced { aside } => ("replaced", Some(aside.clone()), Some(replaced_why(direction))),
-        SessionChange::Left(reason) => ("left", None, Some(left_why(*reason, direction))),
+        SessionChange::Left(reason) => ("skipped", None, Some(left_why(*reason, direction))),
     };
     let why = why.map(str::to_owned);
     Some(ChangedSession { session_id: copy.session, change, events: copy.events, kept_aside, why })
@@ -195,18 +196,18 @@ fn replaced_why(direction: CopyDirection) -> &'static str {
     }
 }
 
-fn left_why(reason: LeftReason, direction: CopyDirection) -> &'static str {
+fn left_why(reason: SkipReason, direction: CopyDirection) -> &'static str {
     match (reason, direction) {
-        (LeftReason::TargetHasMore, CopyDirection::Backup) => "The backup has more of it than the store.",
-        (LeftReason::RepairKeepsMore, _) => {
+        (SkipReason::TargetHasMore, CopyDirection::Backup) => "The backup has more of it than the store.",
+        (SkipReason::RepairKeepsMore, _) => {
             "It is damaged here, but `workrail store repair` keeps more of it than the backup has."
         }
-        (LeftReason::TargetHasMore, CopyDirection::Restore) => {
+        (SkipReason::TargetHasMore, CopyDirection::Restore) => {
             "The store has as much of it as the backup, or more."
         }
-        (LeftReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
-        (LeftReason::SourceUnusable, CopyDirection::Backup) => "Nothing of it can be trusted in the store.",
-        (LeftReason::SourceUnusable, CopyDirection::Restore) => "Nothing of it can be trusted in the backup.",
+        (SkipReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
+        (SkipReason::SourceUnusable, CopyDirection::Backup) => "Nothing of it can be trusted in the store.",
+        (SkipReason::SourceUnusable, CopyDirection::Restore) => "Nothing of it can be trusted in the backup.",
     }
 }
 
@@ -232,7 +233,7 @@ fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyPr
 /// A store that has only the beginning of what its backup has: it lost the rest, or was truncated by a repair.
 fn shorter_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {
     let is_shorter =
-        direction == CopyDirection::Backup && copy.change == SessionChange::Left(LeftReason::TargetHasMore);
+        direction == CopyDirection::Backup && copy.change == SessionChange::Left(SkipReason::TargetHasMore);
     is_shorter.then(|| CopyProblem {
         what: copy.session.to_string(),
         problem: format!(

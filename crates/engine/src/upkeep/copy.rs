@@ -220,7 +220,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             Relation::Same(end) => {
                 self.summary.unchanged += 1;
                 self.ends.insert(session, *end);
-                return self.beside(session, mode);
+                return self.copy_side_data(session, mode);
             }
             Relation::Missing | Relation::Behind(_) => {
                 let came_in = self.take_in(session, relation, mode)?;
@@ -230,7 +230,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
                     (true, _) => &mut self.summary.added,
                 };
                 *counted += 1;
-                return if came_in { self.beside(session, mode) } else { Ok(()) };
+                return if came_in { self.copy_side_data(session, mode) } else { Ok(()) };
             }
             Relation::TargetHasMore => {
                 ("it continued in the target", "Nothing to do: the target has more of it.")
@@ -332,7 +332,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// What belongs to a session but is not in its log: the mark of `session keep`, and pending preferences.
-    fn beside(&mut self, session: SessionId, mode: ApplyMode) -> Result<(), CopyFailure> {
+    fn copy_side_data(&mut self, session: SessionId, mode: ApplyMode) -> Result<(), CopyFailure> {
         if mode == ApplyMode::DryRun {
             return Ok(());
         }

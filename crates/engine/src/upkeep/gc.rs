@@ -40,7 +40,7 @@ pub struct CleanupPlan(Sha256);
 
 impl CleanupPlan {
     fn of(ttl: &str, sessions: impl Iterator<Item = SessionId>) -> Self {
-        let sessions: Vec<String> = sessions.map(|own| own.to_string()).collect();
+        let sessions: Vec<String> = sessions.map(|session| session.to_string()).collect();
         Self(Sha256::of(format!("{ttl} {}", sessions.join(" ")).as_bytes()))
     }
 
@@ -71,7 +71,7 @@ pub struct CleanupReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead_of_clock: Option<AheadOfClock>,
     pub removed: Vec<RemovedSession>,
-    pub stayed: KeptCounts,
+    pub retained: RetainedCounts,
     pub freed: FreedSpace,
 }
 
@@ -97,29 +97,29 @@ pub struct AheadOfClock {
 /// How many sessions were kept, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeptCounts {
+pub struct RetainedCounts {
     pub kept: u64,
     pub unfinished: u64,
-    pub young: u64,
-    pub timeless: u64,
+    pub recent: u64,
+    pub without_timestamp: u64,
     pub clock_behind: u64,
     /// Old, but in use or locked by another process at the moment.
     pub in_use: u64,
 }
 
-impl KeptCounts {
+impl RetainedCounts {
     fn count(&mut self, why: RetainReason) {
         *match why {
             RetainReason::Kept => &mut self.kept,
             RetainReason::Unfinished => &mut self.unfinished,
-            RetainReason::Young => &mut self.young,
-            RetainReason::Timeless => &mut self.timeless,
+            RetainReason::Young => &mut self.recent,
+            RetainReason::Timeless => &mut self.without_timestamp,
             RetainReason::ClockBehind => &mut self.clock_behind,
         } += 1;
     }
 
     pub fn total(&self) -> u64 {
-        self.kept + self.unfinished + self.young + self.timeless + self.clock_behind + self.in_use
+        self.kept + self.unfinished + self.recent + self.without_timestamp + self.clock_behind + self.in_use
     }
 }
 
@@ -163,31 +163,31 @@ impl FreedSpace {
     }
 }
 
-/// A session as it was when judged.
-struct JudgedSession {
+/// A session when it was assessed.
+struct AssessedSession {
     cursor: Cursor,
     newest_at: Option<Timestamp>,
     unfinished_runs: usize,
     is_kept: bool,
 }
 
-/// All sessions that can be judged, and every reason against removing content.
-struct JudgedStore {
-    seen: BTreeMap<SessionId, JudgedSession>,
+/// All sessions that can be assessed, and every reason against removing content.
+struct RetentionScan {
+    seen: BTreeMap<SessionId, AssessedSession>,
     doubts: Vec<SafeModeReason>,
 }
 
 impl CleanupReport {
     /// What was shown to the user, who may confirm it later.
     pub fn plan(&self) -> CleanupPlan {
-        CleanupPlan::of(&self.ttl, self.removed.iter().map(|own| own.session_id))
+        CleanupPlan::of(&self.ttl, self.removed.iter().map(|session| session.session_id))
     }
 
     /// Records the outcome for an old session; returns whether it is gone.
     fn answered(
         &mut self,
         session: SessionId,
-        facts: &JudgedSession,
+        facts: &AssessedSession,
         age_ms: u64,
         answer: Result<Tally, UpkeepError>,
     ) -> bool {
@@ -205,9 +205,9 @@ impl CleanupReport {
                 return true;
             }
             Err(UpkeepError::Store(StoreError::NotFound { .. })) => {}
-            Err(UpkeepError::Kept { .. }) => self.stayed.kept += 1,
+            Err(UpkeepError::Kept { .. }) => self.retained.kept += 1,
             Err(UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) => {
-                self.stayed.in_use += 1;
+                self.retained.in_use += 1;
             }
             Err(cause) => self.stop(cause),
         }
@@ -264,7 +264,7 @@ impl<S: Store + Upkeep> Engine<S> {
             stopped: None,
             ahead_of_clock: None,
             removed: Vec::new(),
-            stayed: KeptCounts::default(),
+            retained: RetainedCounts::default(),
             freed: FreedSpace::default(),
         };
         if self.has_lost_sessions() {
@@ -272,7 +272,7 @@ impl<S: Store + Upkeep> Engine<S> {
             cleaned.stop(UpkeepError::InDoubt(vec![SafeModeReason { what: "sessions".to_owned(), why }]));
             return Ok(cleaned);
         }
-        let JudgedStore { seen, doubts } = self.see_all(watch)?;
+        let RetentionScan { seen, doubts } = self.assess_all(watch)?;
         if mode == ApplyMode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
         }
@@ -303,7 +303,7 @@ impl<S: Store + Upkeep> Engine<S> {
     }
 
     /// Every session. An unreadable one protects all content, but no other session (G20).
-    fn see_all(&self, watch: ProgressSink<'_>) -> Result<JudgedStore, Box<ErrorEnvelope>> {
+    fn assess_all(&self, watch: ProgressSink<'_>) -> Result<RetentionScan, Box<ErrorEnvelope>> {
         let sessions = self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?;
         let total = sessions.len() as u64;
         let foreign = self.store.foreign_folders().map_err(|cause| error::upkeep_io(&cause))?;
@@ -311,7 +311,7 @@ impl<S: Store + Upkeep> Engine<S> {
         let (mut seen, mut doubts) = (BTreeMap::new(), foreign.into_iter().map(doubt).collect::<Vec<_>>());
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
-            match self.see(session) {
+            match self.assess(session) {
                 Ok(Some(facts)) => {
                     seen.insert(session, facts);
                 }
@@ -319,11 +319,11 @@ impl<S: Store + Upkeep> Engine<S> {
                 Err(why) => doubts.push(SafeModeReason { what: session.to_string(), why }),
             }
         }
-        Ok(JudgedStore { seen, doubts })
+        Ok(RetentionScan { seen, doubts })
     }
 
     /// What is known about one session; `None` if it is gone, an error if that cannot be determined.
-    fn see(&self, session: SessionId) -> Result<Option<JudgedSession>, String> {
+    fn assess(&self, session: SessionId) -> Result<Option<AssessedSession>, String> {
         let slice = match self.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
             read => read.map_err(|cause| cause.to_string())?,
@@ -342,16 +342,16 @@ impl<S: Store + Upkeep> Engine<S> {
         }
         let newest_at = slice.events.iter().filter_map(|event| event.at.as_ref()).max().cloned();
         let is_kept = self.store.is_kept(session);
-        Ok(Some(JudgedSession { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
+        Ok(Some(AssessedSession { cursor: slice.cursor, newest_at, unfinished_runs, is_kept }))
     }
 
     /// The sessions that are old enough to be removed, with their ages.
     fn expired<'a>(
         &self,
-        seen: &'a BTreeMap<SessionId, JudgedSession>,
+        seen: &'a BTreeMap<SessionId, AssessedSession>,
         ttl: Ttl,
         cleaned: &mut CleanupReport,
-    ) -> Vec<(SessionId, &'a JudgedSession, u64)> {
+    ) -> Vec<(SessionId, &'a AssessedSession, u64)> {
         let times = seen.iter().filter_map(|(session, facts)| Some((facts.newest_at.as_ref()?, *session)));
         let newest = times.max();
         let now = Now::new(&self.environment.clock.now(), newest.map(|(at, _)| at));
@@ -367,7 +367,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 is_kept: facts.is_kept,
             };
             match judge(&judged, ttl, &now) {
-                RetentionDecision::Retain(why) => cleaned.stayed.count(why),
+                RetentionDecision::Retain(why) => cleaned.retained.count(why),
                 RetentionDecision::Expired { age_ms } => old.push((*session, facts, age_ms)),
             }
         }
@@ -376,7 +376,7 @@ impl<S: Store + Upkeep> Engine<S> {
 
     fn remove_expired(
         &self,
-        old: &[(SessionId, &JudgedSession, u64)],
+        old: &[(SessionId, &AssessedSession, u64)],
         mode: ApplyMode,
         cleaned: &mut CleanupReport,
     ) -> BTreeSet<SessionId> {

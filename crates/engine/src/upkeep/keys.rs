@@ -5,7 +5,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::keyring::{Keyring, SigningKey};
 use workrail_model::team::Act;
 
-use crate::token::FirstKeys;
+use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 /// Facts about the keys, without the keys themselves.
@@ -49,14 +49,14 @@ impl From<&Keyring> for Keys {
 impl<S: Store> Engine<S> {
     /// The store's current keys; `None` for a new store, whose first write makes them.
     pub fn keys(&self) -> Result<Option<Keys>, Box<ErrorEnvelope>> {
-        self.signer.refresh(FirstKeys::DoNotMake)?;
+        self.signer.refresh(KeyUse::Existing)?;
         Ok(self.signer.keyring().map(|keyring| Keys::from(&*keyring)))
     }
 
     /// Makes a new key for new tokens. Tokens of the previous key stay valid until the next rotation.
     pub fn rotate_keys(&self) -> Result<Keys, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
-        self.signer.refresh(FirstKeys::Make)?;
+        self.signer.refresh(KeyUse::CreateIfNew)?;
         let keyring = self.store.rotate().map_err(error::keyring)?;
         let keys = Keys::from(&keyring);
         self.signer.adopt(keyring);

@@ -20,7 +20,8 @@ pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_u
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
 pub use copy::{StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
 pub use gc::{
-    AheadOfClock, ApplyMode, CleanupPlan, CleanupReport, FileTotals, FreedSpace, KeptCounts, RemovedSession,
+    AheadOfClock, ApplyMode, CleanupPlan, CleanupReport, FileTotals, FreedSpace, RemovedSession,
+    RetainedCounts,
 };
 pub use keys::{KeyFacts, Keys, NewKeys};
 pub use repair::{LostEvents, RepairOutcome, RepairSummary, SegmentLoss};

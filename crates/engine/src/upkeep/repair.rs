@@ -48,7 +48,7 @@ pub struct RepairSummary {
     pub events_kept: u64,
     /// How many of them are kept by recomputing their part of the manifest from the segments.
     pub events_rebuilt: u64,
-    pub gives_up: LostEvents,
+    pub lost: LostEvents,
     /// Beneath the data directory: the whole session as it was.
     pub backup: String,
 }
@@ -170,14 +170,14 @@ fn first_nonsense(session: SessionId, events: &[Event]) -> Option<FoldError> {
 }
 
 fn summary(session: SessionId, damage: String, found: &Diagnosis) -> RepairSummary {
-    let events = || found.gives_up.iter().flat_map(|segment| &segment.events);
+    let events = || found.lost.iter().flat_map(|segment| &segment.events);
     RepairSummary {
         session_id: session,
         damage,
         events_kept: found.keeps_until.get(),
         events_rebuilt: found.events_rebuilt,
-        gives_up: LostEvents {
-            segments: found.gives_up.iter().map(SegmentLoss::from).collect(),
+        lost: LostEvents {
+            segments: found.lost.iter().map(SegmentLoss::from).collect(),
             readable_events: events().count() as u64,
             readable_notes: events().filter(|event| event.has_notes).count() as u64,
             manifest_bytes: found.manifest_bytes,

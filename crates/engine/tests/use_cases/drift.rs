@@ -15,7 +15,7 @@ fn put(scene: &Scene, prompt: &str) {
 }
 
 /// How often each view mentions the change: the step, `resume_session`, `show` and the report.
-fn told(scene: &Scene, started: &Value) -> [usize; 4] {
+fn drift_warnings(scene: &Scene, started: &Value) -> [usize; 4] {
     let count = |text: &str| text.matches("has changed since this run was started").count();
     let look = ContinueWorkflow {
         state_token: started["stateToken"].as_str().map(str::to_owned),
@@ -41,11 +41,11 @@ fn a_changed_file_is_mentioned_once_in_every_view_and_an_unchanged_one_never() {
     put(&scene, "Do it.");
     let request = StartWorkflow { workflow_id: "team.flow".to_owned(), ..StartWorkflow::default() };
     let started = scene.engine.start_workflow(request).unwrap().into_structured();
-    assert_eq!(told(&scene, &started), [0; 4]);
+    assert_eq!(drift_warnings(&scene, &started), [0; 4]);
     put(&scene, "Do it differently.");
-    assert_eq!(told(&scene, &started), [1; 4]);
+    assert_eq!(drift_warnings(&scene, &started), [1; 4]);
     put(&scene, "Do it.");
-    assert_eq!(told(&scene, &started), [0; 4], "the same text again is the same workflow");
+    assert_eq!(drift_warnings(&scene, &started), [0; 4], "the same text again is the same workflow");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use workrail_model::error::ErrorCode;
 use crate::scene::{Scene, authored, workflow};
 
 fn ids(list: &WorkflowList) -> Vec<&str> {
-    list.workflows.iter().map(|own| own.workflow_id.as_str()).collect()
+    list.workflows.iter().map(|workflow| workflow.workflow_id.as_str()).collect()
 }
 
 fn library() -> Scene {
@@ -42,7 +42,8 @@ fn the_hash_that_is_listed_is_the_hash_that_runs_are_pinned_to() {
         "steps": [{ "id": "only", "title": "Only", "prompt": "Ask {{wr.bindings.checker}}." }],
     });
     scene.shelf.put(Precedence::User, "bound.json", &authored("team.bound", &slot));
-    let unbound = scene.list().workflows.iter().find(|own| own.name.contains("bound")).unwrap().workflow_hash;
+    let unbound =
+        scene.list().workflows.iter().find(|workflow| workflow.name.contains("bound")).unwrap().workflow_hash;
     scene.shelf.bind(r#"{"team.bound":{"checker":"the owner"}}"#);
     for listed in scene.list().workflows {
         let started = scene.start(listed.workflow_id.as_str()).unwrap();
@@ -84,7 +85,10 @@ fn a_duplicate_within_one_level_is_listed_and_one_across_levels_is_not() {
     scene.shelf.put_in(Precedence::Custom, 1, "two.json", Some(second.into_bytes()));
     scene.shelf.put(Precedence::User, "low.json", &workflow("team.x"));
     let list = scene.list();
-    assert_eq!(list.workflows.iter().map(|own| own.version.as_str()).collect::<Vec<_>>(), ["2.0.0"]);
+    assert_eq!(
+        list.workflows.iter().map(|workflow| workflow.version.as_str()).collect::<Vec<_>>(),
+        ["2.0.0"]
+    );
     assert_eq!(list.unusable.iter().map(|own| own.file.as_str()).collect::<Vec<_>>(), ["one.json"]);
     assert!(list.unusable[0].errors[0].contains("two.json has the same id"));
 }

@@ -1,7 +1,7 @@
 //! A run that a test plays step by step, and the steps it is made of.
 
 use serde_json::{Map, Value, json};
-use workrail_core::report::{ContextValues, GapStanding};
+use workrail_core::report::{ContextValues, GapReportState};
 use workrail_engine::request::{ContinueWorkflow, StartWorkflow};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin, Descent};
 use workrail_model::discovery::Precedence;
@@ -87,7 +87,7 @@ impl Played {
     pub(crate) fn gaps(&self) -> Vec<String> {
         let found = self.scene.engine.find(&self.label()).unwrap();
         let report = self.scene.engine.report(found, ContextValues::NotShown).unwrap();
-        let open = report.runs[0].gaps.iter().filter(|gap| gap.state == GapStanding::Open);
+        let open = report.runs[0].gaps.iter().filter(|gap| gap.state == GapReportState::Open);
         open.map(|gap| serde_json::to_value(gap.reason).unwrap()["detail"].as_str().unwrap().to_owned())
             .collect()
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use workrail_core::report::sections::FactRole;
-use workrail_core::report::{ContextValues, GapStanding, Report, Times, markdown};
+use workrail_core::report::{ContextValues, GapReportState, Report, Times, markdown};
 use workrail_engine::report::render_html;
 use workrail_engine::request::{CheckpointWorkflow, StartWorkflow};
 use workrail_model::discovery::Precedence;
@@ -125,7 +125,7 @@ fn a_gap_that_was_closed_says_by_what() {
     let told = told();
     assert_eq!((told.runs[0].gaps.len(), told.runs[0].counts.open_gaps), (1, 0));
     assert!(
-        matches!(&told.runs[0].gaps[0].state, GapStanding::Resolved { summary, .. } if summary == "Listed in the notes.")
+        matches!(&told.runs[0].gaps[0].state, GapReportState::Resolved { summary, .. } if summary == "Listed in the notes.")
     );
     assert!(markdown::render(&told, Times::UTC).contains("resolved at "));
 }

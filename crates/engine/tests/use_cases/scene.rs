@@ -69,7 +69,7 @@ fn location(precedence: Precedence, folder: usize, reference: &str) -> String {
 }
 
 impl WorkflowSource for Shelf {
-    fn survey(&self, _: Option<&WorkspacePath>) -> SourceListing {
+    fn list(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let files = self.files.lock().unwrap();
         let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| CandidateFile {
             precedence: *precedence,

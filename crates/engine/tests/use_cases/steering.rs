@@ -285,7 +285,7 @@ fn words_that_look_like_a_label_are_still_searched() {
     assert_eq!(search("amber-falcon importer")["candidates"][0]["whyMatched"], json!(["matched_goal"]));
     let unrelated = search("zebra migration");
     assert!(
-        unrelated["text"].as_str().unwrap().starts_with("Nothing recorded matches"),
+        unrelated["text"].as_str().unwrap().starts_with("No run matches these words."),
         "{}",
         unrelated["text"]
     );

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use camino::{Utf8Path, Utf8PathBuf};
 pub use file::{CHECKS_FILE, CheckDefinition, ChecksFile, ChecksFileError, read as read_checks};
 pub use propose::{ProposeError, Proposed, ShowOnly, proposed, write_proposed};
-pub use supervisor::{asked as supervisor_asked, supervise};
+pub use supervisor::{is_supervisor, supervise};
 pub use trust::{TrustError, TrustFile, TrustRecord, TrustedCommand};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::evidence::NotRunReason;

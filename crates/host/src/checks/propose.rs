@@ -33,8 +33,8 @@ pub struct Proposed {
 pub fn proposed(root: &Utf8Path) -> Vec<Proposed> {
     let mut found = BTreeMap::new();
     for rule in [cargo, node, python, go, gradle, maven, make] {
-        for own in rule(root) {
-            found.entry(own.name.clone()).or_insert(own);
+        for check in rule(root) {
+            found.entry(check.name.clone()).or_insert(check);
         }
     }
     found.into_values().collect()
@@ -210,7 +210,8 @@ mod tests {
 
     fn in_words(files: &[(&str, &str)]) -> String {
         let (_folder, root) = with(files);
-        let lines = proposed(&root).into_iter().map(|own| format!("{}: {}", own.name, own.argv.join(" ")));
+        let lines =
+            proposed(&root).into_iter().map(|check| format!("{}: {}", check.name, check.argv.join(" ")));
         lines.collect::<Vec<_>>().join("\n")
     }
 

@@ -1,12 +1,12 @@
 //! The process between the server and a check. It confines the check, and ends everything the check started when the
-//! check ends, when its time is up, and when the server is gone for whatever reason (G122).
+//! check ends and when the server closes the pipe (time limit, cancel, crash; G122).
 //!
 //! The server holds the other end of its standard input. Its standard output is the check's output, and it reports on
 //! standard error how the check ended.
 
 use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +42,7 @@ pub(super) enum SupervisorReport {
 }
 
 /// Whether this process was started to supervise a check.
-pub fn asked() -> bool {
+pub fn is_supervisor() -> bool {
     let mut words = std::env::args_os().skip(1);
     words.next().is_some_and(|word| word == ARGUMENT) && words.next().is_none()
 }
@@ -105,12 +105,13 @@ fn run(job: &Job) -> io::Result<SupervisorReport> {
     let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
     // Not reaped yet, so the id still belongs to this group; from here on the thread no longer has it.
     end(&running);
+    // Processes may have joined the group since the thread killed it.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     end_orphans();
-    Ok(match (status.code(), status.signal()) {
-        (Some(code), _) => SupervisorReport::Exited { code, confinement },
-        (None, _) => SupervisorReport::Signalled { confinement },
+    Ok(match status.code() {
+        Some(code) => SupervisorReport::Exited { code, confinement },
+        None => SupervisorReport::Signalled { confinement },
     })
 }
 

@@ -4,8 +4,9 @@
 //! that brings settings must not bring trust. A file that others can write, or that is inside the workspace, trusts
 //! nothing.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,10 @@ use crate::{bounded, whole_file};
 
 const VERSION: u32 = 1;
 const FILE: &str = "trusted-checks.json";
+
+/// Changing the file takes milliseconds; a process that holds the lock longer hangs.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
@@ -104,7 +109,7 @@ impl TrustFile {
         // Anyone who can write to the workspace could write to a trust file inside it.
         let is_outside = !self.path.starts_with(&command.workspace)
             && !self.path.canonicalize_utf8().is_ok_and(|path| path.starts_with(&command.workspace));
-        is_outside && self.read().is_ok_and(|all| all.iter().any(|own| own.command == *command))
+        is_outside && self.read().is_ok_and(|all| all.iter().any(|record| record.command == *command))
     }
 
     /// Adds records, replacing those for the same check of the same workflow in the same workspace.
@@ -114,7 +119,7 @@ impl TrustFile {
         let is_same = |a: &TrustedCommand, b: &TrustedCommand| {
             (&a.workspace, a.workflow_hash, &a.check) == (&b.workspace, b.workflow_hash, &b.check)
         };
-        all.retain(|own| !new.iter().any(|new| is_same(&own.command, &new.command)));
+        all.retain(|record| !new.iter().any(|new| is_same(&record.command, &new.command)));
         all.extend(new);
         self.write(all)
     }
@@ -131,18 +136,23 @@ impl TrustFile {
 
     /// Held while the file is changed: a revocation must not be undone by another process that has read it before.
     fn lock(&self) -> Result<File, TrustError> {
-        let unusable = |error: std::io::Error| TrustError::Unusable {
-            path: self.path.clone(),
-            problem: error.to_string(),
-        };
+        let unusable = |problem: String| TrustError::Unusable { path: self.path.clone(), problem };
         if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder).map_err(unusable)?;
+            std::fs::create_dir_all(folder).map_err(|error| unusable(error.to_string()))?;
         }
-        let lock = self.path.with_extension("lock");
-        let options = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(lock);
-        let file = options.map_err(unusable)?;
-        file.lock().map_err(unusable)?;
-        Ok(file)
+        let file = bounded::open_lock(&self.path.with_extension("lock"))
+            .map_err(|error| unusable(format!("its lock: {error}")))?;
+        let limit = Instant::now() + LOCK_WAIT_MAX;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < limit => std::thread::sleep(LOCK_RETRY),
+                Err(TryLockError::WouldBlock) => {
+                    return Err(unusable("another process is changing it; try again".to_owned()));
+                }
+                Err(TryLockError::Error(error)) => return Err(unusable(format!("its lock: {error}"))),
+            }
+        }
     }
 
     fn write(&self, trusted: Vec<TrustRecord>) -> Result<(), TrustError> {
@@ -232,5 +242,29 @@ mod tests {
         assert!(!file.trusts(&inside));
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
         assert!(!file.trusts(&own));
+    }
+    #[test]
+    fn a_lock_that_stays_held_or_is_no_regular_file_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = file(&folder);
+        let held = file.lock().unwrap();
+        let refused = file.remove(|_| true).unwrap_err();
+        assert!(refused.to_string().contains("another process is changing it"), "{refused}");
+        drop(held);
+        file.remove(|_| true).unwrap();
+        let lock = file.path.with_extension("lock");
+        std::fs::remove_file(&lock).unwrap();
+        let target = lock.with_extension("target");
+        std::os::unix::fs::symlink(&target, &lock).unwrap();
+        assert!(file.remove(|_| true).is_err());
+        assert!(!target.exists(), "the link was followed");
+        std::fs::remove_file(&lock).unwrap();
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            lock.as_std_path(),
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        )
+        .unwrap();
+        assert!(file.remove(|_| true).is_err());
     }
 }

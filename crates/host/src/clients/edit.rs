@@ -47,7 +47,7 @@ pub(super) fn install(
         Content::Hooks(file) => hooks::install(now, file, &program)?,
         Content::Instructions => block::install(now)?,
         Content::Own(file) => match text {
-            Some(other) if !other.trim().is_empty() && !other.contains(texts::MARK) => {
+            Some(other) if !other.trim().is_empty() && !other.contains(texts::WRITTEN_BY_WORKRAIL) => {
                 return Err(EditRefusal::NotOurs);
             }
             Some(_) | None => own::text(*file, setup, &program),
@@ -105,7 +105,7 @@ pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<St
         Content::Hooks(file) => hooks::remove(text, file)?,
         Content::Instructions => block::remove(text)?,
         // A file of that name that we did not write stays.
-        Content::Own(_) => (!text.contains(texts::MARK)).then(|| text.to_owned()),
+        Content::Own(_) => (!text.contains(texts::WRITTEN_BY_WORKRAIL)).then(|| text.to_owned()),
         Content::ToolList { path, prefix } => {
             let entries: Vec<String> = own::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
             Some(json::remove_from_list(text, path, &entries)?)

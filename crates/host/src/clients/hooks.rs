@@ -170,7 +170,9 @@ pub(super) fn installed(text: &str, file: &HookFile) -> Result<Vec<(String, Stri
         for entry in own_entries(&list, file) {
             let inner = inner_hooks(&entry, file.shape).map_or_else(|| vec![entry], |inner| inner.elements());
             let commands = inner.iter().filter_map(|hook| command_of(hook, file.shape));
-            found.extend(commands.filter(|own| is_own(own, file.host)).map(|own| (event.clone(), own)));
+            found.extend(
+                commands.filter(|command| is_own(command, file.host)).map(|command| (event.clone(), command)),
+            );
         }
     }
     Ok(found)

@@ -68,25 +68,29 @@ pub(super) fn text_in(object: &CstObject, member: &str) -> Option<String> {
 pub(super) fn same(node: &CstNode, value: &CstInputValue) -> bool {
     match value {
         CstInputValue::Null => node.as_null_keyword().is_some(),
-        CstInputValue::Bool(wanted) => node.as_boolean_lit().is_some_and(|own| own.value() == *wanted),
-        CstInputValue::Number(wanted) => node.as_number_lit().is_some_and(|own| own.to_string() == *wanted),
-        CstInputValue::String(wanted) => {
-            node.as_string_lit().and_then(|own| own.decoded_value().ok()).as_deref() == Some(wanted)
+        CstInputValue::Bool(wanted) => {
+            node.as_boolean_lit().is_some_and(|literal| literal.value() == *wanted)
         }
-        CstInputValue::Array(wanted) => node.as_array().is_some_and(|own| {
-            let elements = own.elements();
+        CstInputValue::Number(wanted) => {
+            node.as_number_lit().is_some_and(|literal| literal.to_string() == *wanted)
+        }
+        CstInputValue::String(wanted) => {
+            node.as_string_lit().and_then(|literal| literal.decoded_value().ok()).as_deref() == Some(wanted)
+        }
+        CstInputValue::Array(wanted) => node.as_array().is_some_and(|array| {
+            let elements = array.elements();
             elements.len() == wanted.len()
-                && elements.iter().zip(wanted).all(|(own, wanted)| same(own, wanted))
+                && elements.iter().zip(wanted).all(|(element, wanted)| same(element, wanted))
         }),
-        CstInputValue::Object(wanted) => node.as_object().is_some_and(|own| {
-            own.properties().len() == wanted.len()
-                && wanted.iter().all(|(key, wanted)| member_is(&own, key, wanted))
+        CstInputValue::Object(wanted) => node.as_object().is_some_and(|object| {
+            object.properties().len() == wanted.len()
+                && wanted.iter().all(|(key, wanted)| member_is(&object, key, wanted))
         }),
     }
 }
 
 pub(super) fn member_is(object: &CstObject, key: &str, wanted: &CstInputValue) -> bool {
-    object.get(key).and_then(|property| property.value()).is_some_and(|own| same(&own, wanted))
+    object.get(key).and_then(|property| property.value()).is_some_and(|value| same(&value, wanted))
 }
 
 /// Sets a member only if it differs, so that nothing is reformatted needlessly.
@@ -101,8 +105,8 @@ pub(super) fn put(object: &CstObject, key: &str, value: CstInputValue) {
 /// Removes a member if it is an empty list or object.
 pub(super) fn prune(object: &CstObject, key: &str) {
     let Some(property) = object.get(key) else { return };
-    let is_empty = property.array_value().is_some_and(|own| own.elements().is_empty())
-        || property.object_value().is_some_and(|own| own.properties().is_empty());
+    let is_empty = property.array_value().is_some_and(|array| array.elements().is_empty())
+        || property.object_value().is_some_and(|object| object.properties().is_empty());
     if is_empty {
         property.remove();
     }
@@ -129,7 +133,7 @@ pub(super) fn add_to_list(text: &str, path: &[&str], entries: &[String]) -> Resu
         Some(list) => list,
         None => object.array_value_or_set(last),
     };
-    let is_there = |entry: &str| list.elements().iter().any(|own| same(own, &string(entry)));
+    let is_there = |entry: &str| list.elements().iter().any(|element| same(element, &string(entry)));
     let missing: Vec<&String> = entries.iter().filter(|entry| !is_there(entry)).collect();
     if missing.is_empty() {
         return Ok(text.to_owned());
@@ -179,5 +183,5 @@ pub(super) fn boolean(text: &str, path: &[&str]) -> Option<bool> {
     for key in above {
         object = object_in(&object, key).ok()??;
     }
-    object.get(last)?.value()?.as_boolean_lit().map(|own| own.value())
+    object.get(last)?.value()?.as_boolean_lit().map(|literal| literal.value())
 }

@@ -145,7 +145,7 @@ impl Bases {
         existing.unwrap_or_else(|| base.join(location.names.first().copied().unwrap_or_default()))
     }
 
-    /// The path of a place on this machine; `None` if the client keeps no such file here.
+    /// The path of a client's file on this machine; `None` if the client keeps no such file here.
     fn path_of(&self, config_entry: &ConfigEntry) -> Option<Utf8PathBuf> {
         let path = self.locate(&config_entry.at);
         let is_used = match config_entry.when {

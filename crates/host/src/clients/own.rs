@@ -4,7 +4,7 @@ use workrail_model::tool::ToolName;
 
 use super::Setup;
 use super::table::{AgentFormat, CommandFormat, OwnFile, RulesFormat};
-use super::texts::{Agent, INSTRUCTIONS, MARK, SlashCommand};
+use super::texts::{Agent, INSTRUCTIONS, SlashCommand, WRITTEN_BY_WORKRAIL};
 
 /// The text of such a file; its hooks start `program`.
 pub(super) fn text(file: OwnFile, setup: &Setup, program: &str) -> String {
@@ -13,7 +13,7 @@ pub(super) fn text(file: OwnFile, setup: &Setup, program: &str) -> String {
         OwnFile::Agent(own, format) => agent(own, format),
         OwnFile::Rules(format) => rules(format),
         OwnFile::GeminiPolicy => gemini_policy(),
-        OwnFile::OpencodePlugin => format!("// {MARK}\n{}", (setup.opencode_plugin)(program)),
+        OwnFile::OpencodePlugin => format!("// {WRITTEN_BY_WORKRAIL}\n{}", (setup.opencode_plugin)(program)),
     }
 }
 
@@ -22,36 +22,43 @@ pub(super) fn read_only_tools() -> impl Iterator<Item = &'static str> {
     ToolName::ALL.into_iter().filter(|tool| tool.is_read_only()).map(ToolName::as_str)
 }
 
-pub(super) fn command(own: SlashCommand, format: CommandFormat) -> String {
-    let (description, hint) = (own.description(), own.hint());
+pub(super) fn command(slash_command: SlashCommand, format: CommandFormat) -> String {
+    let (description, hint) = (slash_command.description(), slash_command.hint());
     match format {
         CommandFormat::Markdown => format!(
-            "---\ndescription: {description}\nargument-hint: {hint}\n---\n\n<!-- {MARK} -->\n\n{}",
-            own.text("$ARGUMENTS")
+            "---\ndescription: {description}\nargument-hint: {hint}\n---\n\n<!-- {WRITTEN_BY_WORKRAIL} -->\n\n{}",
+            slash_command.text("$ARGUMENTS")
         ),
-        CommandFormat::Bare => format!("<!-- {MARK} -->\n\n{}", own.text("(what follows this command)")),
+        CommandFormat::Bare => format!(
+            "<!-- {WRITTEN_BY_WORKRAIL} -->\n\n{}",
+            slash_command.text("what the user typed after this command")
+        ),
         CommandFormat::PromptFile => format!(
-            "---\ndescription: {description}\nagent: agent\n---\n\n<!-- {MARK} -->\n\n{}",
-            own.text(&format!("${{input:goal:{hint}}}"))
+            "---\ndescription: {description}\nagent: agent\n---\n\n<!-- {WRITTEN_BY_WORKRAIL} -->\n\n{}",
+            slash_command.text(&format!("${{input:goal:{hint}}}"))
         ),
         CommandFormat::Toml => format!(
-            "# {MARK}\ndescription = \"{description}\"\nprompt = \"\"\"\n{}\"\"\"\n",
-            own.text("{{args}}")
+            "# {WRITTEN_BY_WORKRAIL}\ndescription = \"{description}\"\nprompt = \"\"\"\n{}\"\"\"\n",
+            slash_command.text("{{args}}")
         ),
     }
 }
 
-pub(super) fn agent(own: Agent, format: AgentFormat) -> String {
-    let (name, description, text) = (own.name(), own.description(), own.text());
+pub(super) fn agent(agent: Agent, format: AgentFormat) -> String {
+    let (name, description, text) = (agent.name(), agent.description(), agent.text());
     match format {
         AgentFormat::Markdown => {
-            format!("---\nname: {name}\ndescription: {description}\n---\n\n<!-- {MARK} -->\n\n{text}")
+            format!(
+                "---\nname: {name}\ndescription: {description}\n---\n\n<!-- {WRITTEN_BY_WORKRAIL} -->\n\n{text}"
+            )
         }
         AgentFormat::Subagent => {
-            format!("---\ndescription: {description}\nmode: subagent\n---\n\n<!-- {MARK} -->\n\n{text}")
+            format!(
+                "---\ndescription: {description}\nmode: subagent\n---\n\n<!-- {WRITTEN_BY_WORKRAIL} -->\n\n{text}"
+            )
         }
         AgentFormat::Toml => format!(
-            "# {MARK}\nname = \"{name}\"\ndescription = \"{description}\"\ndeveloper_instructions = \"\"\"\n{text}\"\"\"\n"
+            "# {WRITTEN_BY_WORKRAIL}\nname = \"{name}\"\ndescription = \"{description}\"\ndeveloper_instructions = \"\"\"\n{text}\"\"\"\n"
         ),
     }
 }
@@ -65,12 +72,12 @@ pub(super) fn rules(format: RulesFormat) -> String {
         RulesFormat::Windsurf => "---\ntrigger: always_on\n---\n\n".to_owned(),
         RulesFormat::Kiro => "---\ninclusion: always\n---\n\n".to_owned(),
     };
-    format!("{front}<!-- {MARK} -->\n\n{INSTRUCTIONS}")
+    format!("{front}<!-- {WRITTEN_BY_WORKRAIL} -->\n\n{INSTRUCTIONS}")
 }
 
 fn gemini_policy() -> String {
     let rules = read_only_tools().map(|tool| {
         format!("\n[[rule]]\nmcpName = \"workrail\"\ntoolName = \"{tool}\"\ndecision = \"allow\"\npriority = 100\n")
     });
-    format!("# {MARK}\n{}", rules.collect::<String>())
+    format!("# {WRITTEN_BY_WORKRAIL}\n{}", rules.collect::<String>())
 }

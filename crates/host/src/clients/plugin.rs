@@ -163,16 +163,16 @@ fn hook_file(
 
 /// Hosts prefix a plugin's commands with the plugin's name.
 fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
-    let made = SlashCommand::ALL.into_iter().map(|own| {
-        let name = own.name().strip_prefix("workrail-").unwrap_or("start");
-        file(&format!("commands/{name}.{ending}"), own::command(own, format))
+    let made = SlashCommand::ALL.into_iter().map(|command| {
+        let name = command.name().strip_prefix("workrail-").unwrap_or("start");
+        file(&format!("commands/{name}.{ending}"), own::command(command, format))
     });
     made.collect()
 }
 
 fn agents() -> Vec<PluginFile> {
     let made = Agent::ALL.into_iter();
-    made.map(|own| file(&format!("agents/{}.md", own.name()), own::agent(own, AgentFormat::Markdown)))
+    made.map(|agent| file(&format!("agents/{}.md", agent.name()), own::agent(agent, AgentFormat::Markdown)))
         .collect()
 }
 

@@ -1,7 +1,8 @@
 //! What agents read: instructions, slash commands and subagents. The single source for clients' files and plugins.
 
 /// Marks every file that belongs to WorkRail as a whole: a file without it is not ours.
-pub(super) const MARK: &str = "Written by `workrail install`; `workrail uninstall` removes it.";
+pub(super) const WRITTEN_BY_WORKRAIL: &str =
+    "Written by `workrail install`; `workrail uninstall` removes it.";
 
 /// Read by the agent at the start of every chat.
 pub(super) const INSTRUCTIONS: &str = "\
@@ -14,8 +15,8 @@ the user's goal.
 - Do only the pending step. `continue_workflow` completes it, with notes about what was done in that step.
 - In a new chat, after a compaction or a rewind: `resume_session` with a few words of the goal returns the pending step and \
 what was recorded.
-- Approving, rejecting and answering belong to the user, at a terminal or in the console. A blocked reply says which command \
-they run.
+- Only the user approves and rejects. Ask the user the questions of a step; never answer for them. A blocked reply says \
+which command they run.
 ";
 
 /// A slash command.
@@ -55,15 +56,15 @@ impl SlashCommand {
         match self {
             Self::Start => format!(
                 "Do this with a WorkRail workflow: {typed}\n\n\
-                 1. Call `list_workflows` of the MCP server `workrail` and choose the workflow that fits. If the text above \
-                 names one, use that one.\n\
-                 2. Call `start_workflow` with its id, and with the text above as `goal`.\n\
+                 1. Call `list_workflows` of the MCP server `workrail` and choose the workflow that fits. If the user's \
+                 text names one, use that one.\n\
+                 2. Call `start_workflow` with its id, and with the user's text as `goal`.\n\
                  3. Do the step in the reply, and only that step. Complete it with the call at the end of the reply.\n\
                  4. Continue until the run is complete or waits for the user.\n"
             ),
             Self::Resume => format!(
                 "Continue this WorkRail run: {typed}\n\n1. Call `resume_session` of the MCP server `workrail` with the \
-                 text above as `query`. Without text, omit `query` to resume the run last worked on in this \
+                 user's text as `query`. Without text, omit `query` to resume the run last worked on in this \
                  folder.\n2. Do the pending step, and only that step. Complete it with the call at the end of the \
                  reply.\n3. Continue until the run is complete or waits for the user.\n"
             ),
@@ -108,7 +109,7 @@ impl Agent {
                  part of the one that delegated it.\n- Otherwise do what the task says with the inputs that it \
                  gives.\n- Do not start other workflows, and do not continue the run that delegated to you.\n- Change \
                  files only if the task says so.\n- Report what you found or did, with locations and evidence; what \
-                 you checked without a finding; and what you could not do.\n"
+                 you checked without finding a problem; and what you could not do.\n"
             }
             Self::Reviewer => {
                 "You review what a WorkRail step gives you: a change, a plan or a result.\n\n- If the task gives a \

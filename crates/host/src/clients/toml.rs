@@ -163,10 +163,9 @@ pub(super) fn disallow(text: &str, tools: &[&str]) -> Result<String, String> {
     };
     let mut is_changed = false;
     for tool in tools {
-        let is_own = known
-            .get(tool)
-            .and_then(Item::as_table_like)
-            .is_some_and(|own| own.len() == 1 && own.get(APPROVAL).and_then(Item::as_str) == Some("approve"));
+        let is_own = known.get(tool).and_then(Item::as_table_like).is_some_and(|table| {
+            table.len() == 1 && table.get(APPROVAL).and_then(Item::as_str) == Some("approve")
+        });
         if is_own {
             known.remove(tool);
             is_changed = true;

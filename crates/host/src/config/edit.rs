@@ -63,8 +63,8 @@ pub fn add_git(config_path: &ConfigPath, name: &str, source: &GitSource) -> Resu
         let Some(git) = git.as_table_like_mut() else { return };
         let mut table = Table::new();
         table.insert("url", value(&source.url));
-        if let Some(pin) = &source.r#ref {
-            table.insert("ref", value(pin));
+        if let Some(git_ref) = &source.r#ref {
+            table.insert("ref", value(git_ref));
         }
         if let Some(folder) = &source.folder {
             table.insert("folder", value(folder));

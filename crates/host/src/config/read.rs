@@ -1,4 +1,4 @@
-//! Reads the settings file: every key must be known and every value of its type, or the error names the place.
+//! Reads the settings file: every key must be known and every value of its type, or the error names the position.
 
 use toml::Table;
 use workrail_model::config::{

@@ -38,12 +38,12 @@ pub(super) const ALL: &[(&str, &str)] = embedded![
     "wr.workflow_authoring",
 ];
 
-/// The prefix of places inside the binary; no path starts with it.
+/// The prefix of locations inside the binary; no path starts with it.
 pub(super) const LOCATION_PREFIX: &str = "bundled:";
 
 pub(super) fn content(location: &str) -> Option<&'static str> {
     let name = location.strip_prefix(LOCATION_PREFIX)?;
-    ALL.iter().find(|(own, _)| *own == name).map(|(_, content)| *content)
+    ALL.iter().find(|(other, _)| *other == name).map(|(_, content)| *content)
 }
 
 /// File name and content of every workflow inside the binary, sorted by name.

@@ -10,7 +10,7 @@ use workrail_ports::workspace::WorkspacePath;
 
 use super::Sources;
 
-/// The bits of a listing id that count the surveys of one generation.
+/// The bits of a listing id that count the listings of one generation.
 const SERIAL_BITS: u32 = 40;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Generation {
 }
 
 impl Generation {
-    /// Different sources number their surveys alike; the generation keeps their marks apart.
+    /// Different sources use the same listing ids; the generation keeps them distinct.
     fn own(&self, id: ListingId) -> ListingId {
         ListingId((self.number << SERIAL_BITS) | id.0)
     }
@@ -48,9 +48,9 @@ impl ExchangeableSources {
 }
 
 impl WorkflowSource for ExchangeableSources {
-    fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
+    fn list(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
         let current = self.current();
-        let listing = current.sources.survey(workspace);
+        let listing = current.sources.list(workspace);
         SourceListing { id: listing.id.map(|id| current.own(id)), ..listing }
     }
 

@@ -114,22 +114,22 @@ impl SourceLocation {
     fn report(&self) -> SourceReport {
         match self {
             Self::Folder(root) => {
-                let mut survey = SourceListing::default();
-                let state = Walk::new(&mut survey).root(root);
-                found(root.precedence, root.folder, root.path.as_str(), state, survey)
+                let mut listing = SourceListing::default();
+                let state = Walk::new(&mut listing).root(root);
+                found(root.precedence, root.folder, root.path.as_str(), state, listing)
             }
             Self::Plugin { position, folder } => {
-                let (state, survey) = plugin::survey(*position, folder);
-                found(Precedence::Plugin, *position, folder.as_str(), state, survey)
+                let (state, listing) = plugin::list(*position, folder);
+                found(Precedence::Plugin, *position, folder.as_str(), state, listing)
             }
             Self::Git(mirror) => {
-                let mut survey = SourceListing::default();
-                mirror.survey(&mut survey);
+                let mut listing = SourceListing::default();
+                mirror.list_into(&mut listing);
                 let known = mirror.state();
                 if let (SourceState::Stale, Some(problem), Some(fix)) =
                     (known.state, known.problem, known.fix)
                 {
-                    survey.problems.insert(0, super::problem(Precedence::Git, &mirror.name, problem, &fix));
+                    listing.problems.insert(0, super::problem(Precedence::Git, &mirror.name, problem, &fix));
                 }
                 let git = GitReport {
                     r#ref: mirror.source.r#ref.clone().unwrap_or_else(|| "HEAD".to_owned()),
@@ -139,7 +139,7 @@ impl SourceLocation {
                     fetched_at_ms: known.fetched_at_ms,
                     tried_at_ms: known.tried_at_ms,
                 };
-                let report = found(Precedence::Git, mirror.folder, &mirror.source.url, known.state, survey);
+                let report = found(Precedence::Git, mirror.folder, &mirror.source.url, known.state, listing);
                 SourceReport { name: mirror.name.clone(), git: Some(git), ..report }
             }
         }
@@ -151,7 +151,7 @@ fn found(
     folder: usize,
     location: &str,
     state: SourceState,
-    survey: SourceListing,
+    listing: SourceListing,
 ) -> SourceReport {
     SourceReport {
         precedence,
@@ -159,8 +159,8 @@ fn found(
         name: location.to_owned(),
         location: location.to_owned(),
         state,
-        files: survey.files.len(),
-        problems: survey.problems,
+        files: listing.files.len(),
+        problems: listing.problems,
         git: None,
     }
 }

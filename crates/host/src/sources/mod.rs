@@ -58,7 +58,7 @@ pub struct Sources {
     watch: Option<Arc<FolderWatch>>,
 }
 
-/// A place to search.
+/// A location to search.
 #[derive(Clone, Debug)]
 enum SourceLocation {
     Folder(Root),
@@ -139,9 +139,9 @@ impl Sources {
     }
 
     fn walked(&self, workspace: Option<&WorkspacePath>) -> Walked {
-        let mut survey = SourceListing::default();
+        let mut listing = SourceListing::default();
         for (name, content) in bundled::ALL {
-            survey.files.push(CandidateFile {
+            listing.files.push(CandidateFile {
                 precedence: Precedence::Bundled,
                 folder: 0,
                 reference: (*name).to_owned(),
@@ -154,9 +154,9 @@ impl Sources {
         if let Some(path) = workspace.filter(|path| !Utf8Path::new(path.as_str()).is_dir()) {
             let text = "the workspace is not a readable folder".to_owned();
             let fix = "send the absolute path of the folder you work in as `workspacePath`";
-            survey.problems.push(problem(Precedence::Project, path.as_str(), text, fix));
+            listing.problems.push(problem(Precedence::Project, path.as_str(), text, fix));
         }
-        let mut walk = Walk::new(&mut survey);
+        let mut walk = Walk::new(&mut listing);
         for location in self.locations(workspace) {
             match location {
                 SourceLocation::Folder(root) => {
@@ -165,11 +165,11 @@ impl Sources {
                 SourceLocation::Plugin { position, folder } => {
                     plugin::walk(&mut walk, position, &folder);
                 }
-                SourceLocation::Git(mirror) => mirror.survey(walk.survey()),
+                SourceLocation::Git(mirror) => mirror.list_into(walk.listing()),
             }
         }
         let folders = std::mem::take(&mut walk.folders);
-        Walked { survey, folders }
+        Walked { listing, folders }
     }
 
     /// The identity of the folders themselves; their content is watched.
@@ -187,12 +187,10 @@ impl Sources {
 }
 
 impl WorkflowSource for Sources {
-    fn survey(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
+    fn list(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
         match &self.watch {
-            None => self.walked(workspace).survey,
-            Some(watch) => {
-                watch.survey(key(workspace), || self.identity(workspace), || self.walked(workspace))
-            }
+            None => self.walked(workspace).listing,
+            Some(watch) => watch.list(key(workspace), || self.identity(workspace), || self.walked(workspace)),
         }
     }
 

@@ -138,9 +138,9 @@ fn listed(walk: &mut Walk<'_>, root: &Root, named: &str) -> WalkStep {
     }
 }
 
-/// Surveys a plugin on its own.
-pub(super) fn survey(position: usize, folder: &Utf8PathBuf) -> (SourceState, SourceListing) {
-    let mut survey = SourceListing::default();
-    let state = walk(&mut Walk::new(&mut survey), position, folder);
-    (state, survey)
+/// Lists the files of one plugin.
+pub(super) fn list(position: usize, folder: &Utf8PathBuf) -> (SourceState, SourceListing) {
+    let mut listing = SourceListing::default();
+    let state = walk(&mut Walk::new(&mut listing), position, folder);
+    (state, listing)
 }

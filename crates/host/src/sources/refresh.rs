@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::git::{Mirror, SyncError, Synced};
 
-/// How long to wait before retrying when another process is fetching.
-const BUSY: Duration = Duration::from_secs(60);
+/// The shortest wait between two fetches of a source, whatever the outcome.
+const REFETCH_AFTER_MIN: Duration = Duration::from_secs(60);
 /// Clocks are set and laptops sleep: check for due sources at least this often.
 const ASLEEP_MAX: Duration = Duration::from_secs(3600);
 
@@ -35,7 +35,7 @@ fn round(mirrors: &[Mirror], tell: &impl Fn(&Mirror, &Result<Synced, SyncError>)
             let done = mirror.sync();
             tell(mirror, &done);
             // If the failure could not be recorded, it must not be retried at once.
-            mirror.due_in().map(|due| due.max(BUSY))
+            mirror.due_in().map(|due| due.max(REFETCH_AFTER_MIN))
         } else {
             Some(due)
         };

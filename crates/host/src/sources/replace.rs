@@ -40,7 +40,7 @@ pub fn replace(file: &CandidateFile, seen: Sha256, bytes: &[u8]) -> Result<(), R
     if Sha256::of(&now) != seen {
         return Err(ReplaceError::Changed(reference()));
     }
-    whole_file::replace_in_place(path, bytes).map_err(io)
+    whole_file::replace_not_following(path, bytes).map_err(io)
 }
 
 /// The text of the test script next to a workflow's file; `None` if there is none.
@@ -122,7 +122,7 @@ mod tests {
         let refused = replace(&file, Sha256::of(b"old"), b"new");
         assert!(matches!(refused, Err(ReplaceError::Io { .. })), "{refused:?}");
         // Also if it appears after the last check.
-        whole_file::replace_in_place(Utf8Path::new(&file.location), b"new").unwrap();
+        whole_file::replace_not_following(Utf8Path::new(&file.location), b"new").unwrap();
         assert_eq!(fs::read(&outside).unwrap(), b"old");
         assert_eq!(fs::read(&file.location).unwrap(), b"new");
     }

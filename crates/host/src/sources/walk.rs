@@ -118,10 +118,10 @@ impl Root {
     }
 }
 
-/// One survey's walk; the limits apply to all its folders together.
+/// The walk of one listing; the limits apply to all its folders together.
 #[derive(Debug)]
 pub(super) struct Walk<'s> {
-    survey: &'s mut SourceListing,
+    listing: &'s mut SourceListing,
     /// Folders that are named twice, or contain each other, list each file once.
     seen: BTreeSet<(Precedence, Utf8PathBuf)>,
     /// Every folder that was read.
@@ -139,9 +139,9 @@ pub(super) enum WalkStep {
 }
 
 impl<'s> Walk<'s> {
-    pub(super) fn new(survey: &'s mut SourceListing) -> Self {
+    pub(super) fn new(listing: &'s mut SourceListing) -> Self {
         Self {
-            survey,
+            listing,
             seen: BTreeSet::new(),
             folders: Vec::new(),
             files: 0,
@@ -150,8 +150,8 @@ impl<'s> Walk<'s> {
         }
     }
 
-    pub(super) fn survey(&mut self) -> &mut SourceListing {
-        self.survey
+    pub(super) fn listing(&mut self) -> &mut SourceListing {
+        self.listing
     }
 
     /// Finds what is beneath a root and returns the root's state.
@@ -166,7 +166,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Whether a root can be searched; if not, the survey gives the reason.
+    /// Whether a root can be searched; if not, the listing gives the reason.
     pub(super) fn usable(&mut self, root: &Root) -> SourceState {
         if let Some(link) = root.link() {
             let shown = link.file_name().unwrap_or_default().to_owned();
@@ -301,7 +301,7 @@ impl<'s> Walk<'s> {
             self.problem(root, &reference, text, "name a folder that holds workflow files only");
             return WalkStep::Stop;
         }
-        self.survey.files.push(CandidateFile {
+        self.listing.files.push(CandidateFile {
             precedence: root.precedence,
             folder: root.folder,
             reference,
@@ -328,8 +328,8 @@ impl<'s> Walk<'s> {
     }
 
     pub(super) fn problem(&mut self, root: &Root, reference: &str, text: String, fix: &str) {
-        if self.survey.problems.len() < PROBLEMS_MAX {
-            self.survey.problems.push(problem(root.precedence, reference, text, fix));
+        if self.listing.problems.len() < PROBLEMS_MAX {
+            self.listing.problems.push(problem(root.precedence, reference, text, fix));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Knows whether anything changed since the last survey, so that a warm discovery walks nothing (G93).
+//! Knows whether anything changed since the last listing, so that a repeated discovery walks nothing (G93).
 //!
 //! The system reports changes to the folders that were read. Before an answer is trusted, a file of our own is
 //! written to and its report awaited: reports come in order, so every change made before the call has been reported
@@ -30,19 +30,19 @@ const REPORT_TIME_MAX: Duration = Duration::from_millis(250);
 const MISSED_REPORTS_MAX: u32 = 3;
 /// The system limits watches for all programs of a user together.
 pub(super) const FOLDERS_MAX: usize = 4_096;
-/// How many workspaces' surveys are remembered.
+/// How many workspaces' listings are remembered.
 const WORKSPACES_MAX: usize = 16;
 /// If a folder changes while it is walked, it is walked again, up to this many times.
 const WALKS_MAX: usize = 3;
 
-/// One walk over the places of a workspace.
+/// One walk over the source locations of a workspace.
 pub(super) struct Walked {
-    pub(super) survey: SourceListing,
+    pub(super) listing: SourceListing,
     /// Every folder that was read.
     pub(super) folders: Vec<Utf8PathBuf>,
 }
 
-/// What a workspace's survey depends on besides the contents of folders.
+/// What a workspace's listing depends on besides the contents of folders.
 pub(super) type Identity = Vec<Option<[u64; 4]>>;
 
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl FolderWatch {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of the workspace's last survey, if nothing has changed since.
+    /// The id of the workspace's last listing, if nothing has changed since.
     pub(super) fn unchanged_listing(
         &self,
         workspace: &str,
@@ -96,14 +96,14 @@ impl FolderWatch {
     }
 
     /// Walks, and then watches every folder that was read, where possible.
-    pub(super) fn survey(
+    pub(super) fn list(
         &self,
         workspace: &str,
         identity: impl Fn() -> Identity,
         walk: impl Fn() -> Walked,
     ) -> SourceListing {
         let mut inner = self.inner();
-        // The last survey is out of date: folders may have been replaced, so all of them are watched anew.
+        // The last listing is out of date: folders may have been replaced, so all of them are watched anew.
         if inner.known.contains_key(workspace) || inner.known.len() >= WORKSPACES_MAX {
             inner.known.clear();
             inner.feed = None;
@@ -112,15 +112,15 @@ impl FolderWatch {
             let before = inner.is_watching(workspace).then(|| inner.reported()).flatten();
             let same = identity();
             let mut walked = walk();
-            let Some(changes) = before else { return walked.survey };
+            let Some(changes) = before else { return walked.listing };
             match inner.listen(&walked.folders, self.folders_max) {
                 WatchResult::Already => {
                     inner.serial += 1;
                     let listing = ListingId(inner.serial);
                     let known = WatchedState { listing, changes, identity: same, since: Instant::now() };
                     inner.known.insert(workspace.to_owned(), known);
-                    walked.survey.id = Some(listing);
-                    return walked.survey;
+                    walked.listing.id = Some(listing);
+                    return walked.listing;
                 }
                 // Changes made before it was watched are found by walking again.
                 WatchResult::Now => {}
@@ -130,11 +130,11 @@ impl FolderWatch {
                     }
                     inner.known.clear();
                     inner.feed = None;
-                    return walked.survey;
+                    return walked.listing;
                 }
             }
         }
-        walk().survey
+        walk().listing
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::closed_set::closed_set;
 use crate::name::CheckName;
 
-/// A check of a step: the engine runs it before the run goes on.
+/// A check of a step: the engine runs it before the run continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CheckRequest {

@@ -10,7 +10,7 @@ use super::part::FunctionDefinition;
 use super::{CompiledError, CompiledWorkflow};
 use crate::name::{ConditionId, ContractRef, LoopId, StepId};
 
-/// One place in the order of execution.
+/// One position in the order of execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PlanItem {
@@ -176,7 +176,9 @@ pub(super) fn check_plan(workflow: &CompiledWorkflow, ids: &BTreeSet<&StepId>) -
     for item in workflow.plan.iter().chain(bodies) {
         match item {
             PlanItem::Step { step_id } if !ids.contains(step_id) => return bad("plan", step_id),
-            PlanItem::Loop { loop_id } if workflow.loop_of(loop_id).is_none() => return bad("plan", loop_id),
+            PlanItem::Loop { loop_id } if workflow.loop_by_id(loop_id).is_none() => {
+                return bad("plan", loop_id);
+            }
             PlanItem::Step { .. } | PlanItem::Loop { .. } => {}
         }
     }
@@ -196,7 +198,7 @@ pub(super) fn check_plan(workflow: &CompiledWorkflow, ids: &BTreeSet<&StepId>) -
     check_each_loop_stands_once(workflow)
 }
 
-/// A loop that is in only one place can neither contain itself nor be walked twice.
+/// A loop that occurs only once can neither contain itself nor be walked twice.
 fn check_each_loop_stands_once(workflow: &CompiledWorkflow) -> Result<(), CompiledError> {
     let bodies = workflow.loops.iter().flat_map(|owner| &owner.body);
     let mut seen = BTreeSet::new();

@@ -144,28 +144,30 @@ impl CompiledWorkflow {
         self.index.find(&self.steps, step_id)
     }
 
-    pub fn loop_of(&self, loop_id: &LoopId) -> Option<&CompiledLoop> {
-        let position = self.loops.binary_search_by(|own| own.loop_id.cmp(loop_id)).ok()?;
+    pub fn loop_by_id(&self, loop_id: &LoopId) -> Option<&CompiledLoop> {
+        let position = self.loops.binary_search_by(|looped| looped.loop_id.cmp(loop_id)).ok()?;
         self.loops.get(position)
     }
 
     pub fn condition(&self, condition_id: &ConditionId) -> Option<&CompiledCondition> {
-        let position = self.conditions.binary_search_by(|own| own.condition_id.cmp(condition_id)).ok()?;
+        let position =
+            self.conditions.binary_search_by(|condition| condition.condition_id.cmp(condition_id)).ok()?;
         self.conditions.get(position)
     }
 
     pub fn contract(&self, contract_ref: &ContractRef) -> Option<&CompiledContract> {
-        let position = self.contracts.binary_search_by(|own| own.contract_ref.cmp(contract_ref)).ok()?;
+        let position =
+            self.contracts.binary_search_by(|contract| contract.contract_ref.cmp(contract_ref)).ok()?;
         self.contracts.get(position)
     }
 
     pub fn assessment(&self, id: &AssessmentName) -> Option<&AssessmentDefinition> {
-        self.assessments.iter().find(|own| own.id == *id)
+        self.assessments.iter().find(|assessment| assessment.id == *id)
     }
 
     fn loop_contains(&self, loop_id: &LoopId, step_id: &StepId) -> bool {
-        // `check` allows each loop in one place only, so this recursion ends.
-        self.loop_of(loop_id).is_some_and(|owner| {
+        // `check` allows each loop to occur only once, so this recursion ends.
+        self.loop_by_id(loop_id).is_some_and(|owner| {
             owner.body.iter().any(|item| match item {
                 PlanItem::Step { step_id: own } => own == step_id,
                 PlanItem::Loop { loop_id } => self.loop_contains(loop_id, step_id),

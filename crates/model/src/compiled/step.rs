@@ -168,7 +168,7 @@ struct OutputRow {
 impl OutputRows {
     /// Adds a row at the end; a name that already exists keeps its first text.
     pub fn push(&mut self, name: String, text: String) {
-        if !self.names().any(|own| own == name) {
+        if !self.names().any(|other| other == name) {
             self.0.push((name, text));
         }
     }

@@ -30,7 +30,7 @@ pub struct GitSource {
     /// Where in the repository the workflows are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// 0: only when told to.
+    /// 0: only on request.
     #[serde(default = "default_hours")]
     pub sync_hours: u32,
     /// Whether a repository on this machine may be named.
@@ -53,19 +53,19 @@ impl GitSource {
     /// The parts in the form that git may be given.
     pub fn checked(&self) -> Result<CheckedSource, GitProblem> {
         let url = GitUrl::parse(&self.url)?;
-        if url.transport == Transport::Local && !self.allow_local {
+        if url.transport == GitTransport::Local && !self.allow_local {
             return Err(GitProblem::Local);
         }
-        let pin = self.r#ref.as_deref().map_or(Ok(GitRef::default()), GitRef::parse)?;
+        let git_ref = self.r#ref.as_deref().map_or(Ok(GitRef::default()), GitRef::parse)?;
         let folder = self.folder.as_deref().map_or(Ok(String::new()), folder)?;
-        Ok(CheckedSource { url, pin, folder })
+        Ok(CheckedSource { url, git_ref, folder })
     }
 
     pub(super) fn to_json(&self) -> serde_json::Value {
         let mut members = serde_json::Map::new();
         members.insert("url".to_owned(), self.url.as_str().into());
-        if let Some(pin) = &self.r#ref {
-            members.insert("ref".to_owned(), pin.as_str().into());
+        if let Some(git_ref) = &self.r#ref {
+            members.insert("ref".to_owned(), git_ref.as_str().into());
         }
         if let Some(folder) = &self.folder {
             members.insert("folder".to_owned(), folder.as_str().into());
@@ -89,7 +89,7 @@ pub fn is_source_name(name: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSource {
     pub url: GitUrl,
-    pub pin: GitRef,
+    pub git_ref: GitRef,
     /// Parts joined by `/`; empty for the whole repository.
     pub folder: String,
 }
@@ -140,7 +140,7 @@ impl GitProblem {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum GitTransport {
     Https,
     Ssh,
     /// A path on this machine.
@@ -151,7 +151,7 @@ pub enum Transport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitUrl {
     text: String,
-    transport: Transport,
+    transport: GitTransport,
 }
 
 impl GitUrl {
@@ -188,12 +188,12 @@ impl GitUrl {
         &self.text
     }
 
-    pub fn transport(&self) -> Transport {
+    pub fn transport(&self) -> GitTransport {
         self.transport
     }
 }
 
-fn https(rest: &str) -> Result<Transport, GitProblem> {
+fn https(rest: &str) -> Result<GitTransport, GitProblem> {
     let (authority, path) = rest.split_once('/').ok_or(GitProblem::Path)?;
     if authority.contains('@') {
         return Err(GitProblem::Credentials);
@@ -204,10 +204,10 @@ fn https(rest: &str) -> Result<Transport, GitProblem> {
     }
     host_and_port(authority)?;
     named(path)?;
-    Ok(Transport::Https)
+    Ok(GitTransport::Https)
 }
 
-fn ssh(rest: &str) -> Result<Transport, GitProblem> {
+fn ssh(rest: &str) -> Result<GitTransport, GitProblem> {
     let (authority, path) = rest.split_once('/').ok_or(GitProblem::Path)?;
     let host = match authority.rsplit_once('@') {
         None => authority,
@@ -219,11 +219,11 @@ fn ssh(rest: &str) -> Result<Transport, GitProblem> {
     };
     host_and_port(host)?;
     named(path)?;
-    Ok(Transport::Ssh)
+    Ok(GitTransport::Ssh)
 }
 
 /// `user@host:path`, as shown by hosting sites.
-fn short_ssh(text: &str) -> Result<Transport, GitProblem> {
+fn short_ssh(text: &str) -> Result<GitTransport, GitProblem> {
     let (authority, path) = text.split_once(':').ok_or(GitProblem::Transport)?;
     let (name, host) = authority.split_once('@').ok_or(GitProblem::Transport)?;
     user(name)?;
@@ -232,11 +232,11 @@ fn short_ssh(text: &str) -> Result<Transport, GitProblem> {
         return Err(GitProblem::Credentials);
     }
     named(path)?;
-    Ok(Transport::Ssh)
+    Ok(GitTransport::Ssh)
 }
 
-fn local(path: &str) -> Result<Transport, GitProblem> {
-    if path.starts_with('/') { Ok(Transport::Local) } else { Err(GitProblem::Path) }
+fn local(path: &str) -> Result<GitTransport, GitProblem> {
+    if path.starts_with('/') { Ok(GitTransport::Local) } else { Err(GitProblem::Path) }
 }
 
 fn named(path: &str) -> Result<(), GitProblem> {
@@ -337,13 +337,13 @@ mod tests {
     use super::*;
     use test_case::test_case;
 
-    #[test_case("https://host/a.git", Ok(Transport::Https))]
-    #[test_case("https://host:8443/a/b", Ok(Transport::Https))]
-    #[test_case("ssh://git@host:22/a.git", Ok(Transport::Ssh))]
-    #[test_case("ssh://host/a.git", Ok(Transport::Ssh); "ssh without a user")]
-    #[test_case("git@host:a/b.git", Ok(Transport::Ssh); "as hosting sites show it")]
-    #[test_case("/srv/a.git", Ok(Transport::Local))]
-    #[test_case("file:///srv/a.git", Ok(Transport::Local))]
+    #[test_case("https://host/a.git", Ok(GitTransport::Https))]
+    #[test_case("https://host:8443/a/b", Ok(GitTransport::Https))]
+    #[test_case("ssh://git@host:22/a.git", Ok(GitTransport::Ssh))]
+    #[test_case("ssh://host/a.git", Ok(GitTransport::Ssh); "ssh without a user")]
+    #[test_case("git@host:a/b.git", Ok(GitTransport::Ssh); "as hosting sites show it")]
+    #[test_case("/srv/a.git", Ok(GitTransport::Local))]
+    #[test_case("file:///srv/a.git", Ok(GitTransport::Local))]
     #[test_case("", Err(GitProblem::Length); "nothing")]
     #[test_case("ext::sh -c evil", Err(GitProblem::Characters); "a helper with spaces")]
     #[test_case("ext::sh", Err(GitProblem::Helper))]
@@ -370,7 +370,7 @@ mod tests {
     #[test_case("https://host/a\0", Err(GitProblem::Characters); "nul")]
     #[test_case("https://höst/a", Err(GitProblem::Characters); "unicode")]
     #[test_case("https://host/\u{202e}a", Err(GitProblem::Characters); "turned around")]
-    fn addresses(text: &str, expected: Result<Transport, GitProblem>) {
+    fn addresses(text: &str, expected: Result<GitTransport, GitProblem>) {
         assert_eq!(GitUrl::parse(text).map(|url| url.transport()), expected);
     }
 

@@ -22,7 +22,7 @@ use crate::token::TokenEncoding;
 
 pub use compare::{SettingDifference, differences};
 pub use git::{
-    CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitUrl, SYNC_HOURS_DEFAULT, Transport,
+    CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitTransport, GitUrl, SYNC_HOURS_DEFAULT,
     is_source_name,
 };
 pub use value::{Value, ValueKind, ValueProblem};
@@ -158,13 +158,12 @@ impl Key {
                  still waits for it. Read from the user's own settings file only."
             }
             Self::ApprovalsRefuseDescendants => {
-                "Whether to refuse `workrail approve` and raising a run's autonomy in a terminal of the program that \
-                 runs an agent, and not to ask for approvals in its chat. A hurdle, not a proof: an agent with a shell \
-                 can get around it."
+                "Whether to refuse approvals and raised autonomy from a terminal that the agent's program started, and \
+                 approvals in its chat. A hurdle, not a proof: an agent with a shell can get around it."
             }
             Self::ApprovalsRequire => {
-                "What an approval, or raising a run's autonomy, needs to count: a label typed at a terminal, or a \
-                 passkey in the console. The stricter of the settings in effect and the user's own settings file \
+                "The least proof that an approval, or raising a run's autonomy, needs. With `terminal`, a label typed at a \
+                 terminal or a form in the console is enough; with `passkey`, only a passkey counts. The stricter of the settings in effect and the user's own settings file \
                  applies. A workflow can also require a passkey."
             }
             Self::ApprovalsRequireIn => {

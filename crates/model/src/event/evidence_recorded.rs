@@ -34,7 +34,7 @@ impl EvidenceRecorded {
         // A host is named exactly if its hook saw it.
         let is_by_host = self.grade == EvidenceGrade::Observed;
         if self.host.is_some() != is_by_host || self.seen_at.is_some() != is_by_host {
-            return Err("host and seenAt are of observed evidence, and of no other");
+            return Err("only observed evidence has host and seenAt");
         }
         self.evidence.check()
     }

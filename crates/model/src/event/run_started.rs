@@ -41,7 +41,7 @@ pub struct RunStarted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyedStart {
-    /// Names the arguments, so that the same key with others is refused. A redacted export drops it.
+    /// Identifies the arguments, so that the same key with others is refused. A redacted export drops it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<Sha256>,
     pub reply_ref: BlobRef,

@@ -16,7 +16,7 @@ pub use process::{ClippedOutput, EndedProcess, ProcessEnding};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use workspace::{
-    DirtyFiles, FileMark, NotSeenReason, RecordedFiles, TreeInspection, WorkingTree, WorkspaceState,
+    ContentStamp, DirtyFiles, NotSeenReason, RecordedFiles, TreeInspection, WorkingTree, WorkspaceState,
 };
 
 use crate::closed_set::closed_set;

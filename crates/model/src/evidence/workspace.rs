@@ -11,11 +11,11 @@ use crate::closed_set::closed_set;
 use crate::digest::{BlobRef, Sha256};
 use crate::text::BoundedText;
 
-/// Identifies a file's content as the engine saw it: equal marks mean that the file did not change in between.
-pub type FileMark = BoundedText<64>;
+/// Identifies a file's content as the engine saw it: equal stamps mean that the file did not change in between.
+pub type ContentStamp = BoundedText<64>;
 
-/// The files of a repository that differ from its HEAD, each with a mark of its content.
-pub type DirtyFiles = BTreeMap<EvidencePath, FileMark>;
+/// The files of a repository that differ from its HEAD, each with a stamp of its content.
+pub type DirtyFiles = BTreeMap<EvidencePath, ContentStamp>;
 
 /// A working tree at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

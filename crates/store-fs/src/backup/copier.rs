@@ -10,7 +10,7 @@ use workrail_model::manifest::{Cursor, ManifestRecord, commit_group, group_bytes
 use workrail_model::plan::{AttachmentKind, RawSegment};
 use workrail_ports::archive::{SessionImport as _, StagedSession as _};
 use workrail_ports::backup::{
-    CopyError, CopyReport, CopyWatch, KeysCopy, LeftReason, SessionChange, SessionCopy,
+    CopyError, CopyReport, CopyWatch, KeysCopy, SessionChange, SessionCopy, SkipReason,
 };
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind, FsOp};
 use workrail_ports::session_store::StoreError;
@@ -146,8 +146,10 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             CopyStep::Add => self.put_session(session, &from, false)?,
             CopyStep::Replace => self.put_session(session, &from, true)?,
             CopyStep::Extend => self.extend(session, &from)?,
-            CopyStep::Keep => self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?,
-            CopyStep::Leave(reason) => {
+            CopyStep::Unchanged => {
+                self.check_content(session, &from, known.as_ref(), SessionChange::Unchanged)?
+            }
+            CopyStep::Skip(reason) => {
                 self.check_content(session, &from, known.as_ref(), SessionChange::Left(reason))?
             }
         };
@@ -218,12 +220,12 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 let step = decide(self.direction, from, log);
                 let is_replaced = step == CopyStep::Replace && self.direction == BackupDirection::Restore;
                 match is_replaced && self.repair_keeps_more(session, from)? {
-                    true => CopyStep::Leave(LeftReason::RepairKeepsMore),
+                    true => CopyStep::Skip(SkipReason::RepairKeepsMore),
                     false => step,
                 }
             }
             // A folder with nothing committed in it.
-            _ if from.is_empty() => CopyStep::Leave(LeftReason::SourceUnusable),
+            _ if from.is_empty() => CopyStep::Skip(SkipReason::SourceUnusable),
             _ if self.target.is_taken(session).map_err(|error| CopyError::Target(error.into()))? => {
                 CopyStep::Replace
             }
@@ -334,7 +336,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             return Err(changed_meanwhile(session));
         };
         if decide(self.direction, from, &known) != CopyStep::Extend {
-            return Ok(SessionChange::Left(LeftReason::HistoriesDiffer));
+            return Ok(SessionChange::Left(SkipReason::HistoriesDiffer));
         }
         let done = usize::try_from(known.event_count()).unwrap_or(usize::MAX);
         self.bring_content(session, &known.loaded.events)?;

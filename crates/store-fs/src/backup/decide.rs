@@ -1,7 +1,7 @@
 //! Decides what a copy does with a session, from how its two logs relate. Pure.
 
 use workrail_model::health::SessionHealth;
-use workrail_ports::backup::LeftReason;
+use workrail_ports::backup::SkipReason;
 
 use super::log::Log;
 
@@ -17,9 +17,9 @@ pub(super) enum BackupDirection {
 pub(super) enum CopyStep {
     Add,
     Extend,
-    Keep,
+    Unchanged,
     Replace,
-    Leave(LeftReason),
+    Skip(SkipReason),
 }
 
 /// How the target's validated history relates to the source's.
@@ -45,12 +45,12 @@ fn relate(source: &[u8], target: &[u8]) -> Relation {
 
 pub(super) fn decide(direction: BackupDirection, source: &Log, target: &Log) -> CopyStep {
     if source.is_empty() {
-        return CopyStep::Leave(LeftReason::SourceUnusable);
+        return CopyStep::Skip(SkipReason::SourceUnusable);
     }
     let relation = relate(&source.manifest, &target.manifest);
     match target.loaded.health {
         SessionHealth::Healthy => over_healthy(direction, relation, &source.loaded.health),
-        SessionHealth::UnknownVersion { .. } => CopyStep::Leave(LeftReason::TargetHasMore),
+        SessionHealth::UnknownVersion { .. } => CopyStep::Skip(SkipReason::TargetHasMore),
         SessionHealth::CorruptHead { .. } | SessionHealth::CorruptTail { .. } => {
             over_damaged(direction, relation, &source.loaded.health)
         }
@@ -59,12 +59,12 @@ pub(super) fn decide(direction: BackupDirection, source: &Log, target: &Log) -> 
 
 fn over_healthy(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
-        (Relation::Same, _) => CopyStep::Keep,
+        (Relation::Same, _) => CopyStep::Unchanged,
         (Relation::TargetBehind, _) => CopyStep::Extend,
         (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
         // Also for a backup: the source may have lost its end, and a prefix adds nothing.
-        (Relation::TargetAhead, _) => CopyStep::Leave(LeftReason::TargetHasMore),
-        (Relation::Differ, _) => CopyStep::Leave(LeftReason::HistoriesDiffer),
+        (Relation::TargetAhead, _) => CopyStep::Skip(SkipReason::TargetHasMore),
+        (Relation::Differ, _) => CopyStep::Skip(SkipReason::HistoriesDiffer),
     }
 }
 
@@ -73,8 +73,8 @@ fn over_damaged(direction: BackupDirection, relation: Relation, source: &Session
         (Relation::TargetBehind, _) => CopyStep::Replace,
         (Relation::Same, _) if source.is_healthy() => CopyStep::Replace,
         (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
-        (Relation::Same | Relation::TargetAhead, _) => CopyStep::Leave(LeftReason::TargetHasMore),
-        (Relation::Differ, _) => CopyStep::Leave(LeftReason::HistoriesDiffer),
+        (Relation::Same | Relation::TargetAhead, _) => CopyStep::Skip(SkipReason::TargetHasMore),
+        (Relation::Differ, _) => CopyStep::Skip(SkipReason::HistoriesDiffer),
     }
 }
 
@@ -109,16 +109,16 @@ mod tests {
 
     #[test]
     fn a_restore_keeps_a_different_history_and_no_copy_overwrites_a_longer_one() {
-        let (healthy, more) = (SessionHealth::Healthy, CopyStep::Leave(LeftReason::TargetHasMore));
+        let (healthy, more) = (SessionHealth::Healthy, CopyStep::Skip(SkipReason::TargetHasMore));
         for (source, target, health, backup, restore) in [
-            ("ab", "ab", healthy.clone(), CopyStep::Keep, CopyStep::Keep),
+            ("ab", "ab", healthy.clone(), CopyStep::Unchanged, CopyStep::Unchanged),
             ("abc", "ab", healthy.clone(), CopyStep::Extend, CopyStep::Extend),
             ("ab", "abc", healthy.clone(), more, more),
-            ("ab", "ax", healthy.clone(), CopyStep::Replace, CopyStep::Leave(LeftReason::HistoriesDiffer)),
+            ("ab", "ax", healthy.clone(), CopyStep::Replace, CopyStep::Skip(SkipReason::HistoriesDiffer)),
             ("ab", "a", damaged(), CopyStep::Replace, CopyStep::Replace),
             ("ab", "ab", damaged(), CopyStep::Replace, CopyStep::Replace),
             ("ab", "abc", damaged(), more, more),
-            ("ab", "ax", damaged(), CopyStep::Replace, CopyStep::Leave(LeftReason::HistoriesDiffer)),
+            ("ab", "ax", damaged(), CopyStep::Replace, CopyStep::Skip(SkipReason::HistoriesDiffer)),
         ] {
             let (from, to) = (log(source, healthy.clone()), log(target, health));
             assert_eq!(
@@ -140,13 +140,13 @@ mod tests {
             let source = log("ab", damaged());
             let with = |target: &str, health| decide(direction, &source, &log(target, health));
             assert_eq!(with("a", SessionHealth::Healthy), CopyStep::Extend);
-            assert_eq!(with("abc", SessionHealth::Healthy), CopyStep::Leave(LeftReason::TargetHasMore));
-            assert_eq!(with("ax", SessionHealth::Healthy), CopyStep::Leave(LeftReason::HistoriesDiffer));
-            assert_eq!(with("ab", damaged()), CopyStep::Leave(LeftReason::TargetHasMore));
+            assert_eq!(with("abc", SessionHealth::Healthy), CopyStep::Skip(SkipReason::TargetHasMore));
+            assert_eq!(with("ax", SessionHealth::Healthy), CopyStep::Skip(SkipReason::HistoriesDiffer));
+            assert_eq!(with("ab", damaged()), CopyStep::Skip(SkipReason::TargetHasMore));
             let empty = log("", damaged());
             assert_eq!(
                 decide(direction, &empty, &log("a", damaged())),
-                CopyStep::Leave(LeftReason::SourceUnusable)
+                CopyStep::Skip(SkipReason::SourceUnusable)
             );
         }
     }

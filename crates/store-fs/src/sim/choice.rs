@@ -70,11 +70,11 @@ pub(super) fn name_subsets(count: usize, limits: &CrashLimits, rng: &mut Rng) ->
 /// The fates to try for one change: dropped first, kept last.
 pub(super) fn fates(
     change: &ContentChange,
-    standing: SyncState,
+    sync_state: SyncState,
     limits: &CrashLimits,
     rng: &mut Rng,
 ) -> Vec<Fate> {
-    match (change, standing) {
+    match (change, sync_state) {
         (_, SyncState::Synced) => vec![Fate::Kept],
         (ContentChange::SetLen(_), SyncState::Pending | SyncState::Lost) => vec![Fate::Dropped, Fate::Kept],
         // Pages of a failed write-back may be missing; the metadata may exist without them.

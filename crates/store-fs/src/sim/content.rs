@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::blob::Blob;
 use super::choice::Fate;
+use super::shared_bytes::SharedBytes;
 
 #[derive(Clone, Debug)]
 pub(super) enum ContentChange {
@@ -25,22 +25,22 @@ pub(super) enum SyncState {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content {
-    durable: Arc<Blob>,
-    seen: Arc<Blob>,
+    durable: Arc<SharedBytes>,
+    seen: Arc<SharedBytes>,
     changes: Vec<(ContentChange, SyncState)>,
 }
 
 impl Content {
     /// A file whose bytes are all durable.
-    pub(super) fn settled(bytes: Arc<Blob>) -> Self {
+    pub(super) fn settled(bytes: Arc<SharedBytes>) -> Self {
         Self { durable: bytes.clone(), seen: bytes, changes: Vec::new() }
     }
 
-    pub(super) fn seen(&self) -> &Arc<Blob> {
+    pub(super) fn seen(&self) -> &Arc<SharedBytes> {
         &self.seen
     }
 
-    pub(super) fn durable(&self) -> &Arc<Blob> {
+    pub(super) fn durable(&self) -> &Arc<SharedBytes> {
         &self.durable
     }
 
@@ -69,13 +69,13 @@ impl Content {
     }
 
     pub(super) fn sync(&mut self) {
-        for (_, standing) in &mut self.changes {
-            match standing {
-                SyncState::Pending => *standing = SyncState::Synced,
+        for (_, sync_state) in &mut self.changes {
+            match sync_state {
+                SyncState::Pending => *sync_state = SyncState::Synced,
                 SyncState::Lost | SyncState::Synced => {}
             }
         }
-        if self.changes.iter().all(|(_, standing)| *standing == SyncState::Synced) {
+        if self.changes.iter().all(|(_, sync_state)| *sync_state == SyncState::Synced) {
             self.durable = self.seen.clone();
             self.changes.clear();
         }
@@ -83,9 +83,9 @@ impl Content {
 
     /// The effect of a failed sync: the data is still seen, but will never be written.
     pub(super) fn lose_pending(&mut self) {
-        for (_, standing) in &mut self.changes {
-            match standing {
-                SyncState::Pending => *standing = SyncState::Lost,
+        for (_, sync_state) in &mut self.changes {
+            match sync_state {
+                SyncState::Pending => *sync_state = SyncState::Lost,
                 SyncState::Lost | SyncState::Synced => {}
             }
         }

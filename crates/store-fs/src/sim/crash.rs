@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::SimFs;
-use super::blob::Blob;
 use super::choice::{CrashChoice, CrashLimits, Fate, combinations, fates, name_subsets};
 use super::content::Content;
 use super::image::{self, Image};
 use super::names::Ino;
 use super::rng::Rng;
+use super::shared_bytes::SharedBytes;
 use super::state::{Body, State};
 
 /// One distinct content that a file may have after the crash.
 struct Variant {
     fates: Arc<[Fate]>,
-    bytes: Arc<Blob>,
+    bytes: Arc<SharedBytes>,
 }
 
 /// The distinct contents of one file, and which of them are the extremes (which may be equal).
@@ -84,7 +84,7 @@ impl SimFs {
             let Body::File(content) = &state.node(file.ino).body else {
                 unreachable!("only regular files have changes")
             };
-            Arc::new(Blob::new(content.after(fates.map_or(&[], |(_, fates)| fates))))
+            Arc::new(SharedBytes::new(content.after(fates.map_or(&[], |(_, fates)| fates))))
         });
         Self::from_state(image.finish(bytes))
     }
@@ -100,7 +100,7 @@ impl SimFs {
         let mut text = String::new();
         for pending in state.journal.iter() {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{:?} {:?}", pending.standing, pending.op);
+            let _ = writeln!(text, "{:?} {:?}", pending.sync_state, pending.op);
         }
         image::for_each_name(&state.seen, &mut |path, ino| {
             let changes = match &state.node(ino).body {
@@ -133,12 +133,12 @@ impl Variants {
     fn of(content: &Content, limits: &CrashLimits, rng: &mut Rng) -> Self {
         let changes = content.changes().iter();
         let options: Vec<Vec<Fate>> =
-            changes.map(|(change, standing)| fates(change, *standing, limits, rng)).collect();
+            changes.map(|(change, sync_state)| fates(change, *sync_state, limits, rng)).collect();
         let mut list = Vec::new();
         let mut index_of = BTreeMap::new();
         let mut all_kept = 0;
         for fates in combinations(&options, limits, rng) {
-            let bytes = Arc::new(Blob::new(content.after(&fates)));
+            let bytes = Arc::new(SharedBytes::new(content.after(&fates)));
             // The last combination keeps everything, even if an earlier variant equals it.
             all_kept = *index_of.entry(bytes.digest()).or_insert(list.len());
             if all_kept == list.len() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::blob::{Blob, digest_of};
 use super::content::Content;
 use super::names::{Ino, Table};
+use super::shared_bytes::{SharedBytes, digest_of};
 use super::state::{Body, Node, ROOT, State};
 
 /// A disk image whose open files still have to get their surviving bytes.
@@ -26,7 +26,7 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     /// What this file adds to the digest when it holds `bytes`.
-    pub(super) fn digest(&self, bytes: &Blob) -> u64 {
+    pub(super) fn digest(&self, bytes: &SharedBytes) -> u64 {
         entry_digest(&self.path, &Shape::File(bytes.digest()))
     }
 }
@@ -73,7 +73,7 @@ impl Image {
     }
 
     /// The finished image, given the surviving bytes of each open file.
-    pub(super) fn finish(&self, bytes: impl Iterator<Item = Arc<Blob>>) -> State {
+    pub(super) fn finish(&self, bytes: impl Iterator<Item = Arc<SharedBytes>>) -> State {
         let mut state = self.state.clone();
         for (file, bytes) in self.open.iter().zip(bytes) {
             *state.open_file(file.ino) = Content::settled(bytes);

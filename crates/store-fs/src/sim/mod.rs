@@ -6,7 +6,6 @@
 //! of the pending name operations, and of each pending write any prefix or a zero-filled part.
 //! Deliberately absent: wall clock, threads and randomness; everything follows from calls and seeds.
 
-mod blob;
 mod choice;
 mod content;
 mod crash;
@@ -15,6 +14,7 @@ mod image;
 mod names;
 mod raw;
 mod rng;
+mod shared_bytes;
 mod state;
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ impl SimFs {
         let twist = state.meter.enter(op, path).map_err(|kind| failure(op, path, kind))?;
         let outcome = act(&mut state, twist);
         match twist {
-            // The operation may have begun, but the caller is never told that it succeeded.
+            // The operation may have begun, but the caller never gets a success.
             FaultEffect::PowerCut => Err(failure(op, path, FsErrorKind::Io)),
             FaultEffect::None | FaultEffect::Short | FaultEffect::Lie => {
                 outcome.map_err(|kind| failure(op, path, kind))

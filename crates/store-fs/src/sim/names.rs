@@ -105,7 +105,7 @@ impl Table {
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) op: NameOp,
-    pub(super) standing: SyncState,
+    pub(super) sync_state: SyncState,
     /// The directories that must still be synced.
     unsynced: Vec<Ino>,
 }
@@ -117,7 +117,7 @@ pub(super) struct Journal(Vec<Pending>);
 impl Journal {
     pub(super) fn push(&mut self, op: NameOp) {
         let unsynced = op.dirs();
-        self.0.push(Pending { op, standing: SyncState::Pending, unsynced });
+        self.0.push(Pending { op, sync_state: SyncState::Pending, unsynced });
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Pending> {
@@ -126,7 +126,7 @@ impl Journal {
 
     /// How many operations a crash may keep or drop.
     pub(super) fn open_count(&self) -> usize {
-        self.0.iter().filter(|pending| pending.standing != SyncState::Synced).count()
+        self.0.iter().filter(|pending| pending.sync_state != SyncState::Synced).count()
     }
 
     /// Settles all pending operations on one name: a test is about to set it durably.
@@ -141,8 +141,8 @@ impl Journal {
 
     pub(super) fn lose(&mut self, dir: Ino) {
         for pending in &mut self.0 {
-            if pending.standing == SyncState::Pending && pending.unsynced.contains(&dir) {
-                pending.standing = SyncState::Lost;
+            if pending.sync_state == SyncState::Pending && pending.unsynced.contains(&dir) {
+                pending.sync_state = SyncState::Lost;
             }
         }
     }
@@ -151,11 +151,11 @@ impl Journal {
     pub(super) fn sync(&mut self, dir: Ino, durable: &mut Table) {
         let mut synced = vec![dir];
         while let Some(dir) = synced.pop() {
-            let waiting = self.0.iter_mut().filter(|pending| pending.standing == SyncState::Pending);
+            let waiting = self.0.iter_mut().filter(|pending| pending.sync_state == SyncState::Pending);
             for pending in waiting.filter(|pending| pending.unsynced.contains(&dir)) {
                 pending.unsynced.retain(|waiting| *waiting != dir);
                 if pending.unsynced.is_empty() {
-                    pending.standing = SyncState::Synced;
+                    pending.sync_state = SyncState::Synced;
                     // A directory that is durably gone was empty: nothing can depend on it any more.
                     if let NameOp::Unlink { ino, .. } = pending.op {
                         synced.push(ino);
@@ -171,7 +171,8 @@ impl Journal {
         let mut open = BTreeSet::new();
         self.0.retain(|pending| {
             let keys = pending.op.keys();
-            let settled = pending.standing == SyncState::Synced && keys.iter().all(|key| !open.contains(key));
+            let settled =
+                pending.sync_state == SyncState::Synced && keys.iter().all(|key| !open.contains(key));
             if settled {
                 durable.apply(&pending.op);
             } else {
@@ -186,7 +187,7 @@ impl Journal {
         let mut table = durable.clone();
         let mut choices = kept.iter();
         for pending in &self.0 {
-            let keep = match pending.standing {
+            let keep = match pending.sync_state {
                 SyncState::Synced => true,
                 // A choice made for another disk may be too short: operations it does not list are dropped.
                 SyncState::Pending | SyncState::Lost => choices.next().copied().unwrap_or(false),

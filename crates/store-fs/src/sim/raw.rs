@@ -5,16 +5,16 @@ use std::sync::Arc;
 use workrail_ports::file_system::RelPath;
 
 use super::SimFs;
-use super::blob::Blob;
 use super::content::Content;
 use super::image;
 use super::names::{Ino, Name, NameOp};
+use super::shared_bytes::SharedBytes;
 use super::state::{Body, Node, ROOT, State};
 
 impl SimFs {
     /// Writes a durable file, with its directories, replacing whatever was there.
     pub fn write_raw(&self, path: &RelPath, bytes: &[u8]) {
-        let content = Content::settled(Arc::new(Blob::new(bytes.to_vec())));
+        let content = Content::settled(Arc::new(SharedBytes::new(bytes.to_vec())));
         let mut state = self.state();
         // The inode stays, so that an open handle keeps referring to this file.
         let held = state.regular(path).ok();

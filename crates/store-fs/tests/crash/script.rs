@@ -9,7 +9,7 @@ use workrail_model::manifest::{ManifestIndex, commit_group, group_bytes, segment
 use workrail_model::plan::{Attachment, AttachmentKind};
 use workrail_model::time::Timestamp;
 use workrail_ports::file_system::RelPath;
-use workrail_testkit::history::{self, Load, PlanParts};
+use workrail_testkit::history::{self, AdvancePayload, PlanParts};
 
 /// One call; the caller waits for its result before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,8 @@ pub(crate) struct Script {
 /// The plans after the start, covering everything that a run can do.
 const PLANS: [history::Step; 19] = {
     use history::Step::{Advance, AdvanceWith, AdvanceWithArtifact, Blocked, Checkpoint, Fork};
-    const RICH: history::Step = AdvanceWith(Load { artifacts: 2, artifact_bytes: 200, more_traces: 0 });
+    const RICH: history::Step =
+        AdvanceWith(AdvancePayload { artifacts: 2, artifact_bytes: 200, more_traces: 0 });
     [
         Advance,
         AdvanceWithArtifact,

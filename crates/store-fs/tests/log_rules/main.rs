@@ -112,7 +112,7 @@ fn a_manifest_that_lost_committed_groups_is_corruption_and_nothing_is_removed() 
         assert_eq!(disk_bytes(&fs), before);
         let disk = fs.fork();
         let repaired = open(disk.clone()).repair(session, None).unwrap();
-        assert_eq!((repaired.gives_up.len(), disk.read_raw(&manifest)), (0, Some(whole.clone())));
+        assert_eq!((repaired.lost.len(), disk.read_raw(&manifest)), (0, Some(whole.clone())));
     }
 }
 
@@ -201,7 +201,7 @@ fn a_completed_write_without_its_content_is_damage_and_repair_rolls_it_forward()
             assert!(matches!(store.create(session), Err(StoreError::Unhealthy { .. })));
             assert_eq!(disk_bytes(&disk), before, "nothing is overwritten");
             let repaired = store.repair(session, None).unwrap();
-            assert_eq!((repaired.gives_up.len(), disk.read_raw(&manifest)), (0, Some(whole.clone())));
+            assert_eq!((repaired.lost.len(), disk.read_raw(&manifest)), (0, Some(whole.clone())));
             disk.write_raw(&snapshot, &content);
             assert_eq!(
                 open(disk).lock(session).unwrap().events_since(None).unwrap().events,

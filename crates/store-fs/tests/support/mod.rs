@@ -11,7 +11,7 @@ use workrail_ports::session_store::{Appended, LockedSession, SessionStore};
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::fixed::SeededEntropy;
-use workrail_testkit::history::{self, History, Load, PlanParts, Step};
+use workrail_testkit::history::{self, AdvancePayload, History, PlanParts, Step};
 
 /// A new instance, as another process would have it: with its own randomness.
 pub(crate) fn open<F: FileSystem>(fs: F) -> LocalStore<F> {
@@ -71,7 +71,7 @@ impl Stream {
     }
 
     pub(crate) fn next(&mut self, session: SessionId, at: EventIndex) -> PlanParts {
-        let (parts, child) = self.history.advance(self.tip, Load::NOTES);
+        let (parts, child) = self.history.advance(self.tip, AdvancePayload::NOTES);
         self.tip = child;
         parts.in_session(session).moved_to(at)
     }

@@ -38,8 +38,8 @@ fn a_repair_keeps_the_prefix_reports_what_it_gives_up_and_leaves_a_backup() {
     assert_eq!(disk_bytes(&sim), before, "a diagnosis changes nothing");
     assert_eq!(planned.keeps_until, written[2].events[0].event_index);
     assert_eq!(planned.backup, format!("backups/{id}-1"));
-    assert_eq!(planned.gives_up.len(), 2);
-    let (broken, sound) = (&planned.gives_up[0], &planned.gives_up[1]);
+    assert_eq!(planned.lost.len(), 2);
+    let (broken, sound) = (&planned.lost[0], &planned.lost[1]);
     assert!(broken.unreadable_lines <= 1 && broken.exists);
     assert_eq!(sound.events.len(), written[3].events.len());
     assert_eq!(sound.events.iter().filter(|event| event.has_notes).count(), 1);
@@ -206,7 +206,7 @@ fn a_damaged_or_lost_manifest_is_rebuilt_without_losing_anything() {
         let store = open(sim.clone());
         assert!(!store.read(id, None).unwrap().health.is_healthy(), "{what}");
         let planned = store.diagnose(id, None).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!((planned.gives_up.len(), planned.keeps_until), (0, written[3].next_index()), "{what}");
+        assert_eq!((planned.lost.len(), planned.keeps_until), (0, written[3].next_index()), "{what}");
         assert!(planned.events_rebuilt > 0, "{what}");
         assert_eq!(
             store.repair(id, None).unwrap_or_else(|error| panic!("{what}: {error}")),
@@ -229,7 +229,7 @@ fn a_changed_segment_is_not_rebuilt_into_the_manifest() {
     sim.write_raw(&file, text.replacen("bytes", "bites", 1).as_bytes());
     let planned = open(sim).diagnose(id, None).unwrap();
     assert_eq!(planned.keeps_until, written[2].events[0].event_index);
-    assert_eq!(planned.gives_up.len(), 2);
+    assert_eq!(planned.lost.len(), 2);
 }
 
 /// Broke: a temporarily unreadable manifest attested nothing, so that changed segments were kept, and a temporarily

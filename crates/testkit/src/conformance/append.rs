@@ -7,7 +7,7 @@ use workrail_model::plan::{AppendPlan, PlanError};
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 
 use super::{StoreUnderTest, all_events, append, committed, create, ok, refusal, session_of};
-use crate::history::{History, Load, PlanParts, Step, plans};
+use crate::history::{AdvancePayload, History, PlanParts, Step, plans};
 
 /// Reading returns what was appended, and the cursor follows from the manifest's bytes (G11).
 pub fn an_appended_plan_reads_back(subject: &impl StoreUnderTest) {
@@ -138,10 +138,10 @@ pub fn a_plan_at_the_limit_is_stored_and_one_above_is_none(subject: &impl StoreU
     let mut history = History::new(1);
     create(&store, &history.start());
 
-    let plain = history.clone().advance(history.root(), Load::NOTES).0.events.len();
+    let plain = history.clone().advance(history.root(), AdvancePayload::NOTES).0.events.len();
     let filled = |history: &History, events: usize| -> PlanParts {
         let more_traces = u32::try_from(events - plain).unwrap_or(u32::MAX);
-        history.clone().advance(history.root(), Load { more_traces, ..Load::NOTES }).0
+        history.clone().advance(history.root(), AdvancePayload { more_traces, ..AdvancePayload::NOTES }).0
     };
     let above = filled(&history, PLAN_EVENTS_MAX + 1);
     let found = above.events.len();

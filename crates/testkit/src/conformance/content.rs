@@ -9,7 +9,7 @@ use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::session_store::{LockedSession, SessionReader, SessionStore, StoreError};
 
 use super::{StoreUnderTest, append, committed, create, ok, refusal, session_of};
-use crate::history::{History, Load, PlanParts, Step, plans};
+use crate::history::{AdvancePayload, History, PlanParts, Step, plans};
 
 const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
@@ -100,7 +100,7 @@ pub fn content_is_shared_between_sessions(subject: &impl StoreUnderTest) {
     let store = subject.open();
     let mut history = History::new(1);
     let start = history.start();
-    let (advance, _) = history.advance(history.root(), Load::ARTIFACT);
+    let (advance, _) = history.advance(history.root(), AdvancePayload::ARTIFACT);
     create(&store, &start);
     append(&store, &advance);
 

@@ -5,10 +5,10 @@
 //! processes, and dropping one to open another represents a restart.
 
 mod append;
-mod beside;
 mod content;
 mod observed;
 mod sharing;
+mod side_data;
 
 use workrail_model::event::Event;
 use workrail_model::id::SessionId;
@@ -28,10 +28,6 @@ pub use append::{
     a_stale_plan_is_refused_and_writes_nothing, an_appended_plan_reads_back,
     the_locked_session_sees_its_own_appends,
 };
-pub use beside::{
-    activity_increases_across_instances_and_restarts, keys_are_made_once_and_rotate_by_one,
-    the_cache_gives_back_what_was_put_or_nothing,
-};
 pub use content::{
     absent_content_is_missing, content_is_shared_between_sessions, content_reads_back_by_its_digest,
     unattached_content_is_refused,
@@ -44,6 +40,10 @@ pub use sharing::{
     an_unknown_session_is_not_found, many_plans_with_reads_between_stay_in_order,
     readers_do_not_wait_for_writers, sessions_are_sorted_and_have_events, two_instances_take_turns,
     writers_of_many_threads_lose_nothing,
+};
+pub use side_data::{
+    activity_increases_across_instances_and_restarts, keys_are_made_once_and_rotate_by_one,
+    the_cache_gives_back_what_was_put_or_nothing,
 };
 
 /// A location that holds a store's data, empty at first.

@@ -16,7 +16,7 @@ use workrail_core::decide::Minting;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checkpoint::{self, Checkpoint};
-use workrail_core::decide::evidence::EvidenceAtHand;
+use workrail_core::decide::evidence::AvailableEvidence;
 use workrail_core::decide::proof::ApprovalRule;
 use workrail_core::decide::start::{Start, start};
 use workrail_core::derive;
@@ -46,7 +46,7 @@ pub use script::{Step, plans};
 
 /// What an advance carries besides its notes and context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
+pub struct AdvancePayload {
     /// Artifacts, each an attached blob of `artifact_bytes`.
     pub artifacts: u32,
     pub artifact_bytes: usize,
@@ -54,7 +54,7 @@ pub struct Load {
     pub more_traces: u32,
 }
 
-impl Load {
+impl AdvancePayload {
     /// The ordinary advance: notes, context and one trace, 6 events.
     pub const NOTES: Self = Self { artifacts: 0, artifact_bytes: 0, more_traces: 0 };
     /// The same with one small artifact.
@@ -176,20 +176,20 @@ impl History {
     }
 
     /// The ordinary advance; from a node that has a child already it is a fork, and says so.
-    pub fn advance(&mut self, from: NodeId, load: Load) -> (PlanParts, NodeId) {
+    pub fn advance(&mut self, from: NodeId, load: AdvancePayload) -> (PlanParts, NodeId) {
         let attempt = self.attempt(from);
         self.advance_by(from, attempt, load)
     }
 
     /// An advance with another input's fork ack: a deliberate second branch.
-    pub fn fork(&mut self, from: NodeId, load: Load) -> (PlanParts, NodeId) {
+    pub fn fork(&mut self, from: NodeId, load: AdvancePayload) -> (PlanParts, NodeId) {
         let next = self.next_attempts(from);
         let request = Sha256::of_parts(&[b"fork", &next.children.to_be_bytes()]);
         let attempt = derive::fork_attempt(next.advance, request);
         self.advance_by(from, attempt, load)
     }
 
-    fn advance_by(&mut self, from: NodeId, attempt: AttemptId, load: Load) -> (PlanParts, NodeId) {
+    fn advance_by(&mut self, from: NodeId, attempt: AttemptId, load: AdvancePayload) -> (PlanParts, NodeId) {
         let child = derive::node_id(self.session(), self.run, from, attempt);
         let depth = self.node(from).depth + 1;
         let artifacts =
@@ -263,10 +263,10 @@ impl History {
             pending_preferences: None,
             approvals: ApprovalRule::new(RequiredProof::Terminal, None),
             observed: &[],
-            evidence: EvidenceAtHand::default(),
+            evidence: AvailableEvidence::default(),
             notices: Vec::new(),
             workflow_changed: false,
-            material: &self.contents,
+            content: &self.contents,
             tools: ToolSet::ALL,
             minting: self.minting(),
         });
@@ -315,7 +315,9 @@ impl History {
 
     /// Folds what was decided, as the engine does after an append.
     fn record(&mut self, parts: PlanParts) -> PlanParts {
-        for attachment in parts.attachments.iter().filter(|own| own.kind() == AttachmentKind::Snapshot) {
+        for attachment in
+            parts.attachments.iter().filter(|attachment| attachment.kind() == AttachmentKind::Snapshot)
+        {
             let snapshot = ExecutionSnapshot::parse(attachment.bytes());
             let snapshot = snapshot.unwrap_or_else(|error| panic!("a decided snapshot is valid: {error}"));
             self.contents.snapshots.insert(attachment.snapshot_ref(), snapshot);

@@ -2,7 +2,7 @@
 
 use workrail_model::id::NodeId;
 
-use super::{History, Load, PlanParts};
+use super::{AdvancePayload, History, PlanParts};
 
 /// One call. Each continues from the newest step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum Step {
     Advance,
     AdvanceWithArtifact,
     /// An advance with this load.
-    AdvanceWith(Load),
+    AdvanceWith(AdvancePayload),
     Blocked,
     Checkpoint,
     /// A second branch from the parent of the newest step, or from the root if it has no parent.
@@ -24,12 +24,12 @@ pub fn plans(seed: u64, script: &[Step]) -> Vec<PlanParts> {
     let (mut parent, mut tip): (NodeId, NodeId) = (history.root(), history.root());
     for step in script {
         let (plan, child) = match step {
-            Step::Advance => history.advance(tip, Load::NOTES),
-            Step::AdvanceWithArtifact => history.advance(tip, Load::ARTIFACT),
+            Step::Advance => history.advance(tip, AdvancePayload::NOTES),
+            Step::AdvanceWithArtifact => history.advance(tip, AdvancePayload::ARTIFACT),
             Step::AdvanceWith(load) => history.advance(tip, *load),
             Step::Blocked => (history.blocked(tip), tip),
             Step::Checkpoint => (history.checkpoint(tip).0, tip),
-            Step::Fork => history.fork(parent, Load::NOTES),
+            Step::Fork => history.fork(parent, AdvancePayload::NOTES),
         };
         plans.push(plan);
         match step {
@@ -53,7 +53,7 @@ mod tests {
         Step::AdvanceWithArtifact,
         Step::Checkpoint,
         Step::Fork,
-        Step::AdvanceWith(Load { artifacts: 3, artifact_bytes: 64, more_traces: 5 }),
+        Step::AdvanceWith(AdvancePayload { artifacts: 3, artifact_bytes: 64, more_traces: 5 }),
         Step::Fork,
         Step::Advance,
     ];

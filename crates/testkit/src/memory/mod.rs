@@ -3,7 +3,7 @@
 //! Clones share their data, as two processes share a data directory. What a call may see or refuse is exactly what
 //! the ports document; only durability is missing. A held lock is refused immediately.
 
-mod beside;
+mod side_data;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -46,27 +46,32 @@ pub(super) fn missing_documents(
     file: &Utf8Path,
     workflow: Option<&CompiledWorkflow>,
 ) -> Result<Vec<(ResolveFrom, String)>, Failure> {
-    let Some(workflow) = workflow.filter(|own| !own.references.is_empty()) else { return Ok(Vec::new()) };
+    let Some(workflow) = workflow.filter(|workflow| !workflow.references.is_empty()) else {
+        return Ok(Vec::new());
+    };
     let (sources, workspace) = (settings::sources()?, default_workspace());
-    let source = source_of(file, &sources.survey(workspace.as_ref()).files);
-    let searched = workflow.references.iter().filter(|own| match own.resolve_from {
+    let source = source_of(file, &sources.list(workspace.as_ref()).files);
+    let searched = workflow.references.iter().filter(|reference| match reference.resolve_from {
         ResolveFrom::Workspace => workspace.is_some(),
         // A file outside every source has no package yet.
         ResolveFrom::Package => source.package.is_some(),
     });
-    let missing = searched.filter(|own| sources.locate(own, &source, workspace.as_ref()) == Located::Missing);
-    Ok(missing.map(|own| (own.resolve_from, own.source.clone())).collect())
+    let missing = searched
+        .filter(|reference| sources.locate(reference, &source, workspace.as_ref()) == Located::Missing);
+    Ok(missing.map(|reference| (reference.resolve_from, reference.source.clone())).collect())
 }
 
 /// The source that a named file belongs to, as a run sees it.
 fn source_of(file: &Utf8Path, candidates: &[CandidateFile]) -> SourceFile {
     let real = |path: &Utf8Path| path.canonicalize_utf8().ok();
     let path = real(file);
-    let own = candidates.iter().find(|own| path.is_some() && real(Utf8Path::new(&own.location)) == path);
+    let own = candidates
+        .iter()
+        .find(|candidate| path.is_some() && real(Utf8Path::new(&candidate.location)) == path);
     SourceFile {
-        kind: own.map_or(Precedence::Project, |own| own.precedence),
+        kind: own.map_or(Precedence::Project, |candidate| candidate.precedence),
         reference: file.to_string(),
-        package: own.and_then(|own| own.package.clone()),
+        package: own.and_then(|candidate| candidate.package.clone()),
     }
 }
 
@@ -109,7 +114,7 @@ pub(super) fn compiled(file: &Utf8Path, format: Format) -> Result<CompiledWorkfl
     })
 }
 
-/// `named` is a file, a workflow id, a hash or a run.
+/// `text` names a file, a workflow id, a hash or a run.
 pub(super) fn run(text: &str, emit: Emit, format: Format) -> Result<(), Failure> {
     let named = diff::named(text, format)?;
     let workflow = &*named.workflow;

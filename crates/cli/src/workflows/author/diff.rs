@@ -135,13 +135,16 @@ pub(super) fn inputs(named: &NamedWorkflow, format: Format) -> Result<(), Failur
         row("steps", inputs.steps.to_string(), String::new()),
     ];
     rows.extend(
-        inputs.embedded.iter().map(|own| row(own.kind, own.id.clone(), own.digest.hex()[..12].to_owned())),
+        inputs
+            .embedded
+            .iter()
+            .map(|part| row(part.kind, part.id.clone(), part.digest.hex()[..12].to_owned())),
     );
     rows.extend(
         inputs
             .bindings
             .iter()
-            .map(|own| row("binding", format!("{} = {}", own.slot_id, own.value), String::new())),
+            .map(|binding| row("binding", format!("{} = {}", binding.slot_id, binding.value), String::new())),
     );
     output::table(&["INPUT", "VALUE", "DIGEST"], rows);
     Ok(())

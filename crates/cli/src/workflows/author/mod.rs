@@ -39,7 +39,7 @@ pub(crate) enum AuthorCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print a workflow in one of its forms: compiled, source, prompts, hash, or what the hash is made of.
+    /// Print a workflow in one of its forms: compiled, source, prompts, hash, or the inputs of the hash.
     #[command(
         after_help = "Examples:\n  workrail workflow compile workflows/team.review.json --emit hash\n  \
                             workrail workflow compile wr.code_review --emit inputs\n  \
@@ -115,8 +115,8 @@ pub(crate) enum AuthorCommand {
     },
     /// Update workflow files to the current format: ids with a namespace, current spellings.
     #[command(
-        after_help = "Shows what would change. Files that are migrated in one call may refer to each other: delegations \
-                            follow the new ids.\n\n\
+        after_help = "Without --write, shows what would change and writes nothing. Files that are migrated in one call may \
+                            refer to each other: delegations follow the new ids.\n\n\
                             Examples:\n  workrail workflow migrate workflows/\n  \
                             workrail workflow migrate workflows/ --namespace team --write"
     )]
@@ -127,7 +127,7 @@ pub(crate) enum AuthorCommand {
         /// The namespace of new ids.
         #[arg(long, default_value = "project")]
         namespace: String,
-        /// Change the files.
+        /// Write the changes.
         #[arg(long)]
         write: bool,
         /// Print JSON.
@@ -142,7 +142,9 @@ pub(crate) enum AuthorCommand {
          diff wr.code_review team.code_review --prompts\n\n{EXIT_CODES}"
     ))]
     Diff {
+        /// The old version.
         a: String,
+        /// The new version.
         b: String,
         /// Show the changed lines of prompts.
         #[arg(long)]
@@ -165,6 +167,7 @@ pub(crate) enum AuthorCommand {
     #[command(after_help = "The script is a TOML file. Default: FILE with the extension .test.toml.\n\n\
                             Example: workrail workflow test workflows/team.release_notes.json")]
     Test {
+        /// The workflow file to test.
         file: Utf8PathBuf,
         /// The script to run.
         #[arg(long)]
@@ -179,13 +182,13 @@ pub(crate) enum AuthorCommand {
 pub(crate) enum Emit {
     /// The compiled workflow.
     Json,
-    /// Its hash alone.
+    /// Only its hash.
     Hash,
     /// The prompt of each step as an agent would first read it.
     Prompts,
     /// The file as its author wrote it.
     Source,
-    /// What the hash is made of.
+    /// The inputs of the hash.
     Inputs,
 }
 

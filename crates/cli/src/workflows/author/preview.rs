@@ -70,7 +70,7 @@ fn tree(workflow: &CompiledWorkflow, items: &[PlanItem], indent: &str, lines: &m
                 }
             }
             PlanItem::Loop { loop_id } => {
-                if let Some(owner) = workflow.loop_of(loop_id) {
+                if let Some(owner) = workflow.loop_by_id(loop_id) {
                     lines.push(format!("{indent}{branch}{}", loop_line(workflow, owner)));
                     tree(workflow, &owner.body, &format!("{indent}{below}"), lines);
                 }

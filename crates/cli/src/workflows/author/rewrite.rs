@@ -65,19 +65,19 @@ pub(super) fn fmt(paths: &[Utf8PathBuf], check: bool, format: Format) -> Result<
         Rewritten { file, before, after, changes: Vec::new() }
     });
     let all: Vec<Rewritten> = all.collect();
-    let changed: Vec<&Rewritten> = all.iter().filter(|own| own.differs()).collect();
+    let changed: Vec<&Rewritten> = all.iter().filter(|rewritten| rewritten.differs()).collect();
     if !check {
         write(&changed)?;
     }
     match format {
         Format::Json => {
-            let names: Vec<&Utf8PathBuf> = changed.iter().map(|own| &own.file).collect();
+            let names: Vec<&Utf8PathBuf> = changed.iter().map(|rewritten| &rewritten.file).collect();
             output::json(&json!({ "files": all.len(), "changed": names, "written": !check }));
         }
         Format::Text => {
-            for own in &changed {
+            for rewritten in &changed {
                 let word = if check { "would change" } else { "formatted" };
-                output::line(&format!("{word} {}", own.file));
+                output::line(&format!("{word} {}", rewritten.file));
             }
             let (tone, text) = match (changed.len(), check) {
                 (0, _) => (Tone::Good, format!("{} already formatted.", counted(all.len()))),
@@ -95,9 +95,9 @@ fn counted(files: usize) -> String {
 }
 
 fn write(changed: &[&Rewritten]) -> Result<(), Failure> {
-    for own in changed {
-        write_named(&own.file, &own.after)
-            .map_err(|error| Failure::Call(format!("`{}` is not written: {error}", own.file)))?;
+    for rewritten in changed {
+        write_named(&rewritten.file, &rewritten.after)
+            .map_err(|error| Failure::Call(format!("`{}` is not written: {error}", rewritten.file)))?;
     }
     Ok(())
 }
@@ -116,7 +116,7 @@ pub(super) fn migrate(
     });
     let mut all: Vec<Rewritten> = all.collect();
     all.extend(bindings(&renames)?);
-    let changed: Vec<&Rewritten> = all.iter().filter(|own| own.differs()).collect();
+    let changed: Vec<&Rewritten> = all.iter().filter(|rewritten| rewritten.differs()).collect();
     if is_written {
         write(&changed)?;
     }
@@ -124,8 +124,8 @@ pub(super) fn migrate(
         Format::Json => {
             let files: Vec<Value> = changed
                 .iter()
-                .map(|own| {
-                    json!({ "file": own.file, "changes": own.changes, "diff": text_lines(&own.before, &own.after) })
+                .map(|rewritten| {
+                    json!({ "file": rewritten.file, "changes": rewritten.changes, "diff": text_lines(&rewritten.before, &rewritten.after) })
                 })
                 .collect();
             output::json(&json!({ "files": files, "written": is_written }));
@@ -151,12 +151,12 @@ fn bindings(renames: &Renames) -> Result<Option<Rewritten>, Failure> {
 }
 
 fn shown(all: &[Rewritten], changed: &[&Rewritten], is_written: bool) {
-    for own in changed {
-        output::toned(Tone::Heading, own.file.as_str());
-        for change in &own.changes {
+    for rewritten in changed {
+        output::toned(Tone::Heading, rewritten.file.as_str());
+        for change in &rewritten.changes {
             output::line(&format!("  {}", change.words()));
         }
-        for line in text_lines(&own.before, &own.after) {
+        for line in text_lines(&rewritten.before, &rewritten.after) {
             diff_line(&line);
         }
         output::line("");

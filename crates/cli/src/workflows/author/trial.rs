@@ -9,8 +9,8 @@ use crate::output::{self, Tone};
 
 pub(super) fn run(file: &Utf8Path, script: Option<&Utf8Path>, as_json: bool) -> Result<(), Failure> {
     let workflow = compile::compiled(file, Format::json_if(as_json))?;
-    let beside = file.with_extension("test.toml");
-    let path = script.unwrap_or(&beside);
+    let default_script = file.with_extension("test.toml");
+    let path = script.unwrap_or(&default_script);
     let script = read_script(path)?;
     let report = try_workflow(&workflow, &script);
     if as_json {

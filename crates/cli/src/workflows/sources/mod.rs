@@ -79,6 +79,7 @@ enum AddCommand {
     /// A folder with workflow files.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources add folder ~/flows"))]
     Folder {
+        /// The folder.
         path: Utf8PathBuf,
         /// Print JSON.
         #[arg(long)]
@@ -87,6 +88,7 @@ enum AddCommand {
     /// A folder with a `workrail-plugin.json`.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail workflow sources add plugin /opt/acme-workflows"))]
     Plugin {
+        /// The folder that contains the `workrail-plugin.json`.
         path: Utf8PathBuf,
         /// Print JSON.
         #[arg(long)]
@@ -106,10 +108,11 @@ enum AddCommand {
 struct AddGit {
     /// A name for the source.
     name: String,
+    /// The https or ssh address of the repository.
     url: String,
     /// A branch, tag or full commit id. Default: the repository's default branch.
     #[arg(long = "ref", value_name = "REF")]
-    pin: Option<String>,
+    git_ref: Option<String>,
     /// The folder in the repository that holds the workflows.
     #[arg(long)]
     folder: Option<String>,

@@ -75,8 +75,8 @@ fn desired(config_path: &ConfigPath) -> Result<workrail_model::config::Settings,
 }
 
 pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
-    let AddGit { name, url, pin, folder, sync_hours, allow_local, .. } = git;
-    let git = NewGit { name, url, pin, folder, sync_hours, allow_local };
+    let AddGit { name, url, git_ref, folder, sync_hours, allow_local, .. } = git;
+    let git = NewGit { name, url, git_ref, folder, sync_hours, allow_local };
     let RegistrationResult { config_path, source, done } = register_git(git)?;
     written(&config_path, Key::SourceGit, &source, done, format)?;
     if format == Format::Text {
@@ -90,7 +90,7 @@ pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
 pub(crate) struct NewGit {
     pub(crate) name: String,
     pub(crate) url: String,
-    pub(crate) pin: Option<String>,
+    pub(crate) git_ref: Option<String>,
     pub(crate) folder: Option<String>,
     pub(crate) sync_hours: u32,
     pub(crate) allow_local: bool,
@@ -114,7 +114,7 @@ pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
         return Err(Failure::Call(text));
     }
     let source = GitSource {
-        r#ref: git.pin,
+        r#ref: git.git_ref,
         folder: git.folder,
         sync_hours: git.sync_hours,
         allow_local: git.allow_local,
@@ -140,16 +140,18 @@ fn written(
     format: Format,
 ) -> Result<(), Failure> {
     let behind = behind(&desired(config_path)?)?;
-    let stale = || behind.iter().filter(|own| own.differences.iter().any(|one| one.key == key));
+    let stale = || behind.iter().filter(|server| server.differences.iter().any(|one| one.key == key));
     if format == Format::Json {
-        let servers: Vec<String> = stale().map(|own| own.server.server_id.to_string()).collect();
+        let servers: Vec<String> = stale().map(|server| server.server.server_id.to_string()).collect();
         output::json(&json!({
             "source": source, "key": key.as_str(), "path": config_path.path, "done": what, "serversToRestart": servers,
         }));
         return Ok(());
     }
     output::toned(Tone::Good, &format!("{what} {source} ({})", config_path.path));
-    if let Some((name, overriding)) = variable(key).and_then(|own| Some((own.name, own.get()?))) {
+    if let Some((name, overriding)) =
+        variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
+    {
         output::toned(
             Tone::Warning,
             &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),

@@ -29,11 +29,11 @@ fn shown((report, count): &(SourceReport, SourceCount)) -> Json {
     let problems: Vec<Json> = report
         .problems
         .iter()
-        .map(|own| json!({ "reference": own.reference, "problem": own.problem, "fix": own.fix }))
+        .map(|problem| json!({ "reference": problem.reference, "problem": problem.problem, "fix": problem.fix }))
         .collect();
     json!({
         "kind": report.precedence, "sourceKind": report.precedence, "name": report.name,
-        "place": report.location, "state": report.state, "files": report.files, "usable": count.usable,
+        "location": report.location, "state": report.state, "files": report.files, "usable": count.usable,
         "shadowed": count.shadowed,
         "git": report.git, "problems": problems,
     })
@@ -90,9 +90,9 @@ pub(super) fn health(format: Format) -> Result<(), Failure> {
         let sources: Vec<Json> = sources.iter().map(shown).collect();
         output::json(&json!({ "healthy": well, "sources": sources }));
     } else {
-        for own in &sources {
-            let (report, count) = own;
-            let tone = if is_well(own) { Tone::Good } else { Tone::Bad };
+        for source in &sources {
+            let (report, count) = source;
+            let tone = if is_well(source) { Tone::Good } else { Tone::Bad };
             let name = if report.git.is_some() { format!("{} ", report.name) } else { String::new() };
             let files = format!("{} of {} files usable{}", count.usable, report.files, shadowed(count));
             let state = report.state.as_str();

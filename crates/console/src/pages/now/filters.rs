@@ -15,7 +15,7 @@ use crate::target::{Filters, PageAddress, StatusFilter, WorkspaceFilter};
 pub(super) struct Choices<'a> {
     workflows: BTreeSet<&'a str>,
     workspaces: BTreeSet<Option<Sha256>>,
-    own_workspace: Option<Sha256>,
+    own_repository: Option<Sha256>,
     /// The tags of every workflow that can be started, by its id.
     tags: BTreeMap<String, Vec<String>>,
 }
@@ -25,21 +25,21 @@ impl<'a> Choices<'a> {
         let workflows: BTreeSet<&str> = list.runs.iter().filter_map(workflow_of).collect();
         let (known, _) = console.use_cases.workflows(&Filter { tags: Vec::new(), query: None });
         let is_used = |id: &str| workflows.contains(id) || !filters.tag.is_empty();
-        let tags = known.into_iter().filter(|own| is_used(own.workflow_id.as_str()));
+        let tags = known.into_iter().filter(|workflow| is_used(workflow.workflow_id.as_str()));
         Self {
-            tags: tags.map(|own| (own.workflow_id.to_string(), own.tags)).collect(),
+            tags: tags.map(|workflow| (workflow.workflow_id.to_string(), workflow.tags)).collect(),
             workspaces: list.runs.iter().map(|row| row.repository).collect(),
-            own_workspace: console.use_cases.own_workspace(),
+            own_repository: console.use_cases.own_repository(),
             workflows,
         }
     }
 
     pub(super) fn fit(&self, row: &RunRow, filters: &Filters) -> bool {
         let workflow = workflow_of(row).unwrap_or_default();
-        let is_tagged = |tag: &String| self.tags.get(workflow).is_some_and(|own| own.contains(tag));
+        let is_tagged = |tag: &String| self.tags.get(workflow).is_some_and(|tags| tags.contains(tag));
         let is_there = match filters.workspace {
             None => true,
-            Some(WorkspaceFilter::Here) => row.repository.is_some() && row.repository == self.own_workspace,
+            Some(WorkspaceFilter::Here) => row.repository.is_some() && row.repository == self.own_repository,
             Some(WorkspaceFilter::Unknown) => row.repository.is_none(),
             Some(WorkspaceFilter::Other(root)) => row.repository == Some(root),
         };
@@ -81,7 +81,7 @@ pub(super) fn is_meant(row: &DamagedRow, filters: &Filters) -> bool {
 
 /// The name of a workspace: paths are not recorded.
 fn workspace_name(root: Sha256, choices: &Choices<'_>) -> String {
-    match choices.own_workspace == Some(root) {
+    match choices.own_repository == Some(root) {
         true => "This workspace".to_owned(),
         false => format!("Workspace {}", &root.hex()[..8]),
     }
@@ -98,16 +98,16 @@ pub(super) fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
             label { span.hidden { "Status" }
                 select name="status" {
                     option value="" { "Every status" }
-                    @for own in StatusFilter::ALL {
-                        option value=(own.as_str()) selected[filters.status == Some(own)] { (own.title()) }
+                    @for filter in StatusFilter::ALL {
+                        option value=(filter.as_str()) selected[filters.status == Some(filter)] { (filter.title()) }
                     }
                 }
             }
             label { span.hidden { "Workflow" }
                 select name="workflow" {
                     option value="" { "Every workflow" }
-                    @for own in workflows {
-                        option value=(own) selected[filters.workflow == **own] { (own) }
+                    @for workflow in workflows {
+                        option value=(workflow) selected[filters.workflow == **workflow] { (workflow) }
                     }
                 }
             }
@@ -115,7 +115,7 @@ pub(super) fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
                 label { span.hidden { "Tag" }
                     select name="tag" {
                         option value="" { "Every tag" }
-                        @for own in &tags { option value=(own) selected[filters.tag == **own] { (clean(own)) } }
+                        @for tag in &tags { option value=(tag) selected[filters.tag == **tag] { (clean(tag)) } }
                     }
                 }
             }
@@ -123,10 +123,10 @@ pub(super) fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
                 label { span.hidden { "Workspace" }
                     select name="workspace" {
                         option value="" { "Every workspace" }
-                        @for own in &choices.workspaces {
-                            @let filter = workspace_filter(*own, choices);
+                        @for workspace in &choices.workspaces {
+                            @let filter = workspace_filter(*workspace, choices);
                             option value=(filter) selected[filters.workspace == Some(filter)] {
-                                @match own {
+                                @match workspace {
                                     Some(root) => (workspace_name(*root, choices)),
                                     None => "No repository",
                                 }
@@ -147,7 +147,7 @@ pub(super) fn form(choices: &Choices<'_>, filters: &Filters) -> Markup {
 fn workspace_filter(root: Option<Sha256>, choices: &Choices<'_>) -> WorkspaceFilter {
     match root {
         None => WorkspaceFilter::Unknown,
-        Some(root) if choices.own_workspace == Some(root) => WorkspaceFilter::Here,
+        Some(root) if choices.own_repository == Some(root) => WorkspaceFilter::Here,
         Some(root) => WorkspaceFilter::Other(root),
     }
 }

@@ -51,17 +51,17 @@ pub(super) fn page(console: &Console, filters: &Filters) -> EngineResult<Page> {
 /// Deletions that can still be undone, and those that were refused.
 fn held(console: &Console) -> Markup {
     html! {
-        @for own in console.held().list() {
+        @for held in console.held().list() {
             div.banner.remark {
-                @match &own.outcome {
+                @match &held.state {
                     HeldState::Held => {
-                        strong { "Deleting " (clean(&own.name)) } " in a few seconds. "
-                        (session_form(console, own.session, "undo", "Undo"))
+                        strong { "Deleting " (clean(&held.name)) } " in a few seconds. "
+                        (session_form(console, held.session, "undo", "Undo"))
                     }
-                    HeldState::Deleting => strong { "Deleting " (clean(&own.name)) "." },
+                    HeldState::Deleting => strong { "Deleting " (clean(&held.name)) "." },
                     HeldState::Refused(reason) => {
-                        strong { (clean(&own.name)) " was not deleted." } " " (ticked(reason)) " "
-                        (session_form(console, own.session, "undo", "Dismiss"))
+                        strong { (clean(&held.name)) " was not deleted." } " " (ticked(reason)) " "
+                        (session_form(console, held.session, "undo", "Dismiss"))
                     }
                 }
             }

@@ -118,7 +118,7 @@ pub(super) fn table<'a>(
                         th { span.hidden { "Actions" } }
                     }
                 }
-                tbody { @for own in rows { (row(console, own, has_steps, nesting)) } }
+                tbody { @for item in rows { (row(console, item, has_steps, nesting)) } }
             }
         }
     }

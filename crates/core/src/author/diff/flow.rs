@@ -58,23 +58,23 @@ impl PlanPart<'_> {
 pub(super) fn parts(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<StepDiff> {
     let (placed_a, placed_b) = (placed(a), placed(b));
     let by_key = |list: &'_ [PlanPartPosition<'_>]| -> BTreeMap<(PartKind, String), usize> {
-        list.iter().enumerate().map(|(place, own)| (own.key.clone(), place)).collect()
+        list.iter().enumerate().map(|(position, part)| (part.key.clone(), position)).collect()
     };
     let (known_a, known_b) = (by_key(&placed_a), by_key(&placed_b));
-    let keys = |list: &[PlanPartPosition<'_>]| list.iter().map(|own| own.key.clone()).collect::<Vec<_>>();
+    let keys = |list: &[PlanPartPosition<'_>]| list.iter().map(|part| part.key.clone()).collect::<Vec<_>>();
     let (keys_a, keys_b) = (keys(&placed_a), keys(&placed_b));
     let mut found = Vec::new();
     for operation in capture_diff_slices(Algorithm::Myers, &keys_a, &keys_b) {
         let is_moved = !matches!(operation, DiffOp::Equal { .. });
-        for own in &placed_a[operation.old_range()] {
-            if !known_b.contains_key(&own.key) {
-                found.push(removed(own));
+        for part in &placed_a[operation.old_range()] {
+            if !known_b.contains_key(&part.key) {
+                found.push(removed(part));
             }
         }
-        for own in &placed_b[operation.new_range()] {
-            match known_a.get(&own.key).map(|place| &placed_a[*place]) {
-                None => found.push(added(b, own)),
-                Some(before) => found.extend(changed((a, before), (b, own), is_moved)),
+        for part in &placed_b[operation.new_range()] {
+            match known_a.get(&part.key).map(|position| &placed_a[*position]) {
+                None => found.push(added(b, part)),
+                Some(before) => found.extend(changed((a, before), (b, part), is_moved)),
             }
         }
     }
@@ -97,7 +97,7 @@ fn walk<'w>(
     for item in items {
         let part = match item {
             PlanItem::Step { step_id } => workflow.step(step_id).map(PlanPart::Step),
-            PlanItem::Loop { loop_id } => workflow.loop_of(loop_id).map(PlanPart::Loop),
+            PlanItem::Loop { loop_id } => workflow.loop_by_id(loop_id).map(PlanPart::Loop),
         };
         let Some(part) = part else { continue };
         let key = (part.kind(), part.id());
@@ -105,52 +105,52 @@ fn walk<'w>(
         after = Some(part.named());
         match part {
             PlanPart::Step(_) => {}
-            // Each loop is in one place only, so this ends.
+            // Each loop occurs only once, so this ends.
             PlanPart::Loop(own) => walk(workflow, &own.body, Some(own.loop_id.as_str()), found),
         }
     }
 }
 
 /// ", after step `a`", ", at the start of loop `b`".
-fn place(own: &PlanPartPosition<'_>) -> String {
-    match (&own.after, &own.inside) {
+fn position_text(position: &PlanPartPosition<'_>) -> String {
+    match (&position.after, &position.inside) {
         (Some(after), _) => format!("after {after}"),
         (None, Some(inside)) => format!("at the start of loop `{inside}`"),
         (None, None) => "at the start".to_owned(),
     }
 }
 
-fn draft(own: &PlanPartPosition<'_>, presence: Presence, changes: Changes) -> StepDiff {
+fn draft(position: &PlanPartPosition<'_>, presence: Presence, changes: Changes) -> StepDiff {
     StepDiff {
-        id: own.part.id(),
-        title: own.part.title(),
-        kind: own.part.kind(),
+        id: position.part.id(),
+        title: position.part.title(),
+        kind: position.part.kind(),
         presence,
         changes: changes.found,
         prompt: Vec::new(),
     }
 }
 
-fn removed(own: &PlanPartPosition<'_>) -> StepDiff {
+fn removed(position: &PlanPartPosition<'_>) -> StepDiff {
     let mut changes = Changes::new();
-    let words = format!("{} ({}) was removed", own.part.named(), quoted(&own.part.title()));
-    changes.push("plan", &Some(own.part.id()), &None, words);
-    draft(own, Presence::OnlyA, changes)
+    let words = format!("{} ({}) was removed", position.part.named(), quoted(&position.part.title()));
+    changes.push("plan", &Some(position.part.id()), &None, words);
+    draft(position, Presence::OnlyA, changes)
 }
 
-fn added(workflow: &CompiledWorkflow, own: &PlanPartPosition<'_>) -> StepDiff {
+fn added(workflow: &CompiledWorkflow, position: &PlanPartPosition<'_>) -> StepDiff {
     let mut changes = Changes::new();
-    let named = own.part.named();
-    let words = format!("{named} ({}) is new, {}", quoted(&own.part.title()), place(own));
-    changes.push("plan", &None, &Some(own.part.id()), words);
-    match own.part {
-        PlanPart::Step(own) => step::demands(workflow, own, &named, &mut changes),
-        PlanPart::Loop(own) => {
-            let words = format!("{named} repeats {}", repeats_text(workflow, own));
-            changes.push("control", &None, &Some(&own.control), words);
+    let named = position.part.named();
+    let words = format!("{named} ({}) is new, {}", quoted(&position.part.title()), position_text(position));
+    changes.push("plan", &None, &Some(position.part.id()), words);
+    match position.part {
+        PlanPart::Step(part) => step::demands(workflow, part, &named, &mut changes),
+        PlanPart::Loop(part) => {
+            let words = format!("{named} repeats {}", repeats_text(workflow, part));
+            changes.push("control", &None, &Some(&part.control), words);
         }
     }
-    draft(own, Presence::OnlyB, changes)
+    draft(position, Presence::OnlyB, changes)
 }
 
 fn changed(
@@ -166,7 +166,7 @@ fn changed(
             "plan",
             &from,
             &(&own.inside, &own.after),
-            format!("{named} moved: it is now {}", place(own)),
+            format!("{named} moved: it is now {}", position_text(own)),
         );
     }
     let mut prompt = Vec::new();
@@ -215,7 +215,7 @@ fn loop_changes(
     changes.by_name(
         "functions",
         (&before.functions, functions),
-        |own| own.name.clone(),
+        |item| item.name.clone(),
         |presence, name| step::function(named, presence, name),
     );
 }
@@ -223,5 +223,5 @@ fn loop_changes(
 /// Names that only the first list has.
 pub(super) fn only_in(of: &[String], other: &[String]) -> Vec<String> {
     let known: BTreeSet<&String> = other.iter().collect();
-    of.iter().filter(|own| !known.contains(own)).cloned().collect()
+    of.iter().filter(|item| !known.contains(item)).cloned().collect()
 }

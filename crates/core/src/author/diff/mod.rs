@@ -30,7 +30,7 @@ pub struct WorkflowDiff {
     pub is_same: bool,
     /// What differs in the workflow as a whole.
     pub workflow: Vec<WorkflowChange>,
-    /// Steps and loops that differ, in the order of B; what only A has is where A has it.
+    /// Steps and loops that differ, in the order of B; a step that only A has is at its position in A.
     pub steps: Vec<StepDiff>,
 }
 
@@ -133,14 +133,14 @@ impl Changes {
         }
     }
 
-    /// The same if there is no more to say than that it changed.
+    /// Like `of`, for a field whose change needs no further words.
     fn changed<T: PartialEq + Serialize>(&mut self, field: &'static str, (a, b): (&T, &T), what: &str) {
         self.of(field, a, b, || format!("{what} changed"));
     }
 
     fn push<T: Serialize>(&mut self, field: &'static str, a: &T, b: &T, words: String) {
         // An absent value is left out: `null` would look like a value.
-        let value = |own: &T| serde_json::to_value(own).ok().filter(|value| !value.is_null());
+        let value = |side: &T| serde_json::to_value(side).ok().filter(|value| !value.is_null());
         self.found.push(WorkflowChange { field, words, a: value(a), b: value(b) });
     }
 
@@ -149,24 +149,24 @@ impl Changes {
         &mut self,
         field: &'static str,
         (a, b): (&[T], &[T]),
-        name: impl Fn(&T) -> String,
+        name_of: impl Fn(&T) -> String,
         words: impl Fn(Presence, &str) -> String,
     ) {
-        let find = |list: &[T], wanted: &str| list.iter().position(|own| name(own) == wanted);
-        for own in a {
-            let known = name(own);
-            match find(b, &known).map(|index| &b[index]) {
-                None => self.push(field, &Some(own), &None, words(Presence::OnlyA, &known)),
-                Some(other) if own != other => {
-                    self.push(field, &Some(own), &Some(other), words(Presence::Both, &known));
+        let find = |list: &[T], wanted: &str| list.iter().position(|item| name_of(item) == wanted);
+        for item in a {
+            let name = name_of(item);
+            match find(b, &name).map(|index| &b[index]) {
+                None => self.push(field, &Some(item), &None, words(Presence::OnlyA, &name)),
+                Some(other) if item != other => {
+                    self.push(field, &Some(item), &Some(other), words(Presence::Both, &name));
                 }
                 Some(_) => {}
             }
         }
-        for own in b {
-            let known = name(own);
-            if find(a, &known).is_none() {
-                self.push(field, &None, &Some(own), words(Presence::OnlyB, &known));
+        for item in b {
+            let name = name_of(item);
+            if find(a, &name).is_none() {
+                self.push(field, &None, &Some(item), words(Presence::OnlyB, &name));
             }
         }
     }

@@ -77,7 +77,7 @@ pub(super) fn changes(
     changes.by_name(
         "checks",
         (&before.checks, checks),
-        |own| own.command.to_string(),
+        |item| item.command.to_string(),
         |presence, name| match presence {
             Presence::OnlyB => format!("{named} now runs the check `{name}`"),
             Presence::OnlyA => format!("{named} no longer runs the check `{name}`"),
@@ -91,7 +91,7 @@ pub(super) fn changes(
     changes.by_name(
         "userDependencies",
         (&before.user_dependencies, user_dependencies),
-        |own| own.description.clone(),
+        |item| item.description.clone(),
         |presence, text| match presence {
             Presence::OnlyB => format!("{named} now needs from the user: {}", quoted(text)),
             Presence::OnlyA => format!("{named} no longer needs from the user: {}", quoted(text)),
@@ -121,7 +121,7 @@ pub(super) fn changes(
     changes.by_name(
         "fragments",
         (&before.fragments, fragments),
-        |own| own.id.clone(),
+        |item| item.id.clone(),
         |presence, id| match presence {
             Presence::OnlyB => format!("{named} has a new prompt fragment `{id}`"),
             Presence::OnlyA => format!("{named} lost the prompt fragment `{id}`"),
@@ -139,7 +139,7 @@ pub(super) fn changes(
     changes.by_name(
         "functions",
         (&before.functions, functions),
-        |own| own.name.clone(),
+        |item| item.name.clone(),
         |presence, name| function(named, presence, name),
     );
     changes.of("functionReferences", &before.function_references, function_references, || {
@@ -199,13 +199,14 @@ pub(super) fn function(named: &str, presence: Presence, name: &str) -> String {
 }
 
 fn artifact(named: &str, was: Option<&OutputRequirement>, is: Option<&OutputRequirement>) -> String {
-    let now = |own: &OutputRequirement| match own.presence {
-        Requiredness::Required => format!("now requires an artifact (`{}`)", own.contract_ref),
-        Requiredness::Optional => format!("now takes an optional artifact (`{}`)", own.contract_ref),
+    let now = |requirement: &OutputRequirement| match requirement.presence {
+        Requiredness::Required => format!("now requires an artifact (`{}`)", requirement.contract_ref),
+        Requiredness::Optional => format!("now takes an optional artifact (`{}`)", requirement.contract_ref),
     };
     match (was, is) {
         (_, None) => {
-            let contract = was.map_or(String::new(), |own| format!(" (`{}`)", own.contract_ref));
+            let contract =
+                was.map_or(String::new(), |requirement| format!(" (`{}`)", requirement.contract_ref));
             format!("{named} no longer requires an artifact{contract}")
         }
         (Some(was), Some(is)) if was.contract_ref != is.contract_ref => {
@@ -255,7 +256,7 @@ fn delegated((was, is): (&StepKind, &StepKind), named: &str, changes: &mut Chang
             changes.by_name(
                 "kind",
                 (was, is),
-                |own| own.workflow_id.clone(),
+                |item| item.workflow_id.clone(),
                 |presence, id| match presence {
                     Presence::OnlyB => format!("{named} now delegates to `{id}`"),
                     Presence::OnlyA => format!("{named} no longer delegates to `{id}`"),

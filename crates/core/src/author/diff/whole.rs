@@ -78,34 +78,49 @@ pub(super) fn changes(a: &CompiledWorkflow, b: &CompiledWorkflow) -> Vec<Workflo
         "the version of the compiled format",
     );
     changes.changed("renderVersion", (&a.render_version, render_version), "the version of the text layout");
-    let said = |what: &'static str| {
+    let change_text = |what: &'static str| {
         move |presence: Presence, name: &str| match presence {
             Presence::OnlyB => format!("{what} `{name}` is new"),
             Presence::OnlyA => format!("{what} `{name}` was removed"),
             Presence::Both => format!("{what} `{name}` changed"),
         }
     };
-    changes.by_name("features", (&a.features, features), |own| own.feature_id.clone(), said("the feature"));
+    changes.by_name(
+        "features",
+        (&a.features, features),
+        |item| item.feature_id.clone(),
+        change_text("the feature"),
+    );
     changes.by_name(
         "contracts",
         (&a.contracts, contracts),
-        |own| own.contract_ref.to_string(),
-        said("the contract"),
+        |item| item.contract_ref.to_string(),
+        change_text("the contract"),
     );
-    changes.by_name("refs", (&a.refs, refs), |own| own.ref_id.clone(), said("the snippet"));
-    changes.by_name("references", (&a.references, references), |own| own.id.clone(), said("the reference"));
+    changes.by_name("refs", (&a.refs, refs), |item| item.ref_id.clone(), change_text("the snippet"));
+    changes.by_name(
+        "references",
+        (&a.references, references),
+        |item| item.id.clone(),
+        change_text("the reference"),
+    );
     changes.by_name(
         "assessments",
         (&a.assessments, assessments),
-        |own| own.id.to_string(),
-        said("the assessment"),
+        |item| item.id.to_string(),
+        change_text("the assessment"),
     );
-    changes.by_name("functions", (&a.functions, functions), |own| own.name.clone(), said("the function"));
+    changes.by_name(
+        "functions",
+        (&a.functions, functions),
+        |item| item.name.clone(),
+        change_text("the function"),
+    );
     changes.by_name(
         "bindings",
         (&a.bindings, bindings),
-        |own| own.slot_id.clone(),
-        said("the value of the slot"),
+        |item| item.slot_id.clone(),
+        change_text("the value of the slot"),
     );
     changes.found
 }

@@ -74,7 +74,11 @@ impl<'a> Builder<'a> {
             run_condition,
             step_id: step_id.clone(),
         };
-        if compiled.output.as_ref().is_some_and(|own| own.contract_ref.as_str() == LOOP_CONTROL_CONTRACT) {
+        if compiled
+            .output
+            .as_ref()
+            .is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT)
+        {
             self.deciders.insert(step_id.clone());
         }
         if compiled.run_condition.is_none() && !compiled.sets.is_empty() {
@@ -377,7 +381,7 @@ impl<'a> Builder<'a> {
     /// Routines are a closed set; other workflows are checked if the caller lists them.
     fn delegation_target(&mut self, id: &str, at: &DocPath) {
         let routines: Vec<&str> =
-            crate::builtins::routines().iter().map(|own| own.workflow_id.as_str()).collect();
+            crate::builtins::routines().iter().map(|routine| routine.workflow_id.as_str()).collect();
         let known: Vec<&str> = match self.library.workflow_ids() {
             Some(ids) => ids.iter().map(String::as_str).chain(routines).collect(),
             None if id.starts_with("wr.routine") => routines,

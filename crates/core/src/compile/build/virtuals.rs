@@ -91,8 +91,8 @@ impl Builder<'_> {
         let step_id = self.claim(&format!("{}__{suffix}", id), at)?;
         let origin_id = id.to_owned();
         // The condition was linked by the step itself; the added steps use the same one.
-        let run_condition = self.steps.iter().rev().find(|own| own.step_id.as_str() == id);
-        let run_condition = run_condition.and_then(|own| own.run_condition.clone());
+        let run_condition = self.steps.iter().rev().find(|step| step.step_id.as_str() == id);
+        let run_condition = run_condition.and_then(|step| step.run_condition.clone());
         let step = CompiledStep {
             title: format!("{label}: {}", title),
             prompt: self.bind(prompt, &at.key(suffix)),

@@ -71,13 +71,11 @@ fn name(
             true => format!("{:?} has {} characters; the maximum is {max}", shown(text), text.len()),
             false => format!("{:?} is not allowed here", shown(text)),
         };
-        let example = repaired(text, max, allows).map(|better| format!(", for example {better:?}"));
-        reader.report.push(
-            problem
-                .message(message)
-                .why(format!("this takes {rule}; runs, keys and other tools rely on it"))
-                .fix(format!("use {rule}{}", example.unwrap_or_default())),
-        );
+        let fix = match repaired(text, max, allows) {
+            Some(better) => format!("use, for example, {better:?}"),
+            None => format!("use {rule}"),
+        };
+        reader.report.push(problem.message(message).why(format!("expected {rule}")).fix(fix));
     }
     Some(text.to_owned())
 }
@@ -97,7 +95,9 @@ fn repaired(text: &str, max: usize, allows: fn(&str) -> bool) -> Option<String> 
         format!("{version}.0"),
         format!("{version}.0.0"),
     ];
-    candidates.into_iter().find(|own| !own.is_empty() && own.len() <= max && allows(own))
+    candidates
+        .into_iter()
+        .find(|candidate| !candidate.is_empty() && candidate.len() <= max && allows(candidate))
 }
 
 /// Names: the maximum length, the alphabet as a pattern and in words, and the check.
@@ -392,7 +392,9 @@ impl<T: Authored> Authored for Ordered<T> {
         reader.has_type::<Self>(node).then(|| {
             let members = node.members().iter();
             members
-                .filter_map(|own| Some((own.key.clone(), reader.member::<T>(&own.key, &own.value)?)))
+                .filter_map(|member| {
+                    Some((member.key.clone(), reader.member::<T>(&member.key, &member.value)?))
+                })
                 .collect()
         })
     }
@@ -420,14 +422,14 @@ macro_rules! known {
 }
 
 known! {
-    ContractName: builtins::contracts().iter().map(|own| own.id).collect(), None;
-    FeatureName: builtins::features().iter().map(|own| own.id).collect(), None;
-    SnippetName: builtins::snippets().iter().map(|own| own.id).collect(), None;
+    ContractName: builtins::contracts().iter().map(|contract| contract.id).collect(), None;
+    FeatureName: builtins::features().iter().map(|feature| feature.id).collect(), None;
+    SnippetName: builtins::snippets().iter().map(|snippet| snippet.id).collect(), None;
     // File names never start with `wr.`.
     RoutineOrTemplate: builtins::templates()
             .iter()
-            .map(|own| own.id)
-            .chain(builtins::routines().iter().map(|own| own.workflow_id.as_str()))
+            .map(|template| template.id)
+            .chain(builtins::routines().iter().map(|routine| routine.workflow_id.as_str()))
             .collect(),
         Some("^(?!wr\\.)[a-z][a-z0-9_-]*(\\.[a-z][a-z0-9_-]*)?$");
 }
@@ -446,7 +448,9 @@ impl<T: Authored> Authored for Map<T> {
         reader.has_type::<Self>(node).then(|| {
             let members = node.members().iter();
             members
-                .filter_map(|own| Some((own.key.clone(), reader.member::<T>(&own.key, &own.value)?)))
+                .filter_map(|member| {
+                    Some((member.key.clone(), reader.member::<T>(&member.key, &member.value)?))
+                })
                 .collect()
         })
     }

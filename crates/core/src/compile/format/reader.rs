@@ -1,4 +1,4 @@
-//! Decodes values of the format and reports their problems, each with its place.
+//! Decodes values of the format and reports their problems, each with its position.
 
 use workrail_model::nearest::nearest;
 

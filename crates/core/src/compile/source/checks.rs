@@ -6,8 +6,8 @@ use workrail_model::name::CheckName;
 use super::super::format::{EnumWord, Integer, authored};
 
 authored! {
-    /// A command that WorkRail runs when the step is submitted. What it runs is said by the project, in
-    /// `.workrail/checks.toml`, and only after a person has trusted it with `workrail trust`. A check that fails blocks the
+    /// A command that WorkRail runs when the step is submitted. The project defines the command in
+    /// `.workrail/checks.toml`; it runs only after a person has trusted it with `workrail trust`. A check that fails blocks the
     /// step, or is a gap in `full_auto_never_stop`. A check that is not trusted or not defined is recorded as not run.
     struct CheckSource "a check" {
         /// The name of the check in the project's checks file. Usual names are `test` and `lint`.
@@ -20,7 +20,7 @@ authored! {
 }
 
 authored! {
-    /// How a check ends that has passed.
+    /// What a passing check returns.
     struct ExpectationSource "`expect`" {
         /// The exit code.
         exit_code "exitCode": Integer<0, 255>, default(0, "0");

@@ -260,7 +260,7 @@ impl Authored for LoopStep {
             on_limit: on_limit.or(fields.on_limit).unwrap_or_default(),
             iteration_var: named(iteration_var),
             body: fields.body,
-            is_explicit: node.get("loop").is_none_or(|own| own.get("conditionSource").is_some()),
+            is_explicit: node.get("loop").is_none_or(|looped| looped.get("conditionSource").is_some()),
         })
     }
 }

@@ -192,7 +192,7 @@ impl Authored for CapabilityText {
     fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Capability> {
         let text = Text::<1, 128>::decode(node, reader)?;
         let known = [Capability::Delegation, Capability::WebBrowsing];
-        let found = known.into_iter().find(|own| capability_name(*own) == text);
+        let found = known.into_iter().find(|capability| capability_name(*capability) == text);
         if found.is_none() {
             reader.report.push(
                 DraftDiagnostic::on(Code::Capability, &reader.at())

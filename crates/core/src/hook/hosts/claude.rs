@@ -83,7 +83,7 @@ fn result(host: HostName, event: &str, input: &Input, used: &ToolUse) -> ToolRes
 
 fn has_ended(response: &Value) -> bool {
     let is_set =
-        |name: &str| response.get(name).is_some_and(|own| !own.is_null() && *own != Value::Bool(false));
+        |name: &str| response.get(name).is_some_and(|value| !value.is_null() && *value != Value::Bool(false));
     response.is_object() && !is_set("interrupted") && !is_set("backgroundTaskId")
 }
 

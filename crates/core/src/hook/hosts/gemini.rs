@@ -38,7 +38,7 @@ fn result(input: &Input, used: &ToolUse) -> ToolResult {
         let said = tool::code_after(&result.text, "Exit Code:");
         let is_error = input
             .get("tool_response")
-            .is_some_and(|own| own.get("error").is_some_and(|error| !error.is_null()));
+            .is_some_and(|response| response.get("error").is_some_and(|error| !error.is_null()));
         result.exit_code = said.or((!is_error && !result.text.contains("Signal:")).then_some(0));
     }
     result

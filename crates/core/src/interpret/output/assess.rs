@@ -214,9 +214,9 @@ pub(super) fn apply_consequences(step: &CompiledStep, scope: &ValueScope<'_>, ch
             |id: &AssessmentName| consequence.for_assessment.as_ref().is_none_or(|wanted| wanted == id);
         let own = check.assessments.iter().filter(|assessment| scoped(&assessment.assessment_id));
         let hits: Vec<_> = own
-            .flat_map(|assessment| assessment.dimensions.iter().map(move |own| (assessment, own)))
+            .flat_map(|assessment| assessment.dimensions.iter().map(move |dimension| (assessment, dimension)))
             .filter(|(_, dimension)| dimension.level == consequence.any_equals_level)
-            .map(|(assessment, own)| (assessment.assessment_id.clone(), own.dimension_id.clone()))
+            .map(|(assessment, dimension)| (assessment.assessment_id.clone(), dimension.dimension_id.clone()))
             .collect();
         let names: Vec<String> = hits.iter().map(|(_, dimension)| format!("`{dimension}`")).collect();
         let Some((assessment_id, dimension_id)) = hits.into_iter().next() else { continue };

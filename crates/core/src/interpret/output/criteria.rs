@@ -35,7 +35,7 @@ pub(super) fn check(
     let Ok(contract_ref) = ContractRef::parse(CRITERIA_REF) else { return };
     let Notes { text: Some(text), known } = notes else {
         // Missing notes are their own finding where notes are required, and waived by a contract.
-        // Evidence is asked for what the notes claim, so leaving them out is no way around it.
+        // Evidence is asked for what the notes claim, so leaving them out does not avoid it.
         if !step.requires_notes() && (step.output.is_none() || asks_for_evidence(workflow, criteria, scope)) {
             let message = "This step checks its notes, but output.notesMarkdown is missing or blank.";
             check.validations.push(invalid(&contract_ref, &[message.to_owned()]));
@@ -87,7 +87,7 @@ fn about_notes(
 ) -> ExplainedReason {
     let (reason, mut blocker) = output_finding(violation, contract_ref, message, &[]);
     blocker.suggested_fix = Some(workrail_model::text::BoundedText::clip(&format!(
-        "Send output.notesMarkdown again so that: {}",
+        "Send output.notesMarkdown again. Required: {}",
         wants(criteria).join("; ")
     )));
     (reason, blocker)
@@ -182,10 +182,10 @@ impl Judge<'_> {
             match self.criteria(part) {
                 CriteriaOutcome::Passes => {}
                 CriteriaOutcome::LacksEvidence(own) => claims.extend(own),
-                CriteriaOutcome::Fails { issues: own, claims: beside } => {
+                CriteriaOutcome::Fails { issues: own, claims: more } => {
                     fails = true;
                     issues.extend(own);
-                    claims.extend(beside);
+                    claims.extend(more);
                 }
             }
         }

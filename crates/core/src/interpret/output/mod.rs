@@ -172,7 +172,8 @@ fn check_contract(
             let message =
                 format!("The `{}` artifact is not valid: {}.", contract.artifact_kind, issues.join("; "));
             check.validations.push(invalid(&contract.contract_ref, &issues));
-            let sent = artifacts.iter().find(|own| contract::kind_of(own) == contract.artifact_kind);
+            let sent =
+                artifacts.iter().find(|artifact| contract::kind_of(artifact) == contract.artifact_kind);
             check.findings.push(output_finding(
                 ContractViolation::InvalidRequiredOutput,
                 &contract.contract_ref,

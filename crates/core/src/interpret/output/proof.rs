@@ -20,8 +20,8 @@ pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
 ) -> impl Iterator<Item = ExplainedReason> + 'a {
-    let mut reports = submitted.artifacts.iter().filter(|own| contract::kind_of(own) == REPORT);
-    let result = reports.next_back().and_then(|own| own.get("result")).and_then(Value::as_str);
+    let mut reports = submitted.artifacts.iter().filter(|artifact| contract::kind_of(artifact) == REPORT);
+    let result = reports.next_back().and_then(|report| report.get("result")).and_then(Value::as_str);
     // A partial report does not contradict: where only a design is wanted, no test runs.
     let contradicted = result.filter(|result| *result == FAILED);
     contradicted.into_iter().flat_map(move |result| {

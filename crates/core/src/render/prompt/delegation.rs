@@ -18,7 +18,9 @@ pub(super) fn write(
 ) -> Result<(), Full> {
     let active: Vec<&Delegation> = delegations
         .iter()
-        .filter(|own| own.run_condition.as_ref().is_none_or(|id| condition_holds(workflow, id, scope)))
+        .filter(|delegation| {
+            delegation.run_condition.as_ref().is_none_or(|id| condition_holds(workflow, id, scope))
+        })
         .collect();
     if active.is_empty() {
         return out.push("None of this step's delegations applies here. Say so in the notes and continue.");
@@ -96,9 +98,9 @@ fn section(
 /// A placeholder for the token of the delegating step until the reply is signed.
 pub(crate) const PARENT_TOKEN: &str = "<stateToken of this step>";
 
-fn inputs_of(own: &Delegation) -> impl Iterator<Item = &str> {
-    let mapped = own.context_mapping.values().filter(|name| !own.args.contains_key(*name));
-    mapped.chain(own.args.keys()).map(String::as_str)
+fn inputs_of(delegation: &Delegation) -> impl Iterator<Item = &str> {
+    let mapped = delegation.context_mapping.values().filter(|name| !delegation.args.contains_key(*name));
+    mapped.chain(delegation.args.keys()).map(String::as_str)
 }
 
 enum Input<'a> {
@@ -107,13 +109,13 @@ enum Input<'a> {
 }
 
 /// Mapped context values, overridden by the arguments.
-fn inputs<'a>(own: &'a Delegation, scope: &'a ValueScope<'_>) -> BTreeMap<&'a str, Input<'a>> {
+fn inputs<'a>(delegation: &'a Delegation, scope: &'a ValueScope<'_>) -> BTreeMap<&'a str, Input<'a>> {
     let mut inputs = BTreeMap::new();
-    for (parent, child) in &own.context_mapping {
+    for (parent, child) in &delegation.context_mapping {
         if let Some(value) = scope.get(parent).filter(|value| !value.is_null()) {
             inputs.insert(child.as_str(), Input::Value { variable: parent, value });
         }
     }
-    inputs.extend(own.args.iter().map(|(name, value)| (name.as_str(), Input::Argument(value))));
+    inputs.extend(delegation.args.iter().map(|(name, value)| (name.as_str(), Input::Argument(value))));
     inputs
 }

@@ -29,7 +29,7 @@ pub(crate) fn of_others(
         workflow.step(&at.step_id).map(|step| referenced(workflow, at, step)).unwrap_or_default()
     };
     let mut known: BTreeSet<&str> =
-        pending.map(named).unwrap_or_default().iter().map(|own| own.name.as_str()).collect();
+        pending.map(named).unwrap_or_default().iter().map(|function| function.name.as_str()).collect();
     let mut functions: Vec<&FunctionDefinition> = Vec::new();
     for function in others.iter().flat_map(named) {
         if known.insert(&function.name) {
@@ -74,7 +74,7 @@ fn referenced<'w>(
     let mut levels: Vec<(FunctionScope, &[FunctionDefinition])> =
         vec![(FunctionScope::Step, &step.functions)];
     for frame in pending.loop_path.iter().rev() {
-        if let Some(owner) = workflow.loop_of(&frame.loop_id) {
+        if let Some(owner) = workflow.loop_by_id(&frame.loop_id) {
             levels.push((FunctionScope::Loop, &owner.functions));
         }
     }
@@ -108,7 +108,7 @@ fn names_in<'s>(
         return named;
     }
     let guidance = step.guidance.iter().map(String::as_str);
-    let fragments = step.fragments.iter().map(|own| own.text.as_str());
+    let fragments = step.fragments.iter().map(|fragment| fragment.text.as_str());
     for text in [step.prompt.as_str()].into_iter().chain(guidance).chain(fragments) {
         named.extend(names_of(text, &names));
     }
@@ -145,7 +145,11 @@ fn written(function: &FunctionDefinition) -> String {
     let parameters: Vec<String> = function
         .parameters
         .iter()
-        .map(|own| if own.required { own.name.clone() } else { format!("{}?", own.name) })
+        .map(
+            |parameter| {
+                if parameter.required { parameter.name.clone() } else { format!("{}?", parameter.name) }
+            },
+        )
         .collect();
     format!("`{}({})`: {}", function.name, parameters.join(", "), function.definition)
 }

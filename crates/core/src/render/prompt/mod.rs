@@ -1,7 +1,7 @@
 //! The text of the pending step, from the compiled workflow and the context alone: same input, same output.
 //!
 //! Order: banner, role, prompt, requirements, guidance, fragments, functions, metrics. Nothing
-//! authored is left out (decision 29). The layout is version 1; changing it requires a new number, so
+//! authored is left out. The layout is version 1; changing it requires a new number, so
 //! that started runs keep their text.
 
 pub(crate) mod delegation;
@@ -116,10 +116,9 @@ pub fn render_step(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    telling: impl Into<RenderMode>,
+    mode: impl Into<RenderMode>,
 ) -> Result<String, StepTextTooLong> {
-    let source =
-        StepSource { workflow, pending, context, telling: telling.into(), plan: PlanAround::Included };
+    let source = StepSource { workflow, pending, context, mode: mode.into(), plan: PlanAround::Included };
     let mut whole = LimitedText::new(RENDERED_STEP_BYTES_MAX, Values::Whole, Overflow::Refuse);
     if source.write(&mut whole).is_ok() {
         return Ok(whole.into_text());
@@ -153,17 +152,17 @@ pub fn render_step_shortened(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,
-    telling: impl Into<RenderMode>,
+    mode: impl Into<RenderMode>,
 ) -> String {
-    let telling = telling.into();
-    render_step(workflow, pending, context, telling).unwrap_or_else(|too_long| {
+    let mode = mode.into();
+    render_step(workflow, pending, context, mode).unwrap_or_else(|too_long| {
         let StepTextTooLong { variable, context_key, .. } = too_long;
         let notice = format!(
             "NOTE: with its values this step's text would have more than {RENDERED_STEP_BYTES_MAX} bytes, most of \
              it from {{{{{variable}}}}}. Values are shortened below. Send a smaller `context.{context_key}` when \
              you complete this step."
         );
-        StepSource { workflow, pending, context, telling, plan: PlanAround::Included }.shortened(&notice)
+        StepSource { workflow, pending, context, mode, plan: PlanAround::Included }.shortened(&notice)
     })
 }
 
@@ -186,9 +185,9 @@ pub(crate) fn too_long_as_authored(workflow: &CompiledWorkflow) -> Vec<&StepId> 
     };
     let fits = |step: &CompiledStep| {
         let pending = PendingStep { step_id: step.step_id.clone(), loop_path: Vec::new() };
-        let telling = RenderMode::from(Lifecycle::Advance);
+        let mode = RenderMode::from(Lifecycle::Advance);
         let source =
-            StepSource { workflow, pending: &pending, context: &context, telling, plan: PlanAround::LeftOut };
+            StepSource { workflow, pending: &pending, context: &context, mode, plan: PlanAround::LeftOut };
         let mut out = LimitedText::new(room, Values::Whole, Overflow::Refuse);
         source.write(&mut out)?;
         // A condition may hide a fragment now and show it later.
@@ -206,7 +205,7 @@ struct StepSource<'a> {
     workflow: &'a CompiledWorkflow,
     pending: &'a PendingStep,
     context: &'a Context,
-    telling: RenderMode,
+    mode: RenderMode,
     plan: PlanAround,
 }
 
@@ -220,7 +219,7 @@ enum PlanAround {
 
 impl StepSource<'_> {
     fn write(&self, out: &mut LimitedText) -> Result<(), Full> {
-        let Self { workflow, pending, context, telling, plan } = *self;
+        let Self { workflow, pending, context, mode, plan } = *self;
         let Some(step) = workflow.step(&pending.step_id) else { return Ok(()) };
         let scope = step_scope(workflow, pending, context);
         out.section(|out| banner(workflow, pending, step, context, &scope, out))?;
@@ -234,11 +233,11 @@ impl StepSource<'_> {
             StepKind::Parallel { delegations } => delegation::write(workflow, delegations, &scope, out),
             StepKind::Standard | StepKind::CapabilityProbe { .. } => fill(&step.prompt, &scope, out),
         })?;
-        require::write(workflow, pending, step, context, telling, out)?;
+        require::write(workflow, pending, step, context, mode, out)?;
         if plan == PlanAround::Included {
             require::write_ahead(workflow, pending, step, context, out)?;
         }
-        guidance(workflow, step, &scope, telling, out)?;
+        guidance(workflow, step, &scope, mode, out)?;
         out.section(|out| fragments(workflow, step, &scope, out))?;
         if let Some(text) = functions::render(workflow, pending, step) {
             out.section(|out| fill(&text, &scope, out))?;
@@ -287,7 +286,7 @@ fn banner(
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let Some(frame) = pending.loop_path.last() else { return Ok(()) };
-    let Some(owner) = workflow.loop_of(&frame.loop_id) else { return Ok(()) };
+    let Some(owner) = workflow.loop_by_id(&frame.loop_id) else { return Ok(()) };
     if step.output.as_ref().is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT) {
         return Ok(());
     }
@@ -317,7 +316,9 @@ fn banner(
 /// Whether an agent decides on another pass: then a pass refines the one before. A loop that is ended by a value
 /// repeats until the value is right.
 fn is_refinement(workflow: &CompiledWorkflow, condition: &ConditionId) -> bool {
-    workflow.condition(condition).is_some_and(|own| matches!(own.test, ConditionTest::LoopControl { .. }))
+    workflow
+        .condition(condition)
+        .is_some_and(|condition| matches!(condition.test, ConditionTest::LoopControl { .. }))
 }
 
 /// How many passes the loop can have, and whether it will have exactly that many.
@@ -340,17 +341,18 @@ fn guidance(
     workflow: &CompiledWorkflow,
     step: &CompiledStep,
     scope: &ValueScope<'_>,
-    telling: RenderMode,
+    mode: RenderMode,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
-    let lifecycle = telling.lifecycle;
+    let lifecycle = mode.lifecycle;
     let mut filled =
         |heading, lines: &[String]| bullets(heading, lines, out, |line, out| fill(line, scope, out));
     filled("**Guidance:**", &step.guidance)?;
     match lifecycle {
         Lifecycle::Advance => {}
         Lifecycle::Start | Lifecycle::Rehydrate => {
-            let disabled = workflow.capabilities.disabled.iter().map(|own| switched_off(*own).to_owned());
+            let disabled =
+                workflow.capabilities.disabled.iter().map(|capability| switched_off(*capability).to_owned());
             let lines: Vec<String> = workflow.meta_guidance.iter().cloned().chain(disabled).collect();
             filled("**Throughout this workflow:**", &lines)?;
         }
@@ -360,7 +362,7 @@ fn guidance(
             "**Before you begin, check these. Write in the notes which do not hold and how you handle that:**",
             &workflow.preconditions,
         )?;
-        let unclear = match telling.autonomy {
+        let unclear = match mode.autonomy {
             Autonomy::Guided => "**If it is unclear, ask the user:**",
             Autonomy::FullAutoStopOnUserDeps | Autonomy::FullAutoNeverStop => {
                 "**If it is unclear, decide and write the assumption in the notes:**"

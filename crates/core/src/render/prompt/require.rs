@@ -29,7 +29,7 @@ pub(super) fn write(
     pending: &PendingStep,
     step: &CompiledStep,
     context: &Context,
-    telling: RenderMode,
+    mode: RenderMode,
     out: &mut LimitedText,
 ) -> Result<(), Full> {
     let scope = step_scope(workflow, pending, context);
@@ -47,12 +47,12 @@ pub(super) fn write(
     }
     contract(workflow, pending, step, out)?;
     definitions(workflow, step).try_for_each(|definition| assessment(step, definition, &scope, out))?;
-    mentioned(workflow, step, telling.lifecycle, out)?;
+    mentioned(workflow, step, mode.lifecycle, out)?;
     filled("**Hints for the output:**", &step.hints, &scope, out)?;
-    if let Some(text) = notes(step, telling.lifecycle) {
+    if let Some(text) = notes(step, mode.lifecycle) {
         out.section(|out| out.push(text))?;
     }
-    let heading = match telling.autonomy {
+    let heading = match mode.autonomy {
         Autonomy::Guided | Autonomy::FullAutoStopOnUserDeps => "**Only the user can give:**",
         Autonomy::FullAutoNeverStop => {
             "**Only the user can give (not awaited; what is missing is recorded as a gap):**"
@@ -69,8 +69,8 @@ pub(super) fn write(
         }
     })?;
     let asked = asked_confirmation(workflow, pending, context);
-    let waits = telling.autonomy != Autonomy::FullAutoNeverStop;
-    match people(asked, telling.autonomy) {
+    let waits = mode.autonomy != Autonomy::FullAutoNeverStop;
+    match people(asked, mode.autonomy) {
         None => Ok(()),
         Some(_) if waits && asked == AskedConfirmation::Approval && wants_passkey(step) => {
             out.section(|out| out.push(WITH_PASSKEY))
@@ -105,6 +105,7 @@ fn edits(rule: &EditRule, context: &Context) -> Option<String> {
 
 /// A declared scope may be long.
 const GLOBS_SHOWN_MAX: usize = 20;
+
 /// What is run when the step is submitted.
 fn checks(step: &CompiledStep) -> Option<String> {
     let names: Vec<String> = step.checks.iter().map(|check| format!("`{}`", check.command)).collect();
@@ -146,14 +147,14 @@ pub(super) fn write_ahead(
     }
 }
 
-/// What a later step requires approval for must not be done before: each step up to there says so.
+/// Tells each earlier step not to do what a later gate asks approval for.
 fn held_back(workflow: &CompiledWorkflow, pending: &PendingStep, context: &Context) -> Option<String> {
     let gate = routing::gates_ahead(workflow, pending, context).next()?;
     let title = truncate_with_marker(&gate.title, TITLE_BYTES_MAX);
     Some(format!("**Hold back:** do nothing yet that the later step \"{title}\" asks approval for."))
 }
 
-/// What the step asks of people, in the words of the mode: none of them waits where the mode does not.
+/// The approval text for a gate that requires a passkey.
 const WITH_PASSKEY: &str = "**Approval:** submit this step's result; the user then approves exactly that with a \
                             passkey in the console (`workrail console`). Nothing else counts. Do not act on it until \
                             it is approved, and do not change the run's mode to get around it.";
@@ -246,7 +247,8 @@ fn mentioned(
     if lifecycle != Lifecycle::Start || is_named(DIVERGENCE) {
         return Ok(());
     }
-    let Some(contract) = builtins::contracts().iter().find(|own| own.artifact_kind == DIVERGENCE) else {
+    let Some(contract) = builtins::contracts().iter().find(|contract| contract.artifact_kind == DIVERGENCE)
+    else {
         return Ok(());
     };
     out.section(|out| {
@@ -316,7 +318,7 @@ fn contract(
             "`continue` repeats the loop (its `loopId` is `{}`), `stop` ends it; this is pass {} of at most {}",
             frame.loop_id,
             u64::from(frame.iteration) + 1,
-            workflow.loop_of(&frame.loop_id).map_or(0, |owner| owner.max_iterations)
+            workflow.loop_by_id(&frame.loop_id).map_or(0, |owner| owner.max_iterations)
         ));
     }
     let heading = match output.presence {
@@ -354,7 +356,7 @@ fn optional_fields(schema: &Value) -> Vec<(String, String)> {
 
 fn collect_optional(schema: &Value, inside: &str, found: &mut Vec<(String, String)>) {
     let required = schema["required"].as_array();
-    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|own| own == name));
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         if !is_required(name) {
             let path = format!("{inside}{name}");
@@ -394,7 +396,7 @@ fn assessment(
         lines.push(format!("`{}` ({levels}{optional}): {}", dimension.id, dimension.purpose));
     }
     let is_own = |wanted: &Option<AssessmentName>| wanted.as_ref().is_none_or(|id| *id == definition.id);
-    for consequence in step.consequences.iter().filter(|own| is_own(&own.for_assessment)) {
+    for consequence in step.consequences.iter().filter(|consequence| is_own(&consequence.for_assessment)) {
         let ConsequenceEffect::RequireFollowup { guidance } = &consequence.effect;
         // Stated before it is assessed: in a refusal it would come too late.
         lines.push(format!("With `{}` the step is not complete: {guidance}", consequence.any_equals_level));

@@ -69,6 +69,7 @@ pub struct CheckedCounts {
 #[serde(rename_all = "camelCase")]
 pub struct StoreProblem {
     /// The session, or the file beneath the data directory.
+    #[serde(rename = "subject")]
     pub what: String,
     pub problem: String,
     pub fix: String,

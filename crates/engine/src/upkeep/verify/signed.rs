@@ -63,7 +63,7 @@ impl Check<'_> {
         };
         let checked = check_event(facts, event, keys).unwrap_or(Err(ProofError::OtherRun));
         match self.challenges.once(event, checked) {
-            Ok((_, standing)) => self.signed(session, event, standing),
+            Ok((_, origin)) => self.signed(session, event, origin),
             Err(problem) => {
                 let problem = format!(
                     "what a passkey is said to have signed in event {index} is not proven: {problem}"
@@ -74,8 +74,8 @@ impl Check<'_> {
     }
 
     /// Counts a valid signature and names its key, so that an auditor can compare it with the one they know.
-    fn signed(&mut self, session: &str, event: &Event, standing: SignerOrigin) {
-        match standing {
+    fn signed(&mut self, session: &str, event: &Event, origin: SignerOrigin) {
+        match origin {
             SignerOrigin::EnrolledHere => self.report.counts.signed_decisions += 1,
             SignerOrigin::Foreign => self.report.counts.foreign_decisions += 1,
         }
@@ -88,7 +88,7 @@ impl Check<'_> {
                 key: key.name.to_string(),
                 fingerprint: fingerprint(&key.public_key),
                 resets: key.resets,
-                is_foreign: standing == SignerOrigin::Foreign,
+                is_foreign: origin == SignerOrigin::Foreign,
             });
         }
     }

@@ -95,7 +95,7 @@ const fn project(names: &'static [&'static str]) -> Location {
     Location { base: Base::Project, names }
 }
 
-/// When a place is used.
+/// When the file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,

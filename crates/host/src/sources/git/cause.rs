@@ -1,6 +1,6 @@
 //! Why a fetch failed, according to git's output, and what to do about it.
 
-use workrail_model::config::{GitSource, Transport};
+use workrail_model::config::{GitSource, GitTransport};
 
 /// Causes that the user can do something about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Cause {
     pub(super) fn fix(self, name: &str, source: &GitSource) -> String {
         let sync = format!("workrail workflow sources sync {name}");
         let transport = source.checked().map(|checked| checked.url.transport());
-        let pin = source.r#ref.as_deref().unwrap_or("HEAD");
+        let git_ref = source.r#ref.as_deref().unwrap_or("HEAD");
         let what = match (self, transport) {
             (Self::Unauthorized, _) => {
                 "store credentials for this address with a git credential helper (`git config --global credential.helper`; \
@@ -74,12 +74,12 @@ impl Cause {
             (Self::Forbidden, _) => {
                 "the server knows you and refuses: ask for read access to the repository, or store other credentials".to_owned()
             }
-            (Self::NotFound, Ok(Transport::Https)) => {
+            (Self::NotFound, Ok(GitTransport::Https)) => {
                 "check the address; servers also return this for private repositories, so store credentials with a git \
                  credential helper"
                     .to_owned()
             }
-            (Self::NotFound, Ok(Transport::Ssh | Transport::Local) | Err(_)) => {
+            (Self::NotFound, Ok(GitTransport::Ssh | GitTransport::Local) | Err(_)) => {
                 "check the address, and whether you may read the repository".to_owned()
             }
             (Self::SshKey, _) => {
@@ -87,11 +87,11 @@ impl Cause {
             }
             (Self::SshHost, _) => "connect once with `ssh` to accept the server's host key".to_owned(),
             (Self::UnknownRef, _) => {
-                format!("the repository has no `{pin}`: correct `ref` in the settings file, or push it")
+                format!("the repository has no `{git_ref}`: correct `ref` in the settings file, or push it")
             }
             (Self::NoFolder, _) => {
                 let folder = source.folder.as_deref().unwrap_or_default();
-                format!("`{pin}` has no folder `{folder}`: correct `folder` in the settings file, or push it")
+                format!("`{git_ref}` has no folder `{folder}`: correct `folder` in the settings file, or push it")
             }
             (Self::Certificate, _) => {
                 "if the host uses a certificate from your own authority, set GIT_SSL_CAINFO to its PEM file where \

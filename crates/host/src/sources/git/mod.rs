@@ -21,7 +21,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_model::config::{CheckedSource, GitProblem, GitSource, Transport};
+use workrail_model::config::{CheckedSource, GitProblem, GitSource, GitTransport};
 use workrail_model::digest::Sha256;
 use workrail_model::discovery::Precedence;
 use workrail_model::limits::WORKFLOW_SOURCE_BYTES_MAX;
@@ -36,7 +36,7 @@ use tree::Tree;
 
 /// Beneath the data directory.
 pub(super) const FOLDER: &str = "sources/git";
-/// The prefix of places in git sources; no path starts with it.
+/// The prefix of locations in git sources; no path starts with it.
 const LOCATION_PREFIX: &str = "git:";
 const CONTENTS: &str = "contents";
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);
@@ -121,7 +121,7 @@ impl Mirror {
     }
 
     /// Adds what was last fetched, and any problems with it.
-    pub(super) fn survey(&self, survey: &mut SourceListing) {
+    pub(super) fn list_into(&self, listing: &mut SourceListing) {
         if let Err(refused) = self.source.checked() {
             let own = problem(
                 Precedence::Git,
@@ -129,7 +129,7 @@ impl Mirror {
                 format!("{refused}; it is never fetched"),
                 refused.fix(),
             );
-            survey.problems.push(own);
+            listing.problems.push(own);
             return;
         }
         let record = self.record();
@@ -140,12 +140,12 @@ impl Mirror {
             };
             let why = record.failure.map_or_else(String::new, |failure| format!(": {failure}"));
             let own = problem(Precedence::Git, &self.name, format!("it was never fetched{why}"), &fix);
-            survey.problems.push(own);
+            listing.problems.push(own);
             return;
         }
-        for own in record.problems {
-            let reference = format!("{}/{}", self.name, own.path);
-            survey.problems.push(problem(Precedence::Git, &reference, own.problem, &own.fix));
+        for item in record.problems {
+            let reference = format!("{}/{}", self.name, item.path);
+            listing.problems.push(problem(Precedence::Git, &reference, item.problem, &item.fix));
         }
         let content = record.content.unwrap_or_default();
         let files = record.files.into_iter().filter_map(|file| {
@@ -160,7 +160,7 @@ impl Mirror {
                 stamp: Some(stamp(&file.blob)?),
             })
         });
-        survey.files.extend(files);
+        listing.files.extend(files);
     }
 
     /// The content of one of its files; `None` if the candidate belongs to another source.
@@ -232,7 +232,7 @@ impl Mirror {
 
     /// A commit never changes: once fetched, there is nothing more to fetch.
     fn is_pinned(&self) -> bool {
-        self.source.checked().is_ok_and(|checked| checked.pin.is_commit())
+        self.source.checked().is_ok_and(|checked| checked.git_ref.is_commit())
     }
 
     /// How long until a server fetches it automatically; `None` if never.
@@ -325,8 +325,8 @@ impl Mirror {
         let transport = checked.url.transport();
         // Ssh uses its own keys, and a local repository needs no credentials.
         let credentials = match transport {
-            Transport::Https => credentials::settings(),
-            Transport::Ssh | Transport::Local => Vec::new(),
+            GitTransport::Https => credentials::settings(),
+            GitTransport::Ssh | GitTransport::Local => Vec::new(),
         };
         Git { repository: self.root.join("repository"), transport, credentials }
     }
@@ -349,7 +349,7 @@ impl Mirror {
             let _ = std::fs::remove_dir_all(&git.repository);
             git.run(&["init", "--quiet", "--bare", "--template="], None, &caps)?;
         }
-        let refspec = format!("+{}:{TIP}", checked.pin.as_str());
+        let refspec = format!("+{}:{TIP}", checked.git_ref.as_str());
         let fetched = git.run(
             &[
                 "fetch",

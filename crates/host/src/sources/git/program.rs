@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use rustix::process::{Pid, Signal, kill_process_group};
-use workrail_model::config::Transport;
+use workrail_model::config::GitTransport;
 
 /// Git's error output; only its end is shown.
 const STDERR_BYTES_MAX: usize = 64 * 1024;
@@ -95,7 +95,7 @@ pub(super) struct Caps {
 #[derive(Clone, Debug)]
 pub(super) struct Git {
     pub(super) repository: Utf8PathBuf,
-    pub(super) transport: Transport,
+    pub(super) transport: GitTransport,
     /// Settings about credentials, from the user's own configuration.
     pub(super) credentials: Vec<(String, String)>,
 }
@@ -103,9 +103,9 @@ pub(super) struct Git {
 impl Git {
     fn protocol(&self) -> &'static str {
         match self.transport {
-            Transport::Https => "https",
-            Transport::Ssh => "ssh",
-            Transport::Local => "file",
+            GitTransport::Https => "https",
+            GitTransport::Ssh => "ssh",
+            GitTransport::Local => "file",
         }
     }
 
@@ -308,12 +308,12 @@ mod tests {
     fn git_sees_only_the_variables_it_needs() {
         let git = Git {
             repository: "/r".into(),
-            transport: Transport::Https,
+            transport: GitTransport::Https,
             credentials: vec![("credential.helper".to_owned(), "cache".to_owned())],
         };
         let command = git.command(&["fetch"]);
         let set = |name: &str| {
-            let found = command.get_envs().find(|(own, _)| *own == name);
+            let found = command.get_envs().find(|(other, _)| *other == name);
             found.and_then(|(_, value)| value).map(|value| value.to_string_lossy().into_owned())
         };
         assert_eq!(set("GIT_ALLOW_PROTOCOL").as_deref(), Some("https"));
@@ -328,11 +328,12 @@ mod tests {
             "helpers of any other place are forgotten"
         );
         assert_eq!(set("GIT_CONFIG_VALUE_2").as_deref(), Some("cache"));
-        let arguments: Vec<_> = command.get_args().map(|own| own.to_string_lossy().into_owned()).collect();
+        let arguments: Vec<_> =
+            command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
         for wanted in ["core.hooksPath=/dev/null", "protocol.allow=never", "protocol.https.allow=always"] {
-            assert!(arguments.iter().any(|own| own == wanted), "{wanted}");
+            assert!(arguments.iter().any(|argument| argument == wanted), "{wanted}");
         }
-        assert!(!arguments.iter().any(|own| own == "protocol.file.allow=always"));
+        assert!(!arguments.iter().any(|argument| argument == "protocol.file.allow=always"));
     }
 
     #[test]

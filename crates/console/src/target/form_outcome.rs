@@ -14,18 +14,18 @@ pub(crate) enum FormOutcome {
     Undone,
     Deleted,
     Imported,
-    Changed,
+    SettingsSaved,
     SourceAdded,
     SourceRemoved,
     Fetched,
     CleanedUp,
     Rotated,
     Copied,
-    Preferred,
+    PreferencesSaved,
     Enrolled,
     KeyRemoved,
     Trusted,
-    Revoked,
+    CheckUntrusted,
     Saved,
 }
 
@@ -41,18 +41,18 @@ impl FormOutcome {
         Self::Undone,
         Self::Deleted,
         Self::Imported,
-        Self::Changed,
+        Self::SettingsSaved,
         Self::SourceAdded,
         Self::SourceRemoved,
         Self::Fetched,
         Self::CleanedUp,
         Self::Rotated,
         Self::Copied,
-        Self::Preferred,
+        Self::PreferencesSaved,
         Self::Enrolled,
         Self::KeyRemoved,
         Self::Trusted,
-        Self::Revoked,
+        Self::CheckUntrusted,
         Self::Saved,
     ];
 
@@ -68,28 +68,34 @@ impl FormOutcome {
             Self::Undone => "undone",
             Self::Deleted => "deleted",
             Self::Imported => "imported",
-            Self::Changed => "changed",
+            Self::SettingsSaved => "changed",
             Self::SourceAdded => "source-added",
             Self::SourceRemoved => "source-removed",
             Self::Fetched => "fetched",
             Self::CleanedUp => "cleaned-up",
             Self::Rotated => "rotated",
             Self::Copied => "copied",
-            Self::Preferred => "preferred",
+            Self::PreferencesSaved => "preferred",
             Self::Enrolled => "enrolled",
             Self::KeyRemoved => "key-removed",
             Self::Trusted => "trusted",
-            Self::Revoked => "revoked",
+            Self::CheckUntrusted => "revoked",
             Self::Saved => "saved",
         }
     }
 
-    pub(crate) fn said(self) -> &'static str {
+    pub(crate) fn message(self) -> &'static str {
         match self {
-            Self::Approved => "Approved. The agent can continue with the next call of its last reply.",
-            Self::Rejected => "Rejected. The agent reads your reason with its next call.",
-            Self::Answered => "Answered. The agent can continue with the next call of its last reply.",
-            Self::Closed => "Closed. The next step that an agent completes opens the run again.",
+            Self::Approved => {
+                "Approved. Tell the agent to continue with the call at the end of its last reply."
+            }
+            Self::Rejected => "Rejected. The agent gets your reason with its next call.",
+            Self::Answered => {
+                "Answered. Tell the agent to continue with the call at the end of its last reply."
+            }
+            Self::Closed => {
+                "Closed. The next record of the run, such as an attempt or an answer, reopens it."
+            }
             Self::Kept => "Kept. Clean-up will not delete this session.",
             Self::Unkept => "No longer kept. Clean-up may delete this session once it is old.",
             Self::Held => "The session will be deleted in a few seconds. Until then you can undo it below.",
@@ -98,7 +104,7 @@ impl FormOutcome {
                 "Deleted. The next clean-up frees the space of content that no other session needs."
             }
             Self::Imported => "Imported. Ask an agent to resume the run.",
-            Self::Changed => "Saved in the settings file.",
+            Self::SettingsSaved => "Saved in the settings file.",
             Self::SourceAdded => {
                 "Added. This console uses it now. Restart your clients so that their agents can use it."
             }
@@ -109,13 +115,13 @@ impl FormOutcome {
             Self::CleanedUp => "Cleaned up. Below is what would be removed now.",
             Self::Rotated => "Rotated. Running servers pick up the new key by themselves.",
             Self::Copied => "Copied to your own folder for workflows.",
-            Self::Preferred => "Saved. The next completed step applies it.",
+            Self::PreferencesSaved => "Saved. The next completed step applies it.",
             Self::Enrolled => "Enrolled. Decisions can be signed with this passkey from now on.",
             Self::KeyRemoved => "Removed. What it signed before stays proven.",
             Self::Trusted => {
                 "Trusted. WorkRail runs these checks when an agent submits a step that names them."
             }
-            Self::Revoked => "No longer trusted. The check is not run until you trust it again.",
+            Self::CheckUntrusted => "No longer trusted. The check is not run until you trust it again.",
             Self::Saved => {
                 "Saved. Runs that are started from now on use it; started runs keep what they are pinned to."
             }

@@ -11,7 +11,7 @@ use workrail_model::team::AccessToken;
 use workrail_model::time::Timestamp;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
-use workrail_ports::control::{PendingPreferencesReader, SessionControl};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
@@ -89,7 +89,7 @@ impl AccessTokens for MemoryStore {
     }
 
     fn access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, KeyringError> {
-        Ok(self.data().access_tokens.iter().find(|own| own.id == id).cloned())
+        Ok(self.data().access_tokens.iter().find(|token| token.id == id).cloned())
     }
 
     fn add_access_token(&self, token: &AccessToken) -> Result<(), KeyringError> {
@@ -99,7 +99,9 @@ impl AccessTokens for MemoryStore {
 
     fn revoke_access_token(&self, id: AccessTokenId, at: &Timestamp) -> Result<bool, KeyringError> {
         let mut data = self.data();
-        let Some(token) = data.access_tokens.iter_mut().find(|own| own.id == id) else { return Ok(false) };
+        let Some(token) = data.access_tokens.iter_mut().find(|token| token.id == id) else {
+            return Ok(false);
+        };
         token.revoked_at.get_or_insert_with(|| at.clone());
         Ok(true)
     }
@@ -193,7 +195,7 @@ impl ObservationSpool for MemoryStore {
     }
 }
 
-impl SessionControl for MemoryStore {
+impl PendingPreferencesStore for MemoryStore {
     fn set_pending_preferences(
         &self,
         session: SessionId,

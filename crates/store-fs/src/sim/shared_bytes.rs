@@ -4,19 +4,19 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::OnceLock;
 
 #[derive(Debug, Default)]
-pub(super) struct Blob {
+pub(super) struct SharedBytes {
     bytes: Vec<u8>,
     digest: OnceLock<u64>,
 }
 
-impl Clone for Blob {
+impl Clone for SharedBytes {
     fn clone(&self) -> Self {
-        // A blob is cloned only to be modified, so the digest would not stay valid anyway.
+        // They are cloned only to be modified, so the digest would not stay valid anyway.
         Self::new(self.bytes.clone())
     }
 }
 
-impl Blob {
+impl SharedBytes {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, digest: OnceLock::new() }
     }
