@@ -54,10 +54,11 @@ impl Reading<'_> {
             ReadSubject::Session(session) => return self.read_session(session, request),
         };
         self.look(session, |facts| {
-            let state = facts.run(run).ok_or_else(|| error::internal("a run that was found is folded"))?;
+            let state =
+                facts.run(run).ok_or_else(|| error::broken_invariant("a run that was found is folded"))?;
             let workflow = self.content.workflow(state.workflow_hash).ok();
             let record = RunRecord::of(facts, run, at, workflow.as_deref(), &self.content)
-                .ok_or_else(|| error::internal("a run has a tip"))?;
+                .ok_or_else(|| error::broken_invariant("a run has a tip"))?;
             let text = self.asked(request, run, &record)?;
             let text = replace_state_markers(&text, self.signer.bookmarks(facts));
             self.paged(facts, run, request, &text)
@@ -70,9 +71,12 @@ impl Reading<'_> {
         run: RunId,
         record: &RunRecord<'_>,
     ) -> Result<String, Box<ErrorEnvelope>> {
-        let label = RunLabel::of(run).to_string();
+        let name = name_for_calls(request, run);
         if let Some(step) = &request.step {
-            return record.step(step).map_err(|missing| error::no_such_step(&missing, &label));
+            return record.step(step).map_err(|missing| {
+                let overview = read_call(&name, []);
+                error::no_such_step(&missing, RunLabel::of(run), overview)
+            });
         }
         if let Some(query) = &request.query {
             return record.find(query).ok_or_else(|| error::no_words(query));
@@ -80,7 +84,7 @@ impl Reading<'_> {
         if request.context {
             return Ok(record.whole_context());
         }
-        let example = read_call(&label, [("step", Value::from("1"))]);
+        let example = read_call(&name, [("step", Value::from("1"))]);
         Ok(format!(
             "{}\n\nTo read all notes and artifacts of a step, call read_run with its number or id, such as {}. To \
              search the run, send `query`; for the whole context, `context: true`.",
@@ -92,7 +96,8 @@ impl Reading<'_> {
     /// The notes of a session, and its runs.
     fn read_session(&self, session: SessionId, request: &ReadRun) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
         let text = self.look(session, |facts| Ok(read_run::session(facts, &self.content)))?;
-        let (mut body, is_last) = one_page(&session.to_string(), request, &text);
+        let name = session.to_string();
+        let (mut body, is_last) = one_page(&name, &name, request, &text);
         if is_last && self.signer.has_keys() {
             let add =
                 session_body(session, self.signer.session(session), self.environment.tools, "").next_call;
@@ -115,7 +120,7 @@ impl Reading<'_> {
         text: &str,
     ) -> Result<ReadRunBody, Box<ErrorEnvelope>> {
         let label = RunLabel::of(run);
-        let (mut body, is_last) = one_page(&label.to_string(), request, text);
+        let (mut body, is_last) = one_page(&label.to_string(), &name_for_calls(request, run), request, text);
         if !is_last {
             return Ok(body);
         }
@@ -137,18 +142,18 @@ impl Reading<'_> {
         let text = text.trim();
         let lower = spelled_label(text);
         if let Ok(label) = RunLabel::parse(&lower) {
-            return match self.named(label)? {
+            return match self.runs_with_label(label)? {
                 LabelMatch::One(found) => {
                     Ok(ReadSubject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
                 }
-                LabelMatch::Several(_) | LabelMatch::Nobody => {
+                LabelMatch::Several(_) | LabelMatch::NoRun => {
                     let echo = Echo { run: Some(&lower), ..Echo::default() };
                     Err(self.leading_back(error::unknown_label(&lower), echo, None))
                 }
             };
         }
         if let Ok(id) = RunId::parse(&lower) {
-            let found = self.placed(id)?;
+            let found = self.run_position(id)?;
             let found = found.map(|(session, _)| NamedRun { session, run: id, at: None });
             return found.map(ReadSubject::Run).ok_or_else(|| error::unknown_run(text));
         }
@@ -178,13 +183,23 @@ fn of_session(facts: &SessionState) -> ReadSubject {
     }
 }
 
+/// How the calls of a reply name the run: its label, unless the caller sent an id or a token. Several runs may share the
+/// label, and a token also says which branch is read.
+fn name_for_calls(request: &ReadRun, run: RunId) -> String {
+    let name = request.run.trim();
+    match RunLabel::parse(&spelled_label(name)) {
+        Ok(_) => RunLabel::of(run).to_string(),
+        Err(_) => name.to_owned(),
+    }
+}
+
 /// The requested page, with the call for the next one; and whether it is the last.
-fn one_page(name: &str, request: &ReadRun, text: &str) -> (ReadRunBody, bool) {
+fn one_page(subject: &str, name: &str, request: &ReadRun, text: &str) -> (ReadRunBody, bool) {
     let asked = usize::try_from(request.page.unwrap_or(1)).unwrap_or(usize::MAX);
     let page = read_run::page(text, asked);
     let mut body = ReadRunBody {
         text: page.text.to_owned(),
-        run: name.to_owned(),
+        run: subject.to_owned(),
         page: page.number as u64,
         pages: page.of as u64,
         next_call: None,
@@ -208,7 +223,7 @@ fn one_page(name: &str, request: &ReadRun, text: &str) -> (ReadRunBody, bool) {
     (body, false)
 }
 
-fn read_call(label: &str, more: impl IntoIterator<Item = (&'static str, Value)>) -> NextCall {
-    let run = [("run", Value::from(label))];
+fn read_call(name: &str, more: impl IntoIterator<Item = (&'static str, Value)>) -> NextCall {
+    let run = [("run", Value::from(name))];
     NextCall::new(ToolName::ReadRun, run.into_iter().chain(more))
 }

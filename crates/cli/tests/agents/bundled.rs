@@ -154,8 +154,9 @@ impl Played {
         let told = format!("refused in {mode} for what the reply before could have told: {}", blocked.text);
         assert_eq!(codes, ["USER_ONLY_DEPENDENCY"], "{told}");
         assert_ne!(mode, "full_auto_never_stop", "{told}");
-        let label = label(blocked);
-        let ran = home.typed(&["approve", &label], &label);
+        // By its id: among the runs of all workflows and modes, two may share a label.
+        let run = blocked.structured["run"]["runId"].as_str().unwrap();
+        let ran = home.typed(&["approve", run], &label(blocked));
         assert_eq!(ran.code, 0, "{ran:?}");
         self.approvals += 1;
         // Whether or not the chat was lost since: the record shows what was submitted and how to continue.
@@ -172,9 +173,10 @@ impl Played {
         self.distinct.insert(reply.structured["run"]["stepId"].as_str().unwrap_or_default().to_owned());
     }
 
-    /// After everything is forgotten, the record alone answers: goal, criteria, plan, files touched.
+    /// After everything is forgotten, the record alone answers: goal, criteria, plan, files touched. A token names
+    /// the run, because two of so many runs may share a label.
     fn remember(&mut self, agent: &mut Agent, at: &ToolReply, goal: &str, completed: usize) {
-        let run = label(at);
+        let run = at.string("stateToken");
         let overview = self.read(agent, json!({ "run": run }));
         assert!(overview.contains(goal), "the goal is missing in: {overview}");
         self.answered += 1;

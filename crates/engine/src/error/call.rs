@@ -157,14 +157,14 @@ pub(crate) fn unknown_run(text: &str) -> Boxed {
     error
 }
 
-pub(crate) fn no_such_step(missing: &NoSuchStep, label: &str) -> Boxed {
+pub(crate) fn no_such_step(missing: &NoSuchStep, label: RunLabel, overview: NextCall) -> Boxed {
     let NoSuchStep { asked, count } = missing;
     let shown: String = asked.chars().filter(|c| !c.is_control()).take(80).collect();
     let mut error = invalid(
         format!("Run {label} has no step `{shown}`; its steps are numbered from 1 to {count}."),
         "Send a number or a step id from the overview, which the call below shows.",
     );
-    error.next_call = Some(NextCall::new(ToolName::ReadRun, [("run", Value::from(label))]));
+    error.next_call = Some(overview);
     error
 }
 

@@ -1,5 +1,7 @@
 //! `read_run` is an agent's memory: everything agreed and done can be read without the chat (G56).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use workrail_engine::request::{ContinueWorkflow, ReadRun, StartWorkflow};
 use workrail_model::discovery::Precedence;
@@ -17,6 +19,15 @@ struct Run {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+fn request() -> StartWorkflow {
+    StartWorkflow {
+        workflow_id: "team.memory".to_owned(),
+        goal: Some("Fix the timeout of the upload".to_owned()),
+        context: json!({ "slices": ["parser", "writer"], "size": "small" }).as_object().unwrap().clone(),
+        ..StartWorkflow::default()
+    }
 }
 
 impl Run {
@@ -37,13 +48,7 @@ impl Run {
             "memory.json",
             &authored("team.memory", &json!({ "steps": steps })),
         );
-        let started = scene.engine.start_workflow(StartWorkflow {
-            workflow_id: "team.memory".to_owned(),
-            goal: Some("Fix the timeout of the upload".to_owned()),
-            context: json!({ "slices": ["parser", "writer"], "size": "small" }).as_object().unwrap().clone(),
-            ..StartWorkflow::default()
-        });
-        let reply = started.unwrap().into_structured();
+        let reply = scene.engine.start_workflow(request()).unwrap().into_structured();
         Self { scene, label: text(&reply["run"]["label"]), replies: vec![reply] }
     }
 
@@ -93,11 +98,45 @@ fn a_run_is_named_by_label_id_or_any_of_its_tokens() {
     let expected = run.overview(&run.label)["text"].clone();
     let now = run.replies.last().unwrap();
     let spaced = run.label.replace('-', " ").to_uppercase();
-    for name in [&spaced, &text(&now["run"]["runId"]), &text(&now["stateToken"]), &text(&now["ackToken"])] {
-        assert_eq!(run.overview(name)["text"], expected, "{name}");
-    }
+    assert_eq!(run.overview(&spaced)["text"], expected);
     // A token of the first step works as well: the whole run is read.
-    assert_eq!(run.overview(&text(&run.replies[0]["stateToken"]))["text"], expected);
+    let first = text(&run.replies[0]["stateToken"]);
+    for name in [text(&now["run"]["runId"]), text(&now["stateToken"]), text(&now["ackToken"]), first] {
+        // The example of a call names the run as the caller did.
+        let example = |name: &str| format!("such as {{\"run\":\"{name}\",");
+        let told = text(&run.overview(&name)["text"]).replacen(&example(&name), &example(&run.label), 1);
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
+/// Regression: the calls in a reply named the run by its label, which is not enough if two runs share it.
+#[test]
+fn a_run_that_shares_its_label_is_read_by_its_token_to_the_last_page() {
+    let mut run = Run::start();
+    let mut started = BTreeMap::new();
+    // The entropy is seeded, so these are the same runs every time.
+    let twin = (0..2_000).find_map(|_| {
+        let reply = run.scene.engine.start_workflow(request()).unwrap().into_structured();
+        started.insert(text(&reply["run"]["label"]), reply)
+    });
+    let twin = twin.expect("two of so many runs share a label");
+    run.label = text(&twin["run"]["label"]);
+    run.replies = vec![twin];
+    run.advance(0, &format!("{} LAST WORDS", "x ".repeat(6000)), Vec::new());
+
+    let refused = run.step("1", None).unwrap_err();
+    assert_eq!(refused.next_call.unwrap().arguments, *json!({ "query": run.label }).as_object().unwrap());
+
+    let token = text(&run.replies[1]["stateToken"]);
+    let page = |page| {
+        let step = Some("1".to_owned());
+        run.read(ReadRun { run: token.clone(), step, page, ..ReadRun::default() }).unwrap()
+    };
+    assert_eq!(page(None)["nextCall"]["arguments"], json!({ "run": token, "step": "1", "page": 2 }));
+    assert!(text(&page(Some(2))["text"]).contains("LAST WORDS"));
+    let missing = run.read(ReadRun { run: token.clone(), step: Some("9".to_owned()), ..ReadRun::default() });
+    let overview = missing.unwrap_err().next_call.unwrap();
+    assert_eq!(overview.arguments, *json!({ "run": token }).as_object().unwrap());
 }
 
 #[test]
