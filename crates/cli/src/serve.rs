@@ -86,6 +86,14 @@ impl Execution for ServedEngine {
         Arc::new(Self { engine: self.engine.reporting_to(progress), ..self.clone() })
     }
 
+    fn has_unindexed(&self) -> bool {
+        self.engine.has_unindexed()
+    }
+
+    fn index_appended(&self) {
+        self.engine.index_appended();
+    }
+
     fn ending(&self) {
         self.engine.end_checks();
     }
@@ -252,7 +260,13 @@ fn serve(
     transport: Transport,
     run: impl FnOnce(Arc<dyn Execution>, &AnyStore) -> Result<(), Failure>,
 ) -> ExitCode {
-    let served = served(transport).and_then(|(served, store)| run(Arc::new(served), &store));
+    let served = served(transport).and_then(|(served, store)| {
+        let engine = served.engine().clone();
+        let ran = run(Arc::new(served), &store);
+        // A client that leaves right after its last reply does not leave work to the next reader.
+        engine.index_appended();
+        ran
+    });
     if served.is_err() {
         output::error("workrail mcp cannot serve:");
     }
@@ -279,6 +293,7 @@ pub(crate) fn served(transport: Transport) -> Result<(ServedEngine, Arc<AnyStore
         });
     let tools = flags::offered(&settings);
     let (settings, registered) = (Arc::new(settings), registered.map(Arc::new));
+    let engine = engine.indexing_after_replies();
     Ok((ServedEngine { engine, settings, tools, registered, reach: AgentLocation::Local }, store))
 }
 

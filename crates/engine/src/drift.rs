@@ -21,18 +21,13 @@ fn changed() -> Warning {
     Warning { code: WarningCode::PinnedWorkflowDiffers, message: SOURCE_CHANGED.to_owned() }
 }
 
-/// The same, using sources that were listed before the session was locked.
+/// A warning if the file of a run's workflow has changed, by sources that were listed before.
 pub(crate) fn drift_from(run: &RunState, sources: &SourceDigests) -> Option<Warning> {
     let now = sources.digest(&run.workflow_id)?;
     run.source_digest.filter(|then| *then != now).map(|_| changed())
 }
 
 impl Reading<'_> {
-    /// A warning if the file of a run's workflow has changed.
-    pub(crate) fn drift_warning(&self, run: &RunState, workspace: Option<&WorkspacePath>) -> Option<Warning> {
-        self.has_drifted(run, workspace).then(changed)
-    }
-
     /// Whether the reply that led to this node mentioned the change: the reply to an advance does not repeat it.
     pub(crate) fn drift_was_reported(&self, facts: &SessionState, node: NodeId) -> bool {
         let reported = || {

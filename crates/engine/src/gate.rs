@@ -4,27 +4,22 @@
 //! healthy log to one closure; the lock ends with it.
 
 use workrail_core::project::{self, SessionState};
-use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::SessionId;
 use workrail_model::plan::AppendPlan;
-use workrail_ports::cache::{IfAbsent, ProjectionCache, SessionIndex};
+use workrail_ports::cache::{ProjectionCache, SessionIndex};
 use workrail_ports::control::PendingPreferencesReader;
 use workrail_ports::environment::Entropy;
 use workrail_ports::passkeys::PasskeyReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
-use crate::cards::{Cards, record};
+use crate::cards::Cards;
 use crate::catalog::Catalog;
 use crate::contents::Content;
 use crate::counts::AppendCounters;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::token::Signer;
 use crate::{Engine, Environment, Store, error};
-
-/// Appenders index sessions up to this length with every append. Summarising a longer one processes the words of
-/// hundreds of notes, which an advance should not wait for: the next reader indexes it.
-const INDEXED_EVENTS_MAX: u64 = 96;
 
 /// What a read-only use case may touch.
 #[derive(Clone, Copy)]
@@ -126,16 +121,9 @@ impl<S: Store> Engine<S> {
     /// Saves what the next process would have to recompute. Under the session's lock, so that nothing newer is
     /// overwritten; a failure only costs time (G18).
     fn save(&self, folded: &mut Folded) {
-        let session = folded.state.session_id();
-        if folded.state.next_event_index().get() <= INDEXED_EVENTS_MAX
-            && let Some(stamp) = self.store.stamp(session)
-            && let (summary, Completeness::Complete) = SessionSummary::of(&folded.state, &self.content())
-            && let Some(record) = record(session, stamp, folded.cursor, &summary)
-        {
-            self.store.add_to_index(summary::VERSION, &[record], IfAbsent::Create);
-        }
+        self.index(folded);
         if let Some(projection) = folded.due_for_cache() {
-            let _ = self.store.put(session, &projection);
+            let _ = self.store.put(folded.state.session_id(), &projection);
         }
     }
 

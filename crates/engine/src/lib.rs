@@ -25,6 +25,7 @@ mod health;
 mod hook;
 pub mod html;
 mod import;
+mod indexing;
 mod inspect;
 mod list;
 mod mint;
@@ -75,7 +76,7 @@ use workrail_ports::upkeep::Upkeep;
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 
-pub use access::{AccessRefusal, MadeToken};
+pub use access::{AccessRefusal, LOGIN_SECONDS, MadeToken};
 pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
 pub use ask::AttemptAwaitingUser;
 use cards::Cards;
@@ -92,6 +93,7 @@ use folded::FoldedSessions;
 use gate::Reading;
 pub use health::{StoreHealth, UnhealthySession};
 pub use import::{ImportMode, Imported};
+use indexing::{IndexTiming, UnindexedSessions};
 pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
@@ -191,6 +193,7 @@ pub struct Engine<S: Store> {
     checks_here: ChecksHere,
     /// Receives progress messages of long work.
     progress: Option<CallProgress>,
+    index_timing: IndexTiming,
 }
 
 /// What the engines of all callers share.
@@ -207,6 +210,7 @@ pub struct Shared<S: Store> {
     /// Held while a start with an idempotency key is decided and recorded.
     keyed_starts: Mutex<()>,
     counts: AppendCounters,
+    unindexed: UnindexedSessions,
 }
 
 impl<S: Store> std::fmt::Debug for Shared<S> {
@@ -256,14 +260,26 @@ impl<S: Store> Engine<S> {
             catalog,
             keyed_starts: Mutex::new(()),
             counts: AppendCounters::default(),
+            unindexed: UnindexedSessions::default(),
         });
-        Self { shared, caller: Caller::Owner(None), checks_here: ChecksHere::Run, progress: None }
+        Self {
+            shared,
+            caller: Caller::Owner(None),
+            checks_here: ChecksHere::Run,
+            progress: None,
+            index_timing: IndexTiming::WithAppend,
+        }
     }
 
     /// The same store and the same caches, on behalf of another actor.
     pub fn acting_as(&self, caller: Caller) -> Self {
-        let progress = self.progress.clone();
-        Self { shared: Arc::clone(&self.shared), caller, checks_here: self.checks_here, progress }
+        Self {
+            shared: Arc::clone(&self.shared),
+            caller,
+            checks_here: self.checks_here,
+            progress: self.progress.clone(),
+            index_timing: self.index_timing,
+        }
     }
 
     /// The same for agents on other machines: their workspaces are not here, so their checks are recorded as not run.
@@ -338,6 +354,7 @@ impl<S: Store> Engine<S> {
     /// Finds runs again without any token.
     pub fn resume_session(&self, request: ResumeSession) -> ReplyResult {
         self.signer.refresh(KeyUse::ReadOnly)?;
+        self.index_appended();
         let workspace = self.workspace(request.workspace_path.as_deref())?;
         let reading = self.reading();
         let (found, clarity) = reading.resume(&request, workspace.as_ref())?;

@@ -19,6 +19,8 @@ use workrail_model::snapshot::EngineState;
 use workrail_model::token::TokenKind;
 use workrail_ports::workspace::WorkspacePath;
 
+use crate::catalog::SourceDigests;
+use crate::drift::drift_from;
 use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
@@ -40,13 +42,14 @@ impl Reading<'_> {
         let session = verified.session();
         self.look(session, |facts| {
             let resolved = token::resolve(facts, &verified).map_err(|cause| refused(cause.into()))?;
-            let at = *resolved.at().ok_or_else(|| error::internal("a state token names a node"))?;
+            let at = *resolved.at().ok_or_else(|| error::broken_invariant("a state token names a node"))?;
             self.check_echo(facts, at, request.echo())?;
             // Checked only after the token: the call that is suggested instead must be valid.
             if !request.output.is_empty() || !request.context.is_empty() {
                 return Err(error::output_without_ack(state_token, request));
             }
-            let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+            let node =
+                facts.node(at.node).ok_or_else(|| error::broken_invariant("a resolved node is folded"))?;
             let snapshot = self.content.snapshot(node.snapshot_ref)?;
             let workflow = self.content.workflow(at.workflow)?;
             let context = facts.context_of_retry(at.node).map_err(|cause| error::context(&cause))?;
@@ -88,8 +91,9 @@ impl Reading<'_> {
     ) -> StepExtras {
         let recovering =
             Recovering { facts, workflow, context, snapshots: &self.content, reader: Reader::Agent };
+        let sources = self.catalog.sources(workspace);
         // The file may be missing or broken by now: the run does not need it.
-        let now = self.catalog.compiled(&workflow.workflow_id, workspace).ok();
+        let now = self.catalog.compiled_from(&sources, &workflow.workflow_id).ok();
         let state = facts.node(at.node).and_then(|node| self.content.state_at(node));
         let complete = state.as_ref().is_some_and(EngineState::is_complete);
         StepExtras {
@@ -101,7 +105,7 @@ impl Reading<'_> {
             },
             refused_before: disclose::refused_before(facts, at.node),
             references: self.references(workflow, now.as_ref().map(|entry| &entry.source), workspace),
-            warnings: self.standing_warnings(facts, at, workspace),
+            warnings: self.standing_warnings(facts, at, &sources),
             run_is_at: recovering.run_is_at(at.node),
             open_tips: recovering.open_tips(at.node),
             children: finished_inside(facts, at.node, &self.content),
@@ -119,7 +123,7 @@ impl Reading<'_> {
         &self,
         facts: &SessionState,
         at: NodeFacts,
-        workspace: Option<&WorkspacePath>,
+        sources: &SourceDigests,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
         // Unreadable pending preferences are ignored here: a read must not fail because of them.
@@ -136,7 +140,7 @@ impl Reading<'_> {
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });
         }
         warnings.extend(facts.run(at.run).and_then(closed_warning));
-        warnings.extend(facts.run(at.run).and_then(|run| self.drift_warning(run, workspace)));
+        warnings.extend(facts.run(at.run).and_then(|run| drift_from(run, sources)));
         warnings
     }
 
@@ -171,7 +175,7 @@ impl Reading<'_> {
         if echo.run.is_none() && echo.step_id.is_none() {
             return Ok(());
         }
-        let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+        let node = facts.node(at.node).ok_or_else(|| error::broken_invariant("a resolved node is folded"))?;
         let snapshot = self.content.snapshot(node.snapshot_ref)?;
         let step = snapshot.state().pending_step().map(|step| &step.step_id);
         if next_call::fits(echo, at, step) { Ok(()) } else { Err(self.mixed_up(facts, at, step, echo)) }

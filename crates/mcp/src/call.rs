@@ -25,6 +25,10 @@ pub trait Execution: Send + Sync + 'static {
     /// Whether this caller sees it: tools that a role cannot use are hidden, and a call of one returns the reason.
     fn lists(&self, tool: ToolName) -> bool;
     fn answer(&self, request: Request) -> ReplyResult;
+    /// Whether a call appended something that is not in the index of sessions yet.
+    fn has_unindexed(&self) -> bool;
+    /// Adds it to the index. No reply waits for this.
+    fn index_appended(&self);
     /// The execution on behalf of a team member, and through a program of this name; `None` if neither makes a
     /// difference.
     fn acting_for(&self, caller: Option<&Caller>, program: Option<&str>) -> Option<Arc<dyn Execution>>;

@@ -116,10 +116,15 @@ impl Server {
         arguments: Option<Map<String, Value>>,
         folder: Folder,
     ) -> CallResult {
+        let answering = Arc::clone(&execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled halfway.
-        tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder))
-            .await
-            .unwrap_or_else(|_| call::crashed().into())
+        let answered =
+            tokio::task::spawn_blocking(move || call::run(&*answering, tool, arguments, folder)).await;
+        if execution.has_unindexed() {
+            // Not awaited: the reply is sent meanwhile.
+            drop(tokio::task::spawn_blocking(move || execution.index_appended()));
+        }
+        answered.unwrap_or_else(|_| call::crashed().into())
     }
 
     /// Resources show what `read_run` returns, so they are offered if it is.
@@ -148,7 +153,7 @@ impl Server {
             TextInData::Repeated => {}
             TextInData::Omitted => call::omit_text_in_data(&mut result),
         }
-        era.sign(&mut result.meta);
+        era.add_server_info(&mut result.meta);
         result.into()
     }
 
@@ -194,7 +199,8 @@ impl Era {
         }
     }
 
-    fn sign(self, meta: &mut Option<MetaObject>) {
+    /// Names the server where the client has not learned it from a handshake.
+    fn add_server_info(self, meta: &mut Option<MetaObject>) {
         match self {
             Self::Handshake => {}
             Self::Stateless => {
@@ -257,7 +263,7 @@ impl ServerHandler for Server {
         let tools = catalogue::tools(|tool| execution.lists(tool), structured_content);
         let mut listed = ListToolsResult::with_all_items(tools);
         let era = Era::of(&context);
-        era.sign(&mut listed.meta);
+        era.add_server_info(&mut listed.meta);
         match era {
             Era::Handshake => Ok(listed),
             Era::Stateless => Ok(listed.with_ttl_ms(UNCHANGING_TTL_MS)),
@@ -297,7 +303,7 @@ impl ServerHandler for Server {
             AskOutcome::Unanswered => Ok(self.finished(era, result)),
             AskOutcome::Answered(reply) => Ok(self.finished(era, call::shown(*reply))),
             AskOutcome::Pending(mut asked) => {
-                era.sign(&mut asked.meta);
+                era.add_server_info(&mut asked.meta);
                 Ok(asked.into())
             }
         }
@@ -311,7 +317,7 @@ impl ServerHandler for Server {
         let folder = self.roots.first(&context.peer).await.filter(|root| self.execution.is_folder(root));
         let prompts = self.blocking(&context, |execution| prompts::list(execution, folder)).await?;
         let mut listed = ListPromptsResult::with_all_items(prompts);
-        Era::of(&context).sign(&mut listed.meta);
+        Era::of(&context).add_server_info(&mut listed.meta);
         Ok(listed)
     }
 
@@ -326,7 +332,7 @@ impl ServerHandler for Server {
         let got =
             self.blocking(&context, move |execution| prompts::get(execution, &name, &given, folder)).await?;
         got.map(|mut prompt| {
-            Era::of(&context).sign(&mut prompt.meta);
+            Era::of(&context).add_server_info(&mut prompt.meta);
             prompt.into()
         })
     }
@@ -345,7 +351,7 @@ impl ServerHandler for Server {
             })
             .await?;
         let mut result = CompleteResult::new(completion);
-        Era::of(&context).sign(&mut result.meta);
+        Era::of(&context).add_server_info(&mut result.meta);
         Ok(result)
     }
 

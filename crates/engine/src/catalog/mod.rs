@@ -143,8 +143,16 @@ impl Catalog {
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
     ) -> Result<CatalogEntry, Failure> {
-        let known = self.known(workspace);
-        let listing = &known.listing;
+        self.compiled_from(&self.sources(workspace), id)
+    }
+
+    /// The same, from the files of one moment.
+    pub(crate) fn compiled_from(
+        &self,
+        sources: &SourceDigests,
+        id: &WorkflowId,
+    ) -> Result<CatalogEntry, Failure> {
+        let listing = &sources.0.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         if let Some(error) = &listing.broken_bindings {
             return Err(error.clone());

@@ -8,6 +8,7 @@ mod drift;
 mod evidence;
 mod failing_disks;
 mod gates;
+mod indexing;
 mod inspecting;
 mod left_behind;
 mod listing;
