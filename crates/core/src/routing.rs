@@ -49,8 +49,7 @@ pub(crate) fn readers<'a>(
     let of_steps = steps.iter().map(|step| (step.step_id.as_str(), conditions_of(step), None));
     let of_loops =
         loops.iter().map(|owner| (owner.loop_id.as_str(), owner.run_condition.iter().collect(), Some(owner)));
-    let all: Vec<(&str, Vec<&ConditionId>, Option<&CompiledLoop>)> = of_steps.chain(of_loops).collect();
-    all.into_iter().map(move |(id, conditions, owner)| {
+    of_steps.chain(of_loops).map(move |(id, conditions, owner): (_, Vec<&ConditionId>, _)| {
         let mut reads = KeyReads::new();
         let controlled = owner.and_then(|owner| condition_of(&owner.control));
         for test in conditions.into_iter().chain(controlled).filter_map(&test_of) {
@@ -181,10 +180,15 @@ pub(crate) fn open_keys<'a>(
     pending: &PendingStep,
     context: &Context,
 ) -> KeyReads<'a> {
-    let (steps, loops) = after(workflow, pending, context);
     let mut open = KeyReads::new();
     let test_of = |id: &ConditionId| workflow.condition(id).map(|condition| &condition.test);
-    for (id, reads) in readers(&workflow.steps, &workflow.loops, test_of) {
+    let mut readers =
+        readers(&workflow.steps, &workflow.loops, test_of).filter(|(_, reads)| !reads.is_empty()).peekable();
+    if readers.peek().is_none() {
+        return open;
+    }
+    let (steps, loops) = after(workflow, pending, context);
+    for (id, reads) in readers {
         if !steps.contains(id) && !loops.contains(id) {
             continue;
         }

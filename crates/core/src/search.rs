@@ -112,6 +112,10 @@ const FILLERS: [&str; 103] = [
 ];
 
 fn normalised(text: &str) -> String {
+    // ASCII is in NFKC already; this is the common case and many times faster.
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
     text.nfkc().flat_map(char::to_lowercase).collect()
 }
 

@@ -102,7 +102,9 @@ pub fn text_like(pattern: &str) -> String {
 /// Whether a text is one of our placeholders and nothing else. Quotes, Markdown, escapes, white space and a full stop
 /// around it do not make it the caller's own words.
 pub fn is_placeholder(text: &str) -> bool {
-    if text.trim().len() > DECORATED_BYTES_MAX {
+    // Every placeholder begins with `<`, plain or escaped; most texts contain none.
+    let has_start = text.bytes().any(|byte| matches!(byte, b'<' | b'&' | b'\\'));
+    if !has_start || text.trim().len() > DECORATED_BYTES_MAX {
         return false;
     }
     let bare = undecorated(text);
