@@ -84,6 +84,14 @@ pub enum SessionHealth {
 }
 
 impl SessionHealth {
+    /// The health of a log whose events are valid only before `valid_until`.
+    pub fn corrupt_from(valid_until: EventIndex, reason: CorruptionReason) -> Self {
+        match valid_until {
+            EventIndex::ZERO => Self::CorruptHead { reason },
+            valid_until => Self::CorruptTail { valid_until, reason },
+        }
+    }
+
     /// What is wrong, in words; `None` for a healthy session.
     pub fn damage(&self) -> Option<String> {
         match self {

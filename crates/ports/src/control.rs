@@ -5,6 +5,7 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
 
 use crate::file_system::FsError;
+use crate::session_store::StoreError;
 
 /// Read access to pending preferences, with no way to set them.
 pub trait PendingPreferencesReader: Send + Sync {
@@ -21,12 +22,19 @@ pub trait PendingPreferencesReader: Send + Sync {
 
 /// Stores the preferences that a person has set for a run until an advance applies them.
 pub trait PendingPreferencesStore: PendingPreferencesReader {
+    /// Replaces the run's pending preferences; other runs keep theirs. A store that needs the session's lock for this
+    /// returns `Locked` if a writer holds it for too long, so the caller must not hold it.
     fn set_pending_preferences(
         &self,
         session: SessionId,
         run: RunId,
         pending: PendingPreferences,
+    ) -> Result<(), StoreError>;
+    /// Removes the run's pending preferences if they are still `applied`. The caller holds the session's lock.
+    fn clear_pending_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        applied: &PendingPreferences,
     ) -> Result<(), FsError>;
-    /// Removes the run's pending preferences once they have been applied.
-    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError>;
 }

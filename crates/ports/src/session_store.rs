@@ -153,6 +153,17 @@ pub trait LockedSession {
     fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError>;
 }
 
+/// Whether the log already has the plan, by its events' dedupe keys: all of them or none (G8). A plan of which it has
+/// only some is refused. Shared by all stores.
+pub fn is_recorded(plan: &AppendPlan, is_known: impl Fn(&Event) -> bool) -> Result<bool, StoreError> {
+    let mut known = plan.events().iter().filter(|event| is_known(event));
+    let Some(first) = known.next() else { return Ok(false) };
+    if known.count() + 1 == plan.events().len() {
+        return Ok(true);
+    }
+    Err(StoreError::DedupeConflict { key: first.dedupe_key.to_string() })
+}
+
 /// Appending.
 pub trait SessionStore: SessionReader {
     type Locked<'a>: LockedSession

@@ -151,8 +151,7 @@ fn median(times: &mut [Duration]) -> Duration {
 }
 
 fn nanos(time: &Duration) -> i128 {
-    // A benchmark never runs long enough to overflow an i128 of nanoseconds.
-    i128::try_from(time.as_nanos()).expect("a short time")
+    i128::try_from(time.as_nanos()).expect("a benchmark never overflows an i128 of nanoseconds")
 }
 
 fn count_fsyncs(dir: &Path, shape: Shape) -> u64 {

@@ -24,8 +24,8 @@ struct Header {
 }
 
 fn digest(cursor: &Cursor, state: &[u8]) -> Sha256 {
-    // Numbers and a digest always serialise.
-    Sha256::of_parts(&[&serde_json::to_vec(cursor).expect("plain struct"), state])
+    let cursor = serde_json::to_vec(cursor).expect("numbers and a digest always serialise");
+    Sha256::of_parts(&[&cursor, state])
 }
 
 impl<F: FileSystem> ProjectionCache for LocalStore<F> {
@@ -50,8 +50,7 @@ impl<F: FileSystem> ProjectionCache for LocalStore<F> {
             cursor: projection.cursor,
             sha256: digest(&projection.cursor, &projection.state),
         };
-        // Numbers, an id and a digest always serialise.
-        let mut bytes = serde_json::to_vec(&header).expect("plain struct");
+        let mut bytes = serde_json::to_vec(&header).expect("numbers, an id and a digest always serialise");
         bytes.push(b'\n');
         bytes.extend_from_slice(&projection.state);
         self.fs().create_dir(&layout::cache_dir(session))?;

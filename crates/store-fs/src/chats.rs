@@ -60,8 +60,7 @@ impl<F: FileSystem> ChatDirectory for LocalStore<F> {
         }
         let temp = layout::chat_temp(key, std::process::id());
         let mut file = create_fresh(self.fs(), &temp)?;
-        // Ids, texts and numbers always serialise.
-        file.append(&serde_json::to_vec(record).expect("plain struct"))?;
+        file.append(&serde_json::to_vec(record).expect("ids, texts and numbers always serialise"))?;
         self.fs().rename(&temp, &layout::chat(key))
     }
 

@@ -17,41 +17,40 @@ use crate::{layout, load, suspect};
 
 /// What is known about the manifest on disk before an append.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tail {
+pub(crate) struct ManifestEnd {
     pub cursor: Cursor,
     /// Bytes after the last complete group, left by an interrupted write.
     pub torn_bytes: u64,
 }
 
-/// Carries out a plan that was checked against `tail`; returns the cursor after it. The `leftovers` of earlier writes
+/// Carries out a plan that was checked against `end`; returns the cursor after it. The `leftovers` of earlier writes
 /// are moved aside.
 pub(crate) fn commit<F: FileSystem>(
     fs: &F,
-    tail: Tail,
+    end: ManifestEnd,
     plan: &AppendPlan,
     leftovers: &[RelPath],
 ) -> Result<Cursor, StoreError> {
     let session = plan.session_id();
-    let records = commit_group(tail.cursor.next_manifest_index, plan.events(), plan.segment());
-    let group =
-        group_bytes(&records).map_err(|_| load::too_long(session, tail.cursor.next_manifest_index))?;
-    if tail.cursor.manifest_bytes + group.len() as u64 > MANIFEST_BYTES_MAX {
-        return Err(load::too_long(session, tail.cursor.next_manifest_index).into());
+    let records = commit_group(end.cursor.next_manifest_index, plan.events(), plan.segment());
+    let group = group_bytes(&records).map_err(|_| load::too_long(session, end.cursor.next_manifest_index))?;
+    if end.cursor.manifest_bytes + group.len() as u64 > MANIFEST_BYTES_MAX {
+        return Err(load::too_long(session, end.cursor.next_manifest_index).into());
     }
     store_content(fs, session, plan.attachments(), plan.events())?;
     // Must come first: the next steps may remove or replace the orphan that explains the torn tail.
-    if tail.torn_bytes > 0 {
-        cut_torn_tail(fs, session, tail)?;
+    if end.torn_bytes > 0 {
+        cut_torn_tail(fs, session, end)?;
     }
     move_aside(fs, session, leftovers)?;
     write_temp(fs, &layout::segment_temp(session), plan.segment())?;
     let last = plan.first_index().plus(plan.events().len() as u64 - 1);
     // From here on the plan is complete on disk: if a later step fails, it may still be rolled forward (G13).
     place_segment(fs, session, &segment_rel_path(plan.first_index(), last))
-        .and_then(|()| append_group(fs, session, tail, &group))
+        .and_then(|()| append_group(fs, session, end, &group))
         .map_err(StoreError::Uncertain)?;
     fs.about_to_acknowledge();
-    Ok(tail.cursor.after(&records, &group, plan.events().len() as u64))
+    Ok(end.cursor.after(&records, &group, plan.events().len() as u64))
 }
 
 /// Commits a segment, with its content, that an earlier write left complete.
@@ -61,19 +60,19 @@ pub(crate) fn commit<F: FileSystem>(
 pub(crate) fn roll_forward<F: FileSystem>(
     fs: &F,
     session: SessionId,
-    tail: Tail,
+    end: ManifestEnd,
     orphan: &Orphan,
 ) -> Result<(), StoreError> {
-    if tail.cursor.manifest_bytes + orphan.group.len() as u64 > MANIFEST_BYTES_MAX {
-        return Err(load::too_long(session, tail.cursor.next_manifest_index).into());
+    if end.cursor.manifest_bytes + orphan.group.len() as u64 > MANIFEST_BYTES_MAX {
+        return Err(load::too_long(session, end.cursor.next_manifest_index).into());
     }
     store_content(fs, session, &[], &orphan.events)?;
     write_temp(fs, &layout::segment_temp(session), &orphan.segment)?;
     place_segment(fs, session, &format!("events/{}", orphan.name))?;
-    if tail.torn_bytes > 0 {
-        cut_torn_tail(fs, session, tail)?;
+    if end.torn_bytes > 0 {
+        cut_torn_tail(fs, session, end)?;
     }
-    append_group(fs, session, tail, &orphan.group)?;
+    append_group(fs, session, end, &orphan.group)?;
     Ok(())
 }
 
@@ -91,8 +90,7 @@ pub(crate) fn write_segment<F: FileSystem>(
 
 /// Gives a written and synced segment its name, durably.
 fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Result<(), FsError> {
-    // A name made of two numbers is always a plain component.
-    let target = layout::in_session(session, name).expect("segment names are plain");
+    let target = layout::in_session(session, name).expect("a name made of two numbers is a plain component");
     fs.rename(&layout::segment_temp(session), &target)?;
     fs.sync_dir(&layout::events(session))
 }
@@ -122,11 +120,11 @@ fn move_aside<F: FileSystem>(fs: &F, session: SessionId, leftovers: &[RelPath]) 
 pub(crate) fn append_group<F: FileSystem>(
     fs: &F,
     session: SessionId,
-    tail: Tail,
+    end: ManifestEnd,
     group: &[u8],
 ) -> Result<(), FsError> {
     let (folder, path) = (layout::session(session), layout::manifest(session));
-    let durable_bytes = tail.cursor.manifest_bytes;
+    let durable_bytes = end.cursor.manifest_bytes;
     let (mut file, is_new) = match fs.open_append(&path) {
         Ok(file) => (file, false),
         Err(error) if error.kind == FsErrorKind::NotFound && durable_bytes == 0 => {
@@ -153,15 +151,15 @@ pub(crate) fn append_group<F: FileSystem>(
 }
 
 /// Copies the remains of an interrupted write aside, then cuts the manifest back to its last group.
-fn cut_torn_tail<F: FileSystem>(fs: &F, session: SessionId, tail: Tail) -> Result<(), FsError> {
+fn cut_torn_tail<F: FileSystem>(fs: &F, session: SessionId, end: ManifestEnd) -> Result<(), FsError> {
     let (folder, path) = (layout::session(session), layout::manifest(session));
-    let torn = fs.read(&path, tail.cursor.manifest_bytes, MANIFEST_BYTES_MAX)?;
+    let torn = fs.read(&path, end.cursor.manifest_bytes, MANIFEST_BYTES_MAX)?;
     let mut aside = create_fresh(fs, &layout::manifest_torn(session))?;
     aside.append(&torn)?;
     aside.sync()?;
     suspect::sync_names(fs, &folder)?;
     let mut file = fs.open_append(&path)?;
-    file.set_len(tail.cursor.manifest_bytes)?;
+    file.set_len(end.cursor.manifest_bytes)?;
     suspect::sync_file(fs, &folder, &mut file)
 }
 

@@ -1,4 +1,7 @@
 //! What the user asked of a session: one small file next to the log, never part of it (G64).
+//!
+//! The file holds the requests of all runs, so they are set and cleared under the session's lock. An advance holds that
+//! lock from reading a request until clearing it.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +12,7 @@ use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::preferences::Preferences;
 use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
+use workrail_ports::session_store::StoreError;
 
 use crate::content::create_fresh;
 use crate::layout;
@@ -65,8 +69,8 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn write_preferences(&self, session: SessionId, pending: ByRun) -> Result<(), FsError> {
-        // Numbers, texts, ids and closed sets always serialise.
-        let bytes = serde_json::to_vec(&ControlFile::of(pending)).expect("plain struct");
+        let bytes = serde_json::to_vec(&ControlFile::of(pending))
+            .expect("numbers, texts, ids and closed sets always serialise");
         let temp = layout::control_temp(session);
         let mut file = create_fresh(self.fs(), &temp)?;
         file.append(&bytes)?;
@@ -100,17 +104,26 @@ impl<F: FileSystem> PendingPreferencesStore for LocalStore<F> {
         session: SessionId,
         run: RunId,
         pending: PendingPreferences,
-    ) -> Result<(), FsError> {
+    ) -> Result<(), StoreError> {
+        let _lock = self.take_lock(session)?;
         let mut by_run = self.pending_by_run(session)?;
         by_run.insert(run, pending);
-        self.write_preferences(session, by_run)
+        Ok(self.write_preferences(session, by_run)?)
     }
 
-    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
-        let mut pending = self.pending_by_run(session)?;
-        pending.remove(&run);
-        if !pending.is_empty() {
-            return self.write_preferences(session, pending);
+    fn clear_pending_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        applied: &PendingPreferences,
+    ) -> Result<(), FsError> {
+        let mut by_run = self.pending_by_run(session)?;
+        if by_run.get(&run) != Some(applied) {
+            return Ok(());
+        }
+        by_run.remove(&run);
+        if !by_run.is_empty() {
+            return self.write_preferences(session, by_run);
         }
         match self.fs().remove_file(&layout::control(session)) {
             Err(error) if error.kind != FsErrorKind::NotFound => Err(error),

@@ -50,8 +50,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     fn write_keys(&self, session: SessionId, memo: &Memo) -> Result<(), FsError> {
-        // Numbers and a digest always serialise.
-        let mut body = serde_json::to_vec(&memo.cursor).expect("plain struct");
+        let mut body = serde_json::to_vec(&memo.cursor).expect("numbers and a digest always serialise");
         body.push(b'\n');
         body.extend(memo.keys.iter().flatten());
         self.fs().create_dir(&layout::cache_dir(session))?;

@@ -244,8 +244,7 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
             return Err(too_long());
         }
         let name = segment_rel_path(first.event_index, last.event_index);
-        // A name made of two numbers is always a plain component.
-        let path = layout::in_import(&name).expect("segment names are plain");
+        let path = layout::in_import(&name).expect("a name made of two numbers is a plain component");
         write_temp(self.store.fs(), &path, segment.bytes())?;
         self.cursor = self.cursor.after(&records, &group, events.len() as u64);
         self.manifest.extend_from_slice(&group);

@@ -9,8 +9,8 @@ use workrail_ports::file_system::RelPath;
 
 /// Builds a path from parts that are ids, digests, numbers and literals.
 fn path(text: &str) -> RelPath {
-    // Ids, digests and our own literals hold only letters, digits, `.`, `_` and `-`.
-    RelPath::parse(text).expect("layout paths are plain")
+    RelPath::parse(text)
+        .expect("ids, digests and our own literals hold only letters, digits, `.`, `_` and `-`")
 }
 
 pub(crate) fn sessions() -> RelPath {

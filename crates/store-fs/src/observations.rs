@@ -71,8 +71,7 @@ impl<F: FileSystem> ObservationSpool for LocalStore<F> {
         seen: &HookObservation,
     ) -> Result<(), FsError> {
         let path = layout::observed_run(session, run);
-        // Texts, numbers and closed sets always serialise.
-        let mut line = serde_json::to_vec(seen).expect("plain struct");
+        let mut line = serde_json::to_vec(seen).expect("texts, numbers and closed sets always serialise");
         line.push(b'\n');
         let waiting = self.fs().stat(&path).map_or(0, |stat| stat.len);
         if waiting + line.len() as u64 > OBSERVATIONS_BYTES_MAX {

@@ -83,7 +83,7 @@ pub(crate) fn access_denied(error: &FsError) -> CorruptionReason {
 }
 
 /// The bytes after the last group of a manifest.
-pub(crate) fn tail_behind<F: FileSystem>(
+pub(crate) fn bytes_after<F: FileSystem>(
     fs: &F,
     session: SessionId,
     end: &Cursor,

@@ -45,7 +45,7 @@ struct Log<F: FileSystem> {
 
 impl<F: FileSystem> std::fmt::Debug for ServerRegistration<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registered").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("ServerRegistration").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -62,8 +62,7 @@ impl<F: FileSystem> LocalStore<F> {
         let lock = lock.ok_or_else(|| busy(&layout::server_lock(id)))?;
         let temp = layout::server_temp(id);
         let mut file = create_fresh(self.fs(), &temp)?;
-        // Ids, texts and settings always serialise.
-        file.append(&serde_json::to_vec(record).expect("plain struct"))?;
+        file.append(&serde_json::to_vec(record).expect("ids, texts and settings always serialise"))?;
         self.fs().rename(&temp, &layout::server(id))?;
         let (path, before) = layout::server_logs(&record.started_at, id);
         let log = Mutex::new(Log { file: None, path, before, bytes: 0 });
@@ -227,8 +226,7 @@ impl<F: FileSystem> ServerRegistration<F> {
                 empty.insert(opened)
             }
         };
-        // Texts and a number always serialise.
-        let mut line = serde_json::to_vec(call).expect("plain struct");
+        let mut line = serde_json::to_vec(call).expect("texts and a number always serialise");
         line.push(b'\n');
         file.append(&line)?;
         log.bytes += line.len() as u64;

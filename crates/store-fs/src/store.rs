@@ -14,10 +14,10 @@ use workrail_ports::environment::Entropy;
 use workrail_ports::file_system::{DirEntry, FileStamp, FileSystem, FsError, FsErrorKind, LockMode, RelPath};
 use workrail_ports::session_store::{
     Appended, LockedSession, LogStamp, SessionReader, SessionSlice, SessionStore, StampDepth, StampedSession,
-    StoreError,
+    StoreError, is_recorded,
 };
 
-use crate::commit::{self, Tail};
+use crate::commit::{self, ManifestEnd};
 use crate::load::{self, CursorOrigin, Loaded};
 use crate::memo::{Memo, Memos};
 use crate::orphan::LogContinuation;
@@ -114,7 +114,7 @@ impl<F: FileSystem> LocalStore<F> {
         let mut loaded = self.load_healthy(session, since.as_ref(), origin)?;
         let is_new_to_us = !admitted_before || loaded.cursor != memo.cursor;
         if in_doubt {
-            self.rewrite_doubted_names(session)?;
+            self.rewrite_doubted_manifest(session)?;
         } else if is_new_to_us && loaded.has_manifest {
             self.make_durable(session).inspect_err(|error| {
                 if suspect::is_failed_sync(error) {
@@ -140,7 +140,8 @@ impl<F: FileSystem> LocalStore<F> {
         memo.remember(&loaded.events);
         memo.cursor = loaded.cursor;
         memo.torn_bytes = loaded.torn_bytes;
-        Ok(Locked { store: self, session, lock, memo, base, tail: loaded.events, leftovers, failed: None })
+        let new_events = loaded.events;
+        Ok(Locked { store: self, session, lock, memo, base, new_events, leftovers, failed: None })
     }
 
     /// Changes with every name in the segments folder. A name that another process adds within the resolution of the
@@ -169,12 +170,12 @@ impl<F: FileSystem> LocalStore<F> {
         // As for an append: no sweep may remove the content meanwhile.
         let store_lock = self.fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
         let _store_lock = store_lock.ok_or(StoreError::Busy)?;
-        let torn = orphan::tail_behind(&self.fs, session, &loaded.cursor)?;
+        let torn = orphan::bytes_after(&self.fs, session, &loaded.cursor)?;
         let orphan = match orphan::pending(&self.fs, session, &loaded.cursor, &torn)? {
             LogContinuation::Nothing => return Ok(false),
             LogContinuation::Write(orphan) => orphan,
             LogContinuation::Damaged(reason) => {
-                let health = load::corrupt_from(&loaded.cursor, reason);
+                let health = SessionHealth::corrupt_from(loaded.cursor.next_event_index, reason);
                 return Err(StoreError::Unhealthy { session, health });
             }
         };
@@ -183,8 +184,8 @@ impl<F: FileSystem> LocalStore<F> {
             suspect::make_folder(&self.fs, &layout::session(session))?;
             suspect::make_folder(&self.fs, &layout::events(session))?;
         }
-        let tail = Tail { cursor: loaded.cursor, torn_bytes: torn.len() as u64 };
-        commit::roll_forward(&self.fs, session, tail, &orphan).inspect_err(|_| {
+        let end = ManifestEnd { cursor: loaded.cursor, torn_bytes: torn.len() as u64 };
+        commit::roll_forward(&self.fs, session, end, &orphan).inspect_err(|_| {
             self.doubted().insert(session);
         })?;
         Ok(true)
@@ -200,7 +201,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Rewrites the manifest with everything that is seen of it: it may include writes that were acknowledged to
     /// others. A killed import may have left the session's own name not durable.
-    fn rewrite_doubted_names(&self, session: SessionId) -> Result<(), FsError> {
+    fn rewrite_doubted_manifest(&self, session: SessionId) -> Result<(), FsError> {
         // A removal that failed half-way may have left the folder under another name on the disk.
         self.fs.sync_dir(&layout::sessions())?;
         commit::rewrite_manifest(&self.fs, session, MANIFEST_BYTES_MAX)?;
@@ -344,9 +345,9 @@ pub struct Locked<'a, F: FileSystem> {
     #[expect(dead_code, reason = "held for its drop, which releases the lock")]
     lock: F::Lock,
     memo: Memo,
-    /// Where `tail` starts.
+    /// Where `new_events` starts.
     base: Cursor,
-    tail: Vec<Event>,
+    new_events: Vec<Event>,
     /// Moved aside by the next append; never by a caller that only reads or replays.
     leftovers: Vec<RelPath>,
     /// The first failure: nothing more is attempted on this witness.
@@ -360,17 +361,6 @@ impl<F: FileSystem> std::fmt::Debug for Locked<'_, F> {
 }
 
 impl<F: FileSystem> Locked<'_, F> {
-    /// Whether the plan is new, a repetition, or a contradiction.
-    fn is_recorded(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
-        let known = |event: &Event| self.memo.keys.contains(&event.dedupe_key.fingerprint());
-        let recorded = plan.events().iter().filter(|event| known(event)).count();
-        if recorded == 0 || recorded == plan.events().len() {
-            return Ok(recorded > 0);
-        }
-        let key = plan.events().iter().find(|event| known(event)).map(|event| event.dedupe_key.to_string());
-        Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
-    }
-
     fn check(&self, plan: &AppendPlan) -> Result<(), StoreError> {
         if let Some(error) = &self.failed {
             return Err(error.clone().into());
@@ -385,8 +375,8 @@ impl<F: FileSystem> Locked<'_, F> {
         let fs = self.store.fs();
         let store_lock =
             fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?.ok_or(StoreError::Busy)?;
-        let tail = Tail { cursor: self.memo.cursor, torn_bytes: self.memo.torn_bytes };
-        let result = commit::commit(fs, tail, plan, &self.leftovers);
+        let end = ManifestEnd { cursor: self.memo.cursor, torn_bytes: self.memo.torn_bytes };
+        let result = commit::commit(fs, end, plan, &self.leftovers);
         drop(store_lock);
         result
     }
@@ -408,7 +398,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
             return Ok(SessionSlice { events: Vec::new(), continues: true, cursor, health });
         }
         if since.copied().unwrap_or_else(Cursor::start) == self.base {
-            return Ok(SessionSlice { events: self.tail.clone(), continues: true, cursor, health });
+            return Ok(SessionSlice { events: self.new_events.clone(), continues: true, cursor, health });
         }
         let loaded = load::load(self.store.fs(), self.session, since)?;
         loaded.map(slice).ok_or(StoreError::NotFound { session: self.session })
@@ -416,7 +406,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
 
     fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
         self.check(&plan)?;
-        if self.is_recorded(&plan)? {
+        if is_recorded(&plan, |event| self.memo.keys.contains(&event.dedupe_key.fingerprint()))? {
             self.store.fs().about_to_acknowledge();
             return Ok(Appended::AlreadyRecorded);
         }
@@ -431,7 +421,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
                 self.memo.torn_bytes = 0;
                 self.leftovers.clear();
                 self.memo.clean_folder = self.store.events_stamp(self.session);
-                self.tail.extend_from_slice(plan.events());
+                self.new_events.extend_from_slice(plan.events());
                 self.store.save_keys(self.session, &mut self.memo);
                 Ok(Appended::Committed { events: plan.into_events(), cursor })
             }

@@ -123,7 +123,7 @@ impl<F: FileSystem> Inspection for LocalStore<F> {
         if !loaded.health.is_healthy() {
             return Ok(None);
         }
-        let torn = orphan::tail_behind(self.fs(), session, &loaded.cursor)?;
+        let torn = orphan::bytes_after(self.fs(), session, &loaded.cursor)?;
         match orphan::pending(self.fs(), session, &loaded.cursor, &torn)? {
             LogContinuation::Write(orphan) => Ok(Some(PendingWrite {
                 session,

@@ -419,7 +419,7 @@ fn a_torn_tail_is_ignored_by_readers_and_rolled_forward_by_the_next_writer() {
         assert_eq!(slice.health, SessionHealth::Healthy, "tail {number}");
         assert_eq!(slice.events, before, "tail {number}");
 
-        let added = support::append_stranger(fs.clone(), scene.session, number as u64 % 3);
+        let added = support::append_unseen_plan(fs.clone(), scene.session, number as u64 % 3);
         let aside = fs.read_raw(&within(scene.session, "manifest.torn")).unwrap_or_default();
         assert_eq!(&aside, tail, "tail {number}");
         let slice = open(fs).read(scene.session, None).expect("readable");

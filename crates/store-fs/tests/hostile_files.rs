@@ -27,7 +27,7 @@ use workrail_store_fs::disk::Disk;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::{self, Step};
 
-use support::{events_of, open, path, session_of, stranger, write_session};
+use support::{events_of, open, path, session_of, unseen_plan, write_session};
 
 const SCRIPT: [Step; 3] = [Step::Advance, Step::AdvanceWithArtifact, Step::Advance];
 const LONG: u64 = 50 * 1024 * 1024;
@@ -151,7 +151,7 @@ impl Scene {
     fn check_writes<F: FileSystem>(&self, store: &LocalStore<F>, file: &str, how: Hostility, what: &str) {
         let role = role(file);
         let appended = store.lock(self.attacked).and_then(|mut locked| {
-            let parts = stranger(self.attacked, locked.cursor().next_event_index, 9);
+            let parts = unseen_plan(self.attacked, locked.cursor().next_event_index, 9);
             locked.append(parts.plan())
         });
         match (role, appended) {

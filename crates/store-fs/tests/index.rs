@@ -17,7 +17,7 @@ use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;
 
-use support::{commit, open, path, session_of, stranger, within, write_session};
+use support::{commit, open, path, session_of, unseen_plan, within, write_session};
 
 const VERSION: u32 = 1;
 
@@ -203,7 +203,7 @@ fn a_new_process_appends_to_a_long_session_without_reading_its_beginning() {
     // Keys from the beginning are known all the same (G8).
     assert_eq!(locked.append(written[0].plan()).unwrap(), Appended::AlreadyRecorded);
     let end = locked.cursor().next_event_index;
-    commit(&mut locked, &stranger(session, end, 7));
+    commit(&mut locked, &unseen_plan(session, end, 7));
     drop(locked);
     fs.remove_raw(&first);
     fs.write_raw(&first, &bytes);

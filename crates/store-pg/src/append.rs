@@ -13,7 +13,7 @@ use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{commit_group, group_bytes};
 use workrail_model::plan::{AppendPlan, Attachment, AttachmentKind};
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp, RelPath};
-use workrail_ports::session_store::StoreError;
+use workrail_ports::session_store::{StoreError, is_recorded};
 
 use crate::content::kind_name;
 use crate::log::Position;
@@ -62,7 +62,7 @@ pub(crate) fn prepare(
         return Ok(Some(Write { session, next }));
     }
     let found = ExistingRows::of(transaction, plan, &needed)?;
-    if found.is_recorded(plan)? {
+    if is_recorded(plan, |event| found.has("key", &event.dedupe_key.fingerprint()))? {
         return Ok(None);
     }
     if first != expected {
@@ -96,17 +96,6 @@ impl ExistingRows {
 
     fn has(&self, kind: &str, bytes: &[u8]) -> bool {
         self.0.contains(&(kind.to_owned(), bytes.to_vec()))
-    }
-
-    /// Whether all, none or some of the plan's events are recorded (G8).
-    fn is_recorded(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
-        let known = |event: &&Event| self.has("key", &event.dedupe_key.fingerprint());
-        let recorded = plan.events().iter().filter(known).count();
-        if recorded == 0 || recorded == plan.events().len() {
-            return Ok(recorded > 0);
-        }
-        let key = plan.events().iter().find(known).map(|event| event.dedupe_key.to_string());
-        Err(StoreError::DedupeConflict { key: key.unwrap_or_default() })
     }
 
     fn check_content(&self, needed: &Needed) -> Result<(), StoreError> {

@@ -68,6 +68,5 @@ impl ProjectionCache for PgStore {
 }
 
 pub(crate) fn cursor_bytes(cursor: &Cursor) -> Vec<u8> {
-    // Numbers and a digest always serialise.
-    serde_json::to_vec(cursor).expect("plain struct")
+    serde_json::to_vec(cursor).expect("numbers and a digest always serialise")
 }

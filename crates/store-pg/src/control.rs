@@ -6,12 +6,13 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
 use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FsError, FsOp};
+use workrail_ports::session_store::StoreError;
 
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
 fn path_of(session: SessionId) -> String {
-    format!("sessions/{session}/wishes")
+    format!("sessions/{session}/preferences")
 }
 
 const SET_PENDING: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences, proof) \
@@ -19,12 +20,24 @@ const SET_PENDING: &str = "INSERT INTO workrail.wish (tenant, session, run, pref
                     ON CONFLICT (tenant, session, run) \
                     DO UPDATE SET preferences = excluded.preferences, proof = excluded.proof";
 
+const CLEAR_APPLIED: &str = "DELETE FROM workrail.wish WHERE session = $1 AND run = $2 \
+                      AND preferences = $3 AND proof IS NOT DISTINCT FROM $4";
+
 /// Reads the columns `run, preferences, proof`. A row with an unreadable proof is ignored.
 fn pending_of(row: &Row) -> Option<(RunId, PendingPreferences)> {
     let run = RunId::parse(row.get(0)).ok()?;
     let preferences = serde_json::from_slice(row.get(1)).ok()?;
     let proof = row.get::<_, Option<&[u8]>>(2).map(serde_json::from_slice).transpose().ok()?;
     Some((run, PendingPreferences { preferences, proof }))
+}
+
+/// The columns `preferences, proof`.
+fn columns_of(pending: &PendingPreferences) -> (Vec<u8>, Option<Vec<u8>>) {
+    let preferences = serde_json::to_vec(&pending.preferences).expect("closed sets always serialise");
+    let proof = pending.proof.as_ref().map(|proof| {
+        serde_json::to_vec(proof).expect("numbers, texts, ids and closed sets always serialise")
+    });
+    (preferences, proof)
 }
 
 impl PendingPreferencesReader for PgStore {
@@ -57,26 +70,32 @@ impl PendingPreferencesStore for PgStore {
         session: SessionId,
         run: RunId,
         pending: PendingPreferences,
-    ) -> Result<(), FsError> {
+    ) -> Result<(), StoreError> {
         let (id, run) = (session.to_string(), run.to_string());
-        // Numbers, texts, ids and closed sets always serialise.
-        let preferences = serde_json::to_vec(&pending.preferences).expect("plain struct");
-        let proof = pending.proof.map(|proof| serde_json::to_vec(&proof).expect("plain struct"));
+        let (preferences, proof) = columns_of(&pending);
         let written = self.within(Purpose::Writing, |transaction| {
             transaction.query(
                 SET_PENDING,
                 &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
             )
         });
-        written.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &path_of(session)))
+        written.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &path_of(session)).into())
     }
 
-    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
+    fn clear_pending_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        applied: &PendingPreferences,
+    ) -> Result<(), FsError> {
         let (id, run) = (session.to_string(), run.to_string());
-        let sql = "DELETE FROM workrail.wish WHERE session = $1 AND run = $2";
-        let forgotten = self.within(Purpose::Writing, |transaction| {
-            transaction.query(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
+        let (preferences, proof) = columns_of(applied);
+        let cleared = self.within(Purpose::Writing, |transaction| {
+            transaction.query(
+                CLEAR_APPLIED,
+                &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
+            )
         });
-        forgotten.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
+        cleared.map(|_| ()).map_err(|failed| failed.at(FsOp::Remove, &path_of(session)))
     }
 }

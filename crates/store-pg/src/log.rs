@@ -83,14 +83,14 @@ pub(crate) fn load(
     transaction: &mut Transaction<'_>,
     session: SessionId,
     since: Option<&Cursor>,
-    stretch: ReadRange,
+    range: ReadRange,
 ) -> Result<Option<Loaded>, StatementError> {
     let from = since.copied().unwrap_or_else(Cursor::start);
-    if let Some(loaded) = load_from(transaction, session, &from, stretch)? {
+    if let Some(loaded) = load_from(transaction, session, &from, range)? {
         return Ok(loaded);
     }
     // The cursor does not match this log, so it is read from the beginning.
-    let anew = load_from(transaction, session, &Cursor::start(), stretch)?.flatten();
+    let anew = load_from(transaction, session, &Cursor::start(), range)?.flatten();
     Ok(anew.map(|loaded| Loaded { continues: false, ..loaded }))
 }
 
@@ -100,11 +100,11 @@ fn load_from(
     transaction: &mut Transaction<'_>,
     session: SessionId,
     from: &Cursor,
-    stretch: ReadRange,
+    range: ReadRange,
 ) -> Result<Option<Option<Loaded>>, StatementError> {
     let at_start = *from == Cursor::start();
     // One more row: the segment that ends at the cursor shows whether the cursor matches.
-    let limit = match stretch {
+    let limit = match range {
         ReadRange::ToTheEnd => i64::MAX,
         ReadRange::Segments(count) => count.saturating_add(1),
     };
@@ -205,7 +205,7 @@ fn follow(
     row: StoredSegment,
 ) -> Result<(RawSegment, Position), SessionHealth> {
     let expected = position.cursor.next_event_index;
-    let corrupt = |reason: CorruptionReason| corrupt_from(position, reason);
+    let corrupt = |reason: CorruptionReason| SessionHealth::corrupt_from(expected, reason);
     let name = row.name();
     if index(row.first_event) != Some(expected) {
         let segment = format!("events/{:08}", expected.get());
@@ -250,7 +250,8 @@ fn attested_digest(position: &Position, manifest: &[u8]) -> Result<Sha256, Sessi
     let manifest_index = position.cursor.next_manifest_index.get();
     let line = manifest.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let unreadable = |detail: String| {
-        corrupt_from(position, CorruptionReason::ManifestRecord { manifest_index, detail: clip(&detail) })
+        let reason = CorruptionReason::ManifestRecord { manifest_index, detail: clip(&detail) };
+        SessionHealth::corrupt_from(position.cursor.next_event_index, reason)
     };
     match ManifestRecord::parse(line) {
         Ok(ManifestRecord::SegmentClosed { sha256, .. }) => Ok(sha256),
@@ -292,29 +293,22 @@ fn unread(
 
 /// Whether the segments lead to the head of the session: none is missing at the end, and none is extra.
 fn ends_at_head(position: &Position, head: Option<&Position>) -> SessionHealth {
+    let end = position.cursor.next_event_index;
     let Some(head) = head else {
         let detail = "the session's row holds numbers that no log has".to_owned();
-        return corrupt_from(position, CorruptionReason::ManifestUnreadable { detail });
+        return SessionHealth::corrupt_from(end, CorruptionReason::ManifestUnreadable { detail });
     };
     if head == position {
         return SessionHealth::Healthy;
     }
-    let segment = format!("events/{:08}", position.cursor.next_event_index.get());
+    let segment = format!("events/{:08}", end.get());
     let manifest_index = position.cursor.next_manifest_index.get();
-    let reason = match head.cursor.next_event_index.cmp(&position.cursor.next_event_index) {
+    let reason = match head.cursor.next_event_index.cmp(&end) {
         std::cmp::Ordering::Greater => CorruptionReason::SegmentMissing { segment },
         std::cmp::Ordering::Less => CorruptionReason::SegmentUnattested { segment },
         std::cmp::Ordering::Equal => CorruptionReason::ManifestMismatch { manifest_index, segment },
     };
-    corrupt_from(position, reason)
-}
-
-/// The health of a log that is valid only before `end`.
-fn corrupt_from(end: &Position, reason: CorruptionReason) -> SessionHealth {
-    match end.cursor.next_event_index {
-        EventIndex::ZERO => SessionHealth::CorruptHead { reason },
-        valid_until => SessionHealth::CorruptTail { valid_until, reason },
-    }
+    SessionHealth::corrupt_from(end, reason)
 }
 
 /// A parse error may repeat a whole hostile line; a reason should stay short.

@@ -67,7 +67,7 @@ impl PgStore {
         self.validated().remove(&session);
     }
 
-    /// Locks a session and validates the part that this process has not seen; `None` if there is none.
+    /// Locks a session and validates the part that this process has not seen. The flag says whether the session exists.
     fn admit(&self, session: SessionId) -> Result<(Locked<'_>, bool), StoreError> {
         let turn = self.take_turn(session)?;
         let mut transaction = self.lock_in_database(session)?;
@@ -94,7 +94,7 @@ impl PgStore {
             turn,
             head,
             base,
-            tail: loaded.into_events(),
+            new_events: loaded.into_events(),
             failed: None,
         };
         Ok((locked, exists))
@@ -131,9 +131,9 @@ pub struct Locked<'a> {
     #[expect(dead_code, reason = "held for its drop, which lets the next thread in")]
     turn: ProcessLock<'a>,
     head: Position,
-    /// Where `tail` starts.
+    /// Where `new_events` starts.
     base: Cursor,
-    tail: Vec<Event>,
+    new_events: Vec<Event>,
     /// The first failure: nothing more is attempted on this witness.
     failed: Option<FsError>,
 }
@@ -187,7 +187,7 @@ impl LockedSession for Locked<'_> {
             return Ok(SessionSlice { events: Vec::new(), continues: true, cursor, health });
         }
         if since.copied().unwrap_or_else(Cursor::start) == self.base {
-            return Ok(SessionSlice { events: self.tail.clone(), continues: true, cursor, health });
+            return Ok(SessionSlice { events: self.new_events.clone(), continues: true, cursor, health });
         }
         let mut transaction = self.locked_transaction()?;
         let loaded = log::load(&mut transaction, self.session, since, ReadRange::ToTheEnd);
@@ -210,7 +210,7 @@ impl LockedSession for Locked<'_> {
         })?;
         let Some(head) = appended else { return Ok(Appended::AlreadyRecorded) };
         self.head = head;
-        self.tail.extend_from_slice(plan.events());
+        self.new_events.extend_from_slice(plan.events());
         Ok(Appended::Committed { events: plan.into_events(), cursor: head.cursor })
     }
 }

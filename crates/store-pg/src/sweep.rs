@@ -115,9 +115,9 @@ impl ReachableContent {
     ) -> Result<Option<String>, StatementError> {
         loop {
             let since = self.ends.get(&session).map(|end| end.cursor);
-            let stretch = ReadRange::Segments(SEGMENTS_AT_ONCE);
+            let range = ReadRange::Segments(SEGMENTS_AT_ONCE);
             // Gone since the listing.
-            let Some(loaded) = log::load(transaction, session, since.as_ref(), stretch)? else {
+            let Some(loaded) = log::load(transaction, session, since.as_ref(), range)? else {
                 return Ok(None);
             };
             let is_end = loaded.segments.is_empty();

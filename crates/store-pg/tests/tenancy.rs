@@ -139,7 +139,7 @@ fn another_tenant_finds_nothing_by_any_query() {
     // Repeats every change that touches rows by the same ids: the first tenant keeps everything.
     fill(&other, &made);
     other.rotate().unwrap();
-    other.clear_pending_preferences(session, RunId::from_bits(RUN)).unwrap();
+    other.clear_pending_preferences(session, RunId::from_bits(RUN), &pending()).unwrap();
     other.invalidate(session).unwrap();
     other.unkeep(session).unwrap();
     other.remove(session, None).unwrap();

@@ -32,8 +32,7 @@ impl FixedClock {
 
 /// The instant at which every fixed clock starts.
 pub fn epoch() -> Timestamp {
-    // The literal has the only valid form of a timestamp.
-    Timestamp::parse("2026-01-01T00:00:00.000Z").expect("a literal in the right shape")
+    Timestamp::parse("2026-01-01T00:00:00.000Z").expect("the literal has the only valid form of a timestamp")
 }
 
 impl Default for FixedClock {
@@ -101,8 +100,7 @@ impl ActivityCounter for SequentialActivity {
 
 /// The activity with this number.
 pub(crate) fn activity(number: u64) -> Activity {
-    // Counted up from 1 in a test, so 2^53 is never reached.
-    Activity::new(number).expect("within 2^53-1")
+    Activity::new(number).expect("a test never counts up to 2^53")
 }
 
 /// Keys derived from a seed; each rotation gives the next one of the sequence.

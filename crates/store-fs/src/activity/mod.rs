@@ -78,7 +78,7 @@ impl<F: FileSystem> LocalStore<F> {
         Activity::new(last).ok_or_else(exhausted)
     }
 
-    /// Continues from `at_least`, unless the counter already exists.
+    /// Raises the counter to `at_least`, unless it is already that high.
     pub(crate) fn raise_counter(&self, at_least: Activity) -> Result<(), StoreError> {
         let (_lock, counted) = self.hold_counter()?;
         if counted.last >= at_least.get() { Ok(()) } else { self.write_counter(&counted.path, at_least) }
@@ -169,8 +169,7 @@ impl<F: FileSystem> LocalStore<F> {
         let reserved = last.get().saturating_add(RESERVED_AT_ONCE);
         self.reserve(reserved)?;
         let counter = Counter { v: 1, boot: self.boot_id.clone(), last: last.get(), reserved };
-        // A struct of numbers and a string always serialises.
-        let mut bytes = serde_json::to_vec(&counter).expect("plain struct");
+        let mut bytes = serde_json::to_vec(&counter).expect("numbers and a text always serialise");
         bytes.push(b'\n');
         let mut file = create_fresh(self.fs(), &layout::activity_temp())?;
         file.append(&bytes)?;
@@ -181,8 +180,7 @@ impl<F: FileSystem> LocalStore<F> {
     /// Makes the reservation durable in a new file, because an earlier sync may have failed (G14).
     fn reserve(&self, reserved: u64) -> Result<(), FsError> {
         let reservation = Reservation { v: 1, reserved, check: check(reserved) };
-        // A struct of numbers and a digest always serialises.
-        let bytes = serde_json::to_vec(&reservation).expect("plain struct");
+        let bytes = serde_json::to_vec(&reservation).expect("numbers and a digest always serialise");
         write_temp(self.fs(), &layout::activity_reserved_temp(), &bytes)?;
         let path = self.usable(layout::activity_reserved())?;
         self.fs().rename(&layout::activity_reserved_temp(), &path)?;

@@ -19,7 +19,7 @@ use workrail_ports::upkeep::Tally;
 use super::decide::{BackupDirection, CopyStep, decide};
 use super::log::Log;
 use super::{Listed, source, target};
-use crate::commit::{self, Tail};
+use crate::commit::{self, ManifestEnd};
 use crate::content::{read_verified, write_temp};
 use crate::load::Loaded;
 use crate::store::LocalStore;
@@ -477,7 +477,7 @@ fn append_segment<F: FileSystem>(
         return Err(changed_meanwhile(session));
     }
     commit::write_segment(fs, session, events, segment.bytes()).map_err(target)?;
-    commit::append_group(fs, session, Tail { cursor, torn_bytes: 0 }, &group).map_err(target)?;
+    commit::append_group(fs, session, ManifestEnd { cursor, torn_bytes: 0 }, &group).map_err(target)?;
     Ok(cursor.after(&records, &group, events.len() as u64))
 }
 

@@ -55,7 +55,7 @@ impl Log {
         let nothing = || Self { loaded: Loaded::nothing(), manifest: Vec::new() };
         let mut log = Self::read(fs, session)?.unwrap_or_else(nothing);
         if log.loaded.health.is_healthy() {
-            let tail = orphan::tail_behind(fs, session, &log.loaded.cursor)?;
+            let tail = orphan::bytes_after(fs, session, &log.loaded.cursor)?;
             if let LogContinuation::Write(write) = orphan::pending(fs, session, &log.loaded.cursor, &tail)? {
                 log.commit(write);
             }

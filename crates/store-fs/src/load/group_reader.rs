@@ -14,7 +14,7 @@ use workrail_model::strict_json;
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
-use super::{Loaded, corrupt_from};
+use super::Loaded;
 use crate::{layout, orphan};
 
 /// Why the bytes at the read position are not a committed group.
@@ -89,7 +89,8 @@ impl<F: FileSystem> GroupReader<'_, F> {
             NoGroup::End | NoGroup::Io(_) => SessionHealth::Healthy,
             NoGroup::UnknownVersion { record, version } => SessionHealth::UnknownVersion { record, version },
             NoGroup::Corrupt(reason) => {
-                corrupt_from(&self.cursor, denied.map_or(reason, orphan::access_denied))
+                let reason = denied.map_or(reason, orphan::access_denied);
+                SessionHealth::corrupt_from(self.cursor.next_event_index, reason)
             }
         }
     }

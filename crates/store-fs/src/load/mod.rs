@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use workrail_model::event::{Event, EventIndex};
+use workrail_model::event::Event;
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
@@ -90,19 +90,19 @@ pub(crate) fn load_from<F: FileSystem>(
             Manifest::Failed(error) => return Err(error.clone()),
             Manifest::Unusable(reason) => unreadable(reason.clone()),
             Manifest::Bytes { start, bytes, continues, newest } => {
-                let stretch = GroupReader { fs, session, bytes, at: 0, cursor: *start };
-                let mut loaded = stretch.walk(*continues)?;
+                let reader = GroupReader { fs, session, bytes, at: 0, cursor: *start };
+                let mut loaded = reader.walk(*continues)?;
                 let lost = newest.clone().and_then(|newest| newest.beyond(&loaded.cursor));
                 if let (true, Some(reason)) = (loaded.health.is_healthy(), lost) {
-                    loaded.health = corrupt_from(&loaded.cursor, reason);
+                    loaded.health = SessionHealth::corrupt_from(loaded.cursor.next_event_index, reason);
                 }
-                let torn = bytes.len() - usize::try_from(loaded.torn_bytes).unwrap_or(0);
+                let torn_start = bytes.len() - usize::try_from(loaded.torn_bytes).unwrap_or(0);
                 if loaded.health.is_healthy()
                     && newest.as_ref().is_some_and(|newest| newest.continues(&loaded.cursor))
                     && let LogContinuation::Damaged(reason) =
-                        orphan::pending(fs, session, &loaded.cursor, &bytes[torn..])?
+                        orphan::pending(fs, session, &loaded.cursor, &bytes[torn_start..])?
                 {
-                    loaded.health = corrupt_from(&loaded.cursor, reason);
+                    loaded.health = SessionHealth::corrupt_from(loaded.cursor.next_event_index, reason);
                 }
                 loaded
             }
@@ -207,27 +207,27 @@ fn show_from<F: FileSystem>(
         Manifest::Bytes { continues: false, .. } => return Ok(ReadSoFar::Replaced),
         Manifest::Bytes { bytes, newest, continues: true, .. } => (bytes, newest),
     };
-    let mut stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: *shown };
+    let mut reader = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: *shown };
     let stop = loop {
-        if until.is_some_and(|until| stretch.cursor.next_event_index >= until.next_event_index) {
+        if until.is_some_and(|until| reader.cursor.next_event_index >= until.next_event_index) {
             return Ok(ReadSoFar::All(SessionHealth::Healthy));
         }
-        let group = match stretch.group() {
+        let group = match reader.group() {
             Ok(group) => group,
             Err(stop) => break stop,
         };
         let segment = match RawSegment::parse(group.segment) {
             Ok(segment) => segment,
             Err(error) => {
-                let event_index = stretch.cursor.next_event_index.get();
+                let event_index = reader.cursor.next_event_index.get();
                 let (segment, detail) = (group.name, error.to_string());
                 let reason = CorruptionReason::Event { segment, event_index, detail };
-                return Ok(ReadSoFar::All(corrupt_from(shown, reason)));
+                return Ok(ReadSoFar::All(SessionHealth::corrupt_from(shown.next_event_index, reason)));
             }
         };
-        stretch.at += group.bytes.len();
-        stretch.cursor = stretch.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
-        *shown = stretch.cursor;
+        reader.at += group.bytes.len();
+        reader.cursor = reader.cursor.after(&group.records, &group.bytes, group.events.len() as u64);
+        *shown = reader.cursor;
         if visit(segment).is_break() {
             return Ok(ReadSoFar::All(SessionHealth::Healthy));
         }
@@ -260,14 +260,14 @@ pub(crate) fn is_begun<F: FileSystem>(fs: &F, session: SessionId) -> Result<bool
         return Ok(true);
     }
     let bytes = fs.read(&path, 0, MANIFEST_BYTES_MAX)?;
-    let stretch = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
-    match stretch.group() {
+    let reader = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: Cursor::start() };
+    match reader.group() {
         Ok(_) => Ok(true),
         Err(NoGroup::End) => Ok(false),
         Err(NoGroup::Io(error)) => Err(error),
         // Nothing follows an interrupted first write; later segments show that groups were lost.
         Err(NoGroup::UnknownVersion { .. } | NoGroup::Corrupt(_)) => {
-            Ok(!stretch.is_interrupted_write(&bytes)? || has_lost_all(fs, session, &bytes)?)
+            Ok(!reader.is_interrupted_write(&bytes)? || has_lost_all(fs, session, &bytes)?)
         }
     }
 }
@@ -299,14 +299,6 @@ pub(crate) fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<V
 
 fn unreadable(reason: CorruptionReason) -> Loaded {
     Loaded { health: SessionHealth::CorruptHead { reason }, has_manifest: true, ..Loaded::nothing() }
-}
-
-/// The health of a log that is valid only before `end`.
-pub(crate) fn corrupt_from(end: &Cursor, reason: CorruptionReason) -> SessionHealth {
-    match end.next_event_index {
-        EventIndex::ZERO => SessionHealth::CorruptHead { reason },
-        valid_until => SessionHealth::CorruptTail { valid_until, reason },
-    }
 }
 
 /// The error for a log that outgrew its limit.

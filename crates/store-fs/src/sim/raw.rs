@@ -83,7 +83,6 @@ impl SimFs {
     fn change_node(&self, path: &RelPath, change: impl FnOnce(&mut Node)) {
         let mut state = self.state();
         let ino = state.resolve(path).expect("a test names a path that exists");
-        // The inode was found by name, and every named inode has a node.
         change(state.nodes.get_mut(&ino).expect("every named inode has its node"));
     }
 }

@@ -87,8 +87,7 @@ impl State {
     }
 
     pub(super) fn node(&self, ino: Ino) -> &Node {
-        // Nodes are never removed while a disk lives, and inode numbers come only from `allocate`.
-        self.nodes.get(&ino).expect("every inode number in use has its node")
+        self.nodes.get(&ino).expect("inode numbers come only from `allocate`, and nodes are never removed")
     }
 
     pub(super) fn resolve(&self, path: &RelPath) -> Result<Ino, FsErrorKind> {

@@ -5,7 +5,7 @@ use workrail_ports::upkeep::Inspection;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;
 
-use super::support::{self, disk_bytes, open, path, session_of, stranger, within, write_session};
+use super::support::{self, disk_bytes, open, path, session_of, unseen_plan, within, write_session};
 
 /// Broke: a folder with the next segment's name made every append fail.
 #[test]
@@ -14,14 +14,14 @@ fn a_folder_with_the_next_segments_name_is_moved_aside() {
     let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
     let session = session_of(&written);
     let at = written[1].next_index();
-    let parts = stranger(session, at, 3);
+    let parts = unseen_plan(session, at, 3);
     let last = at.get() + parts.events.len() as u64 - 1;
     let folder = format!("{:08}-{last:08}.jsonl", at.get());
     fs.write_raw(&within(session, &format!("events/{folder}/notes.txt")), b"of the user");
     let store = open(fs.clone());
     let (strays, _) = store.strays(10).unwrap();
     assert!(strays.iter().any(|stray| stray.path.ends_with(&folder)), "{strays:?}");
-    support::append_stranger(fs.clone(), session, 3);
+    support::append_unseen_plan(fs.clone(), session, 3);
     let aside = path(&format!("backups/content/segment-{session}-{folder}-1/notes.txt"));
     assert_eq!(fs.read_raw(&aside).as_deref(), Some(b"of the user".as_slice()));
 }
@@ -55,7 +55,7 @@ fn files_named_like_segments_are_moved_aside_and_only_by_an_append() {
     let mut expected = before;
     expected.remove(&within(session, ".lock"));
     assert_eq!(after, expected, "a writer that appends nothing removes nothing");
-    support::append_stranger(fs.clone(), session, 3);
+    support::append_unseen_plan(fs.clone(), session, 3);
     for name in foreign {
         assert!(fs.read_raw(&within(session, &format!("events/{name}"))).is_some(), "{name}");
     }

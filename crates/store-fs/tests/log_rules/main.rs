@@ -15,7 +15,9 @@ use workrail_ports::upkeep::{Inspection, Sweep, Upkeep};
 use workrail_store_fs::sim::{CrashLimits, Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::Step;
 
-use support::{disk_bytes, events_of, group_ends, open, path, session_of, stranger, within, write_session};
+use support::{
+    disk_bytes, events_of, group_ends, open, path, session_of, unseen_plan, within, write_session,
+};
 
 /// Broke: such a record committed nothing and did not advance the read position, so reading never ended.
 #[test]
@@ -58,7 +60,7 @@ fn a_crash_while_a_torn_tail_is_rolled_forward_leaves_a_healthy_session() {
     let manifest = within(session, "manifest.jsonl");
     let bytes = fs.read_raw(&manifest).unwrap();
     fs.write_raw(&manifest, &bytes[..bytes.len() - 40]);
-    let parts = stranger(session, written[2].next_index(), 7);
+    let parts = unseen_plan(session, written[2].next_index(), 7);
     for at_op in 0.. {
         let disk = fs.fork();
         let store = open(disk.clone());

@@ -11,7 +11,7 @@ use workrail_store_fs::disk::Disk;
 use workrail_testkit::history::PlanParts;
 
 use super::worker::{Task, opening, store};
-use crate::support::{self, stranger};
+use crate::support::{self, unseen_plan};
 
 /// A new session is used after this many kills, so that reading it again each time stays cheap.
 const KILLS_PER_SESSION: u64 = 20;
@@ -143,7 +143,7 @@ impl Known {
         let session = opening(1).events[0].session_id;
         let mut locked =
             store.lock(session).unwrap_or_else(|error| panic!("kill {kill}: {error} ({error:?})"));
-        let parts = stranger(session, locked.cursor().next_event_index, 100_000 + kill);
+        let parts = unseen_plan(session, locked.cursor().next_event_index, 100_000 + kill);
         support::commit(&mut locked, &parts);
         self.keys.insert(parts.events[0].dedupe_key.to_string());
         self.plans += 1;

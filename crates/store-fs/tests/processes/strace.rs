@@ -8,7 +8,7 @@ use workrail_ports::session_store::SessionStore;
 
 use super::kills::{Known, Totals};
 use super::worker::{Task, acknowledged, opening, store};
-use crate::support::{self, stranger};
+use crate::support::{self, unseen_plan};
 
 /// Calls that change something on disk, or decide who may. With a `?`, strace ignores a call that the kernel lacks.
 const CALLS: [&str; 10] = [
@@ -70,7 +70,7 @@ fn prepare(template: &Path) {
     let session = first.events[0].session_id;
     let mut locked = store.create(session).expect("a fresh session");
     support::commit(&mut locked, &first);
-    support::commit(&mut locked, &stranger(session, first.next_index(), 500_000));
+    support::commit(&mut locked, &unseen_plan(session, first.next_index(), 500_000));
     let folder = template.join("sessions").join(session.to_string());
     let bytes = fs::read(folder.join("manifest.jsonl")).expect("the manifest");
     fs::write(folder.join("manifest.jsonl"), &bytes[..bytes.len() - 100]).expect("ours");
@@ -95,7 +95,7 @@ fn run_killed(data: &Path, call: &str, when: usize, totals: &mut Totals) -> bool
     assert!(output.stderr.is_empty(), "{name} {when}: {}", String::from_utf8_lossy(&output.stderr));
     // The second plan was acknowledged, but the manifest lost its end: the next writer rolls it forward (G13).
     let first = opening(1);
-    let second = stranger(first.events[0].session_id, first.next_index(), 500_000);
+    let second = unseen_plan(first.events[0].session_id, first.next_index(), 500_000);
     let mut known = Known::with_pending(&first, &second);
     known.check(data, &keys, when as u64, totals);
     false

@@ -78,15 +78,15 @@ impl Stream {
 }
 
 /// One plan that the session has not seen.
-pub(crate) fn stranger(session: SessionId, at: EventIndex, seed: u64) -> PlanParts {
+pub(crate) fn unseen_plan(session: SessionId, at: EventIndex, seed: u64) -> PlanParts {
     Stream::new(seed).next(session, at)
 }
 
 /// Locks the session in a store that has not seen it before, and appends a plan from another writer.
-pub(crate) fn append_stranger<F: FileSystem>(fs: F, session: SessionId, seed: u64) -> PlanParts {
+pub(crate) fn append_unseen_plan<F: FileSystem>(fs: F, session: SessionId, seed: u64) -> PlanParts {
     let store = open(fs);
     let mut locked = store.lock(session).expect("the session is healthy");
-    let parts = stranger(session, locked.cursor().next_event_index, seed);
+    let parts = unseen_plan(session, locked.cursor().next_event_index, seed);
     commit(&mut locked, &parts);
     parts
 }

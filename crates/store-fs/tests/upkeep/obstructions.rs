@@ -92,6 +92,28 @@ fn a_failed_read_does_not_count_as_no_pending_preferences() {
     }
 }
 
+/// An advance holds the session's lock from reading preferences until clearing them, so none can be set in between.
+#[test]
+fn preferences_are_not_set_while_another_writer_holds_the_session() {
+    use workrail_model::id::RunId;
+    use workrail_model::passkey::PendingPreferences;
+    use workrail_model::preferences::Preferences;
+    use workrail_ports::control::{PendingPreferencesReader as _, PendingPreferencesStore as _};
+    use workrail_ports::session_store::{SessionStore as _, StoreError};
+    let sim = SimFs::new();
+    let (store, other) = (open(sim.clone()), open(sim));
+    let session = session_of(&write_session(&store, 1, &[]));
+    let run = RunId::from_bits([1; 10]);
+    let pending = PendingPreferences { preferences: Preferences::default(), proof: None };
+    let held = store.lock(session).unwrap();
+    let refused = other.set_pending_preferences(session, run, pending.clone());
+    assert_eq!(refused, Err(StoreError::Locked { session }));
+    assert_eq!(other.pending_preferences(session, run), Ok(None));
+    drop(held);
+    other.set_pending_preferences(session, run, pending.clone()).unwrap();
+    assert_eq!(store.pending_preferences(session, run), Ok(Some(pending)));
+}
+
 /// Broke: a file in the place of a folder kept the whole store from opening, and was not reported.
 #[test]
 fn a_blocked_folder_or_lock_is_reported_and_the_store_still_opens() {

@@ -7,7 +7,7 @@ use workrail_ports::upkeep::{Inspection, Upkeep as _, UpkeepError};
 use workrail_store_fs::sim::SimFs;
 
 use crate::STEPS;
-use crate::support::{append_stranger, open, session_of, within, write_session};
+use crate::support::{append_unseen_plan, open, session_of, within, write_session};
 
 #[test]
 fn a_kept_session_is_not_removed_even_if_its_mark_is_in_doubt() {
@@ -37,7 +37,7 @@ fn a_session_used_since_it_was_selected_is_not_removed() {
     let store = open(sim.clone());
     let id = session_of(&write_session(&store, 1, &STEPS));
     let judged = store.read(id, None).unwrap().cursor;
-    append_stranger(sim.clone(), id, 5);
+    append_unseen_plan(sim.clone(), id, 5);
     assert_eq!(store.remove(id, Some(&judged)), Err(UpkeepError::Changed { session: id }));
     let held = store.lock(id).unwrap();
     let other = open(sim.clone());
@@ -70,7 +70,7 @@ fn sessions_removed_together_get_separate_results_and_one_sync() {
     let ids: Vec<SessionId> = (1..6).map(|seed| session_of(&write_session(&store, seed, &STEPS))).collect();
     store.keep(ids[1]).unwrap();
     let stale = store.read(ids[2], None).unwrap().cursor;
-    append_stranger(sim.clone(), ids[2], 9);
+    append_unseen_plan(sim.clone(), ids[2], 9);
     let held = open(sim.clone());
     let _writer = held.lock(ids[3]).unwrap();
     let asked: Vec<_> = ids.iter().map(|id| (*id, (*id == ids[2]).then_some(stale))).collect();

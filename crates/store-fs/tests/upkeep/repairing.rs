@@ -8,7 +8,9 @@ use workrail_ports::upkeep::{Sweep, Upkeep as _, UpkeepError};
 use workrail_store_fs::sim::{Fault, FaultKind, FaultMode, SimFs};
 use workrail_testkit::history::PlanParts;
 
-use crate::support::{append_stranger, disk_bytes, events_of, open, path, session_of, within, write_session};
+use crate::support::{
+    append_unseen_plan, disk_bytes, events_of, open, path, session_of, within, write_session,
+};
 use crate::{STEPS, has_all_content, swept_files};
 
 type Damage<'a> = &'a dyn Fn(&SimFs, SessionId);
@@ -58,7 +60,7 @@ fn a_repair_keeps_the_prefix_reports_what_it_gives_up_and_leaves_a_backup() {
     // What only the backup refers to is not garbage.
     assert_eq!(swept_files(&store.sweep(Sweep::Real).unwrap()), 0);
     assert!(has_all_content(&store, &events_of(&written)));
-    append_stranger(sim.clone(), id, 7);
+    append_unseen_plan(sim.clone(), id, 7);
     assert!(matches!(
         store.repair(id, None),
         Err(UpkeepError::NotRepairable { health: SessionHealth::Healthy, .. })
@@ -167,7 +169,7 @@ fn the_log_before_a_blocked_segment_is_repaired() {
             let moved = path(&format!("{}/events/{}", done.backup, file.file_name()));
             assert_eq!(sim.read_raw(&inside(&moved)), Some(b"kept".to_vec()));
         }
-        append_stranger(sim.clone(), id, 7);
+        append_unseen_plan(sim.clone(), id, 7);
     }
 }
 
@@ -215,7 +217,7 @@ fn a_damaged_or_lost_manifest_is_rebuilt_without_losing_anything() {
         );
         assert_eq!(sim.read_raw(&within(id, "manifest.jsonl")), sound, "{what}");
         assert_eq!(open(sim.clone()).read(id, None).unwrap().events, events_of(&written), "{what}");
-        append_stranger(sim, id, 3);
+        append_unseen_plan(sim, id, 3);
     }
 }
 

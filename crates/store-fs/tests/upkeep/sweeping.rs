@@ -13,7 +13,7 @@ use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;
 
 use crate::support::{
-    Stream, commit, disk_bytes, events_of, open, path, session_of, stranger, within, write_session,
+    Stream, commit, disk_bytes, events_of, open, path, session_of, unseen_plan, within, write_session,
 };
 use crate::{STEPS, has_all_content, swept_files};
 
@@ -260,7 +260,7 @@ fn a_sweep_during_a_commit_does_not_disturb_it() {
     let store = open(sim.clone());
     let written = write_session(&store, 1, &STEPS);
     let mut locked = store.lock(session_of(&written)).unwrap();
-    let parts = stranger(session_of(&written), locked.cursor().next_event_index, 3);
+    let parts = unseen_plan(session_of(&written), locked.cursor().next_event_index, 3);
     open(sim.clone()).sweep(Sweep::Real).unwrap();
     commit(&mut locked, &parts);
     assert!(has_all_content(&store, &parts.events));

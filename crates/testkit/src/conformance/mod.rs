@@ -7,6 +7,7 @@
 mod append;
 mod content;
 mod observed;
+mod preferences;
 mod sharing;
 mod side_data;
 
@@ -15,6 +16,7 @@ use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
 use workrail_ports::cache::ProjectionCache;
 use workrail_ports::content::ContentStore;
+use workrail_ports::control::PendingPreferencesStore;
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::keyring::KeyringStore;
 use workrail_ports::session_store::{Appended, LockedSession, SessionStore, StoreError};
@@ -33,6 +35,10 @@ pub use content::{
     unattached_content_is_refused,
 };
 pub use observed::{observation, observations_wait_until_they_are_recorded};
+pub use preferences::{
+    preferences_of_many_runs_set_at_once_are_all_kept,
+    preferences_set_again_after_they_were_read_survive_the_clear,
+};
 pub use sharing::{
     a_created_session_without_events_does_not_exist, a_cursor_reads_only_what_came_since,
     a_foreign_cursor_reads_everything_anew, a_held_lock_excludes_other_writers,
@@ -48,7 +54,12 @@ pub use side_data::{
 
 /// A location that holds a store's data, empty at first.
 pub trait StoreUnderTest {
-    type Store: SessionStore + ContentStore + KeyringStore + ActivityCounter + ProjectionCache;
+    type Store: SessionStore
+        + ContentStore
+        + KeyringStore
+        + ActivityCounter
+        + ProjectionCache
+        + PendingPreferencesStore;
 
     /// A new instance over the same data, as another process would have it: with its own memory and randomness.
     fn open(&self) -> Self::Store;
@@ -86,6 +97,8 @@ macro_rules! conformance_tests {
             content_reads_back_by_its_digest
             keys_are_made_once_and_rotate_by_one
             many_plans_with_reads_between_stay_in_order
+            preferences_of_many_runs_set_at_once_are_all_kept
+            preferences_set_again_after_they_were_read_survive_the_clear
             readers_do_not_wait_for_writers
             sessions_are_sorted_and_have_events
             the_cache_gives_back_what_was_put_or_nothing

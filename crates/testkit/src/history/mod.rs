@@ -245,7 +245,7 @@ impl History {
         let parts = self.record(PlanParts::of(&decided.plan));
         let made = derive::checkpoint_node_id(node, attempt);
         let next = self.nodes.get_mut(&node).expect("looked at above");
-        next.checkpoint = checkpoint::next_attempt(attempt, made);
+        next.checkpoint = derive::next_attempt(attempt, made);
         (parts, made)
     }
 
@@ -368,8 +368,7 @@ fn bits(what: &str, seed: u64, number: u64) -> [u8; 10] {
 
 fn context(entries: &Value) -> Context {
     let entries = entries.as_object().cloned().unwrap_or_default();
-    // A short string and no reserved key.
-    Context::new(entries).expect("a small context")
+    Context::new(entries).expect("a short text and no reserved key are a valid context")
 }
 
 /// An artifact of a custom kind with about this many bytes.

@@ -26,7 +26,7 @@ use workrail_ports::cache::{CachedProjection, IndexRecord};
 use workrail_ports::content::{ContentError, ContentStore};
 use workrail_ports::passkeys::StoredPasskeys;
 use workrail_ports::session_store::{
-    Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError,
+    Appended, LockedSession, SessionReader, SessionSlice, SessionStore, StoreError, is_recorded,
 };
 
 use crate::fixed::{self, SeededEntropy};
@@ -126,21 +126,10 @@ impl Log {
         SessionSlice { events, continues, cursor: self.cursor(), health: SessionHealth::Healthy }
     }
 
-    /// Whether all, none or some of the plan's events are recorded (G8).
-    fn holds(&self, plan: &AppendPlan) -> Result<bool, StoreError> {
-        let mut known = plan.events().iter().filter(|event| self.keys.contains(&event.dedupe_key));
-        let Some(first) = known.next() else { return Ok(false) };
-        if known.count() + 1 == plan.events().len() {
-            return Ok(true);
-        }
-        Err(StoreError::DedupeConflict { key: first.dedupe_key.to_string() })
-    }
-
     fn commit(&mut self, plan: AppendPlan) -> Appended {
         let before = self.cursor();
         let group = commit_group(before.next_manifest_index, plan.events(), plan.segment());
-        // Ids, digests and small numbers: a manifest record always has a canonical form.
-        let bytes = group_bytes(&group).expect("manifest records are canonical");
+        let bytes = group_bytes(&group).expect("ids, digests and small numbers have a canonical form");
         let cursor = before.after(&group, &bytes, plan.events().len() as u64);
         let events = plan.into_events();
         self.keys.extend(events.iter().map(|event| event.dedupe_key.clone()));
@@ -219,7 +208,7 @@ impl LockedSession for MemorySession {
         let data = &mut *self.store.data();
         let empty = Log::default();
         let log = data.sessions.get(&self.session).unwrap_or(&empty);
-        if log.holds(&plan)? {
+        if is_recorded(&plan, |event| log.keys.contains(&event.dedupe_key))? {
             return Ok(Appended::AlreadyRecorded);
         }
         let (expected, found) = (log.cursor().next_event_index, plan.first_index());
@@ -278,8 +267,7 @@ impl SessionArchive for MemoryStore {
             if end.is_some_and(|end| cursor.next_event_index > end) {
                 break;
             }
-            // Appended events were checked: they have a canonical form, and that form is a segment.
-            let bytes = segment_bytes(&events[from..to]).expect("appended events are canonical");
+            let bytes = segment_bytes(&events[from..to]).expect("appended events have a canonical form");
             shown = cursor;
             if visit(RawSegment::parse(bytes).expect("a committed plan is a segment")).is_break() {
                 break;
@@ -310,8 +298,8 @@ impl StagedSession for MemoryStaged {
 
     fn segment(&mut self, segment: &RawSegment) -> Result<(), StoreError> {
         check_continues(segment, self.session, self.log.cursor().next_event_index)?;
-        // A segment within its limits is a plan without attachments.
-        let plan = AppendPlan::new(segment.events().to_vec(), Vec::new()).expect("a segment is a plan");
+        let plan = AppendPlan::new(segment.events().to_vec(), Vec::new())
+            .expect("a segment within its limits is a plan without attachments");
         self.log.commit(plan);
         Ok(())
     }

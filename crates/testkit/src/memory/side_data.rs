@@ -201,13 +201,21 @@ impl PendingPreferencesStore for MemoryStore {
         session: SessionId,
         run: RunId,
         pending: PendingPreferences,
-    ) -> Result<(), FsError> {
+    ) -> Result<(), StoreError> {
         self.data().pending_preferences.insert((session, run), pending);
         Ok(())
     }
 
-    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
-        self.data().pending_preferences.remove(&(session, run));
+    fn clear_pending_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        applied: &PendingPreferences,
+    ) -> Result<(), FsError> {
+        let mut data = self.data();
+        if data.pending_preferences.get(&(session, run)) == Some(applied) {
+            data.pending_preferences.remove(&(session, run));
+        }
         Ok(())
     }
 }
