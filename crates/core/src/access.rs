@@ -114,8 +114,7 @@ pub fn nonce_holds(keyring: &Keyring, nonce: &[u8], now_epoch_s: u64) -> bool {
 }
 
 fn seal(key: &SigningKey, purpose: &str, said: &[u8]) -> [u8; 32] {
-    // HMAC accepts keys of any length.
-    let mut mac = Hmac::<Sha256Hash>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
+    let mut mac = Hmac::<Sha256Hash>::new_from_slice(key.bytes()).expect("HMAC accepts keys of any length");
     mac.update(b"workrail/team/");
     mac.update(purpose.as_bytes());
     mac.update(b"/");

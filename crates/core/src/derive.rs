@@ -43,8 +43,7 @@ fn digest(domain: &str, parts: &[&[u8]]) -> Sha256 {
 
 /// The wire spelling of a closed value: stable by the format's rules, unlike a discriminant.
 fn spelled<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    // Closed sets and structs of them contain no numbers, and only numbers can lack a canonical form.
-    to_canonical(value).expect("closed sets have a canonical form")
+    to_canonical(value).expect("closed sets contain no numbers, and only numbers can lack a canonical form")
 }
 
 /// The session created by a start with this idempotency key.
@@ -179,9 +178,10 @@ pub(crate) fn consequence_id(
     ConsequenceId::from_bits(of_attempt("workrail/consequence/1", node, attempt, &rest))
 }
 
-/// `earlier` counts the earlier decisions on this step, so that a person may change their mind.
-pub(crate) fn approval_id(node: NodeId, step: &StepId, earlier: u32) -> ApprovalId {
-    let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &earlier.to_be_bytes()];
+/// `after` is one more than the event index of the previous decision on this step, 0 without one: a person may change
+/// their mind.
+pub(crate) fn approval_id(node: NodeId, step: &StepId, after: u32) -> ApprovalId {
+    let rest: [&[u8]; 3] = [&node.bits(), step.as_str().as_bytes(), &after.to_be_bytes()];
     ApprovalId::from_bits(bits_80("workrail/approval/1", &rest))
 }
 
@@ -192,8 +192,8 @@ pub(crate) fn evidence_id(
     seen_at: Option<&Timestamp>,
     evidence: &Evidence,
 ) -> EvidenceId {
-    // Evidence contains no number without a canonical form.
-    let seen = to_canonical(&(seen_at, evidence)).expect("evidence is checked");
+    let seen =
+        to_canonical(&(seen_at, evidence)).expect("evidence contains no number without a canonical form");
     let attempt = attempt.map_or([0xff; 8], |attempt| attempt.bits().to_be_bytes());
     let rest: [&[u8]; 3] = [&node.bits(), &attempt, &seen];
     EvidenceId::from_bits(bits_80("workrail/evidence/1", &rest))
@@ -216,7 +216,8 @@ pub(crate) fn closure_id(run: RunId, earlier: u32) -> ClosureId {
     ClosureId::from_bits(bits_80("workrail/closure/1", &[&run.bits(), &earlier.to_be_bytes()]))
 }
 
-/// The attempt for the child in the reply to an advance, the same in every replay.
+/// The attempt for the child in the reply to an advance, and for the next checkpoint in the reply to a checkpoint; the
+/// same in every replay.
 pub fn next_attempt(parent: AttemptId, child: NodeId) -> AttemptId {
     let parts: [&[u8]; 2] = [&parent.bits().to_be_bytes(), &child.bits()];
     AttemptId::from_bits(bits_45("workrail/attempt/next/1", &parts))

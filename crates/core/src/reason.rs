@@ -122,18 +122,7 @@ fn tries(reason: Reason) -> usize {
 fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
     Ok(match reason {
         Reason::UserOnlyDependency(_) => BlockerCode::UserOnlyDependency,
-        Reason::ContractViolation(violation) => match violation {
-            ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,
-            ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
-            ContractViolation::MissingRequiredNotes => BlockerCode::MissingRequiredNotes,
-            ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
-            ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
-            ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
-            ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
-            ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
-            ContractViolation::CheckFailed => BlockerCode::CheckFailed,
-            ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
-        },
+        Reason::ContractViolation(violation) => violation_code(violation),
         Reason::CapabilityMissing(missing) => match missing {
             CapabilityMissing::RequiredCapabilityUnavailable => BlockerCode::RequiredCapabilityUnavailable,
             CapabilityMissing::RequiredCapabilityUnknown => BlockerCode::RequiredCapabilityUnknown,
@@ -145,6 +134,21 @@ fn code_or_advisory(reason: Reason) -> Result<BlockerCode, Advisory> {
         },
         Reason::Advisory(advisory) => return Err(advisory),
     })
+}
+
+pub(crate) fn violation_code(violation: ContractViolation) -> BlockerCode {
+    match violation {
+        ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,
+        ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
+        ContractViolation::MissingRequiredNotes => BlockerCode::MissingRequiredNotes,
+        ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
+        ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
+        ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
+        ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
+        ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
+        ContractViolation::CheckFailed => BlockerCode::CheckFailed,
+        ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
+    }
 }
 
 /// A broken invariant or a damaged log: whatever came next would not be true. A loop at its limit is

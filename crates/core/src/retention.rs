@@ -20,9 +20,9 @@ pub struct SessionFacts<'a> {
 pub enum RetainReason {
     Kept,
     Unfinished,
-    Young,
+    Recent,
     /// None of its events has a time.
-    Timeless,
+    WithoutTimestamp,
     /// The clock is behind the newest event in the store: it cannot tell how old anything is.
     ClockBehind,
 }
@@ -61,14 +61,14 @@ pub fn judge(session: &SessionFacts<'_>, ttl: Ttl, now: &Now) -> RetentionDecisi
         return RetentionDecision::Retain(RetainReason::Unfinished);
     }
     let Some(newest) = session.newest_at.and_then(Timestamp::epoch_ms) else {
-        return RetentionDecision::Retain(RetainReason::Timeless);
+        return RetentionDecision::Retain(RetainReason::WithoutTimestamp);
     };
     // Not negative: a trusted clock is not behind any event.
     let age_ms = now.ms.and_then(|now| u64::try_from(now - newest).ok());
     match age_ms {
         None => RetentionDecision::Retain(RetainReason::ClockBehind),
         Some(age_ms) if age_ms >= ttl.ms() => RetentionDecision::Expired { age_ms },
-        Some(_) => RetentionDecision::Retain(RetainReason::Young),
+        Some(_) => RetentionDecision::Retain(RetainReason::Recent),
     }
 }
 
@@ -100,15 +100,15 @@ mod tests {
         );
         assert_eq!(
             stays(&SessionFacts { newest_at: None, ..facts.clone() }, &clock),
-            RetentionDecision::Retain(RetainReason::Timeless)
+            RetentionDecision::Retain(RetainReason::WithoutTimestamp)
         );
         let nonsense = at("2026-99-99T00:00:00.000Z");
         assert_eq!(
             stays(&SessionFacts { newest_at: Some(&nonsense), ..facts.clone() }, &clock),
-            RetentionDecision::Retain(RetainReason::Timeless)
+            RetentionDecision::Retain(RetainReason::WithoutTimestamp)
         );
         let a_millisecond_less = Now::new(&at("2026-03-31T23:59:59.999Z"), Some(&old));
-        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::Retain(RetainReason::Young));
+        assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::Retain(RetainReason::Recent));
         // One event in another session is ahead of the clock, so nothing at all is removed.
         let behind = Now::new(&now, Some(&at("2026-04-01T00:00:00.001Z")));
         assert!(!behind.is_believed());

@@ -20,8 +20,7 @@ pub fn base32() -> &'static data_encoding::Encoding {
     static BASE32: LazyLock<data_encoding::Encoding> = LazyLock::new(|| {
         let mut spec = data_encoding::Specification::new();
         spec.symbols.push_str(ALPHABET);
-        // The alphabet is 32 distinct ASCII symbols, which is all that `encoding` checks.
-        spec.encoding().expect("32 distinct symbols")
+        spec.encoding().expect("the alphabet is 32 distinct ASCII symbols")
     });
     &BASE32
 }
@@ -65,8 +64,7 @@ macro_rules! id {
 
             /// The characters after the prefix.
             pub fn body(&self) -> &str {
-                // Only ASCII characters of `ALPHABET` are ever stored.
-                std::str::from_utf8(&self.0).expect("ids are ASCII")
+                std::str::from_utf8(&self.0).expect("an id has only ASCII characters of the alphabet")
             }
         }
 
@@ -134,8 +132,9 @@ macro_rules! wide_id {
             /// The 80 bits behind the id.
             pub fn bits(&self) -> [u8; 10] {
                 let mut bits = [0; 10];
-                // 16 symbols of the alphabet always decode to exactly 10 bytes.
-                base32().decode_mut(&self.0, &mut bits).expect("ids decode");
+                base32()
+                    .decode_mut(&self.0, &mut bits)
+                    .expect("16 symbols of the alphabet decode to exactly 10 bytes");
                 bits
             }
         }
@@ -202,8 +201,9 @@ impl AttemptId {
         let mut padded = [b'0'; 10];
         padded[..9].copy_from_slice(&self.0);
         let mut bytes = [0; 8];
-        // Nine symbols and a zero symbol decode to exactly 6 bytes, trailing bits zero.
-        base32().decode_mut(&padded, &mut bytes[2..]).expect("attempt ids decode");
+        base32()
+            .decode_mut(&padded, &mut bytes[2..])
+            .expect("nine symbols and a zero symbol decode to exactly 6 bytes, trailing bits zero");
         u64::from_be_bytes(bytes) >> 3
     }
 }

@@ -99,8 +99,8 @@ pub enum PlanError {
     AttachmentTooLarge { digest: Sha256, bytes: u64, max: u64 },
     #[error("event {position} of the plan is not valid")]
     Event { position: usize, source: EventError },
-    #[error("event {position} of the plan has no canonical form")]
-    Canonical { position: usize, source: CanonicalError },
+    #[error("an event of the plan has no canonical form")]
+    Canonical(#[from] CanonicalError),
 }
 
 /// Events with consecutive indexes of one session, and what they refer to. Not `Clone`: a plan is
@@ -122,8 +122,7 @@ impl AppendPlan {
                 return Err(PlanError::AttachmentTooLarge { digest: attachment.digest, bytes, max });
             }
         }
-        let segment =
-            segment_bytes(&events).map_err(|source| PlanError::Canonical { position: 0, source })?;
+        let segment = segment_bytes(&events)?;
         if segment.len() as u64 > SEGMENT_BYTES_MAX {
             return Err(PlanError::TooManyBytes { found: segment.len() as u64 });
         }
@@ -213,4 +212,15 @@ fn check_events(events: &[Event]) -> Result<(), PlanError> {
         event.check().map_err(|source| PlanError::Event { position, source })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_without_a_canonical_form_blames_no_event_in_particular() {
+        let error = PlanError::from(CanonicalError::TooDeep);
+        assert_eq!(error.to_string(), "an event of the plan has no canonical form");
+    }
 }

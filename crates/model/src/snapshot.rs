@@ -36,7 +36,7 @@ pub struct ActiveLoop {
 pub enum LoopDecision {
     Continue,
     Stop,
-    /// None was given, however often it was asked for, and nobody is waited for (decision 46).
+    /// None was given, however often it was asked for, and nobody is waited for.
     AssumedStop,
 }
 

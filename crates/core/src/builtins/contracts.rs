@@ -471,7 +471,7 @@ fn workflow_divergence() -> Contract {
     Contract {
         id: "wr.contracts.workflow_divergence",
         artifact_kind: "wr.workflow_divergence",
-        purpose: "The agent left the instructions on purpose, and says why.",
+        purpose: "The agent deviated from the instructions on purpose, with the reason.",
         schema: object(json!({
             "kind": kind("wr.workflow_divergence"),
             "reason": one_of(&[

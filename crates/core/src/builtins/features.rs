@@ -72,7 +72,7 @@ static ALL: [Feature; 6] = [
             min: 5,
             max: 60,
             default: 30,
-            purpose: "The most lines that the notes of a step should have.",
+            purpose: "Maximum number of lines in a step's notes.",
         }],
         constraints: &["Notes describe this step only, in at most {maxLines} lines."],
         procedure: &["Write the notes last: what was done, what was produced, what is open."],
@@ -81,7 +81,7 @@ static ALL: [Feature; 6] = [
     },
     Feature {
         id: "wr.features.memory_context",
-        purpose: "Reminds of memory tools where they exist.",
+        purpose: "Reminds the agent to use memory tools, if it has any.",
         settings: &[],
         constraints: &[],
         procedure: &[],
@@ -102,7 +102,7 @@ static ALL: [Feature; 6] = [
     },
     Feature {
         id: "wr.features.output_contracts",
-        purpose: "Reminds that required artifacts are checked before the step ends.",
+        purpose: "Reminds the agent that required artifacts are checked before the step ends.",
         settings: &[],
         constraints: &["Where a step asks for an artifact, send exactly the asked kind and fields."],
         procedure: &["Compare the artifact with the example in the step before you send it."],
@@ -117,7 +117,7 @@ static ALL: [Feature; 6] = [
             min: 1,
             max: 16,
             default: 4,
-            purpose: "The most sub-agents that should work at the same time.",
+            purpose: "Maximum number of sub-agents that work at the same time.",
         }],
         constraints: &[
             "Sub-agents execute well-defined tasks; plans, priorities and verdicts stay with you.",

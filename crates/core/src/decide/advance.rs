@@ -28,8 +28,8 @@ use super::observe::{self, ObservedFact};
 use super::outputs::{self, Outputs};
 use super::proof::ApprovalRule;
 use super::retry::{self, EarlierNotes};
-use super::{DecideError, Minting, close, disclose, facts, fit};
-use crate::interpret::{self, ExplainedReason, OutputCheck, StepSelection};
+use super::{DecideError, Minting, check_events, close, disclose, fit};
+use crate::interpret::{self, Finding, OutputCheck, StepSelection};
 use crate::label::RunLabel;
 use crate::project::{NodeState, SessionState};
 use crate::reason::gap_closer;
@@ -71,8 +71,8 @@ pub struct Advance<'a> {
 pub struct Decided {
     pub plan: AppendPlan,
     pub reply: StoredReply,
-    /// The snapshot in the plan, so that it need not be read back; `None` if the attempt was refused.
-    pub made: Option<(SnapshotRef, ExecutionSnapshot)>,
+    /// The snapshot that this plan adds, so that it need not be read back; `None` if the run did not move.
+    pub new_snapshot: Option<(SnapshotRef, ExecutionSnapshot)>,
 }
 
 pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
@@ -85,8 +85,8 @@ pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
 }
 
 /// Identifies what the attempt would submit, so that a decision can be recorded about exactly that.
-pub(crate) fn submitted(command: Advance<'_>) -> Result<Sha256, DecideError> {
-    retry::submitted(&Case::open(command)?.delivered)
+pub(crate) fn delivered_digest(command: Advance<'_>) -> Result<Sha256, DecideError> {
+    retry::delivered_digest(&Case::open(command)?.delivered)
 }
 
 /// Whether the run has already applied this proof elsewhere than where it is in effect: then it is a replayed copy.
@@ -298,16 +298,16 @@ impl<'a> Case<'a> {
         self.push_outputs(&mut draft)?;
         let (node, attempt) = (self.node.node_id, self.attempt);
         let asks = blockers.blockers().iter().any(|blocker| blocker.code == BlockerCode::UserOnlyDependency);
-        let submitted = if asks { Some(retry::submitted(&self.delivered)?) } else { None };
+        let submitted = if asks { Some(retry::delivered_digest(&self.delivered)?) } else { None };
         let record = self.record(AdvanceOutcome::Blocked { blockers }, stored.blob_ref(), submitted);
         draft.push(self.on_node(), record);
         draft.attach(stored);
-        facts::push(&mut draft, self.on_node(), node, attempt, check);
+        check_events::push(&mut draft, self.on_node(), node, attempt, check);
         if !self.sent.context.is_empty() {
             let set = self.context_set(node, Some(attempt))?;
             draft.push(Scope::Run(self.node.run_id), set);
         }
-        Ok(Decided { plan: draft.plan()?, reply: body, made: None })
+        Ok(Decided { plan: draft.plan()?, reply: body, new_snapshot: None })
     }
 
     fn context_set(&self, node_id: NodeId, attempt_id: Option<AttemptId>) -> Result<EventData, DecideError> {
@@ -346,7 +346,7 @@ impl<'a> Case<'a> {
     fn advance(
         &self,
         selection: StepSelection,
-        waived: Vec<ExplainedReason>,
+        waived: Vec<Finding>,
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
         let Case { command, node, .. } = self;
@@ -386,7 +386,7 @@ impl<'a> Case<'a> {
         if self.context != command.facts.context_at(node.node_id)? {
             draft.push(Scope::Run(node.run_id), self.context_set(child, None)?);
         }
-        facts::push(&mut draft, self.on_node(), node.node_id, self.attempt, check);
+        check_events::push(&mut draft, self.on_node(), node.node_id, self.attempt, check);
         for gap in gaps {
             draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
@@ -395,7 +395,7 @@ impl<'a> Case<'a> {
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, entries) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
         }
-        Ok(Decided { plan: draft.plan()?, reply: body, made: Some((snapshot_ref, snapshot)) })
+        Ok(Decided { plan: draft.plan()?, reply: body, new_snapshot: Some((snapshot_ref, snapshot)) })
     }
 
     /// An ordinary advance, a second branch that was asked for, or an unintended one.
@@ -424,7 +424,7 @@ impl<'a> Case<'a> {
         let node = self.node.node_id;
         let decided = &facts.approval(node, &self.pending.step_id)?.data;
         let asked = approvals.asked(workflow, self.pending);
-        let is_for_this = decided.submitted == retry::submitted(&self.delivered).ok();
+        let is_for_this = decided.submitted == retry::delivered_digest(&self.delivered).ok();
         let is_approved = decided.decision == ApprovalDecision::Approved;
         let counts = is_approved && is_for_this && approvals.counts(facts, node, decided, asked);
         counts.then(|| Warning { code: WarningCode::ApprovedHow, message: disclose::approved_how(decided) })

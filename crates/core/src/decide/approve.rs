@@ -41,12 +41,12 @@ pub fn approve(command: Approve<'_>) -> Result<AppendPlan, DecideError> {
     let facts = command.facts;
     let node = facts.node(command.node).ok_or(DecideError::Invariant("the node is in the log"))?;
     // The index of the previous decision distinguishes this one from it.
-    let earlier = facts.approval(command.node, &command.step).map_or(0, |found| found.index.get() as u32 + 1);
+    let after = facts.approval(command.node, &command.step).map_or(0, |found| found.index.get() as u32 + 1);
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), command.minting);
     draft.push(
         Scope::Node(node.run_id, node.node_id),
         EventData::ApprovalRecorded(ApprovalRecorded {
-            approval_id: derive::approval_id(node.node_id, &command.step, earlier),
+            approval_id: derive::approval_id(node.node_id, &command.step, after),
             step_id: command.step,
             decision: command.decision,
             channel: command.origin.channel,

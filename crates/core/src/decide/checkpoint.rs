@@ -2,11 +2,11 @@
 
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{
-    CheckpointRecord, Context, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, Event, EventData, EventIndex,
+    CheckpointRecord, Context, EdgeCause, EdgeCauseKind, EdgeCreated, EdgeKind, EventData, EventIndex,
     NodeCreated, NodeKind, Scope, SessionCreated,
 };
 use workrail_model::gap::Resolution;
-use workrail_model::id::{AttemptId, NodeId, SessionId};
+use workrail_model::id::{AttemptId, NodeId, OutputId, SessionId};
 use workrail_model::plan::{AppendPlan, Attachment};
 use workrail_model::snapshot::ExecutionSnapshot;
 use workrail_model::submission::StepOutput;
@@ -118,7 +118,7 @@ pub fn checkpoint(command: Checkpoint<'_>) -> Result<Decided, DecideError> {
         draft.push_once(on_made, EventData::GapRecorded(gap));
     }
     let plan = draft.plan()?;
-    Ok(Decided { plan, reply: body, made: None })
+    Ok(Decided { plan, reply: body, new_snapshot: None })
 }
 
 fn refuse_empty(output: &StepOutput) -> Result<(), DecideError> {
@@ -142,18 +142,13 @@ pub fn ack_attempt(facts: &SessionState, node: NodeId, attempt: AttemptId) -> At
     let mut current = attempt;
     // Each was made before the one it leads to, so newest first follows the chain in one pass.
     for made in checkpoints.iter().rev() {
-        if let Some(record) =
-            made.checkpoint.filter(|record| next_attempt(record.attempt_id, made.node_id) == current)
-        {
+        let leads_here =
+            |record: &CheckpointRecord| derive::next_attempt(record.attempt_id, made.node_id) == current;
+        if let Some(record) = made.checkpoint.filter(leads_here) {
             current = record.attempt_id;
         }
     }
     current
-}
-
-/// The attempt of the checkpoint token in the reply to a checkpoint.
-pub fn next_attempt(attempt: AttemptId, made: NodeId) -> AttemptId {
-    derive::next_attempt(attempt, made)
 }
 
 /// A session that can hold notes before or without any run.
@@ -165,11 +160,11 @@ pub fn open_session(
     outputs::check_output(output)?;
     let mut draft = Draft::new(session, EventIndex::ZERO, minting);
     draft.push(Scope::Session, EventData::SessionCreated(SessionCreated::default()));
-    outputs::push_session_notes(&mut draft, session, output)?;
+    outputs::push_session_notes(&mut draft, session, output, |_| false)?;
     Ok(draft.plan()?)
 }
 
-/// Notes on the session itself; `None` if the same notes are already recorded.
+/// Notes on the session itself; `None` if all of them are already recorded.
 pub fn session_notes(
     facts: &SessionState,
     output: &StepOutput,
@@ -178,11 +173,7 @@ pub fn session_notes(
     refuse_empty(output)?;
     outputs::check_output(output)?;
     let mut draft = Draft::new(facts.session_id(), facts.next_event_index(), minting);
-    outputs::push_session_notes(&mut draft, facts.session_id(), output)?;
-    let plan = draft.plan()?;
-    let known = |event: &Event| {
-        let EventData::NodeOutputAppended(output) = &event.data else { return false };
-        facts.session_outputs().iter().any(|old| old.id == output.output_id)
-    };
-    Ok((!plan.events().iter().all(known)).then_some(plan))
+    let is_known = |id: OutputId| facts.session_outputs().iter().any(|recorded| recorded.id == id);
+    outputs::push_session_notes(&mut draft, facts.session_id(), output, is_known)?;
+    Ok(if draft.is_empty() { None } else { Some(draft.plan()?) })
 }

@@ -7,7 +7,7 @@ use workrail_model::evidence::{
     CheckResult, CheckRun, EndedCheck, EndedProcess, Evidence, NotRunReason, ProcessEnding, TreeInspection,
 };
 use workrail_model::id::{AttemptId, NodeId};
-use workrail_model::limits::EVIDENCE_TAIL_BYTES_MAX;
+use workrail_model::limits::{EVIDENCE_ARGUMENT_BYTES_MAX, EVIDENCE_ARGUMENTS_MAX, EVIDENCE_TAIL_BYTES_MAX};
 use workrail_model::name::{CheckName, ContractRef};
 use workrail_model::plan::Attachment;
 use workrail_model::reason::{ContractViolation, Reason};
@@ -18,7 +18,7 @@ use workrail_model::text::BoundedText;
 use super::advance::Case;
 use super::evidence::EvidenceDemand;
 use crate::evidence::{self, not_run};
-use crate::interpret::{CRITERIA_REF, ExplainedReason, UnprovenClaim};
+use crate::interpret::{CRITERIA_REF, Finding, UnprovenClaim};
 use crate::label::RunLabel;
 use crate::project::SessionState;
 
@@ -34,7 +34,7 @@ pub enum CheckStatus {
 impl CheckStatus {
     /// A check that was not run.
     pub fn not_run(name: CheckName, argv: &[String], reason: NotRunReason) -> Self {
-        let run = CheckRun { name, argv: shown_argv(argv), outcome: CheckResult::NotRun { reason } };
+        let run = CheckRun { name, argv: recorded_argv(argv), outcome: CheckResult::NotRun { reason } };
         Self::Run { run, output: None }
     }
 
@@ -70,7 +70,7 @@ impl CheckStatus {
             }
             ProcessEnding::Exited(_) | ProcessEnding::Signalled => CheckResult::Failed(ended),
         };
-        let run = CheckRun { name: request.command.clone(), argv: shown_argv(argv), outcome };
+        let run = CheckRun { name: request.command.clone(), argv: recorded_argv(argv), outcome };
         Self::Run { run, output }
     }
 
@@ -82,11 +82,8 @@ impl CheckStatus {
 }
 
 /// The argv as recorded. Arguments that do not fit were refused when the checks file was read.
-fn shown_argv(argv: &[String]) -> Vec<BoundedText<{ workrail_model::limits::EVIDENCE_ARGUMENT_BYTES_MAX }>> {
-    argv.iter()
-        .take(workrail_model::limits::EVIDENCE_ARGUMENTS_MAX)
-        .map(|argument| BoundedText::clip(argument))
-        .collect()
+fn recorded_argv(argv: &[String]) -> Vec<BoundedText<EVIDENCE_ARGUMENT_BYTES_MAX>> {
+    argv.iter().take(EVIDENCE_ARGUMENTS_MAX).map(|argument| BoundedText::clip(argument)).collect()
 }
 
 /// The newest run of each check in the attempts that this one retries, if it passed.
@@ -110,7 +107,7 @@ pub fn passes_in_chain(facts: &SessionState, node: NodeId, attempt: AttemptId) -
 pub fn still_holds(run: &CheckRun, name: &CheckName, argv: &[String], tree: Option<Sha256>) -> bool {
     let CheckResult::Passed(ended) = &run.outcome else { return false };
     run.name == *name
-        && run.argv == shown_argv(argv)
+        && run.argv == recorded_argv(argv)
         && tree.is_some()
         && ended.tree_before == tree
         && ended.tree_after == tree
@@ -185,7 +182,7 @@ impl Case<'_> {
     }
 
     /// One finding for all failed checks, so that they become one gap in a mode that never stops.
-    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<ExplainedReason> {
+    pub(super) fn check_finding(&self, pending: &PendingStep) -> Option<Finding> {
         let failed: Vec<String> = self.failed_checks().map(evidence::check).collect();
         if failed.is_empty() {
             return None;
@@ -202,7 +199,7 @@ impl Case<'_> {
                  runs to make it pass.",
             )),
         };
-        Some((Reason::ContractViolation(ContractViolation::CheckFailed), blocker))
+        Some(Finding { reason: Reason::ContractViolation(ContractViolation::CheckFailed), blocker })
     }
 
     /// Names and final output of failed checks, for the reply.
@@ -248,21 +245,22 @@ impl Case<'_> {
     }
 
     /// What needs evidence that it does not have: the step itself, and what the notes claim (G107).
-    fn unmet_demands(&self, unproven: &[UnprovenClaim]) -> Vec<EvidenceGap> {
+    fn unmet_demands(&self, unproven: &[UnprovenClaim]) -> Vec<UnmetDemand> {
         let known = self.known_grades();
         let rule = self.step().and_then(|step| step.evidence).filter(|rule| !known.contains(&rule.min));
-        let of_step = rule.map(|rule| EvidenceGap { claim: None, min: rule.min });
+        let of_step = rule.map(|rule| UnmetDemand { claim: None, min: rule.min });
         let of_claims =
-            unproven.iter().map(|claim| EvidenceGap { claim: Some(claim.message.clone()), min: claim.min });
+            unproven.iter().map(|claim| UnmetDemand { claim: Some(claim.message.clone()), min: claim.min });
         of_step.into_iter().chain(of_claims).collect()
     }
 
-    /// The claim alone, where the step or a criterion asks for more (G107). All of it is one finding, which the first explains.
+    /// One finding for all missing evidence (G107), of the step and of claims in the notes; its text explains the first
+    /// that can be explained.
     pub(super) fn evidence_finding(
         &self,
         pending: &PendingStep,
         unproven: &[UnprovenClaim],
-    ) -> Option<ExplainedReason> {
+    ) -> Option<Finding> {
         let demands = self.unmet_demands(unproven);
         let (index, (mut message, mut fix)) = demands.iter().enumerate().find_map(|(index, demand)| {
             Some((index, self.missing_evidence(&demand.subject(), demand.min)?))
@@ -286,7 +284,7 @@ impl Case<'_> {
             message: BoundedText::clip(&message),
             suggested_fix: Some(BoundedText::clip(&fix)),
         };
-        Some((Reason::ContractViolation(ContractViolation::EvidenceMissing), blocker))
+        Some(Finding { reason: Reason::ContractViolation(ContractViolation::EvidenceMissing), blocker })
     }
 
     /// What is missing and what leads on, for a subject that needs this grade. Nothing where a check failed: that is a
@@ -352,13 +350,13 @@ impl Case<'_> {
 }
 
 /// Something that needs evidence of a grade and does not have it.
-struct EvidenceGap {
+struct UnmetDemand {
     /// The message of the criterion whose claim it is; `None` for the step.
     claim: Option<String>,
     min: RequiredGrade,
 }
 
-impl EvidenceGap {
+impl UnmetDemand {
     fn subject(&self) -> String {
         match &self.claim {
             None => "This step".to_owned(),

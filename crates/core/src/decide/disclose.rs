@@ -25,7 +25,7 @@ use super::DecideError;
 use crate::builtins;
 use crate::contract::kind_of;
 use crate::derive;
-use crate::interpret::{AcceptedAssessment, ExplainedReason, OutputCheck, capability_name, decided_since};
+use crate::interpret::{AcceptedAssessment, Finding, OutputCheck, capability_name, decided_since};
 use crate::label::RunLabel;
 use crate::project::{AdvanceRecord, GapState, SessionState};
 use crate::reason::{GapCloser, exceeded, gap_closer, warns};
@@ -251,7 +251,7 @@ pub(super) fn unknown_gaps(
     run: RunId,
     pending: &PendingStep,
     artifacts: &[Value],
-) -> Vec<ExplainedReason> {
+) -> Vec<Finding> {
     let unknown = artifacts.iter().filter(|artifact| names_no_open_gap(facts, run, artifact));
     let open = open_ids(facts, run);
     let fix = match open.as_slice() {
@@ -268,7 +268,7 @@ pub(super) fn unknown_gaps(
             )),
             suggested_fix: Some(BoundedText::clip(&fix)),
         };
-        (Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker)
+        Finding { reason: Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker }
     });
     findings.collect()
 }

@@ -47,6 +47,11 @@ impl Draft {
         }
     }
 
+    /// Whether there is nothing to record.
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     pub(super) fn attach(&mut self, attachment: Attachment) {
         self.attachments.push(attachment);
     }

@@ -204,8 +204,8 @@ fn state_of(tree: &WorkingTree, changed: Option<&[String]>) -> (WorkspaceState, 
     let (dirty, content) = if tree.dirty.len() <= EVIDENCE_PATHS_MAX {
         (RecordedFiles::Here { files: tree.dirty.clone() }, None)
     } else {
-        // Texts always have a canonical form.
-        let content = Attachment::blob(to_canonical(&tree.dirty).expect("texts have a canonical form"));
+        let content =
+            Attachment::blob(to_canonical(&tree.dirty).expect("texts always have a canonical form"));
         let count = tree.dirty.len() as u64;
         (RecordedFiles::Content { blob_ref: content.blob_ref(), count }, Some(content))
     };

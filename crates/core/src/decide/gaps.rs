@@ -17,7 +17,7 @@ use super::advance::{Advance, Case};
 use super::disclose;
 use crate::claims::{self, Contradiction, KnownFact};
 use crate::contract::{self, kind_of};
-use crate::interpret::{ExplainedReason, OutputCheck, StepSelection};
+use crate::interpret::{Finding, OutputCheck, StepSelection};
 use crate::project::GapState;
 use crate::reason::{GapCloser, disposition, gap_closer};
 use crate::{derive, routing};
@@ -27,11 +27,11 @@ impl Case<'_> {
         &self,
         step: &StepId,
         selection: &StepSelection,
-        waived: &[ExplainedReason],
+        waived: &[Finding],
         check: &OutputCheck,
     ) -> Vec<GapRecorded> {
         let mut gaps = Vec::new();
-        for (reason, blocker) in waived {
+        for Finding { reason, blocker } in waived {
             let cause = cause(self.pending, blocker);
             let summary = format!("Step `{step}`: {}", blocker.message.as_str());
             gaps.push(self.gap(*reason, &cause, &summary));
@@ -94,11 +94,11 @@ impl Case<'_> {
     }
 
     /// Gaps that the agent closes by name, and those whose cause is gone.
-    fn resolutions(&self, step: &StepId, waived: &[ExplainedReason]) -> Vec<GapRecorded> {
+    fn resolutions(&self, step: &StepId, waived: &[Finding]) -> Vec<GapRecorded> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
-        let passed = waived.iter().map(|(_, blocker)| cause(self.pending, blocker));
+        let passed = waived.iter().map(|finding| cause(self.pending, &finding.blocker));
         let contradicted =
             self.contradictions().into_iter().map(|contradiction| self.contradicted(&contradiction));
         let still: Vec<String> = passed.chain(contradicted).collect();

@@ -16,9 +16,7 @@ use super::advance::{Advance, Case};
 use super::{DecideError, disclose, retry};
 use crate::edits::AllowedEdits;
 use crate::evidence;
-use crate::interpret::{
-    self, ApprovalState, ExplainedReason, OutputCheck, StepSelection, Strictness, Submitted,
-};
+use crate::interpret::{self, ApprovalState, Finding, OutputCheck, StepSelection, Strictness, Submitted};
 use crate::project::AdvanceRecord;
 use crate::reason::{AdvanceEffect, TRIES_BEFORE_GAP, on_advance};
 
@@ -27,8 +25,8 @@ const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash 
                           `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
 
 /// Whether only a person's decision on the submission is missing.
-fn is_decision(finding: &ExplainedReason) -> bool {
-    match (&finding.0, &finding.1.pointer) {
+fn is_decision(finding: &Finding) -> bool {
+    match (&finding.reason, &finding.blocker.pointer) {
         // A question is answered separately.
         (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
         (Reason::UserOnlyDependency(_), _) => true,
@@ -44,7 +42,7 @@ fn is_decision(finding: &ExplainedReason) -> bool {
 
 pub(super) enum AttemptResult {
     Blocked { blockers: BlockerReport },
-    Advanced { selection: StepSelection, waived: Vec<ExplainedReason> },
+    Advanced { selection: StepSelection, waived: Vec<Finding> },
 }
 
 impl Case<'_> {
@@ -110,8 +108,9 @@ impl Case<'_> {
             Err(error) => {
                 let finding = error.finding(&pending.step_id).ok_or(error)?;
                 // A list that the step declares and a loop reads is reported missing once.
-                let is_same = |reason: &ExplainedReason| {
-                    reason.1.code == finding.1.code && reason.1.pointer == finding.1.pointer
+                let is_same = |other: &Finding| {
+                    let (known, new) = (&other.blocker, &finding.blocker);
+                    known.code == new.code && known.pointer == new.pointer
                 };
                 if !findings.iter().any(is_same) {
                     findings.push(finding);
@@ -120,22 +119,22 @@ impl Case<'_> {
             }
         };
         // The one table decides what stops and what is disclosed (G61).
-        let refused = |finding: &ExplainedReason| {
-            if finding.1.code == BlockerCode::AssessmentFollowupRequired {
+        let refusals = |finding: &Finding| {
+            let code = finding.blocker.code;
+            if code == BlockerCode::AssessmentFollowupRequired {
                 // Another mistake before it was not a second look.
-                return self.refusals_with(finding.1.code);
+                return self.refusals_with(code);
             }
-            if finding.1.code == BlockerCode::EvidenceMissing && self.evidence_is_for_people(&check.unproven)
-            {
+            if code == BlockerCode::EvidenceMissing && self.evidence_is_for_people(&check.unproven) {
                 // The agent cannot supply what only a person can allow.
                 return TRIES_BEFORE_GAP;
             }
             self.retried.len()
         };
         let at_gate = self.autonomy_at_gate();
-        let stops = |finding: &ExplainedReason| {
+        let stops = |finding: &Finding| {
             let autonomy = if is_decision(finding) { at_gate } else { self.preferences.autonomy };
-            match on_advance(finding.0, autonomy, refused(finding)) {
+            match on_advance(finding.reason, autonomy, refusals(finding)) {
                 AdvanceEffect::Block | AdvanceEffect::FailFast => true,
                 AdvanceEffect::RecordGap(_) => false,
             }
@@ -151,7 +150,7 @@ impl Case<'_> {
                 if !findings.iter().all(is_decision) {
                     findings.retain(|finding| !is_decision(finding));
                 }
-                let blockers = findings.into_iter().map(|(_, blocker)| blocker).collect();
+                let blockers = findings.into_iter().map(|finding| finding.blocker).collect();
                 let blockers = BlockerReport::new(blockers)
                     .ok_or(DecideError::Invariant("a refused advance has a blocker"))?;
                 AttemptResult::Blocked { blockers }
@@ -162,7 +161,7 @@ impl Case<'_> {
 
     /// Files changed since the step began that it does not allow to change (G106), or that are outside the scope that
     /// the run declared (G123).
-    fn edit_finding(&self, pending: &PendingStep) -> Option<ExplainedReason> {
+    fn edit_finding(&self, pending: &PendingStep) -> Option<Finding> {
         let allowed = AllowedEdits::of(self.edit_rule()?, &self.context)?;
         let changed = self.command.evidence.workspace.changed.as_ref()?;
         let outside = PathList::new(changed.iter().filter(|path| !allowed.allows(path)));
@@ -197,7 +196,7 @@ impl Case<'_> {
             message: BoundedText::clip(&message),
             suggested_fix: Some(BoundedText::clip(&fix)),
         };
-        Some((Reason::ContractViolation(violation), blocker))
+        Some(Finding { reason: Reason::ContractViolation(violation), blocker })
     }
 
     /// The run's autonomy where a decision is missing.
@@ -208,11 +207,7 @@ impl Case<'_> {
     }
 
     /// What only a person or a proven capability can open.
-    fn gate_findings(
-        &self,
-        pending: &PendingStep,
-        check: &OutputCheck,
-    ) -> Result<Vec<ExplainedReason>, DecideError> {
+    fn gate_findings(&self, pending: &PendingStep, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
         let Advance { facts, workflow, .. } = self.command;
         let node = self.node.node_id;
         let asked = self.command.approvals.asked(workflow, pending);
@@ -223,7 +218,7 @@ impl Case<'_> {
                 ApprovalState::Unproven
             }
             // A decision is about what was submitted and shown, and nothing else (G63).
-            Some(decided) if decided.submitted != Some(retry::submitted(&self.delivered)?) => {
+            Some(decided) if decided.submitted != Some(retry::delivered_digest(&self.delivered)?) => {
                 ApprovalState::ForOther
             }
             Some(decided) => match decided.decision {

@@ -5,13 +5,13 @@
 pub mod advance;
 pub mod approve;
 pub mod attempt;
+mod check_events;
 pub mod checkpoint;
 pub mod checks;
 pub mod close;
 pub mod disclose;
 mod draft;
 pub mod evidence;
-mod facts;
 pub mod fit;
 mod gaps;
 mod judge;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{Context, EventData, NodeOutputAppended, OutputChannel, OutputPayload, Scope};
-use workrail_model::id::{AttemptId, NodeId, SessionId};
+use workrail_model::id::{AttemptId, NodeId, OutputId, SessionId};
 use workrail_model::limits::{BLOB_BYTES_MAX, NOTES_BYTES_MAX, NOTES_EVENT_BYTES_MAX};
 use workrail_model::placeholder::placeholder_in;
 use workrail_model::plan::Attachment;
@@ -93,7 +93,7 @@ impl Outputs<'_> {
     }
 
     /// The current output of the same channel, left by a blocked attempt of this chain.
-    fn replaced(&self, channel: OutputChannel) -> Option<workrail_model::id::OutputId> {
+    fn replaced(&self, channel: OutputChannel) -> Option<OutputId> {
         self.facts
             .outputs(self.node)
             .iter()
@@ -105,33 +105,40 @@ impl Outputs<'_> {
 }
 
 /// Notes and artifacts of the session itself. Their ids are derived only from their content, so that the same
-/// words sent again are the same output.
+/// words sent again are the same output. A known one is left out: a plan is either new or recorded, never both.
 pub(super) fn push_session_notes(
     draft: &mut Draft,
     session: SessionId,
     output: &StepOutput,
+    is_known: impl Fn(OutputId) -> bool,
 ) -> Result<(), DecideError> {
-    let push = |draft: &mut Draft, payload: OutputPayload, digest: Sha256| {
-        let output_channel = payload.channel();
-        let output_id = derive::session_output_id(session, output_channel, digest);
-        let output = NodeOutputAppended {
-            output_id,
-            supersedes_output_id: None,
-            output_channel,
-            payload,
-            attempt_id: None,
-        };
-        draft.push_once(Scope::Session, EventData::NodeOutputAppended(output));
+    let new_id = |channel: OutputChannel, digest: Sha256| {
+        let output_id = derive::session_output_id(session, channel, digest);
+        (!is_known(output_id)).then_some(output_id)
     };
-    if let Some(notes) = output.own_notes() {
+    if let Some(notes) = output.own_notes()
+        && let Some(output_id) = new_id(OutputChannel::Recap, Sha256::of(notes.as_bytes()))
+    {
         let payload = notes_payload(draft, notes);
-        push(draft, payload, Sha256::of(notes.as_bytes()));
+        draft.push_once(Scope::Session, session_output(output_id, payload));
     }
     for (digest, bytes) in sorted_artifacts(&output.artifacts)? {
-        let payload = artifact_payload(draft, bytes);
-        push(draft, payload, digest);
+        if let Some(output_id) = new_id(OutputChannel::Artifact, digest) {
+            let payload = artifact_payload(draft, bytes);
+            draft.push_once(Scope::Session, session_output(output_id, payload));
+        }
     }
     Ok(())
+}
+
+fn session_output(output_id: OutputId, payload: OutputPayload) -> EventData {
+    EventData::NodeOutputAppended(NodeOutputAppended {
+        output_id,
+        supersedes_output_id: None,
+        output_channel: payload.channel(),
+        payload,
+        attempt_id: None,
+    })
 }
 
 enum Supersede {

@@ -5,7 +5,7 @@ use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Confirmation};
 use workrail_model::digest::Sha256;
 use workrail_model::event::ApprovalRecorded;
 use workrail_model::id::{NodeId, RunId};
-use workrail_model::passkey::PreferenceProof;
+use workrail_model::passkey::{PasskeyProof, PreferenceProof};
 use workrail_model::preferences::{Autonomy, PreferenceChange, Preferences};
 use workrail_model::snapshot::PendingStep;
 
@@ -136,29 +136,26 @@ pub(crate) fn checked_proof(
     keys: &Passkeys,
 ) -> Option<Result<(Sha256, SignerOrigin), ProofError>> {
     let proof = decided.proof.as_ref()?;
-    let statement = Statement::Decision {
+    Some(check_recorded(proof, &statement_of(decided, node, proof), recorded_in, keys))
+}
+
+/// The statement that the passkey signed.
+fn statement_of<'a>(decided: &'a ApprovalRecorded, node: NodeId, proof: &PasskeyProof) -> Statement<'a> {
+    Statement::Decision {
         run: proof.run,
         node,
         step: &decided.step_id,
         submitted: decided.submitted,
         decision: decided.decision,
         reason: decided.note.as_ref().map(|note| note.as_str()),
-    };
-    Some(check_recorded(proof, &statement, recorded_in, keys))
+    }
 }
 
 /// Whether an assertion is used for two decisions: a copy of an earlier one was replayed after another decision.
 fn is_repeated(facts: &SessionState, node: NodeId, challenge: Sha256) -> bool {
     let same = facts.approvals(node).iter().filter(|approval| {
         approval.data.proof.as_ref().is_some_and(|proof| {
-            let statement = Statement::Decision {
-                run: proof.run,
-                node,
-                step: &approval.data.step_id,
-                submitted: approval.data.submitted,
-                decision: approval.data.decision,
-                reason: approval.data.note.as_ref().map(|note| note.as_str()),
-            };
+            let statement = statement_of(&approval.data, node, proof);
             statement.challenge(proof.signed.origin.as_str(), &proof.signed.nonce) == challenge
         })
     });

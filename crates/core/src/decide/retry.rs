@@ -15,7 +15,7 @@ use crate::interpret::{CRITERIA_REF, says_nothing};
 use crate::project::{AdvanceRecord, SessionState};
 
 /// The refused attempt whose outputs this attempt inherits.
-pub fn retried(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option<AttemptId> {
+pub fn preceding_attempt(facts: &SessionState, node: NodeId, attempt: AttemptId) -> Option<AttemptId> {
     facts.retry_chain(node, attempt).first().copied()
 }
 
@@ -80,7 +80,7 @@ pub(super) fn delivered(
     let replaced = |old: &Value| sent.artifacts.iter().any(|new| takes_place_of(new, old));
     let inherited =
         earlier_output.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
-    // What is sent now comes first: the first artifact of a kind is the one that is checked.
+    // What is sent now comes first: the first artifact of a kind is the one that is checked and decides.
     let artifacts = sent.artifacts.iter().cloned().chain(inherited).collect();
     Ok(StepOutput { notes_markdown, artifacts })
 }
@@ -88,7 +88,8 @@ pub(super) fn delivered(
 /// Whether one artifact replaces another. Of our own kinds there is one for each subject; a step may have
 /// several of an author's or agent's kind, so those are all kept.
 fn takes_place_of(new: &Value, old: &Value) -> bool {
-    const ABOUT: [&str; 4] = ["assessmentId", "capability", "gapId", "loopId"];
+    // Not `loopId`: a step decides for one loop, which has an id and may have a label.
+    const ABOUT: [&str; 3] = ["assessmentId", "capability", "gapId"];
     // A member that one of them omits does not make it another subject.
     let agrees = |name: &&str| match (old.get(name), new.get(name)) {
         (Some(old), Some(new)) => old == new,
@@ -99,7 +100,7 @@ fn takes_place_of(new: &Value, old: &Value) -> bool {
 }
 
 /// Identifies what an attempt delivers, in whatever order and over however many attempts it was sent.
-pub(crate) fn submitted(delivered: &Submission) -> Result<Sha256, DecideError> {
+pub(crate) fn delivered_digest(delivered: &Submission) -> Result<Sha256, DecideError> {
     let Submission { output, context } = delivered;
     let mut artifacts = Vec::with_capacity(output.artifacts.len());
     for artifact in &output.artifacts {

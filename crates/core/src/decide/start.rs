@@ -123,7 +123,7 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
         checkpoint: None,
     };
     draft.push(on_root, EventData::NodeCreated(node));
-    let chosen = baseline(root, preferences, command.preference_source);
+    let chosen = initial_preferences(root, preferences, command.preference_source);
     draft.push(on_root, EventData::PreferencesChanged(chosen));
     for gap in gaps {
         draft.push_once(on_root, EventData::GapRecorded(gap));
@@ -181,8 +181,8 @@ fn first_reply(
     })?)
 }
 
-/// A run's baseline is recorded on its root, so that later changes of the defaults do not affect it.
-fn baseline(root: NodeId, effective: Preferences, source: PreferenceSource) -> PreferencesChanged {
+/// A run's preferences are recorded on its root, so that later changes of the defaults do not affect it.
+fn initial_preferences(root: NodeId, effective: Preferences, source: PreferenceSource) -> PreferencesChanged {
     PreferencesChanged {
         change_id: derive::change_id(root, derive::before_any_attempt(), effective),
         source,

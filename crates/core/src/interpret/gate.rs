@@ -14,7 +14,7 @@ use workrail_model::reason::{CapabilityMissing, Reason, UserOnlyDependencyReason
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{ExplainedReason, step_scope};
+use super::{Finding, step_scope};
 use crate::condition::{ValueScope, holds};
 
 /// What a person has decided about the pending step.
@@ -98,7 +98,7 @@ pub fn user_findings(
     context: &Context,
     approval: ApprovalState<'_>,
     asked: AskedProof,
-) -> Vec<ExplainedReason> {
+) -> Vec<Finding> {
     let Some(step) = workflow.step(&pending.step_id) else { return Vec::new() };
     let is_approved = approval == ApprovalState::Approved;
     // A question is answered, not approved.
@@ -106,25 +106,22 @@ pub fn user_findings(
         Some(key) => context.get(key.as_str()).is_some_and(|value| !value.is_null()),
         None => is_approved,
     };
-    let mut findings: Vec<ExplainedReason> = step
+    let mut findings: Vec<Finding> = step
         .user_dependencies
         .iter()
         .filter(|dependency| !is_given(dependency))
-        .map(|dependency| {
-            let pointer = question_key(dependency).cloned().map_or_else(
-                || BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
-                |key| BlockerPointer::ContextKey { key },
-            );
-            let fix = question_key(dependency).map_or_else(
-                || after_decision(approval, asked),
-                |key| format!("Ask the user, then send the call below with `context.{key}` set."),
-            );
-            user_finding(dependency.reason, pointer, &dependency.description, &fix)
+        .map(|dependency| match question_key(dependency) {
+            Some(key) => user_finding(
+                dependency.reason,
+                BlockerPointer::ContextKey { key: key.clone() },
+                &dependency.description,
+                &format!("Ask the user, then send the call below with `context.{key}` set."),
+            ),
+            None => decision_finding(step, dependency, approval, asked),
         })
         .collect();
-    let listed = findings.iter().any(|(reason, _)| {
-        *reason == Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval)
-    });
+    let approval_reason = Reason::UserOnlyDependency(UserOnlyDependencyReason::NeedsUserApproval);
+    let listed = findings.iter().any(|finding| finding.reason == approval_reason);
     let confirmation = asked_confirmation(workflow, pending, context);
     if !is_approved && confirmation == AskedConfirmation::Approval && !listed && gate_of(step).is_some() {
         findings.push(approval_finding(step, approval, asked));
@@ -151,8 +148,37 @@ fn gate_of(step: &CompiledStep) -> Option<GateKind> {
     }
 }
 
-fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> ExplainedReason {
+/// A dependency that a decision lifts. The author's words say what is to be decided; after a decision, the agent needs
+/// to know what became of it.
+fn decision_finding(
+    step: &CompiledStep,
+    dependency: &UserDependency,
+    approval: ApprovalState<'_>,
+    asked: AskedProof,
+) -> Finding {
     let message = match approval {
+        ApprovalState::None | ApprovalState::Approved => dependency.description.clone(),
+        ApprovalState::Rejected { .. } | ApprovalState::ForOther | ApprovalState::Unproven => {
+            approval_message(approval)
+        }
+    };
+    let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
+    user_finding(dependency.reason, pointer, &message, &after_decision(approval, asked))
+}
+
+fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: AskedProof) -> Finding {
+    let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
+    user_finding(
+        UserOnlyDependencyReason::NeedsUserApproval,
+        pointer,
+        &approval_message(approval),
+        &after_decision(approval, asked),
+    )
+}
+
+/// Why the step's result does not count as approved.
+fn approval_message(approval: ApprovalState<'_>) -> String {
+    match approval {
         ApprovalState::Rejected { reason } => rejected(reason),
         ApprovalState::ForOther => {
             "The person's decision was about something else: what you send now is not what they were shown."
@@ -164,14 +190,7 @@ fn approval_finding(step: &CompiledStep, approval: ApprovalState<'_>, asked: Ask
         ApprovalState::None | ApprovalState::Approved => {
             "A person must approve this step's result before the step can end.".to_owned()
         }
-    };
-    let pointer = BlockerPointer::WorkflowStep { step_id: step.step_id.clone() };
-    user_finding(
-        UserOnlyDependencyReason::NeedsUserApproval,
-        pointer,
-        &message,
-        &after_decision(approval, asked),
-    )
+    }
 }
 
 /// What the agent should do about a decision that is missing or does not match.
@@ -260,14 +279,14 @@ fn user_finding(
     pointer: BlockerPointer,
     message: &str,
     fix: &str,
-) -> ExplainedReason {
+) -> Finding {
     let blocker = Blocker {
         code: BlockerCode::UserOnlyDependency,
         pointer,
         message: BoundedText::clip(message),
         suggested_fix: Some(BoundedText::clip(fix)),
     };
-    (Reason::UserOnlyDependency(reason), blocker)
+    Finding { reason: Reason::UserOnlyDependency(reason), blocker }
 }
 
 /// Required capabilities that strong observations have not shown to be available. A capability's own probe
@@ -276,7 +295,7 @@ pub fn capability_findings(
     workflow: &CompiledWorkflow,
     pending: &PendingStep,
     observed: &BTreeMap<Capability, CapabilityStatus>,
-) -> Vec<ExplainedReason> {
+) -> Vec<Finding> {
     let is_probe = workflow.step(&pending.step_id).is_some_and(|step| match step.kind {
         StepKind::CapabilityProbe { .. } => true,
         StepKind::Standard | StepKind::Parallel { .. } => false,
@@ -308,7 +327,7 @@ pub fn capability_findings(
                  that step (read_run lists the steps with their tokens) and try it there."
             ))),
         };
-        findings.push((Reason::CapabilityMissing(missing), blocker));
+        findings.push(Finding { reason: Reason::CapabilityMissing(missing), blocker });
     }
     findings
 }

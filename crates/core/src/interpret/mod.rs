@@ -1,6 +1,6 @@
 //! Selects the next step: pure, forward only, every decision traced (G44).
 //!
-//! `advance` marks the pending step complete and moves on. The loop condition is evaluated at entry and
+//! Advancing marks the pending step complete and moves on. The loop condition is evaluated at entry and
 //! between iterations, never in the middle of a body; reaching the limit of a loop is disclosed.
 
 mod gate;
@@ -40,7 +40,11 @@ use workrail_model::text::BoundedText;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 
 /// A reason, and the blocker that explains it to the agent.
-pub(crate) type ExplainedReason = (Reason, Blocker);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub reason: Reason,
+    pub blocker: Blocker,
+}
 
 /// What the interpreter chose, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +55,7 @@ pub struct StepSelection {
     /// Facts to disclose that never block.
     pub advisories: Vec<Advisory>,
     /// Under never-stop: what would have blocked and is recorded as a gap instead.
-    pub waived: Vec<ExplainedReason>,
+    pub waived: Vec<Finding>,
 }
 
 /// A fact to disclose durably.
@@ -108,7 +112,7 @@ impl InterpretError {
 
     /// The reason and blocker; `None` if the run's own data contradict each other. `step_id` is the
     /// step being completed.
-    pub fn finding(&self, step_id: &StepId) -> Option<ExplainedReason> {
+    pub fn finding(&self, step_id: &StepId) -> Option<Finding> {
         let at_step = BlockerPointer::WorkflowStep { step_id: step_id.clone() };
         let (reason, code, pointer, fix) = match self {
             Self::MissingContext { key, .. } => (
@@ -132,7 +136,8 @@ impl InterpretError {
             Self::Drift { .. } => return None,
         };
         let message = BoundedText::clip(&self.to_string());
-        Some((reason, Blocker { code, pointer, message, suggested_fix: Some(BoundedText::clip(&fix)) }))
+        let blocker = Blocker { code, pointer, message, suggested_fix: Some(BoundedText::clip(&fix)) };
+        Some(Finding { reason, blocker })
     }
 }
 
@@ -151,16 +156,7 @@ pub fn start_in(
     walk::Walk::new(workflow, context, strictness, position).select()
 }
 
-/// The step after the pending one, which is marked complete. `artifacts` are those of this call.
-pub fn advance(
-    workflow: &CompiledWorkflow,
-    state: &EngineState,
-    context: &Context,
-    artifacts: &[Value],
-) -> Result<StepSelection, InterpretError> {
-    advance_in(Strictness::Blocking, workflow, state, context, artifacts)
-}
-
+/// The step after the pending one, which is marked complete. `artifacts` are what its attempt delivers.
 pub fn advance_in(
     strictness: Strictness,
     workflow: &CompiledWorkflow,
@@ -224,11 +220,11 @@ fn owes_decision(workflow: &CompiledWorkflow, step: &StepId) -> bool {
     output.is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT)
 }
 
-/// The last decision among the artifacts that is for this loop: one without a `loopId`, or with
-/// the loop's own id or label. Anything else is not a decision, and never an exit.
+/// The first decision among the artifacts that is for this loop, which is the one that is checked: one without a
+/// `loopId`, or with the loop's own id or label. Anything else is not a decision, and never an exit.
 fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value]) -> Option<LoopDecision> {
     let label = loop_label(workflow, loop_id)?;
-    artifacts.iter().rev().find_map(|artifact| {
+    artifacts.iter().find_map(|artifact| {
         if artifact.get("kind").and_then(Value::as_str) != Some("wr.loop_control") {
             return None;
         }

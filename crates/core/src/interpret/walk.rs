@@ -11,7 +11,7 @@ use workrail_model::step_key::LoopFrame;
 
 use super::scope::overlay;
 use super::trace::TraceLog;
-use super::{Advisory, ExplainedReason, InterpretError, StepSelection, Strictness};
+use super::{Advisory, Finding, InterpretError, StepSelection, Strictness};
 use crate::condition::{ValueScope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
@@ -33,7 +33,7 @@ pub(super) struct Walk<'a> {
     visits: u32,
     trace: TraceLog,
     advisories: Vec<Advisory>,
-    waived: Vec<ExplainedReason>,
+    waived: Vec<Finding>,
 }
 
 /// Whether a loop continues with another iteration, and the reason in words.

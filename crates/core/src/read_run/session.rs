@@ -10,7 +10,7 @@ use crate::project::{RunState, SessionState};
 use crate::report::ContentReader;
 
 const RUNS_MAX: usize = 50;
-const GOAL_BYTES_MAX: usize = 160;
+const GOAL_SHOWN_BYTES_MAX: usize = 160;
 
 /// The notes of a session in full, and its runs at a glance.
 pub fn session(facts: &SessionState, content: &dyn ContentReader) -> String {
@@ -48,6 +48,6 @@ fn run_line(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -
     let status = state.and_then(|state| facts.run_status(run.run_id, state.is_complete()));
     let context = tip.and_then(|tip| facts.context_at(tip.node_id).ok()).unwrap_or_default();
     let goal = context.get("goal").and_then(serde_json::Value::as_str);
-    let goal = goal.map_or_else(String::new, |goal| format!(": {}", gist(goal, GOAL_BYTES_MAX)));
+    let goal = goal.map_or_else(String::new, |goal| format!(": {}", gist(goal, GOAL_SHOWN_BYTES_MAX)));
     format!("- {} ({}), {}{goal}", RunLabel::of(run.run_id), run.workflow_id, status_words(status))
 }

@@ -19,7 +19,7 @@ use crate::report::ContentReader;
 
 /// As many as one step usually delegates; the text names the others by label.
 const CHILDREN_MAX: usize = 12;
-const NOTES_BYTES_MAX: usize = 600;
+const NOTES_SHOWN_BYTES_MAX: usize = 600;
 const ARTIFACTS_MAX: usize = 4;
 const ARTIFACT_BYTES_MAX: usize = 160;
 const GAPS_MAX: usize = 5;
@@ -55,7 +55,7 @@ fn result(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -> 
         workflow_id: run.workflow_id.clone(),
         status,
         notes: last_notes(facts, tip.node_id)
-            .map(|notes| without_markers(&truncate_with_marker(&notes, NOTES_BYTES_MAX))),
+            .map(|notes| without_markers(&truncate_with_marker(&notes, NOTES_SHOWN_BYTES_MAX))),
         artifacts: artifacts(facts, tip.node_id, content),
         open_gaps: open_gaps(facts, run.run_id),
         next_call: NextCall::new(ToolName::ReadRun, [("run", Value::from(label.as_str()))]),

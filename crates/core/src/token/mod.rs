@@ -297,8 +297,7 @@ pub fn readable_label(text: &str) -> Option<RunLabel> {
 }
 
 fn mac(key: &SigningKey, message: &[u8]) -> Hmac<Sha256> {
-    // HMAC accepts keys of any length.
-    let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC takes any key length");
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.bytes()).expect("HMAC accepts keys of any length");
     mac.update(message);
     mac
 }

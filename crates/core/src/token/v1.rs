@@ -71,8 +71,7 @@ impl Payload {
 }
 
 fn payload_bytes(target: &TokenTarget) -> Vec<u8> {
-    // Strings and the number 1: everything in a payload has a canonical form.
-    to_canonical(&Payload::of(target)).expect("payloads are strings and a small number")
+    to_canonical(&Payload::of(target)).expect("strings and the number 1 have a canonical form")
 }
 
 pub(super) fn mint(target: &TokenTarget, key: &SigningKey) -> String {

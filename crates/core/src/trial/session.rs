@@ -20,7 +20,7 @@ use workrail_model::tool::ToolSet;
 
 use super::script::{RunScript, StepScript};
 use crate::decide::Minting;
-use crate::decide::advance::{Advance, advance, submitted};
+use crate::decide::advance::{Advance, advance, delivered_digest};
 use crate::decide::approve::{Approve, approve};
 use crate::decide::attempt::AttemptState;
 use crate::decide::evidence::{AvailableEvidence, EvidenceDemand};
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         let context = Context::new(step.context.clone()).map_err(|error| error.to_string())?;
         let sent = Submission { output, context };
         if let Some(decision) = step.approval {
-            let submitted = submitted(self.command(&sent)?).map_err(|error| error_chain(&error))?;
+            let submitted = delivered_digest(self.command(&sent)?).map_err(|error| error_chain(&error))?;
             self.approve(decision, submitted)?;
         }
         let decided = advance(self.command(&sent)?).map_err(|error| error_chain(&error))?;
@@ -151,7 +151,8 @@ impl<'a> Session<'a> {
         let earlier_output = std::mem::take(&mut self.earlier_output);
         if !answer.blocked.is_empty() {
             let notes = sent.output.notes_markdown.filter(|notes| !notes.trim().is_empty());
-            let artifacts = earlier_output.artifacts.into_iter().chain(sent.output.artifacts).collect();
+            // The first artifact of a kind counts, so the newest comes first.
+            let artifacts = sent.output.artifacts.into_iter().chain(earlier_output.artifacts).collect();
             self.earlier_output =
                 StepOutput { notes_markdown: notes.or(earlier_output.notes_markdown), artifacts };
         }
@@ -257,9 +258,8 @@ fn minting(plans: u64) -> Minting {
     event_seed[2..].copy_from_slice(&plans.to_be_bytes());
     Minting {
         event_seed,
-        // The literal has the one shape, and the number of plans is far below 2^53.
-        at: Timestamp::parse("2000-01-01T00:00:00.000Z").expect("literal timestamp"),
-        activity: Activity::new(plans + 1).expect("small number"),
+        at: Timestamp::parse("2000-01-01T00:00:00.000Z").expect("the literal is a timestamp"),
+        activity: Activity::new(plans + 1).expect("the number of plans is far below 2^53"),
         actor: None,
     }
 }

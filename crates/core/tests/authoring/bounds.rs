@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use workrail_core::compile::{CompileInput, check};
-use workrail_core::interpret::{Positions, advance, start};
+use workrail_core::interpret::{Positions, start};
 use workrail_core::render::prompt::{Lifecycle, render_step, render_step_shortened, render_title};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::Context;
 use workrail_model::limits::RENDERED_STEP_BYTES_MAX;
 use workrail_model::snapshot::{CompletedSteps, EngineState, ExecutionSnapshot, PendingStep};
 
-use crate::driver::context;
+use crate::driver::{advance, context};
 use crate::{compiled, plain, workflow};
 
 /// A step that shows `{{b}}` so often that a long value would take gigabytes.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use test_case::test_case;
 use workrail_core::compile::{Code, CompileInput, check};
-use workrail_core::interpret::{Submitted, check_output, start};
+use workrail_core::interpret::{Finding, Submitted, check_output, start};
 use workrail_core::render::prompt::{Lifecycle, render_step};
 use workrail_model::blocker::{BlockerCode, BlockerPointer};
 
@@ -61,7 +61,7 @@ fn a_declared_key_is_required_and_checked(key: &str, value: Value, told: &str) {
         values[key] = value;
     }
     let findings = submit(&values);
-    let [(_, blocker)] = findings.as_slice() else { panic!("{findings:?}") };
+    let [Finding { blocker, .. }] = findings.as_slice() else { panic!("{findings:?}") };
     assert_eq!(blocker.code, BlockerCode::MissingContextKey);
     assert!(matches!(&blocker.pointer, BlockerPointer::ContextKey { key: own } if own.as_str() == key));
     assert!(blocker.message.as_str().contains(told), "{}", blocker.message.as_str());

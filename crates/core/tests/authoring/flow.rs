@@ -1,14 +1,14 @@
 //! The interpreter: forward only, loops decided between passes, every decision traced (G44).
 
 use serde_json::{Value, json};
-use workrail_core::interpret::{Advisory, InterpretError, Strictness, advance, advance_in, start};
+use workrail_core::interpret::{Advisory, InterpretError, Strictness, advance_in, start};
 use workrail_model::blocker::BlockerCode;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Context, TraceKind};
 use workrail_model::name::StepId;
 use workrail_model::snapshot::EngineState;
 
-use crate::driver::context;
+use crate::driver::{advance, context};
 use crate::{compiled, decide, decided, plain, workflow};
 
 fn at(state: &EngineState) -> String {
@@ -55,6 +55,16 @@ fn a_decision_that_names_another_loop_decides_nothing() {
 }
 
 #[test]
+fn of_two_decisions_in_one_call_the_first_decides() {
+    let workflow = compiled(&workflow(json!([decided("mine", 2, json!([decide("d")]))])));
+    let empty = context(json!({}));
+    let first = start(&workflow, &empty).unwrap();
+    let after = |sent: [Value; 2]| at(&advance(&workflow, &first.state, &empty, &sent).unwrap().state);
+    assert_eq!(after([decision("stop"), decision("continue")]), "complete");
+    assert_eq!(after([decision("continue"), decision("stop")]), "mine@1::d");
+}
+
+#[test]
 fn a_stop_in_the_middle_of_a_body_ends_the_loop_after_the_pass() {
     let workflow = compiled(&workflow(json!([decided("again", 5, json!([decide("d"), plain("rest")]))])));
     let visited = walk(&workflow, &context(json!({})), &[decision("stop"), Value::Null]);
@@ -86,8 +96,8 @@ fn on_limit_block_blocks_until_told_to_stop() {
     let empty = context(json!({}));
     let first = start(&workflow, &empty).unwrap();
     let error = advance(&workflow, &first.state, &empty, &[decision("continue")]).unwrap_err();
-    let (_, blocker) = error.finding(&StepId::parse("d").unwrap()).unwrap();
-    assert_eq!(blocker.code, BlockerCode::LoopLimitReached);
+    let finding = error.finding(&StepId::parse("d").unwrap()).unwrap();
+    assert_eq!(finding.blocker.code, BlockerCode::LoopLimitReached);
     let stopped = advance(&workflow, &first.state, &empty, &[decision("stop")]).unwrap();
     assert_eq!(at(&stopped.state), "after");
     let passed =
@@ -107,8 +117,8 @@ fn a_missing_list_blocks_and_never_stop_skips_it() {
     let first = start(&workflow, &empty).unwrap();
     let error = advance(&workflow, &first.state, &empty, &[]).unwrap_err();
     assert!(matches!(&error, InterpretError::MissingContext { key, .. } if key == "things"), "{error}");
-    let (_, blocker) = error.finding(&StepId::parse("before").unwrap()).unwrap();
-    assert_eq!(blocker.code, BlockerCode::MissingContextKey);
+    let finding = error.finding(&StepId::parse("before").unwrap()).unwrap();
+    assert_eq!(finding.blocker.code, BlockerCode::MissingContextKey);
     let passed = advance_in(Strictness::NeverStop, &workflow, &first.state, &empty, &[]).unwrap();
     assert_eq!((at(&passed.state).as_str(), passed.waived.len()), ("after", 1));
     let given = advance(&workflow, &first.state, &context(json!({ "things": [1, 2] })), &[]).unwrap();

@@ -60,7 +60,7 @@ fn filled(skeleton: &Value, example: &Value) -> Value {
 }
 
 fn codes(check: &OutputCheck) -> Vec<BlockerCode> {
-    check.findings.iter().map(|(_, blocker)| blocker.code).collect()
+    check.findings.iter().map(|finding| finding.blocker.code).collect()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn every_contract_blocks_within_its_budget_and_shows_what_passes() {
         assert_eq!(codes(&passes), [], "{}", contract.id);
         let missing = checked(&workflow, None, &[json!({ "kind": "wr.other" })], json!({}));
         assert_eq!(codes(&missing), [BlockerCode::MissingRequiredOutput], "{}", contract.id);
-        let (_, blocker) = &missing.findings[0];
+        let blocker = &missing.findings[0].blocker;
         assert!(blocker.message.as_str().contains("wr.other"), "submitted and wanted kinds are named");
         let fix = blocker.suggested_fix.as_ref().unwrap().as_str();
         let start = fix.find('{').unwrap();
@@ -93,7 +93,7 @@ fn every_contract_blocks_within_its_budget_and_shows_what_passes() {
         wrong["surprise"] = json!("x".repeat(5000));
         let invalid = checked(&workflow, None, &[wrong], json!({}));
         assert_eq!(codes(&invalid), [BlockerCode::InvalidRequiredOutput], "{}", contract.id);
-        let blockers = invalid.findings.into_iter().map(|(_, blocker)| blocker).collect();
+        let blockers = invalid.findings.into_iter().map(|finding| finding.blocker).collect();
         assert!(BlockerReport::new(blockers).is_some());
     }
 }
@@ -106,7 +106,7 @@ fn an_optional_contract_may_be_missing_but_not_wrong() {
     let wrong = json!({ "kind": "wr.loop_control", "decision": "maybe" });
     let check = checked(&workflow, None, &[wrong], json!({}));
     assert_eq!(codes(&check), [BlockerCode::InvalidRequiredOutput]);
-    let message = check.findings[0].1.message.as_str().to_owned();
+    let message = check.findings[0].blocker.message.as_str().to_owned();
     assert!(message.contains("\"continue\", \"stop\"") && message.contains("\"maybe\""), "{message}");
 }
 
@@ -236,7 +236,7 @@ fn a_near_miss_is_named() {
     let workflow = compiled(&one(json!({ "validationCriteria": criteria })));
     let message = |notes: &str| {
         let check = checked(&workflow, Some(notes), &[], json!({}));
-        check.findings[0].1.message.as_str().to_owned()
+        check.findings[0].blocker.message.as_str().to_owned()
     };
     insta::assert_snapshot!([message("**answer:** 3"), message("It is 3.")].join("\n"));
 }
@@ -249,7 +249,7 @@ fn a_follow_up_asks_once_for_another_rating(guidance: &str) -> String {
     source["steps"][0]["assessmentConsequences"][0]["effect"]["guidance"] = json!(guidance);
     let artifact = json!({ "kind": "wr.assessment", "dimensions": { "confidence": "low" } });
     let check = checked(&compiled(&source), Some("Looked at it."), &[artifact], json!({}));
-    check.findings[0].1.suggested_fix.as_ref().unwrap().as_str().to_owned()
+    check.findings[0].blocker.suggested_fix.as_ref().unwrap().as_str().to_owned()
 }
 
 /// G46: what a step says about its proof must not contradict the proof itself.
@@ -307,7 +307,7 @@ fn divergences_and_observations_are_facts() {
 fn an_artifact_that_cannot_be_read_is_answered_not_dropped(artifact: Value, told: &str) {
     let check = checked(&compiled(&one(json!({}))), Some("n"), &[artifact], json!({}));
     assert_eq!(codes(&check), [BlockerCode::InvalidRequiredOutput]);
-    assert!(check.findings[0].1.message.as_str().contains(told), "{:?}", check.findings);
+    assert!(check.findings[0].blocker.message.as_str().contains(told), "{:?}", check.findings);
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_required_capability_is_probed_first_and_only_its_own_observation_answers() 
     assert_eq!(capability_findings(&workflow, pending, &observed), [], "the probe itself may run");
     observed.insert(Capability::WebBrowsing, CapabilityStatus::Unavailable);
     assert_eq!(
-        capability_findings(&workflow, pending, &observed)[0].1.code,
+        capability_findings(&workflow, pending, &observed)[0].blocker.code,
         BlockerCode::RequiredCapabilityUnavailable
     );
 }
@@ -358,5 +358,5 @@ fn what_only_the_user_can_give_blocks_until_it_is_given_or_approved() {
     assert_eq!(count(&given, ApprovalState::Approved), 0);
     let rejected = ApprovalState::Rejected { reason: Some("Not on a Friday.") };
     let findings = user_findings(&workflow, pending, &given, rejected, AskedProof::Any);
-    assert!(findings[0].1.message.as_str().ends_with("Not on a Friday."), "{findings:?}");
+    assert!(findings[0].blocker.message.as_str().ends_with("Not on a Friday."), "{findings:?}");
 }

@@ -1,11 +1,11 @@
 //! The text of a step: it contains everything authored, in one order, the same every time.
 
 use serde_json::{Value, json};
-use workrail_core::interpret::{advance, start};
+use workrail_core::interpret::start;
 use workrail_core::render::prompt::{Lifecycle, RenderMode, render_step, render_title};
 use workrail_model::preferences::Autonomy;
 
-use crate::driver::context;
+use crate::driver::{advance, context};
 use crate::{compiled, decide, decided, plain, workflow};
 
 fn first_text(source: &Value, with: Value, lifecycle: Lifecycle) -> String {

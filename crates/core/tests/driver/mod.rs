@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{
-    self, Advisory, ApprovalState, AskedProof, StepSelection, Submitted, asked_confirmation, check_output,
-    user_findings,
+    self, Advisory, ApprovalState, AskedProof, Finding, InterpretError, StepSelection, Strictness, Submitted,
+    asked_confirmation, check_output, user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
-use workrail_model::blocker::{Blocker, BlockerPointer};
+use workrail_model::blocker::BlockerPointer;
 use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, RuleCheck, StepKind};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::event::{Context, DecisionTraceAppended};
@@ -93,6 +93,16 @@ pub(crate) fn artifacts(
     artifacts
 }
 
+/// An advance that what is missing stops.
+pub(crate) fn advance(
+    workflow: &CompiledWorkflow,
+    state: &EngineState,
+    context: &Context,
+    artifacts: &[Value],
+) -> Result<StepSelection, InterpretError> {
+    interpret::advance_in(Strictness::Blocking, workflow, state, context, artifacts)
+}
+
 /// Runs to completion; every state goes through its snapshot and every trace through its budget.
 pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usize) -> Run {
     let hash = workflow.hash().unwrap();
@@ -114,8 +124,9 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
         assert!(!text.trim().is_empty() && !render_title(workflow, pending, context).is_empty());
         asked_confirmation(workflow, pending, context);
         let asked = user_findings(workflow, pending, context, ApprovalState::Approved, AskedProof::Any);
-        let is_question = |blocker: &Blocker| matches!(blocker.pointer, BlockerPointer::ContextKey { .. });
-        assert!(asked.iter().all(|(_, blocker)| is_question(blocker)), "{asked:?}");
+        let is_question =
+            |finding: &Finding| matches!(finding.blocker.pointer, BlockerPointer::ContextKey { .. });
+        assert!(asked.iter().all(is_question), "{asked:?}");
         let artifacts = artifacts(workflow, pending, step);
         let check = check_output(
             workflow,
@@ -130,7 +141,7 @@ pub(crate) fn run(workflow: &CompiledWorkflow, context: &Context, steps_max: usi
             },
         );
         assert_eq!(check.findings, [], "{} of {}", step.step_id, workflow.workflow_id);
-        selection = interpret::advance(workflow, &state, context, &artifacts).unwrap();
+        selection = advance(workflow, &state, context, &artifacts).unwrap();
         lifecycle = Lifecycle::Advance;
     }
 }

@@ -192,7 +192,7 @@ impl Key {
                  that show the model all of a result, `_meta` included: google-genai, google-adk, and Gemini CLI for errors."
             }
             Self::RetentionTtl => {
-                "How many days after its last event a finished session may be removed by `workrail store gc`."
+                "How many days after its last event a finished or closed session may be removed by `workrail store gc`."
             }
             Self::SourceGit => {
                 "Git repositories with workflow files, by name: `[sources.git.NAME]` with `url`, `ref`, `folder`, \
@@ -418,8 +418,8 @@ impl Settings {
     pub fn hash(&self) -> Sha256 {
         let values: serde_json::Map<String, serde_json::Value> =
             self.iter().map(|(key, setting)| (key.as_str().to_owned(), setting.value.to_json())).collect();
-        // Strings, switches, small counts, and lists and maps of them are always canonical.
-        let bytes = to_canonical(&serde_json::Value::Object(values)).expect("settings are plain JSON");
+        let bytes = to_canonical(&serde_json::Value::Object(values))
+            .expect("texts, switches and small counts always have a canonical form");
         Sha256::of(&bytes)
     }
 }

@@ -49,13 +49,13 @@ impl ValueKind {
         match self {
             Self::Switch => "true or false".to_owned(),
             Self::Count => format!("a whole number from 0 to {COUNT_MAX}"),
-            Self::Text => "a text".to_owned(),
+            Self::Text => "a string".to_owned(),
             Self::AbsolutePath => "an absolute path".to_owned(),
             Self::StoreAddress => {
                 "an address like postgres://USER@HOST/DATABASE without a password".to_owned()
             }
             Self::Choice(words) => format!("one of {}", words.join(", ")),
-            Self::List => "a list of texts".to_owned(),
+            Self::List => "a list of strings".to_owned(),
             Self::GitSources => {
                 "tables `[sources.git.NAME]`, as `workrail workflow sources add git` writes them".to_owned()
             }

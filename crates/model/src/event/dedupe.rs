@@ -36,8 +36,7 @@ impl DedupeKey {
         let kind = data.kind().as_str();
         let mut key = format!("{kind}:{session}");
         let mut part = |value: &dyn fmt::Display| {
-            // Writing to a String cannot fail.
-            write!(key, ":{value}").expect("string write");
+            write!(key, ":{value}").expect("writing to a String cannot fail");
         };
         match data {
             EventData::SessionCreated(_) => {}
@@ -77,8 +76,7 @@ impl DedupeKey {
                 }
             }
         }
-        // Kinds, ids, digests and counters use only the key's alphabet and stay far below its maximum length.
-        Self::parse(&key).expect("recipes stay within the alphabet")
+        Self::parse(&key).expect("kinds, ids, digests and counters fit the key's alphabet and length")
     }
 
     /// A 16-byte fingerprint for in-memory indexes.

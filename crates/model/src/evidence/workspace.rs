@@ -28,8 +28,7 @@ pub struct WorkingTree {
 impl WorkingTree {
     /// Equal fingerprints mean equal trees.
     pub fn fingerprint(&self) -> Sha256 {
-        // Texts always have a canonical form.
-        Sha256::of(&to_canonical(&(&self.head, &self.dirty)).expect("texts have a canonical form"))
+        Sha256::of(&to_canonical(&(&self.head, &self.dirty)).expect("texts always have a canonical form"))
     }
 }
 

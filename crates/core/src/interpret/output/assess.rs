@@ -10,6 +10,7 @@ use workrail_model::name::{AssessmentName, ContractRef};
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
+use super::super::Finding;
 use super::{AcceptedAssessment, AppliedConsequence, OutputCheck, invalid, output_finding, valid};
 use crate::condition::ValueScope;
 use crate::contract::kind_of;
@@ -245,7 +246,7 @@ fn and_again(guidance: &str) -> String {
 }
 
 /// Names every dimension that was given the level; the pointer has room for only the first.
-fn followup(applied: &AppliedConsequence, names: &[String], scope: &ValueScope<'_>) -> (Reason, Blocker) {
+fn followup(applied: &AppliedConsequence, names: &[String], scope: &ValueScope<'_>) -> Finding {
     let ConsequenceEffect::RequireFollowup { guidance } = &applied.effect;
     let guidance = filled(guidance.as_str(), scope);
     let blocker = Blocker {
@@ -262,5 +263,5 @@ fn followup(applied: &AppliedConsequence, names: &[String], scope: &ValueScope<'
         )),
         suggested_fix: Some(BoundedText::clip(&and_again(&guidance))),
     };
-    (Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired), blocker)
+    Finding { reason: Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired), blocker }
 }

@@ -8,7 +8,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::{BoundedText, truncate_with_marker};
 
-use super::super::ExplainedReason;
+use super::super::Finding;
 use super::Submitted;
 use crate::routing;
 use crate::secrets::is_secret;
@@ -20,7 +20,7 @@ pub(super) fn findings<'a>(
     pending: &'a PendingStep,
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
-) -> impl Iterator<Item = ExplainedReason> + 'a {
+) -> impl Iterator<Item = Finding> + 'a {
     step.sets.iter().filter_map(move |(key, duty)| {
         let given = submitted.given.get(key.as_str());
         let held = submitted.context.get(key.as_str());
@@ -33,7 +33,7 @@ pub(super) fn findings<'a>(
     })
 }
 
-fn finding(key: &ContextKey, duty: &ContextDuty, found: Option<&Value>) -> ExplainedReason {
+fn finding(key: &ContextKey, duty: &ContextDuty, found: Option<&Value>) -> Finding {
     let allowed = routing::in_words(&duty.accepts);
     let message = match found {
         None => format!("This step sets `context.{key}` ({allowed}), which was not sent."),
@@ -54,5 +54,5 @@ fn finding(key: &ContextKey, duty: &ContextDuty, found: Option<&Value>) -> Expla
         message: BoundedText::clip(&message),
         suggested_fix: Some(BoundedText::clip(&fix)),
     };
-    (Reason::ContractViolation(ContractViolation::MissingContextKey), blocker)
+    Finding { reason: Reason::ContractViolation(ContractViolation::MissingContextKey), blocker }
 }

@@ -5,7 +5,7 @@ use workrail_model::compiled::{CompiledStep, CompiledWorkflow, Criteria, Require
 use workrail_model::name::ContractRef;
 use workrail_model::reason::ContractViolation;
 
-use super::super::ExplainedReason;
+use super::super::Finding;
 use super::super::gate::condition_holds;
 use super::{OutputCheck, UnprovenClaim, invalid, output_finding, valid};
 use crate::condition::ValueScope;
@@ -84,13 +84,13 @@ fn about_notes(
     contract_ref: &ContractRef,
     message: &str,
     criteria: &Criteria,
-) -> ExplainedReason {
-    let (reason, mut blocker) = output_finding(violation, contract_ref, message, &[]);
-    blocker.suggested_fix = Some(workrail_model::text::BoundedText::clip(&format!(
+) -> Finding {
+    let mut finding = output_finding(violation, contract_ref, message, &[]);
+    finding.blocker.suggested_fix = Some(workrail_model::text::BoundedText::clip(&format!(
         "Send output.notesMarkdown again. Required: {}",
         wants(criteria).join("; ")
     )));
-    (reason, blocker)
+    finding
 }
 
 /// What criteria say about notes.

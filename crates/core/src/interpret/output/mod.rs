@@ -15,7 +15,7 @@ pub(crate) use notes::says_nothing;
 
 use serde_json::Value;
 use workrail_model::assessment::{AssessedDimension, ConsequenceEffect};
-use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
+use workrail_model::blocker::{Blocker, BlockerPointer};
 use workrail_model::capability::{Capability, CapabilityStatus, Provenance};
 use workrail_model::compiled::{
     CompiledContract, CompiledStep, CompiledWorkflow, RequiredGrade, Requiredness, StepKind,
@@ -28,15 +28,16 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::{ExplainedReason, capability_name, loop_label, step_scope};
+use super::{Finding, capability_name, loop_label, step_scope};
 use crate::contract::{self, ContractFit};
+use crate::reason::violation_code;
 use crate::skeleton;
 
 /// Everything found in one attempt's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputCheck {
     /// In the order contract, assessments, criteria, notes, follow-ups; empty if the step may end.
-    pub findings: Vec<ExplainedReason>,
+    pub findings: Vec<Finding>,
     pub validations: Vec<ValidationFact>,
     pub assessments: Vec<AcceptedAssessment>,
     pub consequences: Vec<AppliedConsequence>,
@@ -260,7 +261,7 @@ fn output_finding(
     contract_ref: &ContractRef,
     message: &str,
     shapes: &[Value],
-) -> ExplainedReason {
+) -> Finding {
     let fix_with = |shapes: &[Value]| {
         let shown: Vec<String> = shapes.iter().map(Value::to_string).collect();
         let fix = format!("Fill in and send: {{\"output\":{{\"artifacts\":[{}]}}}}", shown.join(","));
@@ -269,25 +270,13 @@ fn output_finding(
     let fix = fix_with(shapes)
         .or_else(|| fix_with(&shapes.iter().map(skeleton::without_limits).collect::<Vec<_>>()))
         .unwrap_or_else(|| "Fill in the artifact as the call below shows it and send it.".to_owned());
-    let code = match violation {
-        ContractViolation::MissingRequiredOutput => BlockerCode::MissingRequiredOutput,
-        ContractViolation::MissingRequiredNotes => BlockerCode::MissingRequiredNotes,
-        ContractViolation::MissingContextKey => BlockerCode::MissingContextKey,
-        ContractViolation::ContextBudgetExceeded => BlockerCode::ContextBudgetExceeded,
-        ContractViolation::AssessmentFollowupRequired => BlockerCode::AssessmentFollowupRequired,
-        ContractViolation::InvalidRequiredOutput => BlockerCode::InvalidRequiredOutput,
-        ContractViolation::EditsNotAllowed => BlockerCode::EditsNotAllowed,
-        ContractViolation::ScopeExceeded => BlockerCode::ScopeExceeded,
-        ContractViolation::CheckFailed => BlockerCode::CheckFailed,
-        ContractViolation::EvidenceMissing => BlockerCode::EvidenceMissing,
-    };
     let blocker = Blocker {
-        code,
+        code: violation_code(violation),
         pointer: BlockerPointer::OutputContract { contract_ref: contract_ref.clone() },
         message: BoundedText::clip(message),
         suggested_fix: Some(BoundedText::clip(&fix)),
     };
-    (Reason::ContractViolation(violation), blocker)
+    Finding { reason: Reason::ContractViolation(violation), blocker }
 }
 
 fn valid(contract_ref: &ContractRef) -> ValidationFact {

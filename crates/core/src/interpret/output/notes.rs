@@ -6,7 +6,7 @@ use workrail_model::placeholder::{STEP_NOTES, is_placeholder};
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
-use super::super::ExplainedReason;
+use super::super::Finding;
 
 /// Whole notes without content, in lower case and without punctuation.
 const SAY_NOTHING: [&str; 20] = [
@@ -33,7 +33,7 @@ const SAY_NOTHING: [&str; 20] = [
 ];
 
 /// What is wrong with the notes; `None` if a reader learns from them what was done.
-pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<ExplainedReason> {
+pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Finding> {
     let message = match notes.filter(|text| !text.trim().is_empty()) {
         None => "This step needs notes: output.notesMarkdown is missing or blank.".to_owned(),
         Some(text) if is_placeholder(text) => {
@@ -55,7 +55,7 @@ pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Explai
              produced, what is open."
         ))),
     };
-    Some((Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker))
+    Some(Finding { reason: Reason::ContractViolation(ContractViolation::MissingRequiredNotes), blocker })
 }
 
 /// Whether a text has no content.

@@ -12,7 +12,7 @@ use workrail_model::name::{ContractRef, StepId};
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
-use super::super::ExplainedReason;
+use super::super::Finding;
 use super::{CapabilityFact, DivergenceFact, OutputCheck, output_finding};
 use crate::contract::kind_of;
 use crate::{builtins, skeleton};
@@ -25,7 +25,7 @@ fn member<T: serde::de::DeserializeOwned>(artifact: &Value, name: &str) -> Optio
 const BESIDE: [&str; 2] = ["wr.contracts.capability_observation", "wr.contracts.workflow_divergence"];
 
 /// Artifacts that are not what they claim to be. What the step requires is checked by its contract.
-pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<ExplainedReason> {
+pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Finding> {
     let owed = step.output.as_ref().map(|output| output.contract_ref.as_str());
     let mut findings = Vec::new();
     for (position, artifact) in artifacts.iter().enumerate() {
@@ -54,7 +54,7 @@ pub(super) fn findings(step: &CompiledStep, artifacts: &[Value]) -> Vec<Explaine
     findings
 }
 
-fn without_kind(step: &CompiledStep, position: usize) -> ExplainedReason {
+fn without_kind(step: &CompiledStep, position: usize) -> Finding {
     let blocker = Blocker {
         code: BlockerCode::InvalidRequiredOutput,
         pointer: BlockerPointer::WorkflowStep { step_id: step.step_id.clone() },
@@ -66,7 +66,7 @@ fn without_kind(step: &CompiledStep, position: usize) -> ExplainedReason {
              the text into output.notesMarkdown.",
         )),
     };
-    (Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker)
+    Finding { reason: Reason::ContractViolation(ContractViolation::InvalidRequiredOutput), blocker }
 }
 
 pub(super) fn divergences(artifacts: &[Value], check: &mut OutputCheck) {

@@ -7,7 +7,7 @@ use workrail_model::name::ContextKey;
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
-use super::super::ExplainedReason;
+use super::super::Finding;
 use super::Submitted;
 use crate::contract;
 
@@ -19,7 +19,7 @@ const FAILED: &str = "failed";
 pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
-) -> impl Iterator<Item = ExplainedReason> + 'a {
+) -> impl Iterator<Item = Finding> + 'a {
     let mut reports = submitted.artifacts.iter().filter(|artifact| contract::kind_of(artifact) == REPORT);
     let result = reports.next_back().and_then(|report| report.get("result")).and_then(Value::as_str);
     // A partial report does not contradict: where only a design is wanted, no test runs.
@@ -33,7 +33,7 @@ pub(super) fn findings<'a>(
     })
 }
 
-fn finding(key: &ContextKey, result: &str) -> ExplainedReason {
+fn finding(key: &ContextKey, result: &str) -> Finding {
     let blocker = Blocker {
         code: BlockerCode::MissingContextKey,
         pointer: BlockerPointer::ContextKey { key: key.clone() },
@@ -45,5 +45,5 @@ fn finding(key: &ContextKey, result: &str) -> ExplainedReason {
              result that its checks show."
         ))),
     };
-    (Reason::ContractViolation(ContractViolation::MissingContextKey), blocker)
+    Finding { reason: Reason::ContractViolation(ContractViolation::MissingContextKey), blocker }
 }
