@@ -53,7 +53,7 @@ struct Arguments {
     /// When to use colours.
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = output::Colours::Auto, hide_possible_values = false)]
     color: output::Colours,
-    /// Print long output at once instead of through a pager.
+    /// Print long output directly instead of through a pager.
     #[arg(long, global = true)]
     no_pager: bool,
     #[command(subcommand)]
@@ -77,7 +77,7 @@ enum Command {
     Install(install::InstallArguments),
     /// Remove what `install` wrote
     Uninstall(install::UninstallArguments),
-    /// Allow the commands that a project names for the checks of workflow steps
+    /// Trust the commands that a project defines for workflow checks
     #[command(after_help = format!(
         "Shows which command each check would run, and asks you to type the name of the folder. What you trust is \
          exactly this workspace, version of the workflow, command line, program and directory; if any of these \
@@ -130,7 +130,7 @@ enum Command {
     /// Handle a hook of an agent's host: reads JSON from standard input and prints the answer
     #[command(
         after_help = "Hosts call this themselves once `workrail install` has configured them. It exits with 0 and \
-                            prints `{}` when WorkRail has nothing to say, even on errors.\n\nHOST: claude-code, codex, \
+                            prints `{}` when there is nothing to report or an error occurs.\n\nHOST: claude-code, codex, \
                             copilot, vscode, gemini, cursor, opencode. EVENT: as the host calls it. `workrail hook \
                             opencode plugin` prints the plugin for opencode.\n\nExample: workrail hook claude-code \
                             Stop"
@@ -161,8 +161,8 @@ enum Command {
         /// Serve Streamable HTTP at http://ADDRESS/mcp instead. Loopback only; port 0 picks a free port.
         #[arg(long, value_name = "127.0.0.1:PORT")]
         http: Option<LoopbackAddress>,
-        /// Serve HTTP without a secret. Every user and program on this machine can then read goals and notes and
-        /// complete steps.
+        /// Serve HTTP without a secret. Every user and program on this machine can then read goals, notes and tokens,
+        /// complete steps and answer questions.
         #[arg(long, requires = "http")]
         no_auth: bool,
     },

@@ -301,12 +301,17 @@ impl PendingPreferencesStore for AnyStore {
         session: SessionId,
         run: RunId,
         pending: PendingPreferences,
-    ) -> Result<(), FsError> {
+    ) -> Result<(), StoreError> {
         either!(self, store => store.set_pending_preferences(session, run, pending))
     }
 
-    fn clear_pending_preferences(&self, session: SessionId, run: RunId) -> Result<(), FsError> {
-        either!(self, store => store.clear_pending_preferences(session, run))
+    fn clear_pending_preferences(
+        &self,
+        session: SessionId,
+        run: RunId,
+        applied: &PendingPreferences,
+    ) -> Result<(), FsError> {
+        either!(self, store => store.clear_pending_preferences(session, run, applied))
     }
 }
 

@@ -43,14 +43,14 @@ pub(crate) fn open_with(
     current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
 ) -> Result<EngineWithStore<AnyStore>, Failure> {
-    let store = any(current, open_directory(current)?)?;
+    let store = any(current, Arc::new(open_directory(current)?))?;
     Ok(named(opened(current, sources, store)))
 }
 
 /// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
 /// needed there (G16).
 pub(crate) fn read_only(current: &CurrentSettings) -> Result<EngineWithStore<AnyStore>, Failure> {
-    let store = any(current, read_only_directory(current)?)?;
+    let store = any(current, Arc::new(read_only_directory(current)?))?;
     Ok(named(opened(current, sources_of(current), store)))
 }
 
@@ -65,8 +65,7 @@ fn named(opened: EngineWithStore<AnyStore>) -> EngineWithStore<AnyStore> {
 }
 
 /// The store in the settings, with this machine's directory.
-fn any(current: &CurrentSettings, machine: LocalStore<Disk>) -> Result<AnyStore, Failure> {
-    let machine = Arc::new(machine);
+fn any(current: &CurrentSettings, machine: Arc<LocalStore<Disk>>) -> Result<AnyStore, Failure> {
     Ok(match database(current)? {
         None => AnyStore::Directory(machine),
         Some(address) => AnyStore::Database { shared: Box::new(connect(&address)?), machine },
@@ -222,7 +221,7 @@ pub(crate) fn read_only_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Fai
 
 /// A store in a folder, without keys and without an engine; none of its folders is created.
 pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
-    let disk = Disk::open(root).map_err(|error| Failure::Environment(error.to_string()))?;
+    let disk = Disk::open(root).map_err(|error| unusable(&error))?;
     Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
 }
 
@@ -238,11 +237,7 @@ pub(crate) fn engine_of_hooks(
     current: &CurrentSettings,
     machine: &Arc<LocalStore<Disk>>,
 ) -> Result<AnyEngine, Failure> {
-    let machine = Arc::clone(machine);
-    let store = match database(current)? {
-        None => AnyStore::Directory(machine),
-        Some(address) => AnyStore::Database { shared: Box::new(connect(&address)?), machine },
-    };
+    let store = any(current, Arc::clone(machine))?;
     Ok(opened(current, sources_of(current), store).engine)
 }
 

@@ -260,6 +260,22 @@ fn a_setting_refuses_approvals_below_the_program_that_runs_a_server() {
 }
 
 #[test]
+fn a_refused_decision_names_what_was_refused() {
+    let home = home();
+    home.write(&home.config(), "[approvals]\nrefuse_descendants = true\n");
+    let mut client = home.client();
+    let first = start(&mut client);
+    let run = first.label();
+    client.next(&first);
+    for (command, what) in [("approve", "Approving"), ("reject", "Rejecting")] {
+        let without_terminal = home.run(&[command, &run]);
+        assert!(without_terminal.err.contains(&format!("{what} needs")), "{without_terminal:?}");
+        let descendant = home.typed(&[command, &run], &run);
+        assert!(descendant.out.contains(&format!("{what} is refused here")), "{descendant:?}");
+    }
+}
+
+#[test]
 fn an_approval_in_a_busy_session_is_refused_temporarily() {
     let home = home();
     let mut client = home.client();

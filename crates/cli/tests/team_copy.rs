@@ -89,6 +89,28 @@ fn a_copy_that_lacks_content_is_completed_by_the_next() {
 }
 
 #[test]
+fn a_source_without_keys_is_reported_as_such() {
+    let (directory, _) = with_sessions();
+    let (data, without_keys) = (directory.data(), directory.home().join("without-keys"));
+    directory.done(&["store", "copy", data.to_str().unwrap(), without_keys.to_str().unwrap()]);
+    let copy = |target: &str, more: &[&str]| {
+        let target = directory.home().join(target);
+        let mut arguments = vec!["store", "copy", without_keys.to_str().unwrap(), target.to_str().unwrap()];
+        arguments.extend(more);
+        directory.done(&arguments)
+    };
+    let shown = copy("shown", &["--with-keys"]).out;
+    assert!(shown.contains("The source has no signing keys.") && !shown.contains("--with-keys"), "{shown}");
+    let wanted = copy("wanted", &["--with-keys", "--json"]).json();
+    let result = &wanted["result"];
+    assert_eq!(
+        (&result["keys"], &result["passkeys"]),
+        (&json!("source_has_none"), &json!("source_has_none"))
+    );
+    assert_eq!(copy("not-wanted", &["--json"]).json()["result"]["keys"], "left_out");
+}
+
+#[test]
 fn a_target_of_somebody_else_is_left_alone() {
     let Some(team) = Team::new(PROGRAM) else { return };
     let (directory, _) = with_sessions();

@@ -57,45 +57,47 @@ pub trait Logins: Send + Sync + 'static {
 }
 
 /// Answers requests that need no login, and refuses all others.
-pub(crate) async fn open_to_all(door: &ListenerState, request: Request) -> Response {
+pub(crate) async fn open_to_all(listener: &ListenerState, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     match (&parts.method, parts.uri.path()) {
-        (&Method::GET, OPEN_PATH) => open(door, &query, &parts.headers),
+        (&Method::GET, OPEN_PATH) => open(listener, &query, &parts.headers),
         (&Method::GET, LOGIN_PATH) => page(StatusCode::OK, &pages::login(query.get("back"), None)),
-        (&Method::POST, LOGIN_PATH) => log_in(door, body).await,
+        (&Method::POST, LOGIN_PATH) => log_in(listener, body).await,
         (&Method::GET, path) => asset(path).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response()),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     }
 }
 
-fn open(door: &ListenerState, query: &Query, headers: &axum::http::HeaderMap) -> Response {
-    if door.guard.has_cookie(headers) {
+fn open(listener: &ListenerState, query: &Query, headers: &axum::http::HeaderMap) -> Response {
+    if listener.guard.has_cookie(headers) {
         return page(StatusCode::OK, &pages::opened());
     }
-    let Some(fresh) = door.shared.environment.secret() else {
+    let Some(fresh) = listener.shared.environment.secret() else {
         return (StatusCode::INTERNAL_SERVER_ERROR, "The system gave no randomness.\n").into_response();
     };
-    let next = open_address(door.port, fresh.reveal());
-    match door.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
+    let next = open_address(listener.port, fresh.reveal());
+    match listener.guard.take_code(query.get("code").unwrap_or_default(), fresh) {
         Err(refusal) => refused(refusal),
         Ok(()) => {
             // A stopped terminal must not block the console.
-            let environment = Arc::clone(&door.shared.environment);
+            let environment = Arc::clone(&listener.shared.environment);
             spawn_blocking(move || environment.notice(&format!("Opened. For another browser: {next}")));
             let mut response = page(StatusCode::OK, &pages::opened());
-            response.headers_mut().extend(door.guard.set_cookie().map(|cookie| (header::SET_COOKIE, cookie)));
+            response
+                .headers_mut()
+                .extend(listener.guard.set_cookie().map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
     }
 }
 
-async fn log_in(door: &ListenerState, body: Body) -> Response {
+async fn log_in(listener: &ListenerState, body: Body) -> Response {
     let form = match timeout(BODY_WAIT, to_bytes(body, LOGIN_BYTES_MAX)).await {
         Ok(Ok(bytes)) => Query::parse_form(&bytes),
         Ok(Err(_)) | Err(_) => None,
     };
-    let (Some(form), Some(logins)) = (form, door.logins.clone()) else {
+    let (Some(form), Some(logins)) = (form, listener.logins.clone()) else {
         return (StatusCode::BAD_REQUEST, "The form is too long, or did not arrive.\n").into_response();
     };
     let back = form.get("back").and_then(own_page).map_or_else(|| "/".to_owned(), |page| page.address());
@@ -104,7 +106,7 @@ async fn log_in(door: &ListenerState, body: Body) -> Response {
     match made {
         Ok(login) => {
             let mut response = see_other(&back);
-            let cookie = door.guard.set_login(&login);
+            let cookie = listener.guard.set_login(&login);
             response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
             response
         }
@@ -136,8 +138,8 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Login
 }
 
 /// The console of the member who owns one of these cookies.
-pub(crate) async fn visited(door: &ListenerState, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
-    let (shared, logins) = (Arc::clone(&door.shared), door.logins.clone());
+pub(crate) async fn visited(listener: &ListenerState, cookies: Vec<String>) -> Result<Console, NotLoggedIn> {
+    let (shared, logins) = (Arc::clone(&listener.shared), listener.logins.clone());
     let checked = spawn_blocking(move || {
         let logins = logins.ok_or(NotLoggedIn::InvalidLogin)?;
         let mut why = NotLoggedIn::InvalidLogin;
@@ -157,10 +159,10 @@ pub(crate) async fn visited(door: &ListenerState, cookies: Vec<String>) -> Resul
 
 /// A refusal by the guard as a page: a visitor who is not logged in is asked for a token.
 pub(crate) fn refused_by(
-    door: &ListenerState,
+    listener: &ListenerState,
     refusal: Rejection,
     address: Option<&str>,
 ) -> Option<Response> {
-    let asks = refusal == Rejection::NoCookie && door.guard.asks_for_login();
+    let asks = refusal == Rejection::NoCookie && listener.guard.asks_for_login();
     asks.then(|| not_logged_in(address, NotLoggedIn::InvalidLogin, LoginAttempt::None))
 }

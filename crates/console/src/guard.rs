@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use workrail_engine::LOGIN_SECONDS;
 use workrail_model::keyring::HttpSecret;
 use workrail_model::loopback::{ListenerNames, SentHeader};
 use workrail_model::public_url::Scheme;
@@ -76,8 +77,6 @@ pub(crate) enum Admission {
 
 /// A browser sends one; any others were set by another site or local port.
 const COOKIES_MAX: usize = 3;
-/// The lifetime of a login.
-const LOGIN_SECONDS: u32 = 12 * 60 * 60;
 
 /// Why a request is not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +234,7 @@ impl Guard {
         self.cookie(&self.cookie_name, "", Some(0))
     }
 
-    fn cookie(&self, name: &str, value: &str, seconds: Option<u32>) -> Option<HeaderValue> {
+    fn cookie(&self, name: &str, value: &str, seconds: Option<u64>) -> Option<HeaderValue> {
         let secure = match self.scheme {
             Scheme::Https => "; Secure",
             Scheme::Http => "",

@@ -132,7 +132,7 @@ impl LiveUpdates {
                 let (console, target) = (Arc::clone(&console), target.clone());
                 let shown = target.clone();
                 // A page may stay open after its visitor's login has ended.
-                let rendered = spawn_blocking(move || match console.still_let_in() {
+                let rendered = spawn_blocking(move || match console.check_login() {
                     Ok(()) => Some(pages::render(&console, &shown)),
                     Err(NotLoggedIn::InvalidLogin) => None,
                     // If that is unknown, nothing is shown; the next poll may find out.

@@ -117,23 +117,23 @@ pub fn team_router(
     behind(ListenerState { guard, shared, logins: Some(logins), user: None, changes, port })
 }
 
-fn behind(door: ListenerState) -> Router {
+fn behind(listener: ListenerState) -> Router {
     // The outer router has no routes, so nothing is matched before the guard runs.
-    let known = Router::new().fallback(any(answer)).with_state(door.clone());
-    Router::new().fallback_service(known).layer(from_fn_with_state(door, guarded))
+    let known = Router::new().fallback(any(answer)).with_state(listener.clone());
+    Router::new().fallback_service(known).layer(from_fn_with_state(listener, guarded))
 }
 
-async fn guarded(State(door): State<ListenerState>, request: Request, next: Next) -> Response {
-    let admitted = door.guard.admit(request.method(), request.uri(), request.headers());
+async fn guarded(State(listener): State<ListenerState>, request: Request, next: Next) -> Response {
+    let admitted = listener.guard.admit(request.method(), request.uri(), request.headers());
     let address = request.uri().path_and_query().map(|path| path.as_str()).and_then(own_page);
     let address = address.filter(|_| request.method() == Method::GET);
     let known = match admitted {
-        Ok(Admission::Everybody) => Err(entry::open_to_all(&door, request).await),
-        Ok(Admission::User) => match door.user.clone() {
-            Some(user) => Ok((Console::new(Arc::clone(&door.shared), user), request)),
+        Ok(Admission::Everybody) => Err(entry::open_to_all(&listener, request).await),
+        Ok(Admission::User) => match listener.user.clone() {
+            Some(user) => Ok((Console::new(Arc::clone(&listener.shared), user), request)),
             None => Err(refused(Rejection::NoCookie)),
         },
-        Ok(Admission::Cookies(cookies)) => match entry::visited(&door, cookies).await {
+        Ok(Admission::Cookies(cookies)) => match entry::visited(&listener, cookies).await {
             Ok(console) => match console.for_request() {
                 Ok(counted) => Ok((counted, request)),
                 Err(exceeded) => Err(exceeded.into_response()),
@@ -146,7 +146,7 @@ async fn guarded(State(door): State<ListenerState>, request: Request, next: Next
         Err(refusal) => {
             tracing::warn!(?refusal, "a request was refused");
             let back = address.as_ref().map(PageAddress::address);
-            let asked = entry::refused_by(&door, refusal, back.as_deref());
+            let asked = entry::refused_by(&listener, refusal, back.as_deref());
             Err(asked.unwrap_or_else(|| refused_at(refusal, address)))
         }
     };
@@ -184,7 +184,7 @@ pub(crate) fn page(status: StatusCode, markup: &Markup) -> Response {
 }
 
 async fn answer(
-    State(door): State<ListenerState>,
+    State(listener): State<ListenerState>,
     Extension(console): Extension<Arc<Console>>,
     method: Method,
     uri: Uri,
@@ -192,7 +192,7 @@ async fn answer(
     body: Body,
 ) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
-    let served = AdmittedRequest { guard: door.guard, console, changes: door.changes };
+    let served = AdmittedRequest { guard: listener.guard, console, changes: listener.changes };
     match method {
         Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
         Method::POST => served.post(uri.path(), headers, body).await,

@@ -148,8 +148,8 @@ impl Console {
         self.member().map(|principal| &principal.name)
     }
 
-    /// Whether the login is still valid: a page may stay open longer.
-    pub(crate) fn still_let_in(&self) -> Result<(), NotLoggedIn> {
+    /// Checks that the login is still valid: a page may stay open longer.
+    pub(crate) fn check_login(&self) -> Result<(), NotLoggedIn> {
         let member = self.visitor.member.as_ref();
         member.map_or(Ok(()), |member| member.logins.visitor(&member.cookie).map(drop))
     }

@@ -11,7 +11,7 @@ use workrail_engine::passkeys::{
 };
 use workrail_engine::report::{ContextValues, Report, SubmittedArtifact};
 use workrail_engine::request::InspectWorkflow;
-use workrail_engine::sessions::{Attention, ListLength, ListQuery, NoteSearch, SessionView, SessionsList};
+use workrail_engine::sessions::{Attention, ListLength, ListQuery, RecordSearch, SessionView, SessionsList};
 use workrail_engine::upkeep::{ApplyMode, CleanupPlan, CleanupReport, Keys, Overview};
 use workrail_engine::versions::WorkflowVersions;
 use workrail_engine::{
@@ -69,7 +69,7 @@ pub trait UseCases: Send + Sync {
     fn show(&self, about: SessionOrRun, point: Option<NodeId>) -> EngineResult<SessionView>;
     fn compare(&self, a: (RunId, &RunPart), b: (RunId, &RunPart)) -> EngineResult<Comparison>;
     fn step_text(&self, session: SessionId, node: NodeId) -> EngineResult<Option<String>>;
-    fn search(&self, words: &str, limit: usize) -> EngineResult<NoteSearch>;
+    fn search(&self, words: &str, limit: usize) -> EngineResult<RecordSearch>;
     fn report(&self, about: SessionOrRun) -> EngineResult<Report>;
     fn export(&self, session: SessionId, out: &mut dyn Write) -> Result<(), ExportFailure>;
     fn is_kept(&self, session: SessionId) -> bool;
@@ -208,7 +208,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         Self::step_text(self, session, node)
     }
 
-    fn search(&self, words: &str, limit: usize) -> EngineResult<NoteSearch> {
+    fn search(&self, words: &str, limit: usize) -> EngineResult<RecordSearch> {
         self.search_notes(words, limit, &mut |_, _| {})
     }
 
@@ -430,7 +430,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
     fn prefer(&self, about: SessionOrRun, changes: &[PreferenceChange]) -> EngineResult<Vec<RunPreferences>> {
         let raised = self.raised_by(about, changes)?;
         if raised.is_empty() {
-            self.ask_preferences(about, changes)?;
+            self.set_preferences(about, changes)?;
         }
         Ok(raised)
     }

@@ -16,7 +16,7 @@ use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 
 /// How long a browser stays logged in.
-const LOGIN_SECONDS: u64 = 12 * 60 * 60;
+pub const LOGIN_SECONDS: u64 = 12 * 60 * 60;
 
 /// A newly made token; its secret is stored nowhere else.
 #[derive(Debug)]

@@ -159,7 +159,7 @@ impl<S: Store> Engine<S> {
             return Ok(HoldOutcome::ObserveFirst);
         };
         let facts = held.state();
-        let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+        let node = facts.node(at.node).ok_or_else(|| error::broken_invariant("a resolved node is folded"))?;
         let content = self.content();
         let snapshot = content.snapshot(node.snapshot_ref)?;
         let workflow = content.workflow(at.workflow)?;
@@ -218,21 +218,21 @@ impl<S: Store> Engine<S> {
         .map_err(|cause| error::decide(&cause))?;
         held.append(decided.plan)?;
         self.attempt_checks.recorded(key);
-        if let Some((reference, snapshot)) = decided.made {
+        if let Some((reference, snapshot)) = decided.new_snapshot {
             self.contents.keep_snapshot(reference, Arc::new(snapshot));
         }
         if observed_here > 0 {
             // What is not removed here is recognised by the next advance, which does not record it again.
             let _ = self.store.forget_observations(session, at.run, observed_here);
         }
-        if pending_preferences.is_some() {
+        if let Some(applied) = &pending_preferences {
             // Already applied: a leftover after a crash here equals what is in effect and changes nothing.
-            let _ = self.store.clear_pending_preferences(session, at.run);
+            let _ = self.store.clear_pending_preferences(session, at.run, applied);
         }
         let facts = held.state();
         let record = facts
             .advance(at.node, attempt)
-            .ok_or_else(|| error::internal("an appended advance is folded"))?;
+            .ok_or_else(|| error::broken_invariant("an appended advance is folded"))?;
         let tokens = self.outcome_tokens(facts, at, record)?;
         let asked = AttemptAwaitingUser::of(session, at, record);
         let reply = sign(&decided.reply, &tokens, self.signer.bookmarks(facts))?.asking(asked);
@@ -246,7 +246,7 @@ impl<S: Store> Engine<S> {
         node: NodeId,
         attempt: AttemptId,
     ) -> StepOutput {
-        match retry::retried(facts, node, attempt) {
+        match retry::preceding_attempt(facts, node, attempt) {
             None => StepOutput::default(),
             Some(refused) => self.delivered_by(facts, node, refused),
         }

@@ -23,6 +23,7 @@ use workrail_model::strict_json;
 use workrail_model::team::Act;
 
 use crate::cards::LabelMatch;
+use crate::find::spelled_label;
 use crate::{Engine, Store, error};
 
 /// A step that waits for a person, and what they decide on.
@@ -98,6 +99,22 @@ pub struct EarlierDecision {
     pub is_for_this: bool,
 }
 
+impl EarlierDecision {
+    /// What a person who decides again is shown about it.
+    pub fn replaced_text(&self) -> String {
+        let decision = match self.decision {
+            ApprovalDecision::Approved => "approved",
+            ApprovalDecision::Rejected => "rejected",
+        };
+        match self.is_for_this {
+            true => format!("This was {decision} before. Your decision replaces that one."),
+            false => format!(
+                "Something else was {decision} before at this step. Your decision is about what is shown here."
+            ),
+        }
+    }
+}
+
 /// How a decision was given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Given<'a> {
@@ -170,20 +187,25 @@ pub(crate) struct RunRef {
     pub(crate) workflow: WorkflowHash,
 }
 
+impl RunRef {
+    fn label(&self) -> String {
+        RunLabel::of(self.run).to_string()
+    }
+}
+
 impl<S: Store> Engine<S> {
     /// The step of the labelled run that waits for a person.
     pub fn waiting(&self, label: &str) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label(label)?;
-        let label = RunLabel::of(run_ref.run).to_string();
-        self.reading().look(run_ref.session, |facts| self.waiting_in(facts, run_ref, &label))
+        self.reading().look(run_ref.session, |facts| self.waiting_in(facts, run_ref))
     }
 
     pub(crate) fn waiting_in(
         &self,
         facts: &SessionState,
         run_ref: RunRef,
-        label: &str,
     ) -> Result<WaitingStep, Box<ErrorEnvelope>> {
+        let nothing = || error::nothing_to_approve(&run_ref.label());
         let content = self.content();
         let workflow = content.workflow(run_ref.workflow)?;
         let refused = facts.nodes(run_ref.run).filter_map(|node| {
@@ -191,13 +213,12 @@ impl<S: Store> Engine<S> {
             Some((last, last.submitted?, node))
         });
         // If nothing was submitted, there is nothing to decide on.
-        let (last, submitted, node) = refused
-            .max_by_key(|(last, ..)| last.event_index)
-            .ok_or_else(|| error::nothing_to_approve(label))?;
+        let (last, submitted, node) =
+            refused.max_by_key(|(last, ..)| last.event_index).ok_or_else(nothing)?;
         let snapshot = content.snapshot(node.snapshot_ref)?;
         let context = facts.context_of_retry(node.node_id).map_err(|cause| error::context(&cause))?;
-        let pending = snapshot.state().pending_step().ok_or_else(|| error::nothing_to_approve(label))?;
-        let step = workflow.step(&pending.step_id).ok_or_else(|| error::nothing_to_approve(label))?;
+        let pending = snapshot.state().pending_step().ok_or_else(nothing)?;
+        let step = workflow.step(&pending.step_id).ok_or_else(nothing)?;
         let delivered = self.delivered_by(facts, node.node_id, last.attempt);
         // An answer that the step does not accept does not count: the person can give another one.
         let unanswered = |key: &ContextKey, accepts: Option<&AcceptedValues>| {
@@ -223,7 +244,7 @@ impl<S: Store> Engine<S> {
         Ok(WaitingStep {
             session: facts.session_id(),
             node: node.node_id,
-            label: RunLabel::of(run_ref.run).to_string(),
+            label: run_ref.label(),
             workflow: workflow.name.clone(),
             goal: context.get("goal").and_then(Value::as_str).map(str::to_owned),
             step: pending.step_id.clone(),
@@ -260,7 +281,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label(label)?;
         let given = Given::Unproven(origin);
-        self.approve_in(run_ref, &RunLabel::of(run_ref.run).to_string(), seen, (decision, reason), given)
+        self.approve_in(run_ref, seen, (decision, reason), given)
     }
 
     /// Records a decision signed by a passkey, about exactly what the person was shown (G97).
@@ -274,13 +295,12 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label(&run.to_string())?;
         let given = Given::Passkey { signed, descends_from_server };
-        self.approve_in(run_ref, &RunLabel::of(run_ref.run).to_string(), seen, (decision, reason), given)
+        self.approve_in(run_ref, seen, (decision, reason), given)
     }
 
     pub(crate) fn approve_in(
         &self,
         run_ref: RunRef,
-        label: &str,
         seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
         given: Given<'_>,
@@ -288,19 +308,19 @@ impl<S: Store> Engine<S> {
         self.permit(Act::Decide)?;
         // An answer changes what is decided on, so it comes first.
         if !seen.asks_approval || !seen.questions.is_empty() {
-            return Err(error::a_question(label, &seen.questions));
+            return Err(error::a_question(&run_ref.label(), &seen.questions));
         }
         let recorded = self.hold(run_ref.session, |held| {
             let facts = held.state();
             // Checked again under the lock: what the person saw must be what waits.
-            if self.waiting_in(facts, run_ref, label)? != *seen {
-                return Err(error::changed_since_shown(label));
+            if self.waiting_in(facts, run_ref)? != *seen {
+                return Err(error::changed_since_shown(&run_ref.label()));
             }
             let (node, step) = (seen.node, seen.step.clone());
             let submitted = seen.submitted;
             let (origin, proof) = match given {
                 Given::Unproven(_) if seen.proof != AskedProof::Any => {
-                    return Err(error::passkey_needed(label, seen.proof));
+                    return Err(error::passkey_needed(&run_ref.label(), seen.proof));
                 }
                 Given::Unproven(origin) => (origin, None),
                 Given::Passkey { signed, descends_from_server } => {
@@ -323,7 +343,7 @@ impl<S: Store> Engine<S> {
     /// Records a person's answers to the questions of the waiting step.
     pub fn give_answer(&self, label: &str, values: Context) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label(label)?;
-        self.answer_in(run_ref, &RunLabel::of(run_ref.run).to_string(), AnswerTo::WhateverWaits, values)
+        self.answer_in(run_ref, AnswerTo::WhateverWaits, values)
     }
 
     /// Records answers given in the console to the questions on its page.
@@ -334,31 +354,29 @@ impl<S: Store> Engine<S> {
         values: Context,
         signed: Option<&SignedChallenge>,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let label = run.to_string();
         let to = match signed {
             Some(signed) => AnswerTo::Signed { seen, signed },
             None => AnswerTo::Shown { seen, through: AnswerChannel::Console },
         };
-        self.answer_in(self.run_by_label(&label)?, &label, to, values).map(drop)
+        self.answer_in(self.run_by_label(&run.to_string())?, to, values).map(drop)
     }
 
     pub(crate) fn answer_in(
         &self,
         run_ref: RunRef,
-        label: &str,
         to: AnswerTo<'_>,
         values: Context,
     ) -> Result<WaitingStep, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
         let recorded = self.hold(run_ref.session, |held| {
             let facts = held.state();
-            let waiting = self.waiting_in(facts, run_ref, label)?;
+            let waiting = self.waiting_in(facts, run_ref)?;
             let channel = match to {
                 AnswerTo::WhateverWaits => AnswerChannel::CommandLine,
                 AnswerTo::Shown { seen, through } if *seen == waiting => through,
                 AnswerTo::Signed { seen, .. } if *seen == waiting => AnswerChannel::Console,
                 AnswerTo::Shown { .. } | AnswerTo::Signed { .. } => {
-                    return Err(error::changed_since_shown(label));
+                    return Err(error::changed_since_shown(&run_ref.label()));
                 }
             };
             let asked = |key: &str| waiting.questions.iter().any(|question| question.key.as_str() == key);
@@ -366,7 +384,7 @@ impl<S: Store> Engine<S> {
                 return Err(error::no_answer(key));
             }
             if let Some(unknown) = values.as_map().keys().find(|key| !asked(key)) {
-                return Err(error::not_a_question(label, unknown, &waiting.questions));
+                return Err(error::not_a_question(&run_ref.label(), unknown, &waiting.questions));
             }
             let values = taken(&waiting.questions, values)?;
             let proof = match to {
@@ -394,13 +412,12 @@ impl<S: Store> Engine<S> {
         };
         // Two runs can share a label, so the console names a run by its id.
         if let Ok(run) = label.trim().parse::<RunId>() {
-            return self.reading().placed(run)?.map(found).ok_or_else(|| error::unknown_label(label));
+            return self.reading().run_position(run)?.map(found).ok_or_else(|| error::unknown_label(label));
         }
-        let parsed =
-            RunLabel::parse(&label.trim().to_ascii_lowercase()).map_err(|_| error::unknown_label(label))?;
-        match self.reading().named(parsed)? {
+        let parsed = RunLabel::parse(&spelled_label(label)).map_err(|_| error::unknown_label(label))?;
+        match self.reading().runs_with_label(parsed)? {
             LabelMatch::One(one) => Ok(found(*one)),
-            LabelMatch::Nobody => Err(error::unknown_label(label)),
+            LabelMatch::NoRun => Err(error::unknown_label(label)),
             LabelMatch::Several(count) => Err(error::ambiguous_label(label, count)),
         }
     }

@@ -6,7 +6,6 @@
 
 use workrail_core::decide::approve::AnswerChannel;
 use workrail_core::interpret::AskedProof;
-use workrail_core::label::RunLabel;
 use workrail_core::project::AdvanceRecord;
 use workrail_core::reply::answered::UserReply;
 use workrail_core::token::NodeFacts;
@@ -46,10 +45,6 @@ impl AttemptAwaitingUser {
         RunRef { session: self.session, run: self.at.run, workflow: self.at.workflow }
     }
 
-    fn label(&self) -> String {
-        RunLabel::of(self.at.run).to_string()
-    }
-
     fn node(&self) -> NodeId {
         self.at.node
     }
@@ -67,7 +62,7 @@ impl<S: Store> Engine<S> {
             if !is_newest {
                 return Ok(None);
             }
-            let waiting = self.waiting_in(facts, asked.run(), &asked.label())?;
+            let waiting = self.waiting_in(facts, asked.run())?;
             let is_decided = waiting.earlier.as_ref().is_some_and(|earlier| earlier.is_for_this);
             // A decision that only a passkey can make is not asked for in the chat (G97).
             let is_askable = !waiting.asks_approval || waiting.proof == AskedProof::Any;
@@ -82,13 +77,12 @@ impl<S: Store> Engine<S> {
         seen: &WaitingStep,
         said: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let (run, label) = (asked.run(), asked.label());
+        let run = asked.run();
         let decided = match said {
             UserReply::Answered(values) => {
                 let values = Context::new(values.clone()).map_err(|cause| error::context(&cause))?;
-                return self
-                    .answer_in(run, &label, AnswerTo::Shown { seen, through: AnswerChannel::Chat }, values)
-                    .map(|_| ());
+                let to = AnswerTo::Shown { seen, through: AnswerChannel::Chat };
+                return self.answer_in(run, to, values).map(drop);
             }
             UserReply::Approved => (ApprovalDecision::Approved, None),
             UserReply::Rejected { reason } => (ApprovalDecision::Rejected, reason.as_deref()),
@@ -96,6 +90,6 @@ impl<S: Store> Engine<S> {
         // The answering process is unknown, and the channel already says that this proves nothing.
         let origin =
             ApprovalOrigin { channel: ApprovalChannel::Chat, descends_from_server: Descent::Unknown };
-        self.approve_in(run, &label, seen, decided, Given::Unproven(origin))
+        self.approve_in(run, seen, decided, Given::Unproven(origin))
     }
 }

@@ -69,7 +69,7 @@ impl SessionSummaries {
 /// Which runs have a label.
 #[derive(Clone, Debug)]
 pub(crate) enum LabelMatch {
-    Nobody,
+    NoRun,
     One(Box<(SessionId, CardPosition)>),
     /// There are only 65,536 labels of two words, so several runs can share one.
     Several(usize),
@@ -81,11 +81,11 @@ impl<'a> Reading<'a> {
         self.cards_at(StampDepth::Manifest, &mut |_, _| {})
     }
 
-    /// The same, with stamps of this depth; `heard` receives how many of the sessions that must be read are done.
+    /// The same, with stamps of this depth; `progress` receives how many of the sessions that must be read are done.
     pub(crate) fn cards_at(
         &self,
         depth: StampDepth,
-        heard: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
         let mut known = self.cards.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.sessions.stamped_sessions(depth).map_err(error::store)?;
@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
         let changed: Vec<StampedSession> = found.into_iter().filter(is_news).collect();
         let mut records = Vec::new();
         for (done, found) in (0..).zip(&changed) {
-            heard(done, changed.len() as u64);
+            progress(done, changed.len() as u64);
             records.extend(self.refresh(&mut known, found.session));
             if records.len() >= RECORDS_PER_WRITE {
                 self.index.add_to_index(summary::VERSION, &records, IfAbsent::Skip);
@@ -179,7 +179,10 @@ impl<'a> Reading<'a> {
     }
 
     /// The position of a run, by its id; `None` if no healthy session has it.
-    pub(crate) fn placed(&self, run: RunId) -> Result<Option<(SessionId, CardPosition)>, Box<ErrorEnvelope>> {
+    pub(crate) fn run_position(
+        &self,
+        run: RunId,
+    ) -> Result<Option<(SessionId, CardPosition)>, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_run(run), &mut |_, _| {})?;
         let found = known.runs().find_map(|card| {
             let position = card.at.as_ref().filter(|position| position.run == run)?;
@@ -189,10 +192,10 @@ impl<'a> Reading<'a> {
     }
 
     /// The runs in this store with a label.
-    pub(crate) fn named(&self, label: RunLabel) -> Result<LabelMatch, Box<ErrorEnvelope>> {
+    pub(crate) fn runs_with_label(&self, label: RunLabel) -> Result<LabelMatch, Box<ErrorEnvelope>> {
         let known = self.cards_about(&about_label(label), &mut |_, _| {})?;
         let mut fitting = known.runs().filter(|card| card.label() == Some(label));
-        let Some(first) = fitting.next() else { return Ok(LabelMatch::Nobody) };
+        let Some(first) = fitting.next() else { return Ok(LabelMatch::NoRun) };
         let others = fitting.count();
         Ok(match &first.at {
             Some(position) if others == 0 => LabelMatch::One(Box::new((first.session, position.clone()))),

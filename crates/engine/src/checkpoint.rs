@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use workrail_core::decide::checkpoint::{
-    Checkpoint, RecordedCheckpoint, ack_attempt, checkpoint, next_attempt, recorded, session_notes,
+    Checkpoint, RecordedCheckpoint, ack_attempt, checkpoint, recorded, session_notes,
 };
 use workrail_core::derive;
 use workrail_core::label::RunLabel;
@@ -70,7 +70,8 @@ impl<S: Store> Engine<S> {
             if let Some(before) = before {
                 return self.replay_checkpoint(facts, at, attempt, before);
             }
-            let node = facts.node(at.node).ok_or_else(|| error::internal("a resolved node is folded"))?;
+            let node =
+                facts.node(at.node).ok_or_else(|| error::broken_invariant("a resolved node is folded"))?;
             let snapshot = self.content().snapshot(node.snapshot_ref)?;
             let workflow = self.content().workflow(at.workflow)?;
             let minting = self.minting(Act::Work)?;
@@ -96,7 +97,7 @@ impl<S: Store> Engine<S> {
         let made = derive::checkpoint_node_id(at.node, attempt);
         let attempts = Attempts {
             ack: Some(ack_attempt(facts, at.node, attempt)),
-            checkpoint: Some(next_attempt(attempt, made)),
+            checkpoint: Some(derive::next_attempt(attempt, made)),
         };
         self.signer.tokens(facts.session_id(), at, attempts)
     }

@@ -54,7 +54,7 @@ pub(crate) enum ChecksHere {
 /// Clients that time out without progress wait longer than this.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// How many attempts are remembered; recorded ones are forgotten at once.
+/// How many attempts are remembered; the oldest one that is not running is dropped first.
 const REMEMBERED_MAX: usize = 64;
 
 /// The attempt whose checks run.
@@ -89,7 +89,7 @@ impl CheckedStep {
     }
 }
 
-/// The checks of attempts that are not recorded yet.
+/// The checks of recent attempts.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptChecks {
     slots: Mutex<Vec<(AttemptKey, Arc<CheckSlot>)>>,

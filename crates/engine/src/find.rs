@@ -37,8 +37,8 @@ pub struct NameMatch {
     pub read_as: Option<String>,
 }
 
-/// Normalises a label in an agent's call: lowercase, with a hyphen instead of a space. Underscores are kept, because
-/// the text may be an id.
+/// Normalises a label as people and agents write it: lowercase, with a hyphen instead of a space. Underscores are
+/// kept, because the text may be an id.
 pub(crate) fn spelled_label(text: &str) -> String {
     text.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join("-")
 }
@@ -61,7 +61,7 @@ impl<S: Store> Engine<S> {
         }
         // A full id of a healthy session needs no look at the damaged ones.
         if let Ok(run) = wanted.parse::<RunId>()
-            && let Some((session, _)) = self.reading().placed(run)?
+            && let Some((session, _)) = self.reading().run_position(run)?
         {
             return Ok(NameMatch { found: SessionOrRun { session, run: Some(run) }, read_as: None });
         }

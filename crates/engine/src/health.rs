@@ -17,7 +17,7 @@ pub struct UnhealthySession {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoreHealth {
     pub sessions: usize,
-    pub unwell: Vec<UnhealthySession>,
+    pub unhealthy: Vec<UnhealthySession>,
 }
 
 impl<S: Store> Engine<S> {
@@ -31,13 +31,14 @@ impl<S: Store> Engine<S> {
                 usize::try_from(total).unwrap_or(usize::MAX),
             );
         })?;
-        let unwell = known.unhealthy.iter();
-        let unwell: Vec<UnhealthySession> = unwell
+        let unhealthy: Vec<UnhealthySession> = known
+            .unhealthy
+            .iter()
             .map(|(session, health)| UnhealthySession {
                 session: *session,
                 cause: error::health(*session, health),
             })
             .collect();
-        Ok(StoreHealth { sessions: known.healthy() + unwell.len(), unwell })
+        Ok(StoreHealth { sessions: known.healthy() + unhealthy.len(), unhealthy })
     }
 }

@@ -26,7 +26,7 @@ use crate::{Engine, Store, error};
 
 /// What hosts accept as context without truncating it: the smallest limit is about 2,500 tokens.
 const CONTEXT_BYTES_MAX: usize = 9_000;
-const GOAL_BYTES_MAX: usize = 200;
+const GOAL_SHOWN_BYTES_MAX: usize = 200;
 /// How many of a folder's chats are checked for unfinished work.
 const CHATS_READ_MAX: usize = 8;
 
@@ -262,7 +262,7 @@ impl<S: Store> Engine<S> {
             let work = PendingWork {
                 label: label.to_string(),
                 workflow: state.workflow_id.to_string(),
-                goal: goal.map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX).replace('\n', " ")),
+                goal: goal.map(|goal| truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX).replace('\n', " ")),
                 step: title_without_secrets(&workflow, pending, &context),
                 rehydrate_call: rehydrate_call(&state_token, label),
             };

@@ -103,8 +103,10 @@ impl<S: Store> Engine<S> {
     /// A nonce for one use of a passkey, accepted by every server of this store for some minutes.
     pub fn draw_nonce(&self) -> Result<Nonce, Box<ErrorEnvelope>> {
         self.signer.refresh(KeyUse::CreateIfNew)?;
-        let keyring =
-            self.signer.keyring().ok_or_else(|| error::internal("keys that were made are there"))?;
+        let keyring = self
+            .signer
+            .keyring()
+            .ok_or_else(|| error::broken_invariant("keys that were made can be read"))?;
         let random = random(&*self.environment.entropy)?;
         let nonce = Nonce::new(access::nonce(&keyring, random, self.now_epoch_s()));
         nonce.map_err(|problem| error::internal(&problem.to_string()))
@@ -313,7 +315,7 @@ impl<S: Store> Engine<S> {
     pub fn raising_needs_passkey(&self, session: SessionId, run: RunId) -> Result<bool, Box<ErrorEnvelope>> {
         self.reading().look(session, |facts| {
             let rule = ApprovalKeys { required: self.required_proof(facts), keys: None };
-            let run = facts.run(run).ok_or_else(|| error::internal("a listed run is folded"))?;
+            let run = facts.run(run).ok_or_else(|| error::broken_invariant("a listed run is folded"))?;
             Ok(rule.rule().raising_needs_passkey(&*self.content().workflow(run.workflow_hash)?))
         })
     }
@@ -400,7 +402,7 @@ impl<S: Store> Engine<S> {
             key = Some(accepted.key);
             Ok(accepted.used)
         })?;
-        key.ok_or_else(|| error::internal("an assertion that was accepted has a key"))
+        key.ok_or_else(|| error::broken_invariant("an assertion that was accepted has a key"))
     }
 
     /// Appends the change derived from the current keys; if another process was first, it is derived again.

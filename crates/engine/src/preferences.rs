@@ -50,9 +50,9 @@ impl<S: Store> Engine<S> {
         facts: &SessionState,
         run: RunId,
     ) -> Result<RunPreferences, Box<ErrorEnvelope>> {
-        let state = facts.run(run).ok_or_else(|| error::internal("a listed run is folded"))?;
+        let state = facts.run(run).ok_or_else(|| error::broken_invariant("a listed run is folded"))?;
         let tip = facts.preferred_tip(run).and_then(|tip| facts.node(tip));
-        let tip = tip.ok_or_else(|| error::internal("a run has a tip"))?;
+        let tip = tip.ok_or_else(|| error::broken_invariant("a run has a tip"))?;
         let snapshot = self.content().snapshot(tip.snapshot_ref)?;
         let pending = self.store.pending_preferences(facts.session_id(), run);
         Ok(RunPreferences {
@@ -71,7 +71,8 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// The open runs whose autonomy the changes would raise above what is in effect or already requested.
+    /// The runs that can continue and whose autonomy the changes would raise above what is in effect or already
+    /// requested.
     pub fn raised_by(
         &self,
         found: SessionOrRun,
@@ -81,13 +82,13 @@ impl<S: Store> Engine<S> {
         runs.retain(|run| {
             let now = run.pending.unwrap_or(run.applied);
             let requested = changes.iter().fold(now, |preferences, change| preferences.with(*change));
-            is_open(run.status) && requested.autonomy > now.autonomy
+            can_continue(run.status) && requested.autonomy > now.autonomy
         });
         Ok(runs)
     }
 
     /// Requests changes on top of what is in effect or already requested. Complete runs are left alone.
-    pub fn ask_preferences(
+    pub fn set_preferences(
         &self,
         found: SessionOrRun,
         changes: &[PreferenceChange],
@@ -105,7 +106,7 @@ impl<S: Store> Engine<S> {
         self.permit(Act::Decide)?;
         let mut asked = Vec::new();
         for run in self.preferences_of(found)? {
-            if !is_open(run.status) {
+            if !can_continue(run.status) {
                 continue;
             }
             let now = run.pending.unwrap_or(run.applied);
@@ -113,14 +114,14 @@ impl<S: Store> Engine<S> {
             // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
             let pending = PendingPreferences { preferences: requested, proof: proof.cloned() };
             let stored = self.store.set_pending_preferences(run.session_id, run.run_id, pending);
-            stored.map_err(|cause| error::io(&cause))?;
+            stored.map_err(|cause| error::locked_for_command(run.session_id, error::store(cause)))?;
             asked.push(RunPreferences { pending: Some(requested), pending_problem: None, ..run });
         }
         if asked.is_empty() { Err(error::no_open_run()) } else { Ok(asked) }
     }
 }
 
-fn is_open(status: Option<RunStatus>) -> bool {
+fn can_continue(status: Option<RunStatus>) -> bool {
     match status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => false,
         // A closed run can be reopened, and then the change applies.

@@ -115,7 +115,7 @@ impl Reply {
 fn object<T: Serialize>(value: &T) -> Result<Map<String, Value>, Box<ErrorEnvelope>> {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(error::internal("a reply is an object")),
+        Ok(_) => Err(error::broken_invariant("a reply is an object")),
         Err(cause) => Err(error::internal(&cause.to_string())),
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn sign_stored(
 ) -> Result<Reply, Box<ErrorEnvelope>> {
     let replacer = MarkerReplacer { tokens, other: &other };
     let Value::Object(mut members) = replacer.replaced(stored) else {
-        return Err(error::internal("a stored reply is an object"));
+        return Err(error::broken_invariant("a stored reply is an object"));
     };
     match (members.remove("parts"), members.remove("body")) {
         (Some(Value::Array(parts)), Some(Value::Object(body))) => {
@@ -178,7 +178,7 @@ pub(crate) fn sign_stored(
                 .map_or((ReplyKind::Ok, None), |reply| (reply.kind, Some(reply.run.label)));
             Ok(Reply { parts, body, kind, run_label, asks_user: None })
         }
-        _ => Err(error::internal("a stored reply has parts and a body")),
+        _ => Err(error::broken_invariant("a stored reply has parts and a body")),
     }
 }
 

@@ -51,11 +51,11 @@ pub struct StartWorkflow {
     /// External inputs: ticket ids, paths, parameters.
     #[serde(default)]
     pub context: Map<String, Value>,
-    /// Default: guided. Choose another only when the user asked for it.
+    /// Default: the parent run's, else the user's setting. Choose one only when the user asked for it.
     #[serde(default)]
     #[schemars(with = "Mode")]
     pub mode: Option<Mode>,
-    /// stateToken or ackToken of the run inside whose step this one is started.
+    /// stateToken or ackToken of the run that starts this one in its current step.
     #[serde(default)]
     #[schemars(with = "String")]
     pub parent: Option<String>,
@@ -80,7 +80,7 @@ pub struct ContinueWorkflow {
     #[serde(default)]
     #[schemars(with = "String")]
     pub ack_token: Option<String>,
-    /// The bookmark; alone it returns the pending step again.
+    /// Sent alone, it returns the pending step again.
     #[serde(default)]
     #[schemars(with = "String")]
     pub state_token: Option<String>,
@@ -110,7 +110,7 @@ pub struct ContinueWorkflow {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CheckpointWorkflow {
-    /// Of the run's last reply; good for one checkpoint.
+    /// From the run's last reply; valid for one checkpoint.
     #[serde(default)]
     #[schemars(with = "String")]
     pub checkpoint_token: Option<String>,
@@ -186,7 +186,7 @@ pub struct ReadRun {
     /// Show the whole context.
     #[serde(default)]
     pub context: bool,
-    /// Of a long answer, from 1.
+    /// Page number of a long answer, starting at 1.
     #[serde(default)]
     #[schemars(with = "u64")]
     pub page: Option<u64>,

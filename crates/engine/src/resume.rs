@@ -231,7 +231,8 @@ impl Reading<'_> {
         position: &CardPosition,
         blank: Candidate,
     ) -> Result<Candidate, Box<ErrorEnvelope>> {
-        let node = facts.node(position.tip).ok_or_else(|| error::internal("a ranked tip is folded"))?;
+        let node =
+            facts.node(position.tip).ok_or_else(|| error::broken_invariant("a ranked tip is folded"))?;
         let snapshot = self.content.snapshot(node.snapshot_ref)?;
         let workflow = self.content.workflow(position.workflow_hash)?;
         let context = facts.context_at(position.tip).map_err(|cause| error::context(&cause))?;

@@ -15,7 +15,7 @@ use crate::resume::not_offered;
 
 /// Keeps the whole answer as small as other replies (G73). A step that does not fit is one call away.
 const TEXT_BYTES_MAX: usize = 9_000;
-const GOAL_BYTES_MAX: usize = 120;
+const GOAL_SHOWN_BYTES_MAX: usize = 120;
 
 impl Reading<'_> {
     /// The same answer with the first candidate's step in it. If the step cannot be shown, the answer is unchanged.
@@ -62,7 +62,7 @@ impl Reading<'_> {
 
 fn in_a_line(candidate: &Candidate) -> String {
     let name = candidate.label.clone().unwrap_or_else(|| candidate.session_id.to_string());
-    let goal = candidate.goal.as_deref().map(|goal| truncate_with_marker(goal, GOAL_BYTES_MAX));
+    let goal = candidate.goal.as_deref().map(|goal| truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX));
     let goal = goal.map_or_else(String::new, |goal| format!(": {}", goal.replace('\n', " ")));
     let status = match candidate.status {
         Some(RunStatus::Complete | RunStatus::CompleteWithGaps) => "finished; ",

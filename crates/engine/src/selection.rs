@@ -101,36 +101,36 @@ pub(crate) fn about_label(label: RunLabel) -> IndexQuery {
 }
 
 impl<'a> Reading<'a> {
-    /// Everything that a query needs, and maybe more; `heard` receives how many of the sessions that must be read
+    /// Everything that a query needs, and maybe more; `progress` receives how many of the sessions that must be read
     /// are done.
     pub(crate) fn cards_about(
         &self,
         query: &IndexQuery,
-        heard: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
-        match self.found_in_index(query, heard) {
+        match self.found_in_index(query, progress) {
             Some(selection) => Ok(selection),
-            None => self.all_cards(heard),
+            None => self.all_cards(progress),
         }
     }
 
     /// Every summary.
     pub(crate) fn all_cards(
         &self,
-        heard: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
-        Ok(SummarySelection { known: SelectedSummaries::All(self.cards_at(StampDepth::Manifest, heard)?) })
+        Ok(SummarySelection { known: SelectedSummaries::All(self.cards_at(StampDepth::Manifest, progress)?) })
     }
 
     fn found_in_index(
         &self,
         query: &IndexQuery,
-        heard: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Option<SummarySelection<'a>> {
         let mut answer = self.index.query_index(summary::VERSION, query)?;
         let mut read = SessionSummaries::default();
         if !answer.unindexed.is_empty() {
-            self.index_sessions(&mut read, &answer.unindexed, heard);
+            self.index_sessions(&mut read, &answer.unindexed, progress);
             answer = self.index.query_index(summary::VERSION, query)?;
         }
         let IndexAnswer { records, unindexed, sessions, runs } = answer;
@@ -149,10 +149,10 @@ impl<'a> Reading<'a> {
         &self,
         read: &mut SessionSummaries,
         sessions: &[SessionId],
-        heard: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) {
         for (batch, done) in sessions.chunks(RECORDS_PER_WRITE).zip((0..).step_by(RECORDS_PER_WRITE)) {
-            heard(done, sessions.len() as u64);
+            progress(done, sessions.len() as u64);
             let records: Vec<_> = batch.iter().filter_map(|session| self.refresh(read, *session)).collect();
             self.index.add_to_index(summary::VERSION, &records, IfAbsent::Skip);
         }

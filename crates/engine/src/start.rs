@@ -27,6 +27,7 @@ use workrail_ports::workspace::WorkspacePath;
 
 use crate::cards::LabelMatch;
 use crate::catalog::CatalogEntry;
+use crate::find::spelled_label;
 use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
 use crate::token::{ArgumentTokenError, Attempts, KeyUse};
@@ -203,7 +204,7 @@ impl<S: Store> Engine<S> {
         let refused =
             |cause: workrail_core::token::TokenError| self.reading().refused(cause.into(), Echo::default());
         let resolved = token::resolve(facts, parent).map_err(refused)?;
-        let at = resolved.at().ok_or_else(|| error::internal("a parent token names a node"))?;
+        let at = resolved.at().ok_or_else(|| error::broken_invariant("a parent token names a node"))?;
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
     }
 
@@ -231,7 +232,7 @@ impl<S: Store> Engine<S> {
             if recorded.request_digest.is_some_and(|digest| digest != keyed.request_digest) {
                 return Err(used());
             }
-            let root = run.root.ok_or_else(|| error::internal("a started run has a root"))?;
+            let root = run.root.ok_or_else(|| error::broken_invariant("a started run has a root"))?;
             let at = token::node_facts(facts, root)?;
             let tokens = self.signer.tokens(session, at, Attempts::both(derive::root_attempt(root), true));
             self.recorded_reply(facts, id, recorded.reply_ref, &tokens).map(Some)
@@ -250,7 +251,7 @@ impl<S: Store> Engine<S> {
             (Some(_), Some(_)) => Err(error::two_target_sessions()),
             (None, Some(text)) => {
                 // A caller may have a label but no session token: it means the session of that run.
-                if let Ok(label) = RunLabel::parse(&text.trim().to_ascii_lowercase().replace(' ', "-")) {
+                if let Ok(label) = RunLabel::parse(&spelled_label(text)) {
                     return self.session_of(label);
                 }
                 let token = self.signer.verify(text, TokenKind::Session).map_err(refused)?;
@@ -270,9 +271,9 @@ impl<S: Store> Engine<S> {
     }
 
     fn session_of(&self, label: RunLabel) -> Result<TargetSession, Box<ErrorEnvelope>> {
-        match self.reading().named(label)? {
+        match self.reading().runs_with_label(label)? {
             LabelMatch::One(found) => Ok(TargetSession::Session(found.0)),
-            LabelMatch::Nobody => Err(error::unknown_label(&label.to_string())),
+            LabelMatch::NoRun => Err(error::unknown_label(&label.to_string())),
             LabelMatch::Several(count) => Err(error::ambiguous_label(&label.to_string(), count)),
         }
     }

@@ -45,7 +45,7 @@ impl NodeLookup for Nodes<'_> {
 
 /// The facts of one node.
 pub(crate) fn node_facts(state: &SessionState, node: NodeId) -> Result<NodeFacts, Box<ErrorEnvelope>> {
-    Nodes(state).by_id(node).ok_or_else(|| error::internal("a node that was just folded is not there"))
+    Nodes(state).by_id(node).ok_or_else(|| error::broken_invariant("a folded node has facts"))
 }
 
 pub(crate) fn resolve(state: &SessionState, token: &VerifiedToken) -> Result<ResolvedToken, TokenError> {
@@ -56,7 +56,7 @@ pub(crate) fn resolve(state: &SessionState, token: &VerifiedToken) -> Result<Res
 pub(crate) fn target(resolved: &ResolvedToken) -> Result<(NodeFacts, AttemptId), Box<ErrorEnvelope>> {
     match (resolved.at(), resolved.attempt()) {
         (Some(at), Some(attempt)) => Ok((*at, attempt)),
-        _ => Err(error::internal("the token names a node and an attempt")),
+        _ => Err(error::broken_invariant("the token names a node and an attempt")),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Where the work happens: which folder a call is about, and what is observed there.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
+use lru::LruCache;
 use workrail_core::decide::evidence::{self, CurrentWorkspace};
 use workrail_core::decide::observe::{ObservedFact, is_same_repository};
 use workrail_core::project::SessionState;
@@ -18,13 +19,30 @@ use crate::{Engine, Store, error};
 /// What git compares a first commit with.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// How many sessions' folders are remembered; for a forgotten one, the call's folder is used.
-const REMEMBERED_MAX: usize = 256;
+/// How many sessions' folders are remembered; beyond this the least recently used one is forgotten, and the call's
+/// folder is used.
+const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("a literal above zero");
 
 /// The folders that callers named when they started sessions. Never recorded: paths are specific to this machine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Workspaces {
-    by_session: Mutex<BTreeMap<SessionId, WorkspacePath>>,
+    by_session: Mutex<LruCache<SessionId, WorkspacePath>>,
+}
+
+impl Default for Workspaces {
+    fn default() -> Self {
+        Self { by_session: Mutex::new(LruCache::new(REMEMBERED_MAX)) }
+    }
+}
+
+impl Workspaces {
+    fn remember(&self, session: SessionId, workspace: WorkspacePath) {
+        self.by_session.lock().unwrap_or_else(PoisonError::into_inner).put(session, workspace);
+    }
+
+    fn of(&self, session: SessionId) -> Option<WorkspacePath> {
+        self.by_session.lock().unwrap_or_else(PoisonError::into_inner).get(&session).cloned()
+    }
 }
 
 impl<S: Store> Engine<S> {
@@ -51,12 +69,9 @@ impl<S: Store> Engine<S> {
     }
 
     pub(crate) fn remember_workspace(&self, session: SessionId, workspace: Option<WorkspacePath>) {
-        let Some(workspace) = workspace else { return };
-        let mut known = self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED_MAX {
-            known.pop_first();
+        if let Some(workspace) = workspace {
+            self.workspaces.remember(session, workspace);
         }
-        known.insert(session, workspace);
     }
 
     /// The repository's current state, and what changed in it since a node's step began (G104).
@@ -117,8 +132,7 @@ impl<S: Store> Engine<S> {
         session: SessionId,
         workspace: Option<&WorkspacePath>,
     ) -> Option<WorkspacePath> {
-        let known = self.workspaces.by_session.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&session).or(workspace).cloned()
+        self.workspaces.of(session).or_else(|| workspace.cloned())
     }
 
     /// Identifies the repository of a folder; `None` outside repositories.
@@ -142,5 +156,36 @@ impl<S: Store> Engine<S> {
     pub(crate) fn seen_in(&self, workspace: &WorkspacePath) -> Vec<ObservedFact> {
         let seen = self.environment.observer.observe(workspace).values;
         seen.into_iter().map(|(key, value)| ObservedFact { key, value }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A larger number makes a smaller id: new sessions are the first ones in the order of ids.
+    fn session(number: usize) -> SessionId {
+        let mut bits = [0_u8; 10];
+        bits[..8].copy_from_slice(&(u64::MAX - number as u64).to_be_bytes());
+        SessionId::from_bits(bits)
+    }
+
+    fn folder(number: usize) -> WorkspacePath {
+        WorkspacePath::parse(&format!("/work/{number}")).unwrap()
+    }
+
+    #[test]
+    fn the_folder_of_the_least_recently_used_session_is_forgotten_first() {
+        let most = REMEMBERED_MAX.get();
+        let workspaces = Workspaces::default();
+        (0..most).for_each(|number| workspaces.remember(session(number), folder(number)));
+        workspaces.remember(session(1), folder(most));
+        assert_eq!(workspaces.of(session(0)), Some(folder(0)), "named again, a session takes no place");
+
+        workspaces.remember(session(most), folder(most));
+        assert_eq!(workspaces.of(session(2)), None);
+        for (number, named) in [(0, 0), (1, most), (3, 3), (most - 1, most - 1), (most, most)] {
+            assert_eq!(workspaces.of(session(number)), Some(folder(named)), "{number}");
+        }
     }
 }

@@ -26,7 +26,7 @@ fn shown(at: Instant) -> Option<Timestamp> {
 }
 
 fn epoch() -> Timestamp {
-    Timestamp::parse("1970-01-01T00:00:00.000Z").expect("literal timestamp")
+    Timestamp::parse("1970-01-01T00:00:00.000Z").expect("the literal is a valid timestamp")
 }
 
 #[cfg(test)]

@@ -90,8 +90,9 @@ pub(crate) const ENABLE_START_SESSION: EnvVar = EnvVar {
 
 pub(crate) const DEFAULT_MODE: EnvVar = EnvVar {
     name: "WORKRAIL_DEFAULT_MODE",
-    what: "The mode of runs whose caller chooses none: `guided`, `full_auto_stop_on_user_deps` or \
-           `full_auto_never_stop`. Default: `guided`.",
+    what: "The default mode of new runs: `guided`, `full_auto_stop_on_user_deps` or `full_auto_never_stop`. Sets \
+           `preferences.autonomy` and the matching `preferences.risk_policy`; `WORKRAIL_AUTONOMY` and \
+           `WORKRAIL_RISK_POLICY` win over it.",
 };
 
 pub(crate) const AUTONOMY: EnvVar = EnvVar {

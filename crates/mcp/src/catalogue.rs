@@ -39,7 +39,7 @@ fn description(tool: ToolName) -> &'static str {
     match tool {
         ToolName::ListWorkflows => {
             "Lists the workflows and routines that can be started here, one line each, and every file that cannot \
-             be used with what is wrong. Narrow it with `query` or `tags`. Changes nothing."
+             be used, with the reason. Narrow it with `query` or `tags`. Changes nothing."
         }
         ToolName::InspectWorkflow => {
             "Shows what a workflow is for and what it needs before you start it; with mode `preview` its whole plan. \

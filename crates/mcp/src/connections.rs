@@ -113,8 +113,7 @@ async fn accept(
             }
         }
     };
-    // The semaphore is never closed.
-    let permit = Arc::clone(permits).acquire_owned().await.expect("there are places while the server runs");
+    let permit = Arc::clone(permits).acquire_owned().await.expect("the semaphore is never closed");
     (stream, Slots { _permit: permit, _of_address: of_address })
 }
 

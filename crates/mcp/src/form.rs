@@ -23,10 +23,10 @@ const REASON: &str = "reason";
 const APPROVE: &str = "approve";
 const REJECT: &str = "reject";
 
-const GOAL_BYTES_MAX: usize = 500;
+const GOAL_SHOWN_BYTES_MAX: usize = 500;
 /// How much of each submitted part a dialog shows. If there is more, no approval is asked for: a decision is about
 /// everything submitted, so all of it must be seen, and `workrail report` shows it.
-const NOTES_BYTES_MAX: usize = 4096;
+const NOTES_SHOWN_BYTES_MAX: usize = 4096;
 const ITEM_BYTES_MAX: usize = 1024;
 /// Artifacts and context values.
 const ITEMS_MAX: usize = 8;
@@ -211,7 +211,7 @@ fn answer(question: &Question, value: &Value) -> Option<Value> {
 fn message(waiting: &WaitingStep, questions: &[Question], submitted: Option<&str>) -> String {
     let mut text = format!("WorkRail run {} ({}) waits for you.", waiting.label, clean(&waiting.workflow));
     if let Some(goal) = &waiting.goal {
-        text.push_str(&format!("\nGoal: {}", one_line(&truncate_with_marker(goal, GOAL_BYTES_MAX))));
+        text.push_str(&format!("\nGoal: {}", one_line(&truncate_with_marker(goal, GOAL_SHOWN_BYTES_MAX))));
     }
     text.push_str(&format!("\nStep `{}`: {}", waiting.step, one_line(&waiting.title)));
     for question in questions {
@@ -234,7 +234,7 @@ fn message(waiting: &WaitingStep, questions: &[Question], submitted: Option<&str
 fn submitted(waiting: &WaitingStep) -> Option<String> {
     let mut text = match &waiting.notes {
         Some(notes) => {
-            format!("\n\nThe agent asks you to approve this:\n{}", quoted(notes, NOTES_BYTES_MAX)?)
+            format!("\n\nThe agent asks you to approve this:\n{}", quoted(notes, NOTES_SHOWN_BYTES_MAX)?)
         }
         None => "\n\nThe agent asks you to approve this step. It submitted no notes.".to_owned(),
     };
@@ -250,11 +250,7 @@ fn submitted(waiting: &WaitingStep) -> Option<String> {
         text.push_str(&format!("\n\nContext `{}`:\n{value}", one_line(key)));
     }
     if let Some(earlier) = &waiting.earlier {
-        let decision = match earlier.decision {
-            ApprovalDecision::Approved => "approved",
-            ApprovalDecision::Rejected => "rejected",
-        };
-        text.push_str(&format!("\n\nSomething else was {decision} before at this step."));
+        text.push_str(&format!("\n\n{}", earlier.replaced_text()));
     }
     text.push_str(&format!(
         "\n\nYour decision covers exactly this: all that the agent submitted. `workrail report {}` shows the whole \

@@ -228,10 +228,10 @@ async fn admit(State(allowed): State<Arc<AllowList>>, mut request: Request, next
             request.headers_mut().remove(header::AUTHORIZATION);
             next.run(request).await
         }
-        Err(stranger) => {
-            tracing::warn!(?stranger, "a request was refused");
-            let reason = stranger.reason();
-            match stranger {
+        Err(refusal) => {
+            tracing::warn!(?refusal, "a request was refused");
+            let reason = refusal.reason();
+            match refusal {
                 AdmissionError::Host | AdmissionError::Origin => {
                     (StatusCode::FORBIDDEN, reason).into_response()
                 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use workrail_engine::next_call;
 use workrail_model::error::{ErrorCode, ErrorEnvelope, Retry};
 use workrail_model::nearest::nearest;
+use workrail_model::placeholder::placeholder_in;
 use workrail_model::reply::NextCall;
 use workrail_model::strict_json;
 use workrail_model::tool::ToolName;
@@ -72,11 +73,11 @@ fn how_to_correct(tool: ToolName, next: &NextCall) -> &'static str {
     if next.tool != tool {
         return "Find the run with the call below, then send your call again with its token.";
     }
-    match next.arguments_text().contains('<') {
-        true => {
+    match placeholder_in(&Value::Object(next.arguments.clone())) {
+        Some(_) => {
             "Correct the arguments and send the call below. Replace each placeholder in it with your own text."
         }
-        false => {
+        None => {
             "Correct the arguments and send the call again. The call below is yours without the invalid arguments; add them \
              corrected."
         }
@@ -400,6 +401,13 @@ mod tests {
         assert_eq!(call.tool, ToolName::ContinueWorkflow);
         assert!(checked(ToolName::ContinueWorkflow, call.arguments.clone()).is_ok(), "{call:?}");
         assert!(call.arguments.contains_key("ackToken"));
+    }
+
+    #[test_case(ToolName::ContinueWorkflow, json!({ "ackToken": "a", "context": "[1]", "output": { "notesMarkdown": "Vec<u8>, a < b" } }), false; "angle brackets in notes")]
+    #[test_case(ToolName::CheckpointWorkflow, json!({ "checkpointToken": "c", "output": [1] }), true; "no notes")]
+    fn placeholders_are_mentioned_only_if_the_call_has_one(tool: ToolName, arguments: Value, expected: bool) {
+        let error = checked(tool, given(arguments)).unwrap_err();
+        assert_eq!(error.suggestion.contains("placeholder"), expected, "{}", error.suggestion);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The client's working folder, obtained from the client if it supports roots (decision 17).
+//! The client's working folder, obtained from the client if it supports roots.
 //!
 //! Asked once and remembered until the client reports a change. A client that supports roots but does not answer
 //! counts as having none: no call waits for it twice.

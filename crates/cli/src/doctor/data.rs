@@ -204,7 +204,7 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
     drop(bar);
     match read {
         Ok(health) => {
-            let well = health.sessions - health.unwell.len();
+            let well = health.sessions - health.unhealthy.len();
             findings.good(
                 SESSIONS,
                 match health.sessions {
@@ -212,10 +212,10 @@ fn sessions(findings: &mut Findings, opened: &Opened) {
                     sessions => format!("{well} of {sessions} are healthy"),
                 },
             );
-            for unwell in health.unwell {
-                let fix = fix_of(&unwell.cause, &unwell.session.to_string());
+            for unhealthy in health.unhealthy {
+                let fix = fix_of(&unhealthy.cause, &unhealthy.session.to_string());
                 // The message names the session.
-                findings.problem(SESSIONS, unwell.cause.message.clone(), fix);
+                findings.problem(SESSIONS, unhealthy.cause.message.clone(), fix);
             }
         }
         Err(error) => {

@@ -37,12 +37,18 @@ pub(crate) struct InstallArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = format!(
-    "Without --client, everything that WorkRail wrote for you and for this project is removed, after one question. A \
-     file that has not changed since WorkRail wrote it is restored to its previous content; otherwise only what \
-     belongs to WorkRail is removed.\n\n{EXIT_CODES}\n\nExamples:\n  workrail uninstall --dry-run\n  workrail \
-     uninstall --client claude-code\n  workrail uninstall --client codex --only hooks"
-))]
+#[command(
+    after_help = format!(
+        "Without --client, everything that WorkRail wrote for you and for this project is removed, after one question. A \
+         file that has not changed since WorkRail wrote it is restored to its previous content; otherwise only what \
+         belongs to WorkRail is removed.\n\n{EXIT_CODES}\n\nExamples:\n  workrail uninstall --dry-run\n  workrail \
+         uninstall --client claude-code\n  workrail uninstall --client codex --only hooks"
+    ),
+    // Unlike `install`, it works on both scopes unless a client is named.
+    mut_arg("scope", |scope| scope.help(
+        "For you or for the current project. Default: both; with --client, user if the client supports it"
+    ))
+)]
 pub(crate) struct UninstallArguments {
     #[command(flatten)]
     pub(super) selection: ClientArguments,
@@ -66,7 +72,7 @@ pub(crate) struct ClientArguments {
     /// Show the change without making it.
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Write without asking.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub(super) yes: bool,
     /// List the clients and whether they are set up.

@@ -100,7 +100,8 @@ pub(crate) enum RunCommand {
     /// Find a run to continue and print what to paste into a new chat.
     #[command(after_help = format!("{EXIT_CODES}\n\nExample: workrail resume retry budget"))]
     Resume {
-        /// Words from the goal or notes, or a session id, run id or label. Default: the latest runs of this workspace.
+        /// Words from the goal or notes, or a session id, run id or label. Default: recent runs, unfinished first, then
+        /// those on this folder's commit or git branch.
         #[arg(value_name = "WORDS|SESSION|RUN")]
         words: Vec<String>,
         /// Print JSON.

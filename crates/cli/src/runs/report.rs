@@ -19,7 +19,7 @@ const EXAMPLES: &str = "Examples:
   workrail report sess_3k9 --format html -o report.html write the whole session to one file
   workrail report amber-falcon --open                   show it in your browser
   workrail report amber-falcon --format pdf -o run.pdf  print it with your Chromium or Chrome
-  workrail report amber-falcon --format json | jq .runs[0].gaps";
+  workrail report amber-falcon --format json | jq '.runs[0].gaps'";
 
 /// Write a report of a run or session: steps, notes, artifacts, branches, gaps and decisions.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::{Map, Value, json};
 use workrail_engine::sessions::{NeedsYou, WaitReason};
-use workrail_engine::{EarlierDecision, WaitingStep, typed_answer};
+use workrail_engine::{WaitingStep, typed_answer};
 use workrail_model::approval::{ApprovalChannel, ApprovalDecision, ApprovalOrigin};
 use workrail_model::event::{CloseChannel, Context};
 use workrail_model::id::RunId;
@@ -74,7 +74,7 @@ pub(crate) enum SteerCommand {
         /// The run's two-word label, such as amber-falcon. Default: the only run that is waiting.
         run: Option<String>,
         /// The answer. `true`, `false`, numbers and JSON are read as such, everything else as text.
-        /// Without it, the questions are asked here.
+        /// Without it, you are asked each question.
         #[arg(value_name = "KEY=VALUE", value_parser = key_and_value)]
         values: Vec<(String, Value)>,
         /// Print JSON.
@@ -162,12 +162,12 @@ fn decide(
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
     engine.check_label_counts(&waiting)?;
-    let requester = presence::requester(&engine, "Approving", OriginRecord::Descent)?;
-    show(&engine, &waiting, decision);
-    let verb = match decision {
-        ApprovalDecision::Approved => "approve",
-        ApprovalDecision::Rejected => "reject",
+    let (verb, what) = match decision {
+        ApprovalDecision::Approved => ("approve", "Approving"),
+        ApprovalDecision::Rejected => ("reject", "Rejecting"),
     };
+    let requester = presence::requester(&engine, what, OriginRecord::Descent)?;
+    show(&engine, &waiting, decision);
     presence::typed(&format!("Type the run's label to {verb} exactly this:"), &waiting.label)?;
     let origin = ApprovalOrigin {
         channel: ApprovalChannel::Terminal,
@@ -227,7 +227,7 @@ fn show(engine: &AnyEngine, waiting: &WaitingStep, decision: ApprovalDecision) {
         output::notice(&format!("\nOpen question `{}`: {}", question.key, question.description));
     }
     if let Some(earlier) = &waiting.earlier {
-        output::notice(&format!("\n{}", overridden(earlier)));
+        output::notice(&format!("\n{}", earlier.replaced_text()));
     }
     let send_back = match decision {
         ApprovalDecision::Approved => {
@@ -240,19 +240,6 @@ fn show(engine: &AnyEngine, waiting: &WaitingStep, decision: ApprovalDecision) {
          agent does after that is not undone.",
         waiting.label
     ));
-}
-
-fn overridden(earlier: &EarlierDecision) -> String {
-    let decision = match earlier.decision {
-        ApprovalDecision::Approved => "approved",
-        ApprovalDecision::Rejected => "rejected",
-    };
-    match earlier.is_for_this {
-        true => format!("This was {decision} before. Your decision replaces that one."),
-        false => format!(
-            "Something else was {decision} before at this step. Your decision is about what is shown here."
-        ),
-    }
 }
 
 fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {

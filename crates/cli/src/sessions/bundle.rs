@@ -20,7 +20,7 @@ use crate::{name, settings};
 const EXPORT_EXAMPLES: &str = "Examples:
   workrail session export amber-falcon                     write SESSION.bundle.json here
   workrail session export sess_0123 -o work.json           name the session by a prefix of its id
-  workrail session export amber-falcon --redact            leave out passwords and tokens
+  workrail session export amber-falcon --redact            leave out context values whose keys look like secrets
   workrail session export amber-falcon --redact-key 'customer*' -o - | ssh host 'cat > work.json'";
 
 const IMPORT_EXAMPLES: &str = "Examples:

@@ -98,7 +98,7 @@ fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), 
         );
         presence::typed(&prompt, &run.label)?;
     }
-    show_runs(&engine.ask_preferences(found, &changes)?, format);
+    show_runs(&engine.set_preferences(found, &changes)?, format);
     Ok(())
 }
 

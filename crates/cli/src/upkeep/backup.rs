@@ -2,7 +2,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
-use workrail_engine::upkeep::{self, CopySummary};
+use workrail_engine::upkeep::{self, CopySummary, KeysResult};
 use workrail_host::data_dir::data_dir;
 use workrail_host::folders;
 use workrail_ports::backup::{BackupOptions, RestoreOptions};
@@ -129,13 +129,15 @@ fn show_backup(summary: &CopySummary, backup: &Utf8Path) {
     );
     show_details(summary, "");
     output::line(match summary.keys {
-        "copied" | "unchanged" => {
+        KeysResult::Copied | KeysResult::Unchanged => {
             "The signing keys are included: keep the backup as private as the data directory."
         }
-        "source_unusable" => {
+        KeysResult::SourceUnusable => {
             "The signing keys were left out: the keyring of the data directory cannot be used."
         }
-        _ => "The signing keys are not included.",
+        KeysResult::LeftOut | KeysResult::SourceHasNone | KeysResult::TargetHasOthers => {
+            "The signing keys are not included."
+        }
     });
     output::toned(Tone::Good, &format!("Every copied file was verified. The backup is in {backup}."));
 }
@@ -156,12 +158,15 @@ fn show_restore(summary: &CopySummary, dry_run: bool) {
     );
     show_details(summary, if dry_run { "would be " } else { "" });
     match summary.keys {
-        "copied" => output::line("The signing keys come from the backup."),
-        "target_has_others" => output::line(
+        KeysResult::Copied => output::line("The signing keys come from the backup."),
+        KeysResult::TargetHasOthers => output::line(
             "The data directory keeps its signing keys. Tokens signed with the backup's keys are not accepted; resume \
              a run by its label to get new ones.",
         ),
-        _ => {}
+        KeysResult::Unchanged
+        | KeysResult::LeftOut
+        | KeysResult::SourceHasNone
+        | KeysResult::SourceUnusable => {}
     }
     if dry_run {
         output::toned(Tone::Quiet, "Dry run: nothing was restored. Run without --dry-run to restore.");

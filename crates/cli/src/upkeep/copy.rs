@@ -2,7 +2,9 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::json;
-use workrail_engine::upkeep::{self, ApplyMode, StoreCopyOptions, StoreCopySummary, TargetSessions};
+use workrail_engine::upkeep::{
+    self, ApplyMode, KeysResult, StoreCopyOptions, StoreCopySummary, TargetSessions,
+};
 use workrail_host::folders;
 use workrail_store_pg::Address;
 
@@ -116,15 +118,16 @@ fn show(summary: &StoreCopySummary, to: &StoreLocation) {
         summary.problem_count,
     );
     output::line(match summary.keys {
-        "copied" | "unchanged" => {
+        KeysResult::Copied | KeysResult::Unchanged => {
             "The signing keys were copied too: tokens in open chats work with both stores."
         }
-        "target_has_others" => {
+        KeysResult::TargetHasOthers => {
             "The target keeps its own signing keys. Tokens of the source are not accepted there; resume a run by its \
              label to get new ones."
         }
-        "source_unusable" => "The signing keys were left out: those of the source cannot be used.",
-        _ => {
+        KeysResult::SourceUnusable => "The signing keys were left out: those of the source cannot be used.",
+        KeysResult::SourceHasNone => "The source has no signing keys.",
+        KeysResult::LeftOut => {
             "The signing keys were left out (`--with-keys` copies them). Tokens of the source are not accepted in the target; \
              resume a run by its label to get new ones."
         }

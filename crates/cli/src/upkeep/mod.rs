@@ -49,18 +49,19 @@ pub(crate) enum UpkeepCommand {
          workrail store copy postgres://workrail@localhost/workrail /mnt/disk/sessions --dry-run\n\n{EXIT_CODES}"
     ))]
     Copy(CopyArguments),
-    /// Delete old finished sessions and content that no session needs.
+    /// Delete old finished or closed sessions and content that no session needs.
     #[command(after_help = format!(
-        "A session is deleted when all its runs are finished, it has not been used for the given time, and it is not \
-         kept (`workrail session keep`). While any session is damaged or unreadable, no content is \
+        "A session is deleted when all its runs are finished or closed, it has not been used for the given time, and \
+         it is not kept (`workrail session keep`). While any session is damaged or unreadable, no content is \
          deleted.\n\nExamples:\n  workrail store gc --dry-run\n  workrail store gc --ttl 30d\n  workrail store gc \
          --json\n\n{EXIT_CODES}"
     ))]
     Gc(GcArguments),
     /// Repair damaged sessions and content.
     #[command(after_help = format!(
-        "A damaged log is cut back to its intact part; the whole log is backed up first. Damaged workflows, snapshots \
-         and notes are recomputed or copied from a backup; the damaged file is kept in backups/content.\n\nExamples:\n  workrail store repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail store repair \
+        "A damaged log is cut back to its intact part; the whole log is backed up first. Damaged workflows and \
+         snapshots are recomputed; with --from, artifacts, long notes and stored replies are copied from a backup. \
+         The damaged file is kept in backups/content.\n\nExamples:\n  workrail store repair sess_a7pgws9t9jhg9wjr --dry-run\n  workrail store repair \
          sess_a7pgws9t9jhg9wjr\n  workrail store repair --all\n  workrail store repair --all --from /mnt/disk/workrail\n\n{EXIT_CODES}"
     ))]
     Repair(RepairArguments),
@@ -138,7 +139,8 @@ pub(crate) struct GcArguments {
     /// Show what would be deleted.
     #[arg(long)]
     dry_run: bool,
-    /// How long finished sessions are kept: a number and d, h or m, such as 90d.
+    /// How long finished or closed sessions are kept: a number and d, h or m, such as 90d. Default: the setting
+    /// retention.ttl_days.
     #[arg(long, value_name = "90d")]
     ttl: Option<Ttl>,
     /// Print JSON.

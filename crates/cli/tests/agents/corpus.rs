@@ -180,7 +180,7 @@ fn figure_agent_8_runs_the_corpus_to_its_end() {
 }
 
 /// The agent sends no context of its own, and so takes the careful path everywhere, which needs no approval. Every
-/// reply is within its budget, as the agent checks (decision 28).
+/// reply is within its budget, as the agent checks.
 #[test]
 fn the_library_runs_to_completion_in_every_mode() {
     let home = home_with(&[]);

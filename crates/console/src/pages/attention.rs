@@ -5,8 +5,7 @@ use workrail_engine::html::Links;
 use workrail_engine::passkeys::AskedProof;
 use workrail_engine::report::{ArtifactView, render_artifact, render_notes};
 use workrail_engine::sessions::Attention;
-use workrail_engine::{EarlierDecision, Question, WaitingStep};
-use workrail_model::approval::ApprovalDecision;
+use workrail_engine::{Question, WaitingStep};
 use workrail_model::blocker::Blocker;
 use workrail_model::compiled::AcceptedValues;
 use workrail_model::id::RunId;
@@ -99,7 +98,7 @@ fn submitted(console: &Console, run: RunId, waiting: &WaitingStep) -> Markup {
                 }
             }
         }
-        @if let Some(earlier) = &waiting.earlier { p.warn { (overridden(earlier)) } }
+        @if let Some(earlier) = &waiting.earlier { p.warn { (earlier.replaced_text()) } }
     }
 }
 
@@ -125,17 +124,6 @@ fn artifacts(console: &Console, run: RunId, waiting: &WaitingStep) -> Markup {
                 Some(_) | None => pre { (clean(&json)) },
             }
         }
-    }
-}
-
-fn overridden(earlier: &EarlierDecision) -> String {
-    let decision = match earlier.decision {
-        ApprovalDecision::Approved => "approved",
-        ApprovalDecision::Rejected => "rejected",
-    };
-    match earlier.is_for_this {
-        true => format!("This was {decision} before. Your decision replaces that one."),
-        false => format!("Something else was {decision} before at this step. Decide on what is shown here."),
     }
 }
 

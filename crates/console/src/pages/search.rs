@@ -1,7 +1,7 @@
 //! Searches what was recorded in all sessions.
 
 use maud::{Markup, html};
-use workrail_engine::sessions::{Hit, NoteSearch};
+use workrail_engine::sessions::{Hit, RecordSearch};
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::text::clean;
 
@@ -41,7 +41,7 @@ fn refused(error: &ErrorEnvelope) -> Markup {
     }
 }
 
-fn hits(found: &NoteSearch) -> Markup {
+fn hits(found: &RecordSearch) -> Markup {
     html! {
         h2 { "Notes " span.count { (found.hits.len() as u64 + found.left_out) } }
         @if found.hits.is_empty() { p.quiet { "No note has all of these words." } }

@@ -61,8 +61,17 @@ fn invalid(message: String, suggestion: &str) -> Boxed {
     envelope(ErrorCode::ValidationError, Retry::RetryableImmediate, message, suggestion)
 }
 
-pub(crate) fn internal(detail: &str) -> Boxed {
-    let message = format!("Internal error: {detail}. Nothing was recorded.");
+/// A problem before anything was recorded.
+pub(crate) fn internal(problem: &str) -> Boxed {
+    bug(format!("Internal error: {problem}. Nothing was recorded."))
+}
+
+/// Something that must hold and does not; it may be found after a record was made.
+pub(crate) fn broken_invariant(invariant: &str) -> Boxed {
+    bug(format!("Internal error: this must hold and does not: {invariant}."))
+}
+
+fn bug(message: String) -> Boxed {
     let advice = Advice {
         suggestion: "Repeat the call once; if it fails again, report it as a WorkRail bug.".to_owned(),
         for_people: Some("Run the command again; if it fails again, report it as a WorkRail bug.".to_owned()),
@@ -324,6 +333,15 @@ mod tests {
             keyring(KeyringError::Io(FsError { kind: FsErrorKind::PermissionDenied, ..failed_sync() }));
         assert!(denied.suggestion.contains("0700") && !denied.suggestion.contains("keys new"));
         assert!(denied.suggestion_for_a_person().starts_with("In the data directory"));
+    }
+
+    #[test]
+    fn a_broken_invariant_is_not_reported_as_the_problem_and_claims_nothing_about_records() {
+        let error = broken_invariant("a run has a tip");
+        assert_eq!(error.message, "Internal error: this must hold and does not: a run has a tip.");
+        assert_eq!(error.code, ErrorCode::InternalInvariant);
+        let error = internal("the saved state could not be read");
+        assert_eq!(error.message, "Internal error: the saved state could not be read. Nothing was recorded.");
     }
 
     #[test]

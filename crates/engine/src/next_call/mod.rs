@@ -14,6 +14,8 @@ use workrail_model::placeholder;
 use workrail_model::reply::NextCall;
 use workrail_model::tool::ToolName;
 
+use crate::find::spelled_label;
+
 pub use acceptable::{acceptable, shortened};
 pub(crate) use run::fits;
 
@@ -65,7 +67,7 @@ pub fn offered(call: NextCall, offers: impl Fn(ToolName) -> bool) -> Option<Next
         return Some(call);
     }
     let named = call.arguments.get("run").or_else(|| call.arguments.get("query"));
-    let label = named.and_then(Value::as_str).filter(|text| RunLabel::parse(text).is_ok());
+    let label = named.and_then(Value::as_str).filter(|text| RunLabel::parse(&spelled_label(text)).is_ok());
     match (call.tool, label) {
         (ToolName::ResumeSession, Some(run)) => {
             Some(NextCall::new(ToolName::ReadRun, [("run", Value::from(run))]))

@@ -16,6 +16,7 @@ use workrail_model::tool::ToolName;
 
 use crate::cards::{LabelMatch, tip_of};
 use crate::error;
+use crate::find::spelled_label;
 use crate::gate::Reading;
 use crate::request::Echo;
 use crate::token::{self, ArgumentTokenError};
@@ -49,8 +50,8 @@ impl Reading<'_> {
         // What the caller says besides the token counts first: it was typed, not truncated.
         let labels = [echoed_label(echo), label, label_in_tokens(echo)].into_iter().flatten();
         let named = labels
-            .map(|label| (label, self.named(label).unwrap_or(LabelMatch::Nobody)))
-            .find(|(_, named)| !matches!(named, LabelMatch::Nobody));
+            .map(|label| (label, self.runs_with_label(label).unwrap_or(LabelMatch::NoRun)))
+            .find(|(_, named)| !matches!(named, LabelMatch::NoRun));
         match named {
             Some((label, LabelMatch::One(found))) => {
                 let (session, position) = *found;
@@ -70,7 +71,7 @@ impl Reading<'_> {
                     "{count} runs are called {label}. Make the call below and pick yours by its goal and notes."
                 );
             }
-            Some((_, LabelMatch::Nobody)) | None => {
+            Some((_, LabelMatch::NoRun)) | None => {
                 refused.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
                 refused.suggestion.push_str(" If that fails, find the run with the call below.");
             }
@@ -144,7 +145,7 @@ pub(crate) fn fits(echo: Echo<'_>, at: NodeFacts, step: Option<&StepId>) -> bool
 /// Whether the echoed run, by label or id, is the token's.
 fn names(echo: Echo<'_>, at: NodeFacts) -> bool {
     let run = echo.run.map(str::trim).unwrap_or_default();
-    run.eq_ignore_ascii_case(&RunLabel::of(at.run).to_string()) || run == at.run.to_string()
+    echoed_label(echo) == Some(RunLabel::of(at.run)) || run == at.run.to_string()
 }
 
 /// The one label that the tokens of a call show, whatever else is wrong with them.
@@ -154,7 +155,7 @@ fn label_in_tokens(echo: Echo<'_>) -> Option<RunLabel> {
 }
 
 fn echoed_label(echo: Echo<'_>) -> Option<RunLabel> {
-    echo.run.and_then(|run| RunLabel::parse(&run.trim().to_ascii_lowercase()).ok())
+    echo.run.and_then(|run| RunLabel::parse(&spelled_label(run)).ok())
 }
 
 fn claimed(echo: Echo<'_>) -> String {

@@ -40,7 +40,7 @@ impl<S: Store> Engine<S> {
             }
             if facts.waits_for_person(tip.node_id) {
                 let run_ref = RunRef { session, run, workflow: state.workflow_hash };
-                let found = self.waiting_in(facts, run_ref, &label)?;
+                let found = self.waiting_in(facts, run_ref)?;
                 return Ok(Some(Attention::Person(Box::new(found))));
             }
             let Some(AdvanceOutcome::Blocked { blockers }) =
@@ -78,7 +78,8 @@ impl<S: Store> Engine<S> {
         let read = reading.salvage(session)?.or_refuse()?;
         let facts = &read.state;
         let found = facts.node(node).ok_or_else(|| error::unknown_reference(&node.to_string()))?;
-        let run = facts.run(found.run_id).ok_or_else(|| error::internal("a node belongs to a run"))?;
+        let run =
+            facts.run(found.run_id).ok_or_else(|| error::broken_invariant("a node belongs to a run"))?;
         let workflow = reading.content.workflow(run.workflow_hash)?;
         let snapshot = reading.content.snapshot(found.snapshot_ref)?;
         let context = facts.context_at(node).map_err(|cause| error::context(&cause))?;

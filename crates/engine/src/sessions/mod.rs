@@ -12,7 +12,7 @@ mod status;
 
 pub use attention::Attention;
 pub use log::SessionLog;
-pub use search::NoteSearch;
+pub use search::RecordSearch;
 pub use show::{RunContinuation, SessionView};
 pub use status::{Need, NeedsYou, OpenQuestion, Status, WaitReason};
 pub use workrail_core::overview::{

@@ -10,7 +10,7 @@ use crate::{Engine, Store, error};
 
 /// What was found, the newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoteSearch {
+pub struct RecordSearch {
     pub hits: Vec<Hit>,
     /// Hits beyond the limit.
     pub left_out: u64,
@@ -26,12 +26,12 @@ impl<S: Store> Engine<S> {
         words: &str,
         limit: usize,
         progress: ProgressSink<'_>,
-    ) -> Result<NoteSearch, Box<ErrorEnvelope>> {
+    ) -> Result<RecordSearch, Box<ErrorEnvelope>> {
         let wanted = SearchWords::new(words).ok_or_else(|| error::no_words(words))?;
         let reading = self.reading();
         let sessions = reading.sessions.sessions().map_err(error::store)?;
         let mut found =
-            NoteSearch { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
+            RecordSearch { hits: Vec::new(), left_out: 0, sessions: sessions.len() as u64, unreadable: 0 };
         for (index, session) in (0..).zip(&sessions) {
             progress(index, sessions.len() as u64);
             let Ok(read) = reading.salvage(*session).and_then(|read| read.or_refuse()) else {

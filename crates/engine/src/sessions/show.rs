@@ -94,7 +94,7 @@ impl Reading<'_> {
         self.remark_drift(&mut report, &read.state);
         let mut continuations = Vec::new();
         for run in &report.runs {
-            let tip = run.tip.ok_or_else(|| error::internal("a run has a first point"))?;
+            let tip = run.tip.ok_or_else(|| error::broken_invariant("a run has a first point"))?;
             continuations.push(self.continuation(&read, run.run_id, tip)?);
         }
         Ok(SessionView { report, continuations })
@@ -107,7 +107,7 @@ impl Reading<'_> {
         tip: NodeId,
     ) -> Result<RunContinuation, Box<ErrorEnvelope>> {
         let facts = &read.state;
-        let state = facts.run(run).ok_or_else(|| error::internal("a reported run is folded"))?;
+        let state = facts.run(run).ok_or_else(|| error::broken_invariant("a reported run is folded"))?;
         let context = facts.context_at(tip).unwrap_or_default();
         let recap = self.content.workflow(state.workflow_hash).ok().and_then(|workflow| {
             let recovering = Recovering {

@@ -15,6 +15,7 @@ use workrail_ports::upkeep::Upkeep;
 use super::health_text;
 use crate::ProgressSink;
 use crate::error;
+use crate::find::spelled_label;
 
 /// Sessions and files named in full; the counts include all of them.
 const NAMED_MAX: usize = 1000;
@@ -28,7 +29,7 @@ pub struct CopySummary {
     pub segment_bytes: u64,
     pub content_copied: u64,
     pub content_bytes: u64,
-    pub keys: &'static str,
+    pub keys: KeysResult,
     /// Sessions that were added, replaced, skipped or damaged; unchanged and extended ones are only counted.
     pub changes: Vec<ChangedSession>,
     /// Damaged files in the target that were replaced by an intact copy.
@@ -36,6 +37,33 @@ pub struct CopySummary {
     /// What is still wrong, each with what to do.
     pub problems: Vec<CopyProblem>,
     pub problem_count: u64,
+}
+
+/// What happened to the signing keys of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeysResult {
+    Copied,
+    Unchanged,
+    /// The caller did not ask for keys. A backup or restore also says so if the source has none.
+    LeftOut,
+    SourceHasNone,
+    /// The target has its own keys and keeps them.
+    TargetHasOthers,
+    /// The source's keys cannot be used; the target's are unchanged.
+    SourceUnusable,
+}
+
+impl From<KeysCopy> for KeysResult {
+    fn from(keys: KeysCopy) -> Self {
+        match keys {
+            KeysCopy::Copied => Self::Copied,
+            KeysCopy::Unchanged => Self::Unchanged,
+            KeysCopy::LeftOut => Self::LeftOut,
+            KeysCopy::TargetHasOthers => Self::TargetHasOthers,
+            KeysCopy::SourceUnusable => Self::SourceUnusable,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -115,7 +143,7 @@ pub fn restore<S: Replicate>(
 
 /// The session in a backup that a person names: by its id, the beginning of it, or the label of one of its runs.
 pub fn find_in_backup<S: SessionReader>(backup: &S, text: &str) -> Result<SessionId, Box<ErrorEnvelope>> {
-    let wanted = text.trim().to_ascii_lowercase();
+    let wanted = spelled_label(text);
     let label = RunLabel::parse(&wanted).ok();
     let mut found = Vec::new();
     for session in backup.sessions().map_err(|cause| error::upkeep(cause.into()))? {
@@ -170,7 +198,7 @@ fn summary(report: CopyReport, direction: CopyDirection) -> CopySummary {
         segment_bytes: report.segments.bytes,
         content_copied: report.content.files,
         content_bytes: report.content.bytes,
-        keys: keys_word(report.keys),
+        keys: report.keys.into(),
         changes,
         repaired_content,
         problems,
@@ -260,15 +288,5 @@ fn lost_content(path: &str, session: SessionId, direction: CopyDirection) -> Cop
         what: path.to_owned(),
         problem: format!("is missing or damaged in both places (needed by {session})"),
         fix,
-    }
-}
-
-fn keys_word(keys: KeysCopy) -> &'static str {
-    match keys {
-        KeysCopy::Copied => "copied",
-        KeysCopy::Unchanged => "unchanged",
-        KeysCopy::LeftOut => "left_out",
-        KeysCopy::TargetHasOthers => "target_has_others",
-        KeysCopy::SourceUnusable => "source_unusable",
     }
 }

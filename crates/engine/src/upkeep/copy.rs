@@ -15,13 +15,12 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::manifest::Cursor;
 use workrail_model::plan::{ContentKey, RawSegment};
 use workrail_ports::archive::{Archived, StagedSession};
-use workrail_ports::backup::KeysCopy;
 use workrail_ports::content::ContentError;
 use workrail_ports::keyring::{KeyringError, KeyringImport};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
-use super::backup::CopyProblem;
+use super::backup::{CopyProblem, KeysResult};
 use super::content::attachment;
 use super::{ApplyMode, health_text};
 use crate::ProgressSink;
@@ -65,10 +64,23 @@ pub struct StoreCopySummary {
     pub content_copied: u64,
     /// Sessions that were read from both stores at the end and are equal.
     pub verified: u64,
-    pub keys: &'static str,
-    pub passkeys: &'static str,
+    pub keys: KeysResult,
+    pub passkeys: PasskeysResult,
     pub problems: Vec<CopyProblem>,
     pub problem_count: u64,
+}
+
+/// What happened to the passkeys of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PasskeysResult {
+    Copied,
+    Unchanged,
+    /// The passkey log of one of the stores cannot be read.
+    LeftOut,
+    SourceHasNone,
+    /// The target has its own passkeys and keeps them.
+    TargetHasOthers,
 }
 
 /// How a session in the source relates to the target's.
@@ -149,8 +161,8 @@ fn empty(mode: ApplyMode) -> StoreCopySummary {
         events_copied: 0,
         content_copied: 0,
         verified: 0,
-        keys: "left_out",
-        passkeys: "left_out",
+        keys: KeysResult::LeftOut,
+        passkeys: PasskeysResult::LeftOut,
         problems: Vec::new(),
         problem_count: 0,
     }
@@ -344,40 +356,31 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             let pending =
                 self.source.pending_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
             if let Some(pending) = pending {
-                self.target
-                    .set_pending_preferences(session, run, pending)
-                    .map_err(|cause| error::upkeep_io(&cause))?;
+                self.target.set_pending_preferences(session, run, pending).map_err(failed)?;
             }
         }
         Ok(())
     }
 
-    fn keys(&mut self, options: StoreCopyOptions) -> Result<&'static str, CopyFailure> {
+    fn keys(&mut self, options: StoreCopyOptions) -> Result<KeysResult, CopyFailure> {
         if !options.with_keys {
-            return Ok("left_out");
+            return Ok(KeysResult::LeftOut);
         }
         let keys = match self.source.peek() {
             Ok(Some(keys)) => keys,
-            Ok(None) => return Ok("left_out"),
+            Ok(None) => return Ok(KeysResult::SourceHasNone),
             Err(cause) => {
                 self.unusable_keys(&cause);
-                return Ok("source_unusable");
+                return Ok(KeysResult::SourceUnusable);
             }
         };
-        let copied = match options.mode {
-            ApplyMode::Real => self.target.adopt(&keys).map_err(error::keyring)?,
+        Ok(match options.mode {
+            ApplyMode::Real => self.target.adopt(&keys).map_err(error::keyring)?.into(),
             ApplyMode::DryRun => match self.target.peek().map_err(error::keyring)? {
-                None => KeysCopy::Copied,
-                Some(own) if own == keys => KeysCopy::Unchanged,
-                Some(_) => KeysCopy::TargetHasOthers,
+                None => KeysResult::Copied,
+                Some(own) if own == keys => KeysResult::Unchanged,
+                Some(_) => KeysResult::TargetHasOthers,
             },
-        };
-        Ok(match copied {
-            KeysCopy::Copied => "copied",
-            KeysCopy::Unchanged => "unchanged",
-            KeysCopy::LeftOut => "left_out",
-            KeysCopy::TargetHasOthers => "target_has_others",
-            KeysCopy::SourceUnusable => "source_unusable",
         })
     }
 
@@ -387,27 +390,30 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies the source's passkey log, if the target has none or only the beginning of it.
-    fn passkeys(&mut self, mode: ApplyMode) -> Result<&'static str, CopyFailure> {
+    fn passkeys(&mut self, mode: ApplyMode) -> Result<PasskeysResult, CopyFailure> {
         let read = (self.source.passkey_log(), self.target.passkey_log());
         let (Ok(source), Ok(target)) = read else {
             let fix = "`workrail doctor` says what is wrong with it.";
             self.problem("passkeys", "the passkey log of one of the stores cannot be read", fix);
-            return Ok("left_out");
+            return Ok(PasskeysResult::LeftOut);
         };
+        if source.log.is_empty() && source.head.is_none() {
+            return Ok(PasskeysResult::SourceHasNone);
+        }
         let Some(rest) = source.log.strip_prefix(target.log.as_slice()) else {
             let fix =
                 "Passkeys of the source are not accepted in the target; enrol them again in the console.";
             self.problem("passkeys", "the target has passkeys of its own", fix);
-            return Ok("target_has_others");
+            return Ok(PasskeysResult::TargetHasOthers);
         };
         match (rest.is_empty(), mode) {
-            (true, _) => return Ok("unchanged"),
+            (true, _) => return Ok(PasskeysResult::Unchanged),
             (false, ApplyMode::DryRun) => {}
             (false, ApplyMode::Real) => {
                 self.target.append_passkey(&target, rest).map_err(error::passkey_log)?;
             }
         }
-        Ok("copied")
+        Ok(PasskeysResult::Copied)
     }
 
     /// Compares a copied session in both stores; `sound` is content that was already read.

@@ -112,8 +112,8 @@ impl RetainedCounts {
         *match why {
             RetainReason::Kept => &mut self.kept,
             RetainReason::Unfinished => &mut self.unfinished,
-            RetainReason::Young => &mut self.recent,
-            RetainReason::Timeless => &mut self.without_timestamp,
+            RetainReason::Recent => &mut self.recent,
+            RetainReason::WithoutTimestamp => &mut self.without_timestamp,
             RetainReason::ClockBehind => &mut self.clock_behind,
         } += 1;
     }
@@ -232,7 +232,7 @@ impl<S: Store + Upkeep> Engine<S> {
         mode: ApplyMode,
         watch: ProgressSink<'_>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
-        self.clean_up_unless(ttl, mode, watch, |_| Ok(()))
+        self.clean_up_checked(ttl, mode, watch, |_| Ok(()))
     }
 
     /// The same for real, only if exactly what the user confirmed would be deleted: it cannot be undone.
@@ -241,18 +241,18 @@ impl<S: Store + Upkeep> Engine<S> {
         ttl: Ttl,
         agreed: CleanupPlan,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
-        self.clean_up_unless(ttl, ApplyMode::Real, &mut |_, _| {}, |plan| match plan == agreed {
+        self.clean_up_checked(ttl, ApplyMode::Real, &mut |_, _| {}, |plan| match plan == agreed {
             true => Ok(()),
             false => Err(error::cleanup_changed()),
         })
     }
 
-    fn clean_up_unless(
+    fn clean_up_checked(
         &self,
         ttl: Ttl,
         mode: ApplyMode,
         watch: ProgressSink<'_>,
-        refused: impl FnOnce(CleanupPlan) -> Result<(), Box<ErrorEnvelope>>,
+        check_plan: impl FnOnce(CleanupPlan) -> Result<(), Box<ErrorEnvelope>>,
     ) -> Result<CleanupReport, Box<ErrorEnvelope>> {
         if mode == ApplyMode::Real {
             self.permit(Act::Administer)?;
@@ -276,9 +276,9 @@ impl<S: Store + Upkeep> Engine<S> {
         if mode == ApplyMode::Real {
             self.store.may_sweep().map_err(error::upkeep)?;
         }
-        let old = self.expired(&seen, ttl, &mut cleaned);
-        refused(CleanupPlan::of(&cleaned.ttl, old.iter().map(|(session, ..)| *session)))?;
-        let expired = self.remove_expired(&old, mode, &mut cleaned);
+        let expired = self.expired(&seen, ttl, &mut cleaned);
+        check_plan(CleanupPlan::of(&cleaned.ttl, expired.iter().map(|(session, ..)| *session)))?;
+        let removed = self.remove_expired(&expired, mode, &mut cleaned);
         if cleaned.stopped.is_some() {
             return Ok(cleaned);
         }
@@ -287,7 +287,7 @@ impl<S: Store + Upkeep> Engine<S> {
             return Ok(cleaned);
         }
         let sweep = match mode {
-            ApplyMode::DryRun => Sweep::DryRun { without: &expired },
+            ApplyMode::DryRun => Sweep::DryRun { without: &removed },
             ApplyMode::Real => Sweep::Real,
         };
         match self.store.sweep(sweep) {
@@ -359,7 +359,7 @@ impl<S: Store + Upkeep> Engine<S> {
             let ahead = newest.map(|(at, session_id)| AheadOfClock { session_id, at: at.clone() });
             cleaned.ahead_of_clock = ahead;
         }
-        let mut old = Vec::new();
+        let mut expired = Vec::new();
         for (session, facts) in seen {
             let judged = SessionFacts {
                 newest_at: facts.newest_at.as_ref(),
@@ -368,20 +368,21 @@ impl<S: Store + Upkeep> Engine<S> {
             };
             match judge(&judged, ttl, &now) {
                 RetentionDecision::Retain(why) => cleaned.retained.count(why),
-                RetentionDecision::Expired { age_ms } => old.push((*session, facts, age_ms)),
+                RetentionDecision::Expired { age_ms } => expired.push((*session, facts, age_ms)),
             }
         }
-        old
+        expired
     }
 
+    /// The sessions that were removed, or would be.
     fn remove_expired(
         &self,
-        old: &[(SessionId, &AssessedSession, u64)],
+        expired: &[(SessionId, &AssessedSession, u64)],
         mode: ApplyMode,
         cleaned: &mut CleanupReport,
     ) -> BTreeSet<SessionId> {
-        let mut expired = BTreeSet::new();
-        for batch in old.chunks(BATCH_SESSIONS) {
+        let mut removed = BTreeSet::new();
+        for batch in expired.chunks(BATCH_SESSIONS) {
             let answers = match mode {
                 ApplyMode::DryRun => batch.iter().map(|(session, ..)| self.store.weigh(*session)).collect(),
                 ApplyMode::Real => {
@@ -391,13 +392,13 @@ impl<S: Store + Upkeep> Engine<S> {
             };
             for ((session, facts, age_ms), answer) in batch.iter().zip(answers) {
                 if cleaned.answered(*session, facts, *age_ms, answer) {
-                    expired.insert(*session);
+                    removed.insert(*session);
                 }
             }
             if cleaned.stopped.is_some() {
                 break;
             }
         }
-        expired
+        removed
     }
 }

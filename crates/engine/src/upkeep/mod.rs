@@ -16,9 +16,11 @@ use workrail_model::id::RunId;
 use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
 
-pub use backup::{ChangedSession, CopyProblem, CopySummary, SessionCounts, back_up, find_in_backup, restore};
+pub use backup::{
+    ChangedSession, CopyProblem, CopySummary, KeysResult, SessionCounts, back_up, find_in_backup, restore,
+};
 pub use content::{ContentRepair, RestoredContent, UnrestoredContent};
-pub use copy::{StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
+pub use copy::{PasskeysResult, StoreCopyOptions, StoreCopySummary, TargetSessions, copy_store};
 pub use gc::{
     AheadOfClock, ApplyMode, CleanupPlan, CleanupReport, FileTotals, FreedSpace, RemovedSession,
     RetainedCounts,

@@ -102,6 +102,21 @@ fn a_question_is_answered_and_not_approved() {
 }
 
 #[test]
+fn a_refused_answer_in_the_console_names_the_run_by_its_label() {
+    let asks = json!({ "userDependencies": [{ "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+        "description": "Which branch?", "contextKey": "branch" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Asked." }));
+    let label = run.label();
+    let waiting = run.scene.engine.waiting(&label).unwrap();
+    let id = run.scene.engine.find(&label).unwrap().run.unwrap();
+    let values = Context::new(object(json!({ "brunch": "main" }))).unwrap();
+    let refused = run.scene.engine.answer_in_console(id, &waiting, values, None).unwrap_err();
+    assert!(refused.message.starts_with(&format!("Run {label} does not ask for")), "{refused:?}");
+    assert!(refused.suggestion.contains(&format!("workrail answer {label} branch=")), "{refused:?}");
+}
+
+#[test]
 fn a_later_run_joins_the_session_of_an_earlier_one_by_its_label_and_keeps_its_mode() {
     let run = Played::start(json!([step("one", json!({}))]), Mode::FullAutoStopOnUserDeps);
     for label in [run.label(), run.label().replace('-', " ").to_uppercase()] {
@@ -141,6 +156,23 @@ fn a_context_value_is_never_an_approval() {
     let asks = json!({ "userDependencies": [{ "reason": "needs_user_approval", "description": "Deploy?", "contextKey": "ok" }] });
     let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
     assert_eq!(run.send(json!({ "notes": "Ready.", "ok": true }))["kind"], "blocked");
+    run.decide(ApprovalDecision::Approved, None);
+    assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
+}
+
+#[test]
+fn a_decision_on_a_dependency_reaches_the_agent_like_one_at_a_gate() {
+    let asks =
+        json!({ "userDependencies": [{ "reason": "needs_user_approval", "description": "Deploy it?" }] });
+    let mut run = Played::start(json!([step("ask", asks), step("end", json!({}))]), Mode::Guided);
+    run.send(json!({ "notes": "Will deploy 1.2.0." }));
+    assert!(run.text().contains("Deploy it?"), "{}", run.text());
+    run.decide(ApprovalDecision::Rejected, Some("Not on a Friday."));
+    run.send(json!({}));
+    assert!(run.text().contains("rejected this step's result: Not on a Friday."), "{}", run.text());
+    assert!(!run.text().contains("To approve, the user runs"), "{}", run.text());
+    run.send(json!({ "notes": "Will deploy 1.2.0 on Monday." }));
+    assert!(run.text().contains("was about something else"), "{}", run.text());
     run.decide(ApprovalDecision::Approved, None);
     assert_eq!(run.send(json!({}))["run"]["stepId"], "end");
 }

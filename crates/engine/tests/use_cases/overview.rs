@@ -29,13 +29,13 @@ fn branches_and_checkpoints_are_drawn_beside_the_way_that_goes_on() {
 #[test]
 fn the_list_has_a_row_for_every_run() {
     let rich = Rich::play("Plan.");
-    let mut heard = Vec::new();
+    let mut progress = Vec::new();
     let list = rich
         .scene
         .engine
-        .sessions(&ListQuery::default(), &mut |done, total| heard.push((done, total)))
+        .sessions(&ListQuery::default(), &mut |done, total| progress.push((done, total)))
         .unwrap();
-    assert_eq!((list.sessions, list.left_out, heard), (1, 0, vec![(0, 1)]));
+    assert_eq!((list.sessions, list.left_out, progress), (1, 0, vec![(0, 1)]));
     let shown: Vec<_> = list.runs.iter().map(|row| (row.label.clone().unwrap(), row.stage)).collect();
     let [outer, nested] = rich.labels.clone();
     assert_eq!(shown, [(outer, Stage::InProgress), (nested, Stage::CompleteWithGaps)]);

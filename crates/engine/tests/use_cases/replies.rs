@@ -360,6 +360,33 @@ fn a_session_without_a_run_holds_notes_and_is_found() {
 }
 
 #[test]
+fn a_session_records_what_is_new_beside_notes_that_it_already_has() {
+    let scene = scene();
+    let open = StartSession { goal: Some("think about caching".to_owned()) };
+    let opened = scene.engine.start_session(open).unwrap().into_structured();
+    let session = SessionId::parse(opened["sessionId"].as_str().unwrap()).unwrap();
+    let outputs_after = |notes: &str, artifacts: &[Value]| {
+        let request = CheckpointWorkflow {
+            session_token: token(&opened, "sessionToken"),
+            output: StepOutput { notes_markdown: Some(notes.to_owned()), artifacts: artifacts.to_vec() },
+            ..CheckpointWorkflow::default()
+        };
+        scene.engine.checkpoint_workflow(request).unwrap();
+        let events = scene.store.read(session, None).unwrap().events;
+        events.iter().filter(|event| matches!(event.data, EventData::NodeOutputAppended(_))).count()
+    };
+    let measured = |hits: u32| json!({ "kind": "own.measurement", "hits": hits });
+    assert_eq!(outputs_after("Eviction is the hard part.", &[]), 2, "the goal and the note");
+    assert_eq!(outputs_after("Eviction is the hard part.", &[measured(1)]), 3, "a new artifact");
+    assert_eq!(
+        outputs_after("Size is the easy part.", &[measured(1), measured(2)]),
+        5,
+        "the note and the second artifact"
+    );
+    assert_eq!(outputs_after("Eviction is the hard part.", &[measured(2)]), 5, "nothing is new");
+}
+
+#[test]
 fn refusals_of_tokens_lead_back() {
     let scene = scene();
     let one = start(&scene, "team.release");

@@ -94,6 +94,40 @@ fn a_corrected_assessment_replaces_the_previous_one() {
 }
 
 #[test]
+fn a_loop_decision_of_a_retry_replaces_the_previous_one_however_it_names_the_loop() {
+    let decide = step(
+        "decide",
+        json!({
+            "output": { "contractRef": "wr.contracts.loop_control" },
+            "sets": { "size": { "values": ["small", "large"] } },
+        }),
+    );
+    let steps = json!([
+        { "id": "again", "type": "loop", "title": "Again", "body": [decide],
+          "loop": { "type": "while", "maxIterations": 5, "conditionSource": {
+              "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "rounds" } } },
+        step("end", json!({})),
+    ]);
+    let decision =
+        |word: &str, name: &str| json!({ "kind": "wr.loop_control", "decision": word, "loopId": name });
+    for (old, new, next) in [("continue", "stop", "end"), ("stop", "continue", "decide")] {
+        // At once, and after the retry was refused, too: what it replaced is not inherited.
+        for retries in [
+            vec![json!({ "artifacts": [decision(new, "rounds")], "size": "small" })],
+            vec![json!({ "artifacts": [decision(new, "rounds")] }), json!({ "size": "small" })],
+        ] {
+            let mut run = Played::start(steps.clone(), Mode::Guided);
+            assert_eq!(run.send(json!({ "artifacts": [decision(old, "again")] }))["kind"], "blocked");
+            for retry in retries {
+                run.send(retry);
+            }
+            let reached = (&run.at["kind"], &run.at["run"]["stepId"]);
+            assert_eq!(reached, (&json!("ok"), &json!(next)), "{}", run.text());
+        }
+    }
+}
+
+#[test]
 fn artifacts_of_an_agents_own_kind_are_kept_beside_new_ones() {
     let mut run = Played::start(json!([step("find", json!({})), step("end", json!({}))]), Mode::Guided);
     let finding = |n: u32| json!({ "kind": "own.finding", "n": n });

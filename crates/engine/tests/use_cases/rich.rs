@@ -125,7 +125,7 @@ impl Rich {
         self.advance(&waits, "Agreed.", Vec::new());
         let Preferences { autonomy, risk_policy } = Mode::FullAutoStopOnUserDeps.preferences();
         let changes = [PreferenceChange::Autonomy(autonomy), PreferenceChange::RiskPolicy(risk_policy)];
-        engine.ask_preferences(engine.find(&label).unwrap(), &changes).unwrap();
+        engine.set_preferences(engine.find(&label).unwrap(), &changes).unwrap();
     }
 
     /// A nested run that never stops, and leaves a gap.

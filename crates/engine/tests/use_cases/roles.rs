@@ -87,7 +87,7 @@ fn attempts() -> Vec<(&'static str, [bool; 4], Attempt)> {
             DECIDE,
             Box::new(|engine, run| {
                 let about = engine.find(&run.label()).unwrap();
-                engine.ask_preferences(about, &[]).err()
+                engine.set_preferences(about, &[]).err()
             }),
         ),
         ("rotate keys", ADMINISTER, Box::new(|engine, _| engine.rotate_keys().err())),

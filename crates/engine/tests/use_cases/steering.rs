@@ -97,6 +97,25 @@ fn a_gate_opens_only_by_a_persons_decision() {
 }
 
 #[test]
+fn a_label_is_recognised_in_capitals_and_with_a_space() {
+    let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
+    let first = start(&scene, None, None);
+    send(&scene, &first, json!({}));
+    let spoken = label(&first).replace('-', " ").to_uppercase();
+    assert_eq!(scene.engine.waiting(&spoken).unwrap().label, label(&first));
+    let named = |state_token: Option<String>| ContinueWorkflow {
+        state_token,
+        run: Some(spoken.clone()),
+        ..ContinueWorkflow::default()
+    };
+    let state_token = first["stateToken"].as_str().map(str::to_owned);
+    let shown = scene.engine.continue_workflow(named(state_token)).unwrap().into_structured();
+    assert_eq!(label(&shown), label(&first));
+    let refused = scene.engine.continue_workflow(named(None)).unwrap_err();
+    assert_eq!(refused.next_call.unwrap().arguments["run"], label(&first), "it leads back to the run");
+}
+
+#[test]
 fn a_gate_on_an_earlier_point_can_be_opened_too() {
     let scene = scene(&json!({ "requireConfirmation": { "kind": "human_approval" } }));
     let first = start(&scene, Some(Mode::FullAutoNeverStop), None);
@@ -111,7 +130,7 @@ fn a_gate_on_an_earlier_point_can_be_opened_too() {
 fn request(scene: &Scene, reply: &Value, mode: Mode) {
     let Preferences { autonomy, risk_policy } = mode.preferences();
     let changes = [PreferenceChange::Autonomy(autonomy), PreferenceChange::RiskPolicy(risk_policy)];
-    let asked = scene.engine.ask_preferences(scene.engine.find(label(reply)).unwrap(), &changes).unwrap();
+    let asked = scene.engine.set_preferences(scene.engine.find(label(reply)).unwrap(), &changes).unwrap();
     assert_eq!(asked.iter().map(|run| run.pending).collect::<Vec<_>>(), [Some(mode.preferences())]);
 }
 
@@ -122,7 +141,7 @@ fn preferences_apply_to_a_whole_session_and_single_keys_leave_the_others() {
     start(&scene, None, Some(&parent));
     let session = scene.engine.find(parent["run"]["sessionId"].as_str().unwrap()).unwrap();
     let bold = [PreferenceChange::RiskPolicy(RiskPolicy::Aggressive)];
-    let asked = scene.engine.ask_preferences(session, &bold).unwrap();
+    let asked = scene.engine.set_preferences(session, &bold).unwrap();
     assert_eq!(asked.len(), 2);
     for run in scene.engine.preferences_of(session).unwrap() {
         assert_eq!(run.applied, Preferences::default());
@@ -132,7 +151,7 @@ fn preferences_apply_to_a_whole_session_and_single_keys_leave_the_others() {
     let done = send(&scene, &send(&scene, &parent, json!({})), json!({}));
     assert_eq!(done["isComplete"], true);
     let run = scene.engine.find(label(&parent)).unwrap();
-    assert_eq!(scene.engine.ask_preferences(run, &bold).unwrap_err().code, ErrorCode::ValidationError);
+    assert_eq!(scene.engine.set_preferences(run, &bold).unwrap_err().code, ErrorCode::ValidationError);
 }
 
 #[test]

@@ -96,7 +96,7 @@ enum AddCommand {
     },
     /// A git repository, over https or ssh.
     #[command(after_help = format!(
-        "The URL must not contain a user name or password. Private repositories are fetched over ssh with your key, or \
+        "The URL must not contain a password or token; an https URL must not contain a user name either. Private repositories are fetched over ssh with your key, or \
          over https with your git credential helper.\n\n{EXIT_CODES}\n\nExamples:\n  workrail workflow sources add git \
          team https://example.com/team/flows.git\n  workrail workflow sources add git team \
          git@example.com:team/flows.git --ref v2 --folder workflows"
