@@ -36,15 +36,16 @@ fn builtins_page() -> Artifact {
     page.push_str(
         "a compiled workflow embeds what it uses. Schemas, examples and texts: `schemas/builtins.json`.\n",
     );
-    let mut section = |title: &str, rows: Vec<(String, String)>| {
+    let mut section = |heading: &str, column: &str, rows: Vec<(String, String)>| {
         // Writing to a String cannot fail.
-        write!(page, "\n## {title}\n\n| id | purpose |\n| --- | --- |\n").expect("string write");
-        for (id, purpose) in rows {
-            writeln!(page, "| `{id}` | {} |", purpose.replace('|', "\\|")).expect("string write");
+        write!(page, "\n## {heading}\n\n| id | {column} |\n| --- | --- |\n").expect("string write");
+        for (id, text) in rows {
+            writeln!(page, "| `{id}` | {} |", text.replace('|', "\\|")).expect("string write");
         }
     };
     section(
         "Contracts",
+        "purpose",
         builtins::contracts()
             .iter()
             .map(|contract| (contract.id.to_string(), contract_text(contract)))
@@ -52,10 +53,12 @@ fn builtins_page() -> Artifact {
     );
     section(
         "Features",
+        "purpose",
         builtins::features().iter().map(|feature| (feature.id.to_string(), feature_text(feature))).collect(),
     );
     section(
-        "Snippets",
+        "Snippets\n\nTexts that prompts can include with `{\"kind\": \"ref\", \"refId\": \"ID\"}`.",
+        "size",
         builtins::snippets()
             .iter()
             .map(|snippet| (snippet.id.to_string(), format!("{} bytes", snippet.text.len())))
@@ -63,6 +66,7 @@ fn builtins_page() -> Artifact {
     );
     section(
         "Templates",
+        "purpose",
         builtins::templates()
             .iter()
             .map(|template| (template.id.to_string(), template_text(template)))
@@ -70,6 +74,7 @@ fn builtins_page() -> Artifact {
     );
     section(
         "Conditions",
+        "holds if",
         builtins::CONDITION_KINDS
             .iter()
             .map(|(id, purpose)| ((*id).to_owned(), (*purpose).to_owned()))

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use workrail_host::config::variable;
 use workrail_host::env_vars;
-use workrail_model::config::{Applies, Key};
+use workrail_model::config::{Applies, Key, RestartTrigger};
 
 use crate::artifact::{Artifact, MARK};
 
@@ -20,11 +20,12 @@ pub(super) fn artifact() -> Artifact {
         write!(page, "\n## `{}`\n\n{}\n\n", key.as_str(), key.what()).expect("string write");
         page.push_str("| takes | default | variable | a change takes effect |\n| --- | --- | --- | --- |\n");
         let default = match key.default() {
-            None => "by the machine".to_owned(),
+            None => key.when_unset().to_owned(),
             Some(value) => format!("`{}`", value.to_json()),
         };
         let applies = match key.applies() {
             Applies::Live => "at once".to_owned(),
+            Applies::AtRestart(RestartTrigger::Process) => "when a server starts".to_owned(),
             Applies::AtRestart(trigger) => format!("when a server starts: it changes {}", trigger.what()),
         };
         let takes = key.kind().what();

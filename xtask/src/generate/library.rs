@@ -60,8 +60,9 @@ fn hash(workflow: &CompiledWorkflow) -> Result<String> {
 
 fn page(workflows: &[CompiledWorkflow]) -> Artifact {
     let mut page = format!(
-        "<!-- {MARK} -->\n# The library\n\nWhat ships with WorkRail. `workrail workflow preview ID` shows a plan, `workrail workflow test` \
-         on a file in `workflows` plays its trial.\n\n## Workflows\n\n| id | steps | for |\n| --- | --- | --- |\n"
+        "<!-- {MARK} -->\n# The library\n\nWhat ships with WorkRail. `workrail workflow preview ID` shows a plan, `workrail workflow test \
+         FILE` runs the test script next to a file in `workflows`.\n\n## Workflows\n\nIds that start with `wr.routine-` are \
+         routines: short workflows that a step can delegate to a sub-agent.\n\n| id | steps | for |\n| --- | --- | --- |\n"
     );
     for workflow in workflows {
         let steps = workflow.steps.len();
@@ -70,8 +71,8 @@ fn page(workflows: &[CompiledWorkflow]) -> Artifact {
             .expect("string write");
     }
     page.push_str(
-        "\n## Routines\n\nParts for workflows: a step with `\"templateCall\": {\"templateId\": \"ID\"}` is replaced by \
-         them.\n\n| id | steps | arguments | for |\n| --- | --- | --- | --- |\n",
+        "\n## Routine templates\n\nThe same routines as steps: a step with `\"templateCall\": {\"templateId\": \"ID\"}` is \
+         replaced by the steps of the template.\n\n| id | steps | arguments | for |\n| --- | --- | --- | --- |\n",
     );
     for template in routines() {
         let steps: Vec<String> = template.steps.iter().map(|step| format!("`{}`", step.id)).collect();
