@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn folder(number: usize) -> WorkspacePath {
-        WorkspacePath::parse(&format!("/work/{number}")).unwrap()
+        WorkspacePath::parse(&format!("/projects/{number}")).unwrap()
     }
 
     #[test]
