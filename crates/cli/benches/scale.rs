@@ -8,6 +8,7 @@
 //! printed but not checked, because starting a process dominates them.
 #![expect(clippy::print_stdout, reason = "a benchmark reports")]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -95,10 +96,16 @@ fn middles<const N: usize>(measures: &[Measure<'_>; N]) -> [Duration; N] {
 /// The worst ratio to a plain listing.
 fn large_store(sessions: u64) -> f64 {
     let home = home();
-    run(&home, "bench.flow", 2);
+    let state = run(&home, "bench.flow", 2);
     let data = home.data();
     let runs = Template::of(&data).multiply(&data, sessions - 1, "ooooooo");
-    let label = RunLabel::of(runs[runs.len() / 2].1).to_string();
+    // Of so many runs, some share a label.
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, run) in &runs {
+        *named.entry(RunLabel::of(*run).to_string()).or_default() += 1;
+    }
+    let is_unique = |(label, count): &(String, usize)| *count == 1 && !state.contains(label.as_str());
+    let (label, _) = named.into_iter().find(is_unique).expect("some label names one run");
     let first = timed(&mut home.command(&["session", "list"]));
     println!("{sessions} sessions; a listing without an index: {first:.0?}");
     let folder = data.join("sessions");

@@ -287,18 +287,16 @@ pub(crate) fn gates_ahead<'a>(
     pending: &PendingStep,
     context: &'a Context,
 ) -> impl Iterator<Item = &'a CompiledStep> {
-    let (steps, _) = after(workflow, pending, context);
-    let own = pending.step_id.clone();
     let is_gate = |step: &CompiledStep| match &step.confirmation {
         Confirmation::Gate { gate, .. } => *gate == GateKind::HumanApproval,
         Confirmation::Never | Confirmation::Always | Confirmation::When { .. } => false,
     };
+    let others = workflow.steps.iter().filter(|step| step.step_id != pending.step_id);
+    let gates: Vec<&CompiledStep> = others.filter(|step| is_gate(step)).collect();
+    // Most workflows have none, and every reply asks.
+    let ahead = if gates.is_empty() { BTreeSet::new() } else { after(workflow, pending, context).0 };
     let may_run = move |step: &CompiledStep| !is_ruled_out(workflow, step.run_condition.as_ref(), context);
-    let ahead = workflow
-        .steps
-        .iter()
-        .filter(move |step| step.step_id != own && steps.contains(step.step_id.as_str()));
-    ahead.filter(move |step| is_gate(step) && may_run(step))
+    gates.into_iter().filter(move |step| ahead.contains(step.step_id.as_str()) && may_run(step))
 }
 
 /// The ids of the steps and loops that the run may still reach: what follows in the plan, and everything in a

@@ -59,6 +59,9 @@ pub fn is_harmful(c: char) -> bool {
 
 /// Text for people and models to read: every harmful character is replaced (G76).
 pub fn clean(text: &str) -> String {
+    if !text.chars().any(is_harmful) {
+        return text.to_owned();
+    }
     text.replace("\r\n", "\n").chars().map(|c| if is_harmful(c) { '\u{fffd}' } else { c }).collect()
 }
 
