@@ -107,6 +107,9 @@ SELECT (SELECT version FROM workrail.index_version),
        CASE WHEN $1 THEN (SELECT count(*) FROM workrail.session) ELSE 0 END,
        CASE WHEN $1 THEN (SELECT count(*) FROM workrail.indexed_run) ELSE 0 END";
 
+/// Outside an index, the tenant's rule is evaluated for every row that is counted, which takes twice as long.
+const COUNT_BY_INDEX: &str = "SET LOCAL enable_seqscan = off";
+
 const UNINDEXED: &str = "SELECT session FROM workrail.unindexed ORDER BY session";
 
 const NEWEST: &str = "
@@ -265,6 +268,9 @@ fn ask(
     // committed before it.
     let unindexed = transaction.query(UNINDEXED, &[])?;
     let (own, is_counted) = (i64::from(version), query.count == Count::All && known.is_none());
+    if is_counted {
+        transaction.query(COUNT_BY_INDEX, &[])?;
+    }
     let head = transaction.query(HEAD, &[(&is_counted, Type::BOOL)])?;
     let Some(head) = head.first() else { return Ok(IndexReading::Older) };
     match head.get::<_, Option<i64>>(0).map(|found| found.cmp(&own)) {

@@ -85,7 +85,7 @@ const NAMES: [&str; 6] = [
     "resume_session by words",
     "resume_session by label",
     "resume_session by a word of every run",
-    "resume_session with nothing said",
+    "resume_session with an empty query",
     "session list",
     "a new server and resume_session",
 ];
