@@ -91,7 +91,7 @@ impl Execution for ServedEngine {
     }
 
     fn index_appended(&self) {
-        self.engine.index_appended();
+        self.engine.index_appended_unless_busy();
     }
 
     fn ending(&self) {

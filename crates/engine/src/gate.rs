@@ -118,8 +118,8 @@ impl<S: Store> Engine<S> {
         answer.map_err(|cause| error::naming_runs(cause, &folded.state))
     }
 
-    /// Saves what the next process would have to recompute. Under the session's lock, so that nothing newer is
-    /// overwritten; a failure only costs time (G18).
+    /// Saves what the next process would have to recompute; a failure only costs time (G18). The folded state is written
+    /// under the session's lock, so that it replaces nothing newer.
     fn save(&self, folded: &mut Folded) {
         self.index(folded);
         if let Some(projection) = folded.due_for_cache() {

@@ -4,7 +4,7 @@
 //! first, and nobody waits for the words of a session to be collected.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_model::id::SessionId;
@@ -17,6 +17,9 @@ use crate::{Engine, Store};
 /// Appenders index sessions up to this length. Summarising a longer one processes the words of hundreds of notes: the
 /// next reader indexes it.
 const INDEXED_EVENTS_MAX: u64 = 96;
+
+/// How many sessions are added to the index at once.
+const SESSIONS_PER_WRITE: usize = 16;
 
 /// When a session that was appended to is added to the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,20 +57,51 @@ impl<S: Store> Engine<S> {
     /// Adds to the index what replies did not wait for. A failure only costs the next reader time.
     pub fn index_appended(&self) {
         let _adding = self.unindexed.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = std::mem::take(&mut *self.unindexed.waiting());
-        let records: Vec<IndexRecord> = waiting
-            .into_iter()
-            .filter_map(|session| {
-                let entry = self.folded.entry(session);
-                let folded = locked(&entry);
-                // A session that has left the cache is indexed by the next reader.
-                folded.since()?;
-                self.index_record(&folded)
-            })
-            .collect();
-        if !records.is_empty() {
-            self.store.add_to_index(summary::VERSION, &records, IfAbsent::Create);
+        self.index_waiting();
+    }
+
+    /// The same, unless another thread is at it: that one also adds what came meanwhile, and a thread that answers calls
+    /// is not blocked.
+    pub fn index_appended_unless_busy(&self) {
+        match self.unindexed.adding.try_lock() {
+            Ok(_adding) => self.index_waiting(),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let _adding = poisoned.into_inner();
+                self.index_waiting();
+            }
+            Err(TryLockError::WouldBlock) => {}
         }
+    }
+
+    /// Adds a few at a time: a database locks their marks until they are written.
+    fn index_waiting(&self) {
+        loop {
+            let few: Vec<SessionId> = {
+                let mut waiting = self.unindexed.waiting();
+                (0..SESSIONS_PER_WRITE).map_while(|_| waiting.pop_first()).collect()
+            };
+            if few.is_empty() {
+                return;
+            }
+            let records: Vec<IndexRecord> =
+                few.into_iter().filter_map(|session| self.late_index_record(session)).collect();
+            if !records.is_empty() {
+                self.store.add_to_index(summary::VERSION, &records, IfAbsent::Create);
+            }
+        }
+    }
+
+    /// `None` also if the log is no longer the one that was folded: the lock was released since, and a stamp must not
+    /// vouch for another log (G18).
+    fn late_index_record(&self, session: SessionId) -> Option<IndexRecord> {
+        let entry = self.folded.entry(session);
+        let folded = locked(&entry);
+        // A session that has left the cache is indexed by the next reader.
+        let cursor = folded.since()?;
+        let record = self.index_record(&folded)?;
+        let slice = self.store.read(session, Some(cursor)).ok()?;
+        let is_unchanged = slice.health.is_healthy() && slice.continues && slice.events.is_empty();
+        is_unchanged.then_some(record)
     }
 
     pub(crate) fn index(&self, folded: &Folded) {

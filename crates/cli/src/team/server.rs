@@ -190,7 +190,7 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
     let (served, store) = served(Transport::Http)?;
     let served: Arc<ServedEngine> = Arc::new(served.remote(Arc::clone(&metrics)));
     let engine = served.engine().clone();
-    let members = Arc::new(TeamMembers { engine: engine.clone(), store });
+    let (members, appended) = (Arc::new(TeamMembers { engine: engine.clone(), store }), engine.clone());
     let ended = team::serve(
         site.listen,
         tls,
@@ -209,6 +209,7 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
             ));
         },
     );
+    appended.index_appended();
     ended.map_err(|error| Failure::Environment(format!("The server on {} ended: {error}.", site.listen)))
 }
 
