@@ -82,6 +82,8 @@ fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
     let first = start(&mut client);
     let call = ack(&first, "looked at it");
     let answer = client.call("continue_workflow", call.clone());
+    // A server indexes after its reply; a search waits for that.
+    client.call("resume_session", json!({}));
     let before = contents(&home.data());
     for _ in 0..20 {
         assert_eq!(client.call("continue_workflow", call.clone()), answer);
@@ -119,6 +121,8 @@ fn rehydrating_changes_no_byte_of_the_data_directory() {
     let mut client = home.client();
     let first = start(&mut client);
     client.call("continue_workflow", ack(&first, "Did the work."));
+    // A server indexes after its reply; a search waits for that.
+    client.call("resume_session", json!({}));
     let before = contents(&home.data());
     for _ in 0..5 {
         let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));

@@ -36,7 +36,9 @@ fn started(home: &Home) -> usize {
 #[test]
 fn a_repeated_start_returns_the_recorded_reply_and_starts_nothing() {
     let home = home_with(&[two_steps()]);
-    let first = Agent::of(&home).done("start_workflow", call());
+    let mut agent = Agent::of(&home);
+    let first = agent.done("start_workflow", call());
+    agent.close();
     let before = contents(&home);
     // Another process, and another file under the same id: the answer comes from the record.
     home.write(

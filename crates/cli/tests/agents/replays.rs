@@ -29,6 +29,8 @@ impl Repeater {
     /// One call and its hundred repetitions: the same bytes, and nothing written.
     fn hundredfold(&mut self, tool: &str, arguments: &Value) -> ToolReply {
         let first = self.agent().done(tool, arguments.clone());
+        // A server indexes after its reply; a search waits for that.
+        self.agent().done("resume_session", json!({}));
         let before = contents(&self.home);
         for n in 0..REPLAYS {
             match n {
