@@ -6,6 +6,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::{CommandRun, Home, User};
@@ -68,6 +69,34 @@ fn ack(reply: &ToolReply, notes: &str) -> Value {
 
 fn label(reply: &ToolReply) -> String {
     reply.structured["run"]["label"].as_str().unwrap().to_owned()
+}
+
+/// The server does it between calls, without a search or its end to make it.
+#[test]
+fn a_server_indexes_what_it_recorded_while_it_waits_for_the_next_call() {
+    // Far more than it takes, even on a busy machine.
+    const WITHIN: Duration = Duration::from_secs(60);
+    let home = home();
+    let mut client = home.client();
+    let begun = client.call("start_workflow", json!({ "workflowId": "team.flow", "goal": "wait" }));
+    client.call("continue_workflow", ack(&begun, "the first step is done"));
+    let is_indexed = || {
+        let files = fs::read_dir(home.data().join("cache")).into_iter().flatten().flatten();
+        let mut indexes =
+            files.map(|file| file.path()).filter(|path| path.extension() == Some("idx".as_ref()));
+        // The index names the step at which a run continues.
+        indexes.any(|index| fs::read(index).is_ok_and(|bytes| contains(&bytes, b"Step two")))
+    };
+    let deadline = Instant::now() + WITHIN;
+    while !is_indexed() {
+        assert!(Instant::now() < deadline, "the step was never indexed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    client.close();
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
 /// However the index is damaged.

@@ -12,6 +12,7 @@ mod connections;
 mod elicit;
 mod form;
 pub mod http;
+mod indexing;
 mod lines;
 mod loopback;
 mod message;

@@ -21,6 +21,7 @@ use crate::asked_forms::AskedForms;
 use crate::call::{self, CallResult, Execution, Folder, StructuredContent, TextInData};
 use crate::catalogue;
 use crate::elicit::{self, AskChannel, AskOutcome, ChatApprovals};
+use crate::indexing::IndexingPauses;
 use crate::message::Ambiguity;
 use crate::progress;
 use crate::prompts;
@@ -78,6 +79,7 @@ pub struct Server {
     roots: Roots,
     pub(crate) asked_forms: AskedForms,
     pub(crate) chat_approvals: ChatApprovals,
+    pauses: IndexingPauses,
 }
 
 impl std::fmt::Debug for Server {
@@ -93,6 +95,7 @@ impl Server {
             roots: Roots::default(),
             asked_forms: AskedForms::default(),
             chat_approvals: ChatApprovals::Allowed,
+            pauses: IndexingPauses::default(),
         }
     }
 
@@ -111,19 +114,18 @@ impl Server {
     }
 
     async fn call(
+        pauses: IndexingPauses,
         execution: Arc<dyn Execution>,
         tool: ToolName,
         arguments: Option<Map<String, Value>>,
         folder: Folder,
     ) -> CallResult {
+        pauses.call_begins();
         let answering = Arc::clone(&execution);
         // A blocking thread: ports are synchronous, and an append must not be cancelled halfway.
         let answered =
             tokio::task::spawn_blocking(move || call::run(&*answering, tool, arguments, folder)).await;
-        if execution.has_unindexed() {
-            // Not awaited: the reply is sent meanwhile.
-            drop(tokio::task::spawn_blocking(move || execution.index_appended()));
-        }
+        pauses.call_ended(execution);
         answered.unwrap_or_else(|_| call::crashed().into())
     }
 
@@ -297,7 +299,7 @@ impl ServerHandler for Server {
         let folder = self.folder(tool, arguments.as_ref(), &context).await;
         let (execution, progress) = progress::reporting(execution, &context);
         let (CallResult { result, waits }, ()) =
-            tokio::join!(Self::call(execution, tool, arguments, folder), progress);
+            tokio::join!(Self::call(self.pauses.clone(), execution, tool, arguments, folder), progress);
         let (Some(reply), Some(channel)) = (waits, channel) else { return Ok(self.finished(era, result)) };
         match self.ask_user(*reply, channel, &context).await {
             AskOutcome::Unanswered => Ok(self.finished(era, result)),
