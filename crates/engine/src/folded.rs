@@ -76,14 +76,11 @@ impl Folded {
         if self.too_large || events < CACHED_EVENTS_MIN || events.saturating_sub(self.cached_events) < step {
             return None;
         }
-        let state = serde_json::to_vec(&self.state).ok()?;
         self.cached_events = events;
-        self.too_large = state.len() as u64 > STATE_BYTES_MAX;
-        (!self.too_large).then_some(CachedProjection {
-            version: project::VERSION,
-            cursor: self.cursor,
-            state,
-        })
+        let fits = |state: &Vec<u8>| state.len() as u64 <= STATE_BYTES_MAX;
+        let state = serde_json::to_vec(&self.state).ok().filter(fits);
+        self.too_large = state.is_none();
+        Some(CachedProjection { version: project::VERSION, cursor: self.cursor, state: state? })
     }
 
     /// Starts over: the next use folds the log from its beginning.

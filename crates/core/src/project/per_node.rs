@@ -9,13 +9,22 @@
 use std::sync::OnceLock;
 
 use data_encoding::BASE64;
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
+use workrail_model::limits::CACHE_BYTES_MAX;
 
 use super::dag::NodeIx;
 
 /// Nodes per chunk: few enough to parse a chunk at once, enough that there are not too many.
 const CHUNK_NODES: usize = 64;
+
+/// Of a chunk before it is compressed.
+const CHUNK_BYTES_MAX: usize = CACHE_BYTES_MAX as usize;
+
+/// The fastest level of deflate: higher ones make chunks only a little smaller.
+const COMPRESSION: u8 = 1;
 
 #[derive(Clone, Debug)]
 pub(super) struct PerNode<T>(Vec<Chunk<T>>);
@@ -59,19 +68,28 @@ fn parse<T: DeserializeOwned>(saved: &str) -> Option<Vec<Vec<T>>> {
     if saved.is_empty() {
         return Some(Vec::new());
     }
-    serde_json::from_slice(&BASE64.decode(saved.as_bytes()).ok()?).ok()
+    let compressed = BASE64.decode(saved.as_bytes()).ok()?;
+    let json = decompress_to_vec_with_limit(&compressed, CHUNK_BYTES_MAX).ok()?;
+    serde_json::from_slice(&json).ok()
 }
 
 impl<T: Serialize> Chunk<T> {
-    /// As Base64, which is skipped faster than JSON that is not needed. Cached, so that saving a long session's state
-    /// costs only what is new in it.
+    /// Compressed, because a new process reads and checks every byte of a state and then needs few of its chunks. In
+    /// Base64, which is skipped faster than JSON. Cached, so that saving a long session's state costs only what is
+    /// new in it.
     fn text(&self) -> Result<&str, serde_json::Error> {
         if let Some(saved) = self.saved.get() {
             return Ok(saved);
         }
         let slots = self.slots.get().and_then(Option::as_ref);
         let text = match slots.filter(|slots| slots.iter().any(|slot| !slot.is_empty())) {
-            Some(slots) => BASE64.encode(&serde_json::to_vec(slots)?),
+            Some(slots) => {
+                let json = serde_json::to_vec(slots)?;
+                if json.len() > CHUNK_BYTES_MAX {
+                    return Err(ser::Error::custom("a chunk that is larger than a reader accepts"));
+                }
+                BASE64.encode(&compress_to_vec(&json, COMPRESSION))
+            }
             None => String::new(),
         };
         Ok(self.saved.get_or_init(|| text))
@@ -195,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_chunk_that_does_not_parse_is_detected_and_never_equal() {
-        for text in ["no base64", "bm8ganNvbg=="] {
+        for text in ["no base64", "bm8ganNvbg==", "y8tXyCrOzwMA"] {
             let mut facts: PerNode<String> = serde_json::from_value(serde_json::json!(["", text])).unwrap();
             assert!(facts.is_readable(), "nothing was asked for");
             facts.push(NodeIx::at(CHUNK_NODES), "dropped".to_owned());
