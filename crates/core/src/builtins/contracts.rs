@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use super::LOOP_CONTROL_KIND;
+
 #[derive(Clone, Debug)]
 pub struct Contract {
     pub id: &'static str,
@@ -328,10 +330,10 @@ fn gate_verdict() -> Contract {
 fn loop_control() -> Contract {
     Contract {
         id: "wr.contracts.loop_control",
-        artifact_kind: "wr.loop_control",
+        artifact_kind: LOOP_CONTROL_KIND,
         purpose: "Whether the loop continues or ends.",
         schema: object(json!({
-            "kind": kind("wr.loop_control"),
+            "kind": kind(LOOP_CONTROL_KIND),
             "decision": one_of(&["continue", "stop"]),
             "loopId?": { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" },
             "summary?": text(0, 1024),

@@ -21,6 +21,8 @@ pub(crate) use templates::{routine_template, routines};
 use serde_json::{Value, json};
 
 pub(crate) const LOOP_CONTROL_CONTRACT: &str = "wr.contracts.loop_control";
+/// The kind of its artifact.
+pub(crate) const LOOP_CONTROL_KIND: &str = "wr.loop_control";
 pub(crate) const CAPABILITY_NAMES: [&str; 2] = ["delegation", "web_browsing"];
 
 /// The operators of conditions, with what they test.

@@ -486,6 +486,9 @@ fn delivered(
     let refused = retried.first().and_then(|attempt| facts.advance(node.node_id, *attempt));
     let earlier_notes =
         refused.map_or(EarlierNotes::Extended, |refused| EarlierNotes::of(refused, command.attempt.digest));
-    let output = retry::delivered(&sent.output, earlier_output, earlier_notes, at_fault)?;
+    let is_decision = |artifact: &Value| {
+        interpret::decides_about_own_loop(workflow, command.snapshot.state(), artifact) && !at_fault(artifact)
+    };
+    let output = retry::delivered(&sent.output, earlier_output, earlier_notes, at_fault, is_decision)?;
     Ok(Submission { output, context: Context::new(context)? })
 }

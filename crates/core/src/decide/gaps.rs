@@ -15,6 +15,7 @@ use workrail_model::text::BoundedText;
 
 use super::advance::{Advance, Case};
 use super::disclose;
+use crate::builtins::LOOP_CONTROL_KIND;
 use crate::claims::{self, Contradiction, KnownFact};
 use crate::contract::{self, kind_of};
 use crate::interpret::{Finding, OutputCheck, StepSelection};
@@ -146,7 +147,7 @@ impl Case<'_> {
             .is_some_and(|output| output.contract_ref.as_str() == what);
         let contract = workflow.contracts.iter().find(|contract| contract.contract_ref.as_str() == what);
         // A loop's decision counts for its own pass only.
-        contract.filter(|contract| !owes && contract.artifact_kind != "wr.loop_control").is_some_and(
+        contract.filter(|contract| !owes && contract.artifact_kind != LOOP_CONTROL_KIND).is_some_and(
             |contract| {
                 let sent = self.sent.output.artifacts.iter();
                 let own = sent.filter(|artifact| kind_of(artifact) == contract.artifact_kind);

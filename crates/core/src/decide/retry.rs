@@ -69,6 +69,7 @@ pub(super) fn delivered(
     earlier_output: &StepOutput,
     earlier_notes: EarlierNotes,
     is_at_fault: impl Fn(&Value) -> bool,
+    is_decision: impl Fn(&Value) -> bool,
 ) -> Result<StepOutput, DecideError> {
     let old = earlier_output.notes_markdown.as_deref();
     // Empty phrases never replace real notes.
@@ -81,8 +82,18 @@ pub(super) fn delivered(
     let inherited =
         earlier_output.artifacts.iter().filter(|old| !replaced(old) && !is_at_fault(old)).cloned();
     // What is sent now comes first: the first artifact of a kind is the one that is checked and decides.
-    let artifacts = sent.artifacts.iter().cloned().chain(inherited).collect();
+    let artifacts = without_later_decisions(&sent.artifacts, is_decision).cloned().chain(inherited).collect();
     Ok(StepOutput { notes_markdown, artifacts })
+}
+
+/// Of several decisions about a loop, the first is followed. The log does not keep the order of artifacts, and a retry
+/// must follow the same one, so only that one is recorded.
+fn without_later_decisions(
+    sent: &[Value],
+    is_decision: impl Fn(&Value) -> bool,
+) -> impl Iterator<Item = &Value> {
+    let mut is_decided = false;
+    sent.iter().filter(move |artifact| !is_decision(artifact) || !std::mem::replace(&mut is_decided, true))
 }
 
 /// Whether one artifact replaces another. Of our own kinds there is one for each subject; a step may have

@@ -37,7 +37,7 @@ use workrail_model::reason::{Advisory as AdvisoryReason, ContractViolation, Reas
 use workrail_model::snapshot::{ActiveLoop, CompletedSteps, EngineState, LoopDecision, Pending, PendingStep};
 use workrail_model::text::BoundedText;
 
-use crate::builtins::LOOP_CONTROL_CONTRACT;
+use crate::builtins::{LOOP_CONTROL_CONTRACT, LOOP_CONTROL_KIND};
 
 /// A reason, and the blocker that explains it to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,12 +220,25 @@ fn owes_decision(workflow: &CompiledWorkflow, step: &StepId) -> bool {
     output.is_some_and(|output| output.contract_ref.as_str() == LOOP_CONTROL_CONTRACT)
 }
 
+/// Whether an artifact, alone, decides about the loop that the pending step is in.
+pub(crate) fn decides_about_own_loop(
+    workflow: &CompiledWorkflow,
+    state: &EngineState,
+    artifact: &Value,
+) -> bool {
+    let EngineState::Running { loop_stack, .. } = state else { return false };
+    loop_stack
+        .last()
+        .and_then(|active| decision_of(workflow, &active.loop_id, std::slice::from_ref(artifact)))
+        .is_some()
+}
+
 /// The first decision among the artifacts that is for this loop, which is the one that is checked: one without a
 /// `loopId`, or with the loop's own id or label. Anything else is not a decision, and never an exit.
 fn decision_of(workflow: &CompiledWorkflow, loop_id: &LoopId, artifacts: &[Value]) -> Option<LoopDecision> {
     let label = loop_label(workflow, loop_id)?;
     artifacts.iter().find_map(|artifact| {
-        if artifact.get("kind").and_then(Value::as_str) != Some("wr.loop_control") {
+        if artifact.get("kind").and_then(Value::as_str) != Some(LOOP_CONTROL_KIND) {
             return None;
         }
         match artifact.get("loopId") {

@@ -127,6 +127,47 @@ fn a_loop_decision_of_a_retry_replaces_the_previous_one_however_it_names_the_loo
     }
 }
 
+/// Broke: recorded artifacts are ordered by their digests, so after a refused call its second decision could win.
+#[test]
+fn of_two_loop_decisions_in_one_call_the_first_also_counts_after_a_retry() {
+    let decide = step(
+        "decide",
+        json!({
+            "output": { "contractRef": "wr.contracts.loop_control" },
+            "sets": { "size": { "values": ["small", "large"] } },
+        }),
+    );
+    let steps = json!([
+        { "id": "again", "type": "loop", "title": "Again", "body": [decide],
+          "loop": { "type": "while", "maxIterations": 5, "conditionSource": {
+              "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "again" } } },
+        step("end", json!({})),
+    ]);
+    let decision = |word: &str| json!({ "kind": "wr.loop_control", "decision": word });
+    for (first, second, next) in [("continue", "stop", "decide"), ("stop", "continue", "end")] {
+        let mut run = Played::start(steps.clone(), Mode::Guided);
+        let both = json!([decision(first), decision(second)]);
+        assert_eq!(run.send(json!({ "artifacts": both }))["kind"], "blocked");
+        run.send(json!({ "size": "small" }));
+        let reached = (&run.at["kind"], &run.at["run"]["stepId"]);
+        assert_eq!(reached, (&json!("ok"), &json!(next)), "{}", run.text());
+    }
+}
+
+/// A decision about another loop is none about this one.
+#[test]
+fn a_decision_about_another_loop_does_not_hide_the_one_that_is_meant() {
+    let inner = json!({
+        "id": "inner", "type": "loop", "title": "Inner", "body": [step("work", json!({}))],
+        "loop": { "type": "while", "maxIterations": 5, "conditionSource": {
+            "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "inner" } },
+    });
+    let mut run = Played::start(json!([inner, step("end", json!({}))]), Mode::Guided);
+    let decision = |name: &str| json!({ "kind": "wr.loop_control", "decision": "stop", "loopId": name });
+    run.send(json!({ "notes": "Worked.", "artifacts": [decision("outer"), decision("inner")] }));
+    assert_eq!(run.at["run"]["stepId"], "end", "{}", run.text());
+}
+
 #[test]
 fn artifacts_of_an_agents_own_kind_are_kept_beside_new_ones() {
     let mut run = Played::start(json!([step("find", json!({})), step("end", json!({}))]), Mode::Guided);

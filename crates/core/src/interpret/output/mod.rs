@@ -29,6 +29,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
 use super::{Finding, capability_name, loop_label, step_scope};
+use crate::builtins::LOOP_CONTROL_KIND;
 use crate::contract::{self, ContractFit};
 use crate::reason::violation_code;
 use crate::skeleton;
@@ -216,7 +217,7 @@ fn loop_name_outcome(
         .and_then(Value::as_str);
     let own = pending.loop_path.last().map(|frame| &frame.loop_id);
     let (Some(named), Some(own)) = (named, own) else { return ContractFit::Valid };
-    if contract.artifact_kind != "wr.loop_control" {
+    if contract.artifact_kind != LOOP_CONTROL_KIND {
         return ContractFit::Valid;
     }
     match loop_label(workflow, own) {

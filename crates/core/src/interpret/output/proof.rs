@@ -20,10 +20,11 @@ pub(super) fn findings<'a>(
     step: &'a CompiledStep,
     submitted: Submitted<'a>,
 ) -> impl Iterator<Item = Finding> + 'a {
-    let mut reports = submitted.artifacts.iter().filter(|artifact| contract::kind_of(artifact) == REPORT);
-    let result = reports.next_back().and_then(|report| report.get("result")).and_then(Value::as_str);
-    // A partial report does not contradict: where only a design is wanted, no test runs.
-    let contradicted = result.filter(|result| *result == FAILED);
+    let reports = submitted.artifacts.iter().filter(|artifact| contract::kind_of(artifact) == REPORT);
+    let mut results = reports.filter_map(|report| report.get("result")).filter_map(Value::as_str);
+    // One of several reports is enough: in a retry they have no order. A partial report does not contradict: where only
+    // a design is wanted, no test runs.
+    let contradicted = results.find(|result| *result == FAILED);
     contradicted.into_iter().flat_map(move |result| {
         let keys = step
             .sets

@@ -18,6 +18,7 @@ use workrail_model::text::truncate_with_marker;
 use super::super::limited::{Full, LimitedText};
 use super::super::template::fill;
 use super::{Lifecycle, RenderMode, bullets};
+use crate::builtins::LOOP_CONTROL_KIND;
 use crate::condition::ValueScope;
 use crate::edits::AllowedEdits;
 use crate::interpret::{AskedConfirmation, asked_confirmation, definitions, step_scope, wants};
@@ -311,7 +312,7 @@ fn contract(
     if !limits.is_empty() {
         lines.push(format!("Item limits: {}", limits.join(", ")));
     }
-    if contract.artifact_kind == "wr.loop_control"
+    if contract.artifact_kind == LOOP_CONTROL_KIND
         && let Some(frame) = pending.loop_path.last()
     {
         lines.push(format!(
