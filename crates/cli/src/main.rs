@@ -21,6 +21,7 @@ mod sessions;
 mod settings;
 mod setup;
 mod store;
+mod store_kind;
 mod team;
 mod times;
 mod tree;

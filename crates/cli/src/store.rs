@@ -27,7 +27,7 @@ use workrail_ports::cache::{
     CachedProjection, IfAbsent, IndexAnswer, IndexQuery, IndexRecord, ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
@@ -56,29 +56,6 @@ impl AnyStore {
     pub(crate) fn machine(&self) -> &Arc<LocalStore<Disk>> {
         match self {
             Self::Directory(machine) | Self::Database { machine, .. } => machine,
-        }
-    }
-}
-
-/// What kind of store it is, for messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StoreKind {
-    Directory,
-    Database,
-}
-
-impl StoreKind {
-    pub(crate) fn pieces(self) -> &'static str {
-        match self {
-            Self::Directory => "files",
-            Self::Database => "rows",
-        }
-    }
-
-    pub(crate) fn home(self) -> &'static str {
-        match self {
-            Self::Directory => "the data directory",
-            Self::Database => "the database",
         }
     }
 }
@@ -296,13 +273,13 @@ impl PendingPreferencesReader for AnyStore {
 }
 
 impl PendingPreferencesStore for AnyStore {
-    fn set_pending_preferences(
+    fn change_pending_preferences(
         &self,
         session: SessionId,
-        run: RunId,
-        pending: PendingPreferences,
-    ) -> Result<(), StoreError> {
-        either!(self, store => store.set_pending_preferences(session, run, pending))
+        runs: &[RunId],
+        change: PreferencesChange<'_>,
+    ) -> Result<Vec<PendingPreferences>, StoreError> {
+        either!(self, store => store.change_pending_preferences(session, runs, change))
     }
 
     fn clear_pending_preferences(

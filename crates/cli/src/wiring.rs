@@ -24,7 +24,8 @@ use workrail_store_pg::{Address, Password, PgStore, WrappingKey};
 
 use crate::outcome::Failure;
 use crate::settings::{self, CurrentSettings};
-use crate::store::{AnyStore, StoreKind};
+use crate::store::AnyStore;
+use crate::store_kind::StoreKind;
 use crate::{flags, version};
 
 /// The engine over the store in the settings.

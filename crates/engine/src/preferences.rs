@@ -1,5 +1,7 @@
 //! How far the runs of a session may go: what is in effect, what a person asked for, and asking for it (G60, G64).
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use workrail_core::label::RunLabel;
 use workrail_core::project::SessionState;
@@ -104,20 +106,29 @@ impl<S: Store> Engine<S> {
         proof: Option<&PreferenceProof>,
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
-        let mut asked = Vec::new();
-        for run in self.preferences_of(found)? {
-            if !can_continue(run.status) {
-                continue;
-            }
-            let now = run.pending.unwrap_or(run.applied);
-            let requested = changes.iter().fold(now, |preferences, change| preferences.with(*change));
-            // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
-            let pending = PendingPreferences { preferences: requested, proof: proof.cloned() };
-            let stored = self.store.set_pending_preferences(run.session_id, run.run_id, pending);
-            stored.map_err(|cause| error::locked_for_command(run.session_id, error::store(cause)))?;
-            asked.push(RunPreferences { pending: Some(requested), pending_problem: None, ..run });
+        let session = found.session;
+        let mut open = self.preferences_of(found)?;
+        open.retain(|run| can_continue(run.status));
+        if open.is_empty() {
+            return Err(error::no_open_run());
         }
-        if asked.is_empty() { Err(error::no_open_run()) } else { Ok(asked) }
+        let runs: Vec<RunId> = open.iter().map(|run| run.run_id).collect();
+        let in_effect: BTreeMap<RunId, Preferences> =
+            open.iter().map(|run| (run.run_id, run.pending.unwrap_or(run.applied))).collect();
+        let stored = self.store.change_pending_preferences(session, &runs, &|run, pending| {
+            // What was pending when the runs were read, and no longer is, was applied by a step completed since.
+            let now = pending.map(|pending| pending.preferences).unwrap_or_else(|| in_effect[&run]);
+            let preferences = changes.iter().fold(now, |preferences, change| preferences.with(*change));
+            // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
+            PendingPreferences { preferences, proof: proof.cloned() }
+        });
+        let stored = stored.map_err(|cause| error::locked_for_command(session, error::store(cause)))?;
+        let changed = open.into_iter().zip(stored).map(|(run, pending)| RunPreferences {
+            pending: Some(pending.preferences),
+            pending_problem: None,
+            ..run
+        });
+        Ok(changed.collect())
     }
 }
 

@@ -20,16 +20,19 @@ pub trait PendingPreferencesReader: Send + Sync {
     fn has_unreadable_pending_preferences(&self, session: SessionId, is_run: &dyn Fn(RunId) -> bool) -> bool;
 }
 
+/// Returns what a run gets in place of what it has. May be called again for a run if the store tries again.
+pub type PreferencesChange<'a> = &'a dyn Fn(RunId, Option<PendingPreferences>) -> PendingPreferences;
+
 /// Stores the preferences that a person has set for a run until an advance applies them.
 pub trait PendingPreferencesStore: PendingPreferencesReader {
-    /// Replaces the run's pending preferences; other runs keep theirs. A store that needs the session's lock for this
-    /// returns `Locked` if a writer holds it for too long, so the caller must not hold it.
-    fn set_pending_preferences(
+    /// Changes the pending preferences of all these runs, or of none; other runs keep theirs. Returns the new ones in
+    /// the order of `runs`. It is `Locked` while a writer holds the session for too long, so the caller must not.
+    fn change_pending_preferences(
         &self,
         session: SessionId,
-        run: RunId,
-        pending: PendingPreferences,
-    ) -> Result<(), StoreError>;
+        runs: &[RunId],
+        change: PreferencesChange<'_>,
+    ) -> Result<Vec<PendingPreferences>, StoreError>;
     /// Removes the run's pending preferences if they are still `applied`. The caller holds the session's lock.
     fn clear_pending_preferences(
         &self,

@@ -4,16 +4,23 @@ use postgres_types::Type;
 use tokio_postgres::Row;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
 use workrail_ports::file_system::{FsError, FsOp};
 use workrail_ports::session_store::StoreError;
 
+use crate::append;
+use crate::connection::Parameter;
+use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
 fn path_of(session: SessionId) -> String {
     format!("sessions/{session}/preferences")
 }
+
+const EXISTS: &str = "SELECT 1 FROM workrail.session WHERE id = $1";
+
+const GET_PENDING: &str = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1 AND run = $2";
 
 const SET_PENDING: &str = "INSERT INTO workrail.wish (tenant, session, run, preferences, proof) \
                     VALUES (current_setting('workrail.tenant'), $1, $2, $3, $4) \
@@ -47,9 +54,8 @@ impl PendingPreferencesReader for PgStore {
         run: RunId,
     ) -> Result<Option<PendingPreferences>, FsError> {
         let (id, run) = (session.to_string(), run.to_string());
-        let sql = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1 AND run = $2";
         let row = self.within(Purpose::Reading, |transaction| {
-            transaction.query_opt(sql, &[(&id, Type::TEXT), (&run, Type::TEXT)])
+            transaction.query_opt(GET_PENDING, &[(&id, Type::TEXT), (&run, Type::TEXT)])
         });
         let row = row.map_err(|failed| failed.at(FsOp::Read, &path_of(session)))?;
         Ok(row.as_ref().and_then(pending_of).map(|(_, pending)| pending))
@@ -65,21 +71,41 @@ impl PendingPreferencesReader for PgStore {
 }
 
 impl PendingPreferencesStore for PgStore {
-    fn set_pending_preferences(
+    fn change_pending_preferences(
         &self,
         session: SessionId,
-        run: RunId,
-        pending: PendingPreferences,
-    ) -> Result<(), StoreError> {
-        let (id, run) = (session.to_string(), run.to_string());
-        let (preferences, proof) = columns_of(&pending);
-        let written = self.within(Purpose::Writing, |transaction| {
-            transaction.query(
-                SET_PENDING,
-                &[(&id, Type::TEXT), (&run, Type::TEXT), (&preferences, Type::BYTEA), (&proof, Type::BYTEA)],
-            )
-        });
-        written.map(|_| ()).map_err(|failed| failed.at(FsOp::Write, &path_of(session)).into())
+        runs: &[RunId],
+        change: PreferencesChange<'_>,
+    ) -> Result<Vec<PendingPreferences>, StoreError> {
+        let failed = |failed: StatementError| failed.of_session(FsOp::Write, session);
+        let id = session.to_string();
+        let _turn = self.take_turn(session)?;
+        // The session's lock, so that what is read below is still there when it is replaced.
+        let mut transaction = self.lock_in_database(session)?;
+        let exists = transaction.query_opt(EXISTS, &[(&id, Type::TEXT)]).map_err(failed)?;
+        exists.ok_or(StoreError::NotFound { session })?;
+        let mut changed = Vec::with_capacity(runs.len());
+        for run in runs {
+            let name = run.to_string();
+            let key: [Parameter<'_>; 2] = [(&id, Type::TEXT), (&name, Type::TEXT)];
+            let row = transaction.query_opt(GET_PENDING, &key).map_err(failed)?;
+            let pending = change(*run, row.as_ref().and_then(pending_of).map(|(_, pending)| pending));
+            let (preferences, proof) = columns_of(&pending);
+            transaction
+                .query(
+                    SET_PENDING,
+                    &[
+                        (&id, Type::TEXT),
+                        (&name, Type::TEXT),
+                        (&preferences, Type::BYTEA),
+                        (&proof, Type::BYTEA),
+                    ],
+                )
+                .map_err(failed)?;
+            changed.push(pending);
+        }
+        append::commit(transaction, session)?;
+        Ok(changed)
     }
 
     fn clear_pending_preferences(

@@ -21,7 +21,7 @@ use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::StoreKind;
+use crate::store_kind::StoreKind;
 use crate::wiring::{self, AnyEngine, EngineWithStore};
 
 /// Remove a text, such as a password, from a session. Shows the session and asks you to type its id or a run's label.

@@ -8,7 +8,7 @@ use workrail_model::retention::Ttl;
 use super::{GcArguments, PhaseProgress, bytes_shown};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::StoreKind;
+use crate::store_kind::StoreKind;
 use crate::{settings, wiring};
 
 /// How many sessions are listed; the JSON output has them all.

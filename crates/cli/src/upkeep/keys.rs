@@ -8,7 +8,7 @@ use workrail_ports::keyring::KeyringError;
 use crate::confirm::{self, AskFirst};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::StoreKind;
+use crate::store_kind::StoreKind;
 use crate::{settings, wiring};
 
 /// The keys' path inside the data directory.

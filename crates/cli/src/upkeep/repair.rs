@@ -13,7 +13,8 @@ use crate::confirm::{self, AskFirst};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::store::{AnyStore, StoreKind};
+use crate::store::AnyStore;
+use crate::store_kind::StoreKind;
 use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {

@@ -75,7 +75,7 @@ fn a_failed_read_does_not_count_as_no_pending_preferences() {
     let session = session_of(&write_session(&store, 1, &[]));
     let (run, other) = (RunId::from_bits([1; 10]), RunId::from_bits([2; 10]));
     let pending = PendingPreferences { preferences: Preferences::default(), proof: None };
-    store.set_pending_preferences(session, run, pending.clone()).unwrap();
+    store.change_pending_preferences(session, &[run], &|_, _| pending.clone()).unwrap();
     for op in 0..10 {
         let fork = sim.fork();
         let store = open(fork.clone());
@@ -86,7 +86,7 @@ fn a_failed_read_does_not_count_as_no_pending_preferences() {
         let fork = sim.fork();
         let store = open(fork.clone());
         fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Once });
-        let _ = store.set_pending_preferences(session, other, pending.clone());
+        let _ = store.change_pending_preferences(session, &[other], &|_, _| pending.clone());
         fork.clear_fault();
         assert_eq!(open(fork).pending_preferences(session, run), Ok(Some(pending.clone())), "op {op}");
     }
@@ -106,11 +106,11 @@ fn preferences_are_not_set_while_another_writer_holds_the_session() {
     let run = RunId::from_bits([1; 10]);
     let pending = PendingPreferences { preferences: Preferences::default(), proof: None };
     let held = store.lock(session).unwrap();
-    let refused = other.set_pending_preferences(session, run, pending.clone());
+    let refused = other.change_pending_preferences(session, &[run], &|_, _| pending.clone());
     assert_eq!(refused, Err(StoreError::Locked { session }));
     assert_eq!(other.pending_preferences(session, run), Ok(None));
     drop(held);
-    other.set_pending_preferences(session, run, pending.clone()).unwrap();
+    other.change_pending_preferences(session, &[run], &|_, _| pending.clone()).unwrap();
     assert_eq!(store.pending_preferences(session, run), Ok(Some(pending)));
 }
 

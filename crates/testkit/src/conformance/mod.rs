@@ -36,7 +36,7 @@ pub use content::{
 };
 pub use observed::{observation, observations_wait_until_they_are_recorded};
 pub use preferences::{
-    preferences_of_many_runs_set_at_once_are_all_kept,
+    changes_of_two_people_at_once_are_both_kept, preferences_of_many_runs_set_at_once_are_all_kept,
     preferences_set_again_after_they_were_read_survive_the_clear,
 };
 pub use sharing::{
@@ -98,6 +98,7 @@ macro_rules! conformance_tests {
             keys_are_made_once_and_rotate_by_one
             many_plans_with_reads_between_stay_in_order
             preferences_of_many_runs_set_at_once_are_all_kept
+            changes_of_two_people_at_once_are_both_kept
             preferences_set_again_after_they_were_read_survive_the_clear
             readers_do_not_wait_for_writers
             sessions_are_sorted_and_have_events

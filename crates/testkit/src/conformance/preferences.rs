@@ -2,11 +2,12 @@
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
-use workrail_model::preferences::Mode;
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
+use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, RiskPolicy};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
 use workrail_ports::session_store::{SessionStore, StoreError};
 
 use super::{StoreUnderTest, create, ok, session_of};
@@ -41,10 +42,9 @@ pub fn preferences_set_again_after_they_were_read_survive_the_clear(subject: &im
     create(&store, &made[0]);
     let (run, another_run) = (RunId::from_bits([1; 10]), RunId::from_bits([2; 10]));
     let (bold, careful) = (pending(Mode::FullAutoNeverStop), pending(Mode::Guided));
-    ok(other.set_pending_preferences(session, run, bold.clone()));
-    ok(other.set_pending_preferences(session, another_run, bold.clone()));
+    ok(other.change_pending_preferences(session, &[run, another_run], &|_, _| bold.clone()));
     assert_eq!(stored(&store, session, run), Some(bold.clone()));
-    ok(other.set_pending_preferences(session, run, careful.clone()));
+    ok(other.change_pending_preferences(session, &[run], &|_, _| careful.clone()));
 
     // An advance clears them while it holds the session.
     let held = ok(store.lock(session));
@@ -76,7 +76,8 @@ pub fn preferences_of_many_runs_set_at_once_are_all_kept(subject: &impl StoreUnd
             scope.spawn(move || {
                 begin.wait();
                 for number in 0..RUNS_EACH {
-                    set_in_turn(store, session, RunId::from_bits([writer * RUNS_EACH + number; 10]));
+                    let run = RunId::from_bits([writer * RUNS_EACH + number; 10]);
+                    change_in_turn(store, session, run, &|_, _| pending(Mode::Guided));
                 }
             });
         }
@@ -88,12 +89,52 @@ pub fn preferences_of_many_runs_set_at_once_are_all_kept(subject: &impl StoreUnd
     }
 }
 
-fn set_in_turn(store: &impl PendingPreferencesStore, session: SessionId, run: RunId) {
+/// Broke: what a run had was read in one step and replaced in another, so of two people one lost the change.
+pub fn changes_of_two_people_at_once_are_both_kept(subject: &impl StoreUnderTest) {
+    const ROUNDS: u8 = 10;
+    let store = subject.open();
+    let made = plans(1, &[]);
+    let session = session_of(&made[0]);
+    create(&store, &made[0]);
+
+    let changes = [
+        PreferenceChange::Autonomy(Autonomy::FullAutoNeverStop),
+        PreferenceChange::RiskPolicy(RiskPolicy::Aggressive),
+    ];
+    let both = changes.iter().fold(Mode::Guided.preferences(), |all, change| all.with(*change));
+    let stores: Vec<_> = changes.iter().map(|_| subject.open()).collect();
+    for round in 0..ROUNDS {
+        let run = RunId::from_bits([round; 10]);
+        let begin = Barrier::new(changes.len());
+        thread::scope(|scope| {
+            for (change, store) in changes.iter().zip(&stores) {
+                let begin = &begin;
+                scope.spawn(move || {
+                    begin.wait();
+                    change_in_turn(store, session, run, &|_, earlier| {
+                        let earlier = earlier.unwrap_or(pending(Mode::Guided)).preferences;
+                        PendingPreferences { preferences: earlier.with(*change), proof: None }
+                    });
+                });
+            }
+        });
+        let found = stored(&store, session, run);
+        assert_eq!(found.map(|found| found.preferences), Some(both), "round {round}");
+    }
+}
+
+fn change_in_turn(
+    store: &impl PendingPreferencesStore,
+    session: SessionId,
+    run: RunId,
+    change: PreferencesChange<'_>,
+) {
     // Far more than any turn needs: a lock that is never released fails the test instead of hanging it.
-    const TRIES_MAX: u32 = 1_000_000;
-    for _ in 0..TRIES_MAX {
-        match store.set_pending_preferences(session, run, pending(Mode::Guided)) {
-            Ok(()) => return,
+    const WITHIN: Duration = Duration::from_secs(60);
+    let deadline = Instant::now() + WITHIN;
+    while Instant::now() < deadline {
+        match store.change_pending_preferences(session, &[run], change) {
+            Ok(_) => return,
             Err(StoreError::Locked { .. }) => thread::yield_now(),
             Err(error) => panic!("the store refused: {error}"),
         }

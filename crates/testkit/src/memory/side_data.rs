@@ -11,7 +11,7 @@ use workrail_model::team::AccessToken;
 use workrail_model::time::Timestamp;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
@@ -196,14 +196,20 @@ impl ObservationSpool for MemoryStore {
 }
 
 impl PendingPreferencesStore for MemoryStore {
-    fn set_pending_preferences(
+    fn change_pending_preferences(
         &self,
         session: SessionId,
-        run: RunId,
-        pending: PendingPreferences,
-    ) -> Result<(), StoreError> {
-        self.data().pending_preferences.insert((session, run), pending);
-        Ok(())
+        runs: &[RunId],
+        change: PreferencesChange<'_>,
+    ) -> Result<Vec<PendingPreferences>, StoreError> {
+        let pending = &mut self.data().pending_preferences;
+        let mut changed = Vec::with_capacity(runs.len());
+        for run in runs {
+            let new = change(*run, pending.remove(&(session, *run)));
+            pending.insert((session, *run), new.clone());
+            changed.push(new);
+        }
+        Ok(changed)
     }
 
     fn clear_pending_preferences(
