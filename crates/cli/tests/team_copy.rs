@@ -88,6 +88,49 @@ fn a_copy_that_lacks_content_is_completed_by_the_next() {
     assert_eq!(copy(), [0, 0, 2, 0, 2]);
 }
 
+/// Broke: one session that an agent was using in the target ended the whole copy.
+#[test]
+fn a_session_in_use_in_the_target_is_reported_and_the_others_are_copied() {
+    let (directory, second) = with_sessions();
+    let (data, copied) = (directory.data(), directory.home().join("copied"));
+    let copy =
+        || directory.run(&["store", "copy", data.to_str().unwrap(), copied.to_str().unwrap(), "--json"]);
+    assert_eq!(counted(&copy().json()), [2, 0, 0, 0, 2]);
+    let mut client = directory.client();
+    start(&directory, &mut client, "wash the cups");
+    client.close();
+
+    let session = session_of(&second);
+    let lock = std::fs::File::open(copied.join("sessions").join(&session).join(".lock")).unwrap();
+    lock.try_lock().unwrap();
+    let ran = copy();
+    assert_eq!((ran.code, counted(&ran.json())), (1, [1, 0, 2, 0, 3]));
+    let problems = ran.json()["result"]["problems"].clone();
+    assert_eq!(
+        problems,
+        json!([{ "subject": session, "fix": "Copy again when no agent uses it there.",
+            "problem": "its mark of `session keep` and its pending modes were not copied: it is in use in the target" }])
+    );
+    drop(lock);
+    let ran = copy();
+    assert_eq!((ran.code, counted(&ran.json())), (0, [0, 0, 3, 0, 3]));
+
+    // A session that must be copied anew stays as it is while it is in use.
+    let mut client = directory.client();
+    advance(&mut client, &second, "glued");
+    client.close();
+    let lock = std::fs::File::open(copied.join("sessions").join(&session).join(".lock")).unwrap();
+    lock.try_lock().unwrap();
+    let ran = copy();
+    assert_eq!((ran.code, counted(&ran.json())), (1, [0, 0, 2, 1, 2]));
+    let problems = ran.json()["result"]["problems"].clone();
+    assert_eq!(problems[0]["problem"], "not copied: it is in use in the target");
+    drop(lock);
+    let ran = copy();
+    assert_eq!((ran.code, counted(&ran.json())), (0, [0, 1, 2, 0, 3]));
+    assert!(copied.join("sessions").join(&session).join("keep").exists(), "the mark is still there");
+}
+
 #[test]
 fn a_source_without_keys_is_reported_as_such() {
     let (directory, _) = with_sessions();

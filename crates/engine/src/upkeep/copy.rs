@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 use workrail_model::digest::Sha256;
-use workrail_model::error::ErrorEnvelope;
+use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::event::{Event, EventData};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::{RunId, SessionId};
@@ -16,7 +16,7 @@ use workrail_model::manifest::Cursor;
 use workrail_model::plan::{ContentKey, RawSegment};
 use workrail_ports::archive::{Archived, StagedSession};
 use workrail_ports::content::ContentError;
-use workrail_ports::keyring::{KeyringError, KeyringImport};
+use workrail_ports::keyring::KeyringImport;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Upkeep, UpkeepError};
 
@@ -96,9 +96,9 @@ enum Relation {
 }
 
 /// Goes through the sessions and remembers what the target has.
-struct Copier<'a, S: Store> {
-    source: &'a S,
-    target: &'a S,
+pub(super) struct Copier<'a, S: Store> {
+    pub(super) source: &'a S,
+    pub(super) target: &'a S,
     /// Content that this copy has put into the target.
     sent: BTreeSet<ContentKey>,
     /// How far each session was copied.
@@ -106,7 +106,7 @@ struct Copier<'a, S: Store> {
     summary: StoreCopySummary,
 }
 
-type CopyFailure = Box<ErrorEnvelope>;
+pub(super) type CopyFailure = Box<ErrorEnvelope>;
 
 fn failed(cause: impl Into<UpkeepError>) -> CopyFailure {
     error::upkeep(cause.into())
@@ -169,7 +169,12 @@ fn empty(mode: ApplyMode) -> StoreCopySummary {
 }
 
 impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
-    fn problem(&mut self, what: impl Into<String>, problem: impl Into<String>, fix: impl Into<String>) {
+    pub(super) fn problem(
+        &mut self,
+        what: impl Into<String>,
+        problem: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
         self.summary.problem_count += 1;
         if self.summary.problems.len() < PROBLEMS_MAX {
             let (what, problem, fix) = (what.into(), problem.into(), fix.into());
@@ -232,7 +237,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             Relation::Same(end) => {
                 self.summary.unchanged += 1;
                 self.ends.insert(session, *end);
-                return self.copy_side_data(session, mode);
+                return self.side_data_unless_in_use(session, mode);
             }
             Relation::Missing | Relation::Behind(_) => {
                 let came_in = self.take_in(session, relation, mode)?;
@@ -242,7 +247,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
                     (true, _) => &mut self.summary.added,
                 };
                 *counted += 1;
-                return if came_in { self.copy_side_data(session, mode) } else { Ok(()) };
+                return if came_in { self.side_data_unless_in_use(session, mode) } else { Ok(()) };
             }
             Relation::TargetHasMore => {
                 ("it continued in the target", "Nothing to do: the target has more of it.")
@@ -261,6 +266,52 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok(())
     }
 
+    /// Reports a target's session that an agent is using; the other sessions are still copied.
+    fn in_use(&mut self, session: SessionId, what: &str) {
+        let fix = "Copy again when no agent uses it there.";
+        self.problem(session.to_string(), format!("{what}: it is in use in the target"), fix);
+    }
+
+    fn side_data_unless_in_use(&mut self, session: SessionId, mode: ApplyMode) -> Result<(), CopyFailure> {
+        match self.copy_side_data(session, mode) {
+            Err(refused) if refused.code == ErrorCode::SessionLocked => {
+                self.in_use(session, "its mark of `session keep` and its pending modes were not copied");
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Removes the target's shorter copy of a session. Returns whether it was marked to be kept; `None` if it is in use.
+    fn make_room(&mut self, session: SessionId, end: &Cursor) -> Result<Option<bool>, CopyFailure> {
+        let was_kept = self.target.is_kept(session);
+        if was_kept && let Err(cause) = self.target.unkeep(session) {
+            return self.no_room(session, cause);
+        }
+        // Only if it still ends where it was compared: a session written to since stays.
+        if let Err(cause) = self.target.remove(session, Some(end)) {
+            self.keep_again(session, was_kept);
+            return self.no_room(session, cause);
+        }
+        Ok(Some(was_kept))
+    }
+
+    fn no_room(&mut self, session: SessionId, cause: UpkeepError) -> Result<Option<bool>, CopyFailure> {
+        if !matches!(cause, UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) {
+            return Err(error::upkeep(cause));
+        }
+        self.in_use(session, "not copied");
+        Ok(None)
+    }
+
+    /// Restores the mark of `session keep`.
+    fn keep_again(&mut self, session: SessionId, was_kept: bool) {
+        if was_kept && let Err(cause) = self.target.keep(session) {
+            let fix = format!("Run `workrail session keep {session}` on the target.");
+            self.problem(session.to_string(), format!("its mark of `session keep` was lost: {cause}"), fix);
+        }
+    }
+
     /// Whether the target has a session's log but lacks content that the source has.
     fn lacks_content(&self, session: SessionId, end: &Cursor) -> bool {
         let mut pieces = BTreeSet::new();
@@ -274,7 +325,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         read.is_ok() && pieces.into_iter().filter(|piece| !self.sent.contains(piece)).any(is_lost)
     }
 
-    /// Copies a session as a whole; false if it cannot be read from the source.
+    /// Copies a session as a whole; false if it cannot be read from the source, or is in use in the target.
     fn take_in(
         &mut self,
         session: SessionId,
@@ -286,10 +337,10 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
         let mut was_kept = false;
         if let Relation::Behind(end) = relation {
-            was_kept = self.target.is_kept(session);
-            self.target.unkeep(session).map_err(error::upkeep)?;
-            // Only if it still ends where it was compared: a session written to since is kept.
-            self.target.remove(session, Some(end)).map_err(error::upkeep)?;
+            match self.make_room(session, end)? {
+                Some(kept) => was_kept = kept,
+                None => return Ok(false),
+            }
         }
         let mut staged = self.target.stage(session).map_err(failed)?;
         let mut fresh = BTreeSet::new();
@@ -319,9 +370,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         self.sent.extend(fresh);
         self.ends.insert(session, end);
         lost.iter().for_each(|cause| self.lost_content(session, cause));
-        if was_kept {
-            self.target.keep(session).map_err(error::upkeep)?;
-        }
+        self.keep_again(session, was_kept);
         Ok(true)
     }
 
@@ -352,68 +401,17 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             self.target.keep(session).map_err(error::upkeep)?;
         }
         let slice = self.source.read(session, None).map_err(failed)?;
+        let mut pending = BTreeMap::new();
         for run in slice.events.iter().filter_map(started_run) {
-            let pending =
-                self.source.pending_preferences(session, run).map_err(|cause| error::upkeep_io(&cause))?;
-            if let Some(pending) = pending {
-                self.target.set_pending_preferences(session, run, pending).map_err(failed)?;
-            }
+            let of_run = self.source.pending_preferences(session, run);
+            pending.extend(of_run.map_err(|cause| error::upkeep_io(&cause))?.map(|of_run| (run, of_run)));
         }
-        Ok(())
-    }
-
-    fn keys(&mut self, options: StoreCopyOptions) -> Result<KeysResult, CopyFailure> {
-        if !options.with_keys {
-            return Ok(KeysResult::LeftOut);
+        if pending.is_empty() {
+            return Ok(());
         }
-        let keys = match self.source.peek() {
-            Ok(Some(keys)) => keys,
-            Ok(None) => return Ok(KeysResult::SourceHasNone),
-            Err(cause) => {
-                self.unusable_keys(&cause);
-                return Ok(KeysResult::SourceUnusable);
-            }
-        };
-        Ok(match options.mode {
-            ApplyMode::Real => self.target.adopt(&keys).map_err(error::keyring)?.into(),
-            ApplyMode::DryRun => match self.target.peek().map_err(error::keyring)? {
-                None => KeysResult::Copied,
-                Some(own) if own == keys => KeysResult::Unchanged,
-                Some(_) => KeysResult::TargetHasOthers,
-            },
-        })
-    }
-
-    fn unusable_keys(&mut self, cause: &KeyringError) {
-        let fix = "`workrail store keys show` on the source says more. Copy again without keys, or once they can be used.";
-        self.problem("signing keys", cause.to_string(), fix);
-    }
-
-    /// Copies the source's passkey log, if the target has none or only the beginning of it.
-    fn passkeys(&mut self, mode: ApplyMode) -> Result<PasskeysResult, CopyFailure> {
-        let read = (self.source.passkey_log(), self.target.passkey_log());
-        let (Ok(source), Ok(target)) = read else {
-            let fix = "`workrail doctor` says what is wrong with it.";
-            self.problem("passkeys", "the passkey log of one of the stores cannot be read", fix);
-            return Ok(PasskeysResult::LeftOut);
-        };
-        if source.log.is_empty() && source.head.is_none() {
-            return Ok(PasskeysResult::SourceHasNone);
-        }
-        let Some(rest) = source.log.strip_prefix(target.log.as_slice()) else {
-            let fix =
-                "Passkeys of the source are not accepted in the target; enrol them again in the console.";
-            self.problem("passkeys", "the target has passkeys of its own", fix);
-            return Ok(PasskeysResult::TargetHasOthers);
-        };
-        match (rest.is_empty(), mode) {
-            (true, _) => return Ok(PasskeysResult::Unchanged),
-            (false, ApplyMode::DryRun) => {}
-            (false, ApplyMode::Real) => {
-                self.target.append_passkey(&target, rest).map_err(error::passkey_log)?;
-            }
-        }
-        Ok(PasskeysResult::Copied)
+        let runs: Vec<RunId> = pending.keys().copied().collect();
+        let copied = self.target.change_pending_preferences(session, &runs, &|run, _| pending[&run].clone());
+        copied.map(drop).map_err(failed)
     }
 
     /// Compares a copied session in both stores; `sound` is content that was already read.

@@ -4,6 +4,7 @@
 mod backup;
 mod content;
 mod copy;
+mod copy_keys;
 mod gc;
 mod keys;
 mod repair;
