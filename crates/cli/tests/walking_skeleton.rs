@@ -2,10 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
+use workrail_testkit::folder::recorded;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
@@ -21,28 +19,6 @@ fn start(client: &mut McpClient) -> ToolReply {
 
 fn ack(reply: &ToolReply, notes: &str) -> Value {
     json!({ "ackToken": reply.string("ackToken"), "output": { "notesMarkdown": notes } })
-}
-
-/// Every file beneath a folder with its bytes, except a server's notes about itself, which are not truth (G83).
-fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(root).unwrap();
-            if name.starts_with("servers") || name.starts_with("logs") {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let bytes = std::fs::read(&path).unwrap();
-                found.insert(path, bytes);
-            }
-        }
-    }
-    found
 }
 
 #[test]
@@ -82,9 +58,8 @@ fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
     let first = start(&mut client);
     let call = ack(&first, "looked at it");
     let answer = client.call("continue_workflow", call.clone());
-    // A server indexes after its reply; a search waits for that.
-    client.call("resume_session", json!({}));
-    let before = contents(&home.data());
+    client.until_indexed();
+    let before = recorded(&home.data());
     for _ in 0..20 {
         assert_eq!(client.call("continue_workflow", call.clone()), answer);
     }
@@ -94,7 +69,7 @@ fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
     client.close();
     let mut client = home.client();
     assert_eq!(client.call("continue_workflow", call), answer);
-    assert_eq!(contents(&home.data()), before, "a replay writes nothing");
+    assert_eq!(recorded(&home.data()), before, "a replay writes nothing");
 }
 
 #[test]
@@ -121,9 +96,8 @@ fn rehydrating_changes_no_byte_of_the_data_directory() {
     let mut client = home.client();
     let first = start(&mut client);
     client.call("continue_workflow", ack(&first, "Did the work."));
-    // A server indexes after its reply; a search waits for that.
-    client.call("resume_session", json!({}));
-    let before = contents(&home.data());
+    client.until_indexed();
+    let before = recorded(&home.data());
     for _ in 0..5 {
         let again = client.call("continue_workflow", json!({ "stateToken": first.string("stateToken") }));
         assert_eq!(again.step(), first.step());
@@ -132,7 +106,7 @@ fn rehydrating_changes_no_byte_of_the_data_directory() {
             "each look mints a fresh attempt"
         );
     }
-    assert_eq!(contents(&home.data()), before);
+    assert_eq!(recorded(&home.data()), before);
 }
 
 #[test]

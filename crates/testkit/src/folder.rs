@@ -23,7 +23,19 @@ pub fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// Every file beneath a folder with its bytes, by relative path.
 pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let files = entries(folder).into_iter().filter(|path| !folder.join(path).is_dir());
+    read(folder, entries(folder))
+}
+
+/// The same for a data directory, except what servers note about themselves: that is not truth (G83), and another
+/// server may remove it meanwhile.
+pub fn recorded(data: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut entries = entries(data);
+    entries.retain(|path| !path.starts_with("servers") && !path.starts_with("logs"));
+    read(data, entries)
+}
+
+fn read(folder: &Path, entries: Vec<PathBuf>) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = entries.into_iter().filter(|path| !folder.join(path).is_dir());
     files
         .map(|path| {
             let bytes = fs::read(folder.join(&path)).expect("a file can be read");

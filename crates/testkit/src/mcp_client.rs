@@ -126,6 +126,12 @@ impl McpClient {
         ToolReply::read(&self.exchange("tools/call", json!({ "name": tool, "arguments": arguments })))
     }
 
+    /// Returns once the server has indexed what it recorded, so that it writes nothing more until the next call: it
+    /// does so in a pause after its replies, and a search waits for it.
+    pub fn until_indexed(&mut self) {
+        self.call("resume_session", json!({}));
+    }
+
     /// Makes the next call that a reply suggests, with our own words in place of its placeholders.
     pub fn next(&mut self, reply: &ToolReply) -> ToolReply {
         let call = &reply.structured["nextCall"];

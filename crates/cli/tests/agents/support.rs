@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::{Value, json};
+use workrail_testkit::folder::{files, recorded};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -67,14 +68,22 @@ fn rows(cluster: &Cluster, home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
 /// Every recorded event, session by session, in order.
 pub(crate) fn events(home: &Home) -> Vec<Value> {
     let mut events = Vec::new();
-    for (path, bytes) in contents(home) {
+    for (path, bytes) in logs(home) {
         let path = path.to_string_lossy();
-        if path.starts_with("sessions/") && path.contains("/events/") && path.ends_with(".jsonl") {
+        if path.contains("/events/") && path.ends_with(".jsonl") {
             let lines = String::from_utf8(bytes).unwrap();
             events.extend(lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
         }
     }
     events
+}
+
+/// What is below `sessions`: unlike the index, none of it disappears while a server is at work.
+fn logs(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
+    match database_server() {
+        Some(cluster) => rows(cluster, home),
+        None => files(&home.data().join("sessions")),
+    }
 }
 
 pub(crate) fn events_of_kind(home: &Home, kind: &str) -> Vec<Value> {
@@ -94,27 +103,10 @@ pub(crate) fn segments(home: &Home) -> usize {
 /// Every file of the data directory with its bytes, except a server's notes about itself; or the equivalent rows of a
 /// database.
 pub(crate) fn contents(home: &Home) -> BTreeMap<PathBuf, Vec<u8>> {
-    if let Some(cluster) = database_server() {
-        return rows(cluster, home);
+    match database_server() {
+        Some(cluster) => rows(cluster, home),
+        None => recorded(&home.data()),
     }
-    let data = home.data();
-    let mut found = BTreeMap::new();
-    let mut folders = vec![data.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.strip_prefix(&data).unwrap().to_owned();
-            if name.starts_with("servers") || name.starts_with("logs") {
-                continue;
-            }
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 /// What an agent did and saw.
