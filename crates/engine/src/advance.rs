@@ -32,10 +32,10 @@ use crate::ask::AttemptAwaitingUser;
 use crate::catalog::SourceDigests;
 use crate::checks::{CheckDemand, CheckedStep};
 use crate::drift::drift_from;
-use crate::gate::Held;
 use crate::passkeys::ApprovalKeys;
 use crate::reply::{OfferedTokens, Reply, Tokens, sign, sign_stored};
 use crate::request::{ContinueWorkflow, Echo};
+use crate::session_access::Held;
 use crate::token::Attempts;
 use crate::{Engine, ReplyResult, Store, error, token};
 

@@ -22,8 +22,8 @@ use workrail_model::reason::UserOnlyDependencyReason;
 use workrail_model::strict_json;
 use workrail_model::team::Act;
 
-use crate::cards::LabelMatch;
 use crate::find::spelled_label;
+use crate::summaries::LabelMatch;
 use crate::{Engine, Store, error};
 
 /// A step that waits for a person, and what they decide on.

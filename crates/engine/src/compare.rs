@@ -7,8 +7,8 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
 use crate::find::NameMatch;
-use crate::gate::Reading;
 use crate::salvage::Salvaged;
+use crate::session_access::Reading;
 use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 

@@ -11,7 +11,7 @@ use workrail_model::strict_json;
 use workrail_ports::workspace::WorkspacePath;
 
 use crate::catalog::SourceDigests;
-use crate::gate::Reading;
+use crate::session_access::Reading;
 
 /// Shown wherever such a run is looked at.
 pub(crate) const SOURCE_CHANGED: &str = "The workflow's file has changed since this run was started. The run keeps the \

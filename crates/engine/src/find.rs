@@ -9,8 +9,8 @@ use workrail_core::label::{Nearness, RunLabel};
 use workrail_model::error::ErrorEnvelope;
 use workrail_model::id::{RunId, SessionId};
 
-use crate::cards::SessionSummaries;
 use crate::selection::about_label;
+use crate::summaries::SessionSummaries;
 use crate::{Engine, Store, error};
 
 /// A session in this store, and one of its runs if a run was named.
@@ -73,7 +73,7 @@ impl<S: Store> Engine<S> {
         let near = |run: RunId| RunLabel::of(run).nearness(text);
         // An exact label is looked up; only an inexact one is compared with all.
         if let Ok(label) = RunLabel::parse(&spelled_label(text)) {
-            let summaries = self.reading().cards_about(&about_label(label), &mut |_, _| {})?;
+            let summaries = self.reading().summaries_about(&about_label(label), &mut |_, _| {})?;
             if let Some(runs) = self.runs_among(&summaries, near).remove(&Nearness::Exact) {
                 return one_of(text, runs);
             }
@@ -116,7 +116,7 @@ impl<S: Store> Engine<S> {
         let names_a_run = |session: &SessionId| {
             reading.salvage(*session).is_ok_and(|salvaged| salvaged.state.runs().next().is_some())
         };
-        let summaries = reading.cards()?;
+        let summaries = reading.summaries()?;
         Ok(summaries.unhealthy.keys().filter(|session| !names_a_run(session)).count())
     }
 

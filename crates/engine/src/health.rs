@@ -25,7 +25,7 @@ impl<S: Store> Engine<S> {
     /// done. Damage that no file system reports, such as bit rot, is found by `verify`.
     pub fn health(&self, mut progress: impl FnMut(usize, usize)) -> Result<StoreHealth, Box<ErrorEnvelope>> {
         let reading = self.reading();
-        let known = reading.cards_at(StampDepth::Segments, &mut |done, total| {
+        let known = reading.summaries_at(StampDepth::Segments, &mut |done, total| {
             progress(
                 usize::try_from(done).unwrap_or(usize::MAX),
                 usize::try_from(total).unwrap_or(usize::MAX),

@@ -114,7 +114,8 @@ impl<S: Store> Engine<S> {
         session: SessionId,
         in_use: bool,
     ) -> Result<BTreeMap<RunId, RunId>, Box<ErrorEnvelope>> {
-        let known: BTreeSet<RunId> = self.reading().cards()?.runs().filter_map(|card| card.run()).collect();
+        let known: BTreeSet<RunId> =
+            self.reading().summaries()?.runs().filter_map(|card| card.run()).collect();
         if !in_use && checked.runs.iter().all(|(run, _)| !known.contains(run)) {
             return Ok(BTreeMap::new());
         }

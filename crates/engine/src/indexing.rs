@@ -10,8 +10,8 @@ use workrail_core::summary::{self, Completeness, SessionSummary};
 use workrail_model::id::SessionId;
 use workrail_ports::cache::{IfAbsent, IndexRecord};
 
-use crate::cards::record;
 use crate::folded::{Folded, locked};
+use crate::summaries::record;
 use crate::{Engine, Store};
 
 /// Appenders index sessions up to this length. Summarising a longer one processes the words of hundreds of notes: the

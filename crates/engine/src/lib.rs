@@ -6,7 +6,6 @@ mod access;
 mod advance;
 mod approve;
 mod ask;
-mod cards;
 pub mod catalog;
 mod checkpoint;
 pub mod checks;
@@ -20,7 +19,6 @@ mod error;
 mod export;
 mod find;
 mod folded;
-mod gate;
 mod health;
 mod hook;
 pub mod html;
@@ -44,9 +42,11 @@ mod salvage;
 mod selection;
 mod servers;
 mod session;
+mod session_access;
 pub mod sessions;
 pub mod slots;
 mod start;
+mod summaries;
 mod token;
 pub mod upkeep;
 pub mod versions;
@@ -79,7 +79,6 @@ use workrail_ports::workspace::{WorkspaceObserver, WorkspacePath};
 pub use access::{AccessRefusal, LOGIN_SECONDS, MadeToken};
 pub use approve::{EarlierDecision, Question, WaitingStep, typed_answer};
 pub use ask::AttemptAwaitingUser;
-use cards::Cards;
 use catalog::Catalog;
 use checks::{AttemptChecks, CallProgress, ChecksHere};
 pub use close::ClosedRun;
@@ -90,7 +89,6 @@ pub use error::io as disk_error;
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NameMatch, Naming, SessionOrRun};
 use folded::FoldedSessions;
-use gate::Reading;
 pub use health::{StoreHealth, UnhealthySession};
 pub use import::{ImportMode, Imported};
 use indexing::{IndexTiming, UnindexedSessions};
@@ -98,6 +96,8 @@ pub use preferences::RunPreferences;
 pub use reply::Reply;
 use request::{CheckpointWorkflow, ContinueWorkflow, Request, ResumeSession};
 use resume::Clarity;
+use session_access::Reading;
+use summaries::SummaryCache;
 use token::{KeyUse, Signer};
 pub use workrail_core::reply::answered::UserReply;
 use workspace::Workspaces;
@@ -203,7 +203,7 @@ pub struct Shared<S: Store> {
     signer: Signer,
     folded: FoldedSessions,
     contents: Contents,
-    cards: Cards,
+    summary_cache: SummaryCache,
     workspaces: Workspaces,
     attempt_checks: AttemptChecks,
     catalog: Catalog,
@@ -254,7 +254,7 @@ impl<S: Store> Engine<S> {
             signer,
             folded: FoldedSessions::default(),
             contents: Contents::default(),
-            cards: Cards::default(),
+            summary_cache: SummaryCache::default(),
             workspaces: Workspaces::default(),
             attempt_checks: AttemptChecks::default(),
             catalog,
@@ -391,7 +391,7 @@ impl<S: Store> Engine<S> {
             folded: &self.folded,
             projections: &*self.store,
             index: &*self.store,
-            cards: &self.cards,
+            summary_cache: &self.summary_cache,
             catalog: &self.catalog,
         }
     }

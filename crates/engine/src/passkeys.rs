@@ -24,8 +24,8 @@ use workrail_ports::passkeys::PasskeyLogError;
 
 use crate::approve::{WaitingStep, taken};
 use crate::find::SessionOrRun;
-use crate::gate::Reading;
 use crate::mint::random;
+use crate::session_access::Reading;
 use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 

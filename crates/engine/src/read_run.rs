@@ -11,12 +11,12 @@ use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::{NextCall, replace_state_markers};
 use workrail_model::tool::ToolName;
 
-use crate::cards::LabelMatch;
 use crate::find::spelled_label;
-use crate::gate::Reading;
 use crate::reply::Reply;
 use crate::request::{Echo, ReadRun};
 use crate::session::body as session_body;
+use crate::session_access::Reading;
+use crate::summaries::LabelMatch;
 use crate::token::KeyUse;
 use crate::{Engine, ReplyResult, Store, error, token};
 

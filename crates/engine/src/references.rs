@@ -5,7 +5,7 @@ use workrail_model::reply::ReferenceInfo;
 use workrail_ports::workflow_source::{Located, SourceFile, WorkflowSource};
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::gate::Reading;
+use crate::session_access::Reading;
 
 /// The path to show for a declared document; `None` if it does not exist.
 pub(crate) fn found(

@@ -21,9 +21,9 @@ use workrail_ports::workspace::WorkspacePath;
 
 use crate::catalog::SourceDigests;
 use crate::drift::drift_from;
-use crate::gate::Reading;
 use crate::mint::fresh_attempt;
 use crate::request::{ContinueWorkflow, Echo};
+use crate::session_access::Reading;
 use crate::token::Attempts;
 use crate::{ReplyResult, error, next_call, reply, token};
 

@@ -21,13 +21,13 @@ use workrail_model::text::truncate_with_marker;
 use workrail_model::tool::ToolName;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::cards::tip_of;
 use crate::drift::SOURCE_CHANGED;
 use crate::error;
 use crate::find::spelled_label;
-use crate::gate::Reading;
 use crate::request::ResumeSession;
 use crate::selection::about_query;
+use crate::session_access::Reading;
+use crate::summaries::tip_of;
 
 const CANDIDATES_MAX: usize = 5;
 const GOAL_SHOWN_BYTES_MAX: usize = 200;
@@ -75,7 +75,7 @@ impl Reading<'_> {
     ) -> Result<(ResumeBody, Clarity), Box<ErrorEnvelope>> {
         let query = self.query(request, workspace)?;
         let (ranked, searched_runs, mut unhealthy_sessions) = {
-            let mut known = self.cards_about(&about_query(&query), &mut |_, _| {})?;
+            let mut known = self.summaries_about(&about_query(&query), &mut |_, _| {})?;
             let ranked = loop {
                 let ranked: Vec<RankedRun> =
                     rank(known.runs(), &query, CANDIDATES_MAX).into_iter().map(RankedRun::from).collect();
@@ -118,7 +118,7 @@ impl Reading<'_> {
         query: &Query,
         request: &ResumeSession,
     ) -> Result<Box<ErrorEnvelope>, Box<ErrorEnvelope>> {
-        let unhealthy = self.cards_about(&about_query(query), &mut |_, _| {})?.unhealthy.clone();
+        let unhealthy = self.summaries_about(&about_query(query), &mut |_, _| {})?.unhealthy.clone();
         for (session, health) in &unhealthy {
             // Only runs before the damage can be named.
             let has_run = || match health {

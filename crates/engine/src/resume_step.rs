@@ -9,9 +9,9 @@ use workrail_model::resume::{Candidate, ResumeBody};
 use workrail_model::text::truncate_with_marker;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::gate::Reading;
 use crate::request::ContinueWorkflow;
 use crate::resume::not_offered;
+use crate::session_access::Reading;
 
 /// Keeps the whole answer as small as other replies (G73). A step that does not fit is one call away.
 const TEXT_BYTES_MAX: usize = 9_000;

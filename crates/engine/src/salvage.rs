@@ -11,7 +11,7 @@ use workrail_model::manifest::Cursor;
 use workrail_ports::session_store::StoreError;
 
 use crate::error;
-use crate::gate::Reading;
+use crate::session_access::Reading;
 
 /// The readable part of a session.
 #[derive(Debug)]

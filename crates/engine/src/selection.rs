@@ -13,8 +13,8 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_ports::cache::{Count, IfAbsent, IndexAnswer, IndexQuery};
 use workrail_ports::session_store::StampDepth;
 
-use crate::cards::{RECORDS_PER_WRITE, SessionSummaries};
-use crate::gate::Reading;
+use crate::session_access::Reading;
+use crate::summaries::{RECORDS_PER_WRITE, SessionSummaries};
 
 /// Per stage, in addition to those that contain a word. Ranking shows five; some of the newest may turn out damaged.
 const NEWEST_RANKED: usize = 24;
@@ -103,7 +103,7 @@ pub(crate) fn about_label(label: RunLabel) -> IndexQuery {
 impl<'a> Reading<'a> {
     /// Everything that a query needs, and maybe more; `progress` receives how many of the sessions that must be read
     /// are done.
-    pub(crate) fn cards_about(
+    pub(crate) fn summaries_about(
         &self,
         query: &IndexQuery,
         progress: &mut dyn FnMut(u64, u64),
@@ -119,7 +119,9 @@ impl<'a> Reading<'a> {
         &self,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
-        Ok(SummarySelection { known: SelectedSummaries::All(self.cards_at(StampDepth::Manifest, progress)?) })
+        Ok(SummarySelection {
+            known: SelectedSummaries::All(self.summaries_at(StampDepth::Manifest, progress)?),
+        })
     }
 
     fn found_in_index(

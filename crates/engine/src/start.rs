@@ -25,11 +25,11 @@ use workrail_model::tool::ToolName;
 use workrail_ports::workflow_source::SourceFile;
 use workrail_ports::workspace::WorkspacePath;
 
-use crate::cards::LabelMatch;
 use crate::catalog::CatalogEntry;
 use crate::find::spelled_label;
-use crate::gate::Creation;
 use crate::request::{Echo, StartWorkflow};
+use crate::session_access::Creation;
+use crate::summaries::LabelMatch;
 use crate::token::{ArgumentTokenError, Attempts, KeyUse};
 use crate::{Engine, Reply, ReplyResult, Store, error, reply, token};
 
@@ -134,7 +134,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), Box<ErrorEnvelope>> {
         let own = target.keyed_session(&keyed.key);
         let reading = self.reading();
-        let known = reading.cards()?;
+        let known = reading.summaries()?;
         let used = known.runs().filter(|card| card.session != own).find_map(|card| {
             let run = card.run()?;
             (run == derive::keyed_run_id(card.session, &keyed.key)).then_some(run)

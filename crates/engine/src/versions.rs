@@ -48,7 +48,7 @@ impl<S: Store> Engine<S> {
         let entry = self.catalog.compiled(id, workspace)?;
         let source = self.catalog.source_text(id, workspace)?;
         let mut pinned: BTreeMap<WorkflowHash, usize> = BTreeMap::new();
-        let known = self.reading().cards()?;
+        let known = self.reading().summaries()?;
         for position in known.runs().filter_map(|card| card.at.as_ref()).filter(|at| at.workflow_id == *id) {
             *pinned.entry(position.workflow_hash).or_default() += 1;
         }
@@ -136,7 +136,7 @@ impl<S: Store> Engine<S> {
         &self,
         text: &str,
     ) -> Result<(WorkflowHash, Arc<CompiledWorkflow>), Box<ErrorEnvelope>> {
-        let known = self.reading().cards()?;
+        let known = self.reading().summaries()?;
         let mut hashes: Vec<WorkflowHash> = known
             .runs()
             .filter_map(|card| Some(card.at.as_ref()?.workflow_hash))

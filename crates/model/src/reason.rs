@@ -81,7 +81,7 @@ closed_set! {
         LoopLimitReached,
         CapabilityDegraded,
         ReferenceUnresolved,
-        /// Steps were passed over because the context key that their conditions read was never set.
+        /// Steps were skipped because the context key that their conditions read was never set.
         ContextKeyNeverSet,
         /// What was sent contradicts what was observed or checked.
         ClaimContradicted,

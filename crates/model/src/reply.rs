@@ -159,7 +159,7 @@ closed_set! {
         PreferencesAboveRecommendation,
         /// A document that the workflow refers to was not found.
         ReferenceUnresolved,
-        /// Steps were passed over because the context key that their conditions read was never set.
+        /// Steps were skipped because the context key that their conditions read was never set.
         ContextKeyNeverSet,
         /// What was sent contradicts what was observed or checked.
         ClaimContradicted,

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::limits::TRUNCATION_MARKER;
+use crate::limits::{SUMMARY_BYTES_MAX, TRUNCATION_MARKER};
 
 /// A text that exceeds its limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,11 @@ pub fn truncate_with_marker(text: &str, max: usize) -> Cow<'_, str> {
     let keep = text.floor_char_boundary(max.saturating_sub(TRUNCATION_MARKER.len()));
     let marker = &TRUNCATION_MARKER[..TRUNCATION_MARKER.len().min(max)];
     Cow::Owned(format!("{}{marker}", &text[..keep]))
+}
+
+/// Part of a text that may be long or hostile, for a message that should stay short.
+pub fn quoted_in_part(text: &str) -> String {
+    truncate_with_marker(text, SUMMARY_BYTES_MAX).into_owned()
 }
 
 /// Shortens `text` to at most `max` bytes by cutting its middle: reports often end with what is still open.

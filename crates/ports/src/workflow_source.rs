@@ -31,7 +31,7 @@ pub struct WorkflowFileStamp(pub [u64; 4]);
 pub struct CandidateFile {
     pub precedence: Precedence,
     /// Position of its folder within its precedence; a later folder wins.
-    pub folder: usize,
+    pub folder_position: usize,
     /// Relative to its folder, separated by `/`.
     pub reference: String,
     /// Where the adapter finds it. Opaque, unique, never shown and never recorded.

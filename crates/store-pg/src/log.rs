@@ -7,12 +7,11 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
-use workrail_model::limits::SUMMARY_BYTES_MAX;
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestIndex, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
 use workrail_model::plan::{PlanError, RawSegment};
-use workrail_model::text::truncate_with_marker;
+use workrail_model::text::quoted_in_part;
 
 use crate::error::StatementError;
 use crate::transaction::Transaction;
@@ -215,7 +214,7 @@ fn follow(
         return Err(corrupt(CorruptionReason::SegmentDigest { segment: name }));
     }
     let invalid = |at: EventIndex, detail: String| {
-        let detail = clip(&detail);
+        let detail = quoted_in_part(&detail);
         corrupt(CorruptionReason::Event { segment: name.clone(), event_index: at.get(), detail })
     };
     if !row.events.ends_with(b"\n") {
@@ -250,7 +249,7 @@ fn attested_digest(position: &Position, manifest: &[u8]) -> Result<Sha256, Sessi
     let manifest_index = position.cursor.next_manifest_index.get();
     let line = manifest.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let unreadable = |detail: String| {
-        let reason = CorruptionReason::ManifestRecord { manifest_index, detail: clip(&detail) };
+        let reason = CorruptionReason::ManifestRecord { manifest_index, detail: quoted_in_part(&detail) };
         SessionHealth::corrupt_from(position.cursor.next_event_index, reason)
     };
     match ManifestRecord::parse(line) {
@@ -263,7 +262,7 @@ fn attested_digest(position: &Position, manifest: &[u8]) -> Result<Sha256, Sessi
             version,
         }),
         Err(ManifestError::UnknownKind { kind }) => {
-            let record = clip(&format!("manifest record {manifest_index} ({kind})"));
+            let record = quoted_in_part(&format!("manifest record {manifest_index} ({kind})"));
             Err(SessionHealth::UnknownVersion { record, version: 1 })
         }
         Err(error @ (ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical)) => {
@@ -284,7 +283,7 @@ fn unread(
             SessionHealth::UnknownVersion { record: format!("event {}", at.get()), version: *version }
         }
         EventError::UnknownKind { kind } => SessionHealth::UnknownVersion {
-            record: clip(&format!("event {} ({kind})", at.get())),
+            record: quoted_in_part(&format!("event {} ({kind})", at.get())),
             version: 1,
         },
         EventError::Json(_) | EventError::Field { .. } => invalid(at, source.to_string()),
@@ -309,9 +308,4 @@ fn ends_at_head(position: &Position, head: Option<&Position>) -> SessionHealth {
         std::cmp::Ordering::Equal => CorruptionReason::ManifestMismatch { manifest_index, segment },
     };
     SessionHealth::corrupt_from(end, reason)
-}
-
-/// A parse error may repeat a whole hostile line; a reason should stay short.
-fn clip(detail: &str) -> String {
-    truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
 }

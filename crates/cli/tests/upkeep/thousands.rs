@@ -108,7 +108,7 @@ impl WorkflowSource for Shelf {
     fn list(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let file = CandidateFile {
             precedence: Precedence::Custom,
-            folder: 0,
+            folder_position: 0,
             reference: "one.json".to_owned(),
             location: "one".to_owned(),
             package: None,

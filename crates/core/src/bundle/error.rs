@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use workrail_model::error::ErrorCode;
+use workrail_model::text::quoted_in_part;
 
 /// The closed set of reasons for which a bundle is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +52,7 @@ pub enum BundleError {
 
 impl BundleError {
     pub(super) fn new(problem: BundleErrorKind, at: impl fmt::Display, what: impl fmt::Display) -> Self {
-        let (at, what) = (clip(&at.to_string()), clip(&what.to_string()));
+        let (at, what) = (quoted_in_part(&at.to_string()), quoted_in_part(&what.to_string()));
         Self::Refused { problem, at, what, position: None }
     }
 
@@ -87,11 +88,6 @@ impl BundleError {
             Self::Source(_) => None,
         }
     }
-}
-
-/// Hostile text is quoted in part, not repeated in full.
-fn clip(text: &str) -> String {
-    workrail_model::text::truncate_with_marker(text, workrail_model::limits::SUMMARY_BYTES_MAX).into_owned()
 }
 
 impl fmt::Display for BundleError {

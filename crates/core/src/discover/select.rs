@@ -18,7 +18,7 @@ pub struct IdClaim {
     pub id: WorkflowId,
     pub precedence: Precedence,
     /// Position of its folder within its precedence.
-    pub folder: usize,
+    pub folder_position: usize,
     pub reference: String,
     /// Of the file's bytes.
     pub digest: Sha256,
@@ -88,7 +88,7 @@ pub fn select(claims: &[IdClaim]) -> OwnerSelection {
         // The highest precedence, then the last folder, then the first path by bytes.
         positions.sort_by_key(|position| {
             let claim = &claims[*position];
-            (Reverse((claim.precedence, claim.folder)), &claim.reference)
+            (Reverse((claim.precedence, claim.folder_position)), &claim.reference)
         });
         let Some((winner, others)) = positions.split_first() else { continue };
         owners.insert(id.clone(), *winner);
@@ -118,12 +118,12 @@ mod tests {
     use super::*;
     use test_case::test_case;
 
-    fn claim(id: &str, precedence: Precedence, folder: usize, reference: &str) -> IdClaim {
-        let digest = Sha256::of(format!("{precedence:?}{folder}{reference}").as_bytes());
+    fn claim(id: &str, precedence: Precedence, folder_position: usize, reference: &str) -> IdClaim {
+        let digest = Sha256::of(format!("{precedence:?}{folder_position}{reference}").as_bytes());
         IdClaim {
             id: WorkflowId::parse(id).unwrap(),
             precedence,
-            folder,
+            folder_position,
             reference: reference.to_owned(),
             digest,
         }

@@ -13,17 +13,17 @@ use workrail_model::step_key::StepInstanceKey;
 pub struct Reached {
     /// Some run went through it.
     pub taken: bool,
-    /// It may be passed over, so both ways count.
+    /// It can be skipped, so both ways count.
     pub conditional: bool,
-    /// Some complete run did without it.
-    pub passed_over: bool,
+    /// Some complete run skipped it.
+    pub skipped: bool,
     /// For loops: some run went round more than once.
     pub repeated: bool,
 }
 
 impl Reached {
     pub(crate) fn is_full(&self) -> bool {
-        self.taken && (self.passed_over || !self.conditional)
+        self.taken && (self.skipped || !self.conditional)
     }
 }
 
@@ -87,10 +87,10 @@ impl Coverage {
             return;
         }
         for (name, reached) in &mut self.steps {
-            reached.passed_over |= !seen.contains(name);
+            reached.skipped |= !seen.contains(name);
         }
         for (name, reached) in &mut self.loops {
-            reached.passed_over |= !seen_loops.contains(name);
+            reached.skipped |= !seen_loops.contains(name);
         }
     }
 

@@ -54,11 +54,11 @@ impl Catalog {
                     unusable.push(refused(file.precedence, &file.reference, None, &[why]));
                 }
                 Ok(Head { digest, id: Some(id) }) => {
-                    let (precedence, folder) = (file.precedence, file.folder);
+                    let (precedence, folder_position) = (file.precedence, file.folder_position);
                     claims.push(IdClaim {
                         id,
                         precedence,
-                        folder,
+                        folder_position,
                         reference: file.reference.clone(),
                         digest,
                     });

@@ -98,7 +98,8 @@ impl Repeatable {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
     pub precedence: Precedence,
-    pub folder: usize,
+    /// Of its folder within the precedence; a later folder wins.
+    pub folder_position: usize,
     pub reference: String,
     pub choice: Choice,
 }
@@ -275,14 +276,14 @@ impl Catalog {
             .filter(|(claim, _)| claim.id == *wanted)
             .map(|(claim, choice)| Claimant {
                 precedence: claim.precedence,
-                folder: claim.folder,
+                folder_position: claim.folder_position,
                 reference: claim.reference.clone(),
                 choice: *choice,
             })
             .collect();
         claimants.sort_by(|a, b| {
             let location = |claimant: &Claimant| {
-                (claimant.choice != Choice::Chosen, Reverse((claimant.precedence, claimant.folder)))
+                (claimant.choice != Choice::Chosen, Reverse((claimant.precedence, claimant.folder_position)))
             };
             (location(a), &a.reference).cmp(&(location(b), &b.reference))
         });
@@ -294,7 +295,7 @@ impl Catalog {
         let known = self.known(workspace);
         let mut counts: BTreeMap<(Precedence, usize), SourceCount> = BTreeMap::new();
         for (position, file) in known.listing.files.iter().enumerate() {
-            let count = counts.entry((file.precedence, file.folder)).or_default();
+            let count = counts.entry((file.precedence, file.folder_position)).or_default();
             count.files += 1;
             let (granted, shadowed) = match known.listing.selection.choices[position] {
                 Choice::Chosen => (true, false),

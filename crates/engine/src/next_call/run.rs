@@ -14,11 +14,11 @@ use workrail_model::reply::NextCall;
 use workrail_model::token::TokenKind;
 use workrail_model::tool::ToolName;
 
-use crate::cards::{LabelMatch, tip_of};
 use crate::error;
 use crate::find::spelled_label;
-use crate::gate::Reading;
 use crate::request::Echo;
+use crate::session_access::Reading;
+use crate::summaries::{LabelMatch, tip_of};
 use crate::token::{self, ArgumentTokenError};
 
 type Boxed = Box<ErrorEnvelope>;

@@ -18,7 +18,7 @@ use workrail_model::error::ErrorEnvelope;
 
 use crate::contents::Content;
 use crate::find::SessionOrRun;
-use crate::gate::Reading;
+use crate::session_access::Reading;
 use crate::{Engine, Store};
 
 pub use html::{

@@ -8,9 +8,9 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 
 use crate::ProgressSink;
-use crate::cards::SessionSummaries;
-use crate::gate::Reading;
 use crate::selection::about_list;
+use crate::session_access::Reading;
+use crate::summaries::SessionSummaries;
 use crate::{Engine, Store};
 
 /// For the sessions that come first, every segment is checked; for the others only the manifest. Nobody reads further
@@ -41,7 +41,7 @@ impl Reading<'_> {
     ) -> Result<SessionsList, Box<ErrorEnvelope>> {
         let question = about_list(wanted);
         let mut known = match &question {
-            Some(question) => self.cards_about(question, progress)?,
+            Some(question) => self.summaries_about(question, progress)?,
             None => self.all_cards(progress)?,
         };
         let mut inspected = BTreeSet::new();

@@ -13,8 +13,8 @@ use workrail_model::reply::{NextCall, Recap};
 
 use super::Need;
 use crate::find::SessionOrRun;
-use crate::gate::Reading;
 use crate::salvage::Salvaged;
+use crate::session_access::Reading;
 use crate::token::KeyUse;
 use crate::{Engine, Store, error};
 

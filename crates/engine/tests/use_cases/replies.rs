@@ -274,7 +274,7 @@ fn notes_are_called_shortened_only_where_they_are() {
 }
 
 #[test]
-fn never_stopping_discloses_what_was_passed_over() {
+fn never_stopping_discloses_what_was_skipped() {
     let scene = scene();
     let request = StartWorkflow {
         workflow_id: "team.release".to_owned(),

@@ -42,12 +42,12 @@ impl Shelf {
     pub(crate) fn put_in(
         &self,
         precedence: Precedence,
-        folder: usize,
+        position: usize,
         reference: &str,
         bytes: Option<Vec<u8>>,
     ) {
         let stamp = self.writes.fetch_add(1, Ordering::Relaxed);
-        self.files.lock().unwrap().insert((precedence, folder, reference.to_owned()), (bytes, stamp));
+        self.files.lock().unwrap().insert((precedence, position, reference.to_owned()), (bytes, stamp));
     }
 
     pub(crate) fn bind(&self, text: &str) {
@@ -64,18 +64,18 @@ impl Shelf {
     }
 }
 
-fn location(precedence: Precedence, folder: usize, reference: &str) -> String {
-    format!("{precedence:?}/{folder}/{reference}")
+fn location(precedence: Precedence, position: usize, reference: &str) -> String {
+    format!("{precedence:?}/{position}/{reference}")
 }
 
 impl WorkflowSource for Shelf {
     fn list(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let files = self.files.lock().unwrap();
-        let files = files.iter().map(|((precedence, folder, reference), (_, stamp))| CandidateFile {
+        let files = files.iter().map(|((precedence, position, reference), (_, stamp))| CandidateFile {
             precedence: *precedence,
-            folder: *folder,
+            folder_position: *position,
             reference: reference.clone(),
-            location: location(*precedence, *folder, reference),
+            location: location(*precedence, *position, reference),
             package: None,
             stamp: Some(WorkflowFileStamp([*stamp, 0, 0, 0])),
         });
@@ -85,7 +85,7 @@ impl WorkflowSource for Shelf {
     fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let files = self.files.lock().unwrap();
-        let found = files.get(&(file.precedence, file.folder, file.reference.clone()));
+        let found = files.get(&(file.precedence, file.folder_position, file.reference.clone()));
         found.and_then(|(bytes, _)| bytes.clone()).ok_or_else(|| SourceError::Unreadable {
             reference: file.reference.clone(),
             detail: "permission denied".to_owned(),

@@ -66,7 +66,7 @@ impl SourceState {
 pub struct SourceReport {
     pub precedence: Precedence,
     /// Position within its precedence.
-    pub folder: usize,
+    pub folder_position: usize,
     /// As registered: a name or a folder.
     pub name: String,
     /// A folder on this machine or an address.
@@ -96,7 +96,7 @@ impl Sources {
     pub fn reports(&self, workspace: Option<&WorkspacePath>) -> Vec<SourceReport> {
         let bundled = SourceReport {
             precedence: Precedence::Bundled,
-            folder: 0,
+            folder_position: 0,
             name: "bundled".to_owned(),
             location: "inside the program".to_owned(),
             state: SourceState::Ok,
@@ -116,7 +116,7 @@ impl SourceLocation {
             Self::Folder(root) => {
                 let mut listing = SourceListing::default();
                 let state = Walk::new(&mut listing).root(root);
-                found(root.precedence, root.folder, root.path.as_str(), state, listing)
+                found(root.precedence, root.position, root.path.as_str(), state, listing)
             }
             Self::Plugin { position, folder } => {
                 let (state, listing) = plugin::list(*position, folder);
@@ -139,7 +139,8 @@ impl SourceLocation {
                     fetched_at_ms: known.fetched_at_ms,
                     tried_at_ms: known.tried_at_ms,
                 };
-                let report = found(Precedence::Git, mirror.folder, &mirror.source.url, known.state, listing);
+                let report =
+                    found(Precedence::Git, mirror.position, &mirror.source.url, known.state, listing);
                 SourceReport { name: mirror.name.clone(), git: Some(git), ..report }
             }
         }
@@ -148,14 +149,14 @@ impl SourceLocation {
 
 fn found(
     precedence: Precedence,
-    folder: usize,
+    position: usize,
     location: &str,
     state: SourceState,
     listing: SourceListing,
 ) -> SourceReport {
     SourceReport {
         precedence,
-        folder,
+        folder_position: position,
         name: location.to_owned(),
         location: location.to_owned(),
         state,

@@ -94,7 +94,7 @@ impl Sources {
     /// `data` is the data directory, where fetched repositories are stored.
     pub fn with_git(self, git: &GitSources, data: &Utf8Path) -> Self {
         let git = git.iter().enumerate();
-        let git = git.map(|(folder, (name, source))| Mirror::new(name, source, folder, data)).collect();
+        let git = git.map(|(position, (name, source))| Mirror::new(name, source, position, data)).collect();
         Self { git, ..self }
     }
 
@@ -124,16 +124,17 @@ impl Sources {
             locations.push(SourceLocation::Folder(Root::user(user)));
         }
         let custom = self.custom.iter().enumerate();
-        locations.extend(custom.map(|(folder, path)| SourceLocation::Folder(Root::custom(folder, path))));
+        locations.extend(custom.map(|(position, path)| SourceLocation::Folder(Root::custom(position, path))));
         locations.extend(self.git.iter().cloned().map(SourceLocation::Git));
         if let Some(workspace) = workspace {
             let workspace = Utf8Path::new(workspace.as_str());
             let folders = PROJECT_FOLDERS.iter().enumerate();
             // In the home directory, the project's folder is the user's own folder and counts as the user's.
             let folders = folders.filter(|(_, name)| self.user.as_ref() != Some(&workspace.join(name)));
-            locations.extend(
-                folders.map(|(folder, name)| SourceLocation::Folder(Root::project(folder, workspace, name))),
-            );
+            locations
+                .extend(folders.map(|(position, name)| {
+                    SourceLocation::Folder(Root::project(position, workspace, name))
+                }));
         }
         locations
     }
@@ -143,7 +144,7 @@ impl Sources {
         for (name, content) in bundled::ALL {
             listing.files.push(CandidateFile {
                 precedence: Precedence::Bundled,
-                folder: 0,
+                folder_position: 0,
                 reference: (*name).to_owned(),
                 location: format!("{}{name}", bundled::LOCATION_PREFIX),
                 package: None,

@@ -75,7 +75,10 @@ mod tests {
         fs::write(&location, "old").unwrap();
         let reference = "team.a.json".to_owned();
         let location = location.to_string();
-        (folder, CandidateFile { precedence, folder: 0, reference, location, package: None, stamp: None })
+        (
+            folder,
+            CandidateFile { precedence, folder_position: 0, reference, location, package: None, stamp: None },
+        )
     }
 
     fn mode(path: &str, mode: u32) {

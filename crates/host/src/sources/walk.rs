@@ -27,7 +27,7 @@ const FRESH: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     pub(super) precedence: Precedence,
-    pub(super) folder: usize,
+    pub(super) position: usize,
     pub(super) path: Utf8PathBuf,
     /// The prefix of its files' references.
     prefix: String,
@@ -54,7 +54,7 @@ impl Root {
     pub(super) fn user(path: &Utf8Path) -> Self {
         Self {
             precedence: Precedence::User,
-            folder: 0,
+            position: 0,
             path: path.to_owned(),
             prefix: String::new(),
             package: path.to_owned(),
@@ -63,15 +63,15 @@ impl Root {
         }
     }
 
-    pub(super) fn custom(folder: usize, path: &Utf8Path) -> Self {
-        Self { precedence: Precedence::Custom, folder, missing: Missing::Problem, ..Self::user(path) }
+    pub(super) fn custom(position: usize, path: &Utf8Path) -> Self {
+        Self { precedence: Precedence::Custom, position, missing: Missing::Problem, ..Self::user(path) }
     }
 
     /// The project as a whole is the package of its workflows.
-    pub(super) fn project(folder: usize, workspace: &Utf8Path, name: &'static str) -> Self {
+    pub(super) fn project(position: usize, workspace: &Utf8Path, name: &'static str) -> Self {
         Self {
             precedence: Precedence::Project,
-            folder,
+            position,
             path: workspace.join(name),
             prefix: name.to_owned(),
             package: workspace.to_owned(),
@@ -81,9 +81,9 @@ impl Root {
     }
 
     /// A plugin's folder; its manifest names the files.
-    pub(super) fn plugin(folder: usize, path: &Utf8Path, name: &str) -> Self {
+    pub(super) fn plugin(position: usize, path: &Utf8Path, name: &str) -> Self {
         let named =
-            Self { precedence: Precedence::Plugin, folder, missing: Missing::Problem, ..Self::user(path) };
+            Self { precedence: Precedence::Plugin, position, missing: Missing::Problem, ..Self::user(path) };
         Self { prefix: name.to_owned(), ..named }
     }
 
@@ -303,7 +303,7 @@ impl<'s> Walk<'s> {
         }
         self.listing.files.push(CandidateFile {
             precedence: root.precedence,
-            folder: root.folder,
+            folder_position: root.position,
             reference,
             location: path.to_string(),
             package: Some(root.package.to_string()),

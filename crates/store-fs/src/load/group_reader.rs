@@ -6,12 +6,12 @@ use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::{CorruptionReason, SessionHealth};
 use workrail_model::id::SessionId;
-use workrail_model::limits::{SEGMENT_BYTES_MAX, SUMMARY_BYTES_MAX};
+use workrail_model::limits::SEGMENT_BYTES_MAX;
 use workrail_model::manifest::{
     Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
 use workrail_model::strict_json;
-use workrail_model::text::truncate_with_marker;
+use workrail_model::text::quoted_in_part;
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
 use super::Loaded;
@@ -139,7 +139,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
     fn closing_record(&self, rest: &[u8]) -> Result<(String, Sha256, u64), NoGroup> {
         let index = self.cursor.next_manifest_index;
         let corrupt = |detail: String| {
-            let detail = clip(&detail);
+            let detail = quoted_in_part(&detail);
             NoGroup::Corrupt(CorruptionReason::ManifestRecord { manifest_index: index.get(), detail })
         };
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -196,9 +196,10 @@ impl<F: FileSystem> GroupReader<'_, F> {
             ManifestError::UnknownVersion { version } => {
                 Some(NoGroup::UnknownVersion { record, version: *version })
             }
-            ManifestError::UnknownKind { kind } => {
-                Some(NoGroup::UnknownVersion { record: clip(&format!("{record} ({kind})")), version: 1 })
-            }
+            ManifestError::UnknownKind { kind } => Some(NoGroup::UnknownVersion {
+                record: quoted_in_part(&format!("{record} ({kind})")),
+                version: 1,
+            }),
             ManifestError::Json(_) | ManifestError::Field { .. } | ManifestError::NotCanonical => None,
         }
     }
@@ -250,7 +251,7 @@ pub(crate) fn events_of(
         NoGroup::Corrupt(CorruptionReason::Event {
             segment: name.to_owned(),
             event_index: index.get(),
-            detail: clip(&detail),
+            detail: quoted_in_part(&detail),
         })
     };
     for line in segment.split_inclusive(|byte| *byte == b'\n') {
@@ -262,7 +263,7 @@ pub(crate) fn events_of(
                 NoGroup::UnknownVersion { record: format!("event {}", expected.get()), version }
             }
             EventError::UnknownKind { kind } => NoGroup::UnknownVersion {
-                record: clip(&format!("event {} ({kind})", expected.get())),
+                record: quoted_in_part(&format!("event {} ({kind})", expected.get())),
                 version: 1,
             },
             error @ (EventError::Json(_) | EventError::Field { .. }) => corrupt(expected, error.to_string()),
@@ -287,11 +288,6 @@ pub(crate) fn is_damaged_form(found: &[u8], expected: &[u8]) -> bool {
         }
     }
     found.len() == expected.len() && found_value == expected_value
-}
-
-/// A parse error may repeat a whole hostile line; a reason should stay short.
-fn clip(detail: &str) -> String {
-    truncate_with_marker(detail, SUMMARY_BYTES_MAX).into_owned()
 }
 
 fn first_differing_line(expected: &[u8], found: &[u8]) -> usize {

@@ -19,7 +19,7 @@ pub(crate) fn source_reports_of(sources: Sources) -> Vec<(SourceReport, SourceCo
     let reports = sources.reports(workspace.as_ref());
     let counts = Catalog::new(std::sync::Arc::new(sources)).by_source(workspace.as_ref());
     let counted = reports.into_iter().map(|report| {
-        let count = counts.get(&(report.precedence, report.folder)).copied().unwrap_or_default();
+        let count = counts.get(&(report.precedence, report.folder_position)).copied().unwrap_or_default();
         (report, count)
     });
     counted.collect()

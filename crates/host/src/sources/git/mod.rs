@@ -56,7 +56,7 @@ pub struct Mirror {
     pub name: String,
     pub source: GitSource,
     /// Position among the git sources; a later one wins.
-    pub(super) folder: usize,
+    pub(super) position: usize,
     root: Utf8PathBuf,
 }
 
@@ -97,10 +97,10 @@ pub struct MirrorState {
 
 impl Mirror {
     /// `data` is the data directory.
-    pub(super) fn new(name: &str, source: &GitSource, folder: usize, data: &Utf8Path) -> Self {
+    pub(super) fn new(name: &str, source: &GitSource, position: usize, data: &Utf8Path) -> Self {
         let key = Sha256::of_parts(&[name.as_bytes(), source.url.as_bytes()]).hex();
         let root = data.join(FOLDER).join(&key[..32]);
-        Self { name: name.to_owned(), source: source.clone(), folder, root }
+        Self { name: name.to_owned(), source: source.clone(), position, root }
     }
 
     fn record_path(&self) -> Utf8PathBuf {
@@ -152,7 +152,7 @@ impl Mirror {
             let part = format!("{content}:{}:{}", file.offset, file.bytes);
             Some(CandidateFile {
                 precedence: Precedence::Git,
-                folder: self.folder,
+                folder_position: self.position,
                 reference: format!("{}/{}", self.name, file.path),
                 location: format!("{LOCATION_PREFIX}{}:{part}:{}", self.root, file.path),
                 // There is no working tree that could contain a document.

@@ -13,11 +13,11 @@ use workrail_ports::environment::Entropy;
 use workrail_ports::passkeys::PasskeyReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
-use crate::cards::Cards;
 use crate::catalog::Catalog;
 use crate::contents::Content;
 use crate::counts::AppendCounters;
 use crate::folded::{Folded, FoldedSessions, locked};
+use crate::summaries::SummaryCache;
 use crate::token::Signer;
 use crate::{Engine, Environment, Store, error};
 
@@ -34,7 +34,7 @@ pub(crate) struct Reading<'a> {
     pub folded: &'a FoldedSessions,
     pub projections: &'a dyn ProjectionCache,
     pub index: &'a dyn SessionIndex,
-    pub cards: &'a Cards,
+    pub summary_cache: &'a SummaryCache,
     pub catalog: &'a Catalog,
 }
 

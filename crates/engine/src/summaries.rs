@@ -22,15 +22,15 @@ use workrail_ports::cache::{IfAbsent, IndexKeys, IndexRecord, IndexedRun};
 use workrail_ports::session_store::{LogStamp, StampDepth, StampedSession, StoreError};
 
 use crate::error;
-use crate::gate::Reading;
 use crate::salvage::unreadable;
 use crate::selection::{about_label, about_run};
+use crate::session_access::Reading;
 
 /// Records added to the index together: a process killed while building it loses little.
 pub(crate) const RECORDS_PER_WRITE: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct Cards {
+pub(crate) struct SummaryCache {
     known: Mutex<SessionSummaries>,
 }
 
@@ -77,17 +77,17 @@ pub(crate) enum LabelMatch {
 
 impl<'a> Reading<'a> {
     /// All summaries, up to date with the store.
-    pub(crate) fn cards(&self) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
-        self.cards_at(StampDepth::Manifest, &mut |_, _| {})
+    pub(crate) fn summaries(&self) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
+        self.summaries_at(StampDepth::Manifest, &mut |_, _| {})
     }
 
     /// The same, with stamps of this depth; `progress` receives how many of the sessions that must be read are done.
-    pub(crate) fn cards_at(
+    pub(crate) fn summaries_at(
         &self,
         depth: StampDepth,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<MutexGuard<'a, SessionSummaries>, Box<ErrorEnvelope>> {
-        let mut known = self.cards.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.summary_cache.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.sessions.stamped_sessions(depth).map_err(error::store)?;
         let present: BTreeSet<SessionId> = found.iter().map(|found| found.session).collect();
         known.sessions.retain(|session, _| present.contains(session));
@@ -183,7 +183,7 @@ impl<'a> Reading<'a> {
         &self,
         run: RunId,
     ) -> Result<Option<(SessionId, CardPosition)>, Box<ErrorEnvelope>> {
-        let known = self.cards_about(&about_run(run), &mut |_, _| {})?;
+        let known = self.summaries_about(&about_run(run), &mut |_, _| {})?;
         let found = known.runs().find_map(|card| {
             let position = card.at.as_ref().filter(|position| position.run == run)?;
             Some((card.session, position.clone()))
@@ -193,7 +193,7 @@ impl<'a> Reading<'a> {
 
     /// The runs in this store with a label.
     pub(crate) fn runs_with_label(&self, label: RunLabel) -> Result<LabelMatch, Box<ErrorEnvelope>> {
-        let known = self.cards_about(&about_label(label), &mut |_, _| {})?;
+        let known = self.summaries_about(&about_label(label), &mut |_, _| {})?;
         let mut fitting = known.runs().filter(|card| card.label() == Some(label));
         let Some(first) = fitting.next() else { return Ok(LabelMatch::NoRun) };
         let others = fitting.count();
