@@ -108,7 +108,7 @@ fn folders_that_cannot_be_watched_are_walked() {
 }
 
 #[test]
-fn without_a_change_the_survey_stays_known_for_each_workspace() {
+fn without_a_change_the_listing_stays_known_for_each_workspace() {
     let scene = Scene::new();
     let sources = scene.sources().watched();
     let workspace = scene.workspace();

@@ -4,6 +4,7 @@
 //! Files are passed on as found. Whether one is valid, and which owns an id, is decided elsewhere.
 
 mod bundled;
+mod change_feed;
 mod exchangeable;
 mod git;
 mod health;

@@ -1,33 +1,22 @@
 //! Knows whether anything changed since the last listing, so that a repeated discovery walks nothing (G93).
 //!
-//! The system reports changes to the folders that were read. Before an answer is trusted, a file of our own is
-//! written to and its report awaited: reports come in order, so every change made before the call has been reported
-//! by then. That file has no name, so a server that is killed leaves nothing behind. If the report does not come, or
-//! folders cannot be watched, the answer is "unknown" and the folders are walked as if there were no watching.
-//! Changes that the system never reports (through another name of the same file, or through mapped memory) are seen
-//! after `TRUSTED` at the latest; network disks are always walked.
+//! The system reports changes to the folders that were read (`change_feed.rs`). If folders cannot be watched, the
+//! answer is "unknown" and the folders are walked as if there were no watching. Changes that the system never reports
+//! (through another name of the same file, or through mapped memory) are seen after `TRUSTED` at the latest; network
+//! disks are always walked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use notify::event::{AccessKind, AccessMode, EventKind};
-use notify::{Config, Event, RecommendedWatcher, RecursiveMode, Watcher};
 use workrail_ports::workflow_source::{ListingId, SourceListing};
 
-use crate::machine;
+use super::change_feed::ChangeFeed;
 
 /// How long the absence of reports is trusted.
 const TRUSTED: Duration = Duration::from_secs(60);
-/// How long to wait for the report of our own change.
-const REPORT_TIME_MAX: Duration = Duration::from_millis(250);
-/// After this many missing reports in a row, watching is given up.
-const MISSED_REPORTS_MAX: u32 = 3;
 /// The system limits watches for all programs of a user together.
 pub(super) const FOLDERS_MAX: usize = 4_096;
 /// How many workspaces' listings are remembered.
@@ -57,7 +46,6 @@ struct Inner {
     known: BTreeMap<String, WatchedState>,
     /// Workspaces with folders that cannot be watched.
     unwatchable: BTreeSet<String>,
-    missed_reports: u32,
     serial: u64,
 }
 
@@ -148,7 +136,7 @@ enum WatchResult {
 impl Inner {
     /// Whether changes can be observed at all.
     fn is_watching(&mut self, workspace: &str) -> bool {
-        if self.missed_reports >= MISSED_REPORTS_MAX || self.unwatchable.contains(workspace) {
+        if self.unwatchable.contains(workspace) {
             return false;
         }
         if self.feed.is_none() {
@@ -160,127 +148,28 @@ impl Inner {
     /// The number of reported changes, including every change made before this call.
     fn reported(&mut self) -> Option<u64> {
         let changes = self.feed.as_mut()?.reported();
-        match changes {
-            Some(_) => self.missed_reports = 0,
-            None => {
-                self.missed_reports += 1;
-                self.known.clear();
-                self.feed = None;
-            }
+        if changes.is_none() {
+            self.known.clear();
+            self.feed = None;
         }
         changes
     }
 
     fn listen(&mut self, folders: &[Utf8PathBuf], folders_max: usize) -> WatchResult {
         let Some(feed) = &mut self.feed else { return WatchResult::Refused };
-        let new: Vec<&Utf8PathBuf> =
-            folders.iter().filter(|folder| !feed.folders.contains(*folder)).collect();
+        let new: Vec<&Utf8PathBuf> = folders.iter().filter(|folder| !feed.is_watched(folder)).collect();
         if new.is_empty() {
             return WatchResult::Already;
         }
-        if feed.folders.len() + new.len() > folders_max {
+        if feed.folder_count() + new.len() > folders_max {
             return WatchResult::Refused;
         }
         for folder in new {
-            if feed.listen(folder).is_err() {
+            if !feed.listen(folder) {
                 return WatchResult::Refused;
             }
         }
         WatchResult::Now
-    }
-}
-
-/// The system's reports, and a file of our own to prove that they arrive.
-struct ChangeFeed {
-    watcher: RecommendedWatcher,
-    folders: BTreeSet<Utf8PathBuf>,
-    reports: Arc<Reports>,
-    own: File,
-    /// How often our own file was written.
-    written: u64,
-}
-
-impl std::fmt::Debug for ChangeFeed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ChangeFeed").field("folders", &self.folders.len()).finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Default)]
-struct Reports {
-    reported: Mutex<ReportedChanges>,
-    news: Condvar,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct ReportedChanges {
-    changes: u64,
-    own: u64,
-}
-
-impl ChangeFeed {
-    fn new() -> Option<Self> {
-        let own = tempfile::tempfile().ok()?;
-        // The only path to a file without a name. Where it does not exist, nothing is watched and folders are walked.
-        let path = PathBuf::from(format!("/proc/self/fd/{}", own.as_raw_fd()));
-        let reports = Arc::new(Reports::default());
-        let (reported, ours) = (Arc::clone(&reports), path.clone());
-        let handler = move |event: notify::Result<Event>| reported.take(event.as_ref(), &ours);
-        // Links are not followed: they lead out of the permitted folders.
-        let config = Config::default().with_follow_symlinks(false);
-        let mut watcher = RecommendedWatcher::new(handler, config).ok()?;
-        watcher.watch(&path, RecursiveMode::NonRecursive).ok()?;
-        Some(Self { watcher, folders: BTreeSet::new(), reports, own, written: 0 })
-    }
-
-    fn listen(&mut self, folder: &Utf8Path) -> notify::Result<()> {
-        if machine::volume(folder).is_none_or(|volume| volume.network.is_some()) {
-            return Err(notify::Error::generic("changes made on other machines are not reported"));
-        }
-        self.watcher.watch(folder.as_std_path(), RecursiveMode::NonRecursive)?;
-        self.folders.insert(folder.to_owned());
-        Ok(())
-    }
-
-    fn reported(&mut self) -> Option<u64> {
-        self.own.write_all_at(b"1", 0).ok()?;
-        self.written += 1;
-        let until = Instant::now() + REPORT_TIME_MAX;
-        let mut reported = self.reports.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        while reported.own < self.written {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            reported =
-                self.reports.news.wait_timeout(reported, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        Some(reported.changes)
-    }
-}
-
-impl Reports {
-    fn take(&self, event: Result<&Event, &notify::Error>, own: &Path) {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            // Reports were lost, or a folder can no longer be watched.
-            Err(_) => reported.changes += 1,
-            Ok(event) if event.need_rescan() => reported.changes += 1,
-            Ok(event) => match event.kind {
-                // Reading is not a change, and we read ourselves.
-                EventKind::Access(AccessKind::Close(AccessMode::Write)) => reported.changes += 1,
-                EventKind::Access(_) => return,
-                EventKind::Any
-                | EventKind::Create(_)
-                | EventKind::Modify(_)
-                | EventKind::Remove(_)
-                | EventKind::Other => match event.paths.iter().map(PathBuf::as_path).eq([own]) {
-                    true => reported.own += 1,
-                    false => reported.changes += 1,
-                },
-            },
-        }
-        self.news.notify_all();
     }
 }
 
