@@ -181,7 +181,7 @@ fn decide(
                     "Approved. Tell the agent to continue with the call at the end of its last reply."
                 }
                 ApprovalDecision::Rejected => {
-                    "Rejected. Tell the agent to continue with the call at the end of its last reply; it then gets your reason."
+                    "Rejected. Tell the agent to continue with the call at the end of its last reply; it then sees the rejection, and your reason if you gave one."
                 }
             };
             output::toned(Tone::Good, recorded);
