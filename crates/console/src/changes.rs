@@ -270,5 +270,5 @@ fn or_refused<T>(done: Result<T, String>) -> EngineResult<T> {
 }
 
 fn refused(message: &str) -> Box<ErrorEnvelope> {
-    refusal(ErrorCode::ValidationError, message, "Go back and try again.")
+    refusal(ErrorCode::ValidationError, message, "Go back and load the page again.")
 }
