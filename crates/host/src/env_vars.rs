@@ -118,7 +118,7 @@ pub(crate) const TEXT_IN_DATA: EnvVar = EnvVar {
 
 pub(crate) const RETENTION_DAYS: EnvVar = EnvVar {
     name: "WORKRAIL_RETENTION_DAYS",
-    what: "How many days after its last event a finished session may be removed. Default: 90.",
+    what: "How many days after its last event a finished or closed session may be removed. Default: 90.",
 };
 
 pub(crate) const REDACT_KEYS: EnvVar = EnvVar {

@@ -115,7 +115,7 @@ pub(super) fn manage(console: &Console, seen: &Overview) -> Markup {
     }
     html! {
         h2 { "Keep or delete the session" }
-        p { @if seen.is_kept { "Clean-up does not delete this session." } @else { "Clean-up may delete this session once it is finished and old." } }
+        p { @if seen.is_kept { "Clean-up does not delete this session." } @else { "Clean-up may delete this session once it is finished or closed, and old." } }
         form method="post" action={ "/session/" (session) "/" (action) } {
             (token(console.form_token()))
             button type="submit" { (name) }

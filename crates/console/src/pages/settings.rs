@@ -333,7 +333,7 @@ fn clean_up(console: &Console) -> EngineResult<Markup> {
     let planned = console.use_cases.planned_clean_up(settings.retention_days())?;
     Ok(html! {
         p {
-            "Deletes finished sessions that nobody worked on for " strong { (clean(&planned.ttl)) }
+            "Deletes finished or closed sessions that nobody worked on for " strong { (clean(&planned.ttl)) }
             ", and then content that no session needs. Kept and unfinished sessions are not deleted."
         }
         (planned_removal(&planned))
