@@ -136,7 +136,7 @@ fn passkeys(findings: &mut Findings, opened: &Opened) {
                 findings.warning(
                     part,
                     what,
-                    "if that was not you, review what was approved since: workrail store passkeys",
+                    "if that was not you, review what was approved since; workrail store passkeys show lists keys and resets",
                 );
             }
         }
