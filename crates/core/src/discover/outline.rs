@@ -131,7 +131,7 @@ pub(crate) fn repeats_text(workflow: &CompiledWorkflow, looped: &CompiledLoop) -
         LoopControl::ForEach { items, item_var, .. } => format!("for each {item_var} of `{items}`"),
     };
     let limit = match looped.on_limit {
-        OnLimit::Advance => "then continues and discloses it",
+        OnLimit::Advance => "then continues and records it",
         OnLimit::Block => "then blocks the run",
     };
     format!("{control}; at most {}, {limit}", looped.max_iterations)
@@ -188,7 +188,7 @@ pub(super) fn line(entry: &PlanEntry) -> String {
         PlanEntryKind::CapabilityProbe => note("probe".to_owned()),
     }
     if let Some(contract) = &entry.contract {
-        note(format!("owes {contract}"));
+        note(format!("delivers {contract}"));
     }
     if !entry.assessments.is_empty() {
         note(format!("assesses {}", short(&entry.assessments.join(", "))));

@@ -91,7 +91,7 @@ fn step_line(workflow: &CompiledWorkflow, step: &CompiledStep) -> String {
         StepKind::CapabilityProbe { .. } => note("probe".to_owned()),
     }
     if let Some(output) = &step.output {
-        note(format!("owes {}", output.contract_ref));
+        note(format!("delivers {}", output.contract_ref));
     }
     if !step.assessment_refs.is_empty() {
         let names: Vec<_> = step.assessment_refs.iter().map(ToString::to_string).collect();
