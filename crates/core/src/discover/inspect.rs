@@ -270,7 +270,7 @@ fn reference_line(reference: &InspectedReference) -> String {
         ResolveFrom::Workspace => "workspace",
         ResolveFrom::Package => "package",
     };
-    let weight = if reference.authoritative { "authoritative" } else { "background" };
+    let weight = if reference.authoritative { "authoritative" } else { "for orientation" };
     let location = match &reference.path {
         Some(path) => one_line(path, 300),
         None => format!("[unresolved] {}", one_line(&reference.source, 300)),
