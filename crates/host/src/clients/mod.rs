@@ -329,7 +329,7 @@ pub enum ClientError {
         "`{path}` was not written by WorkRail: rename it, or leave this part out with `--without {part}`"
     )]
     NotOurs { path: Utf8PathBuf, part: &'static str },
-    #[error("{client} cannot be set up for HTTP here: its file supports only programs to start")]
+    #[error("{client} cannot be set up for HTTP here: its file can only name a program to start")]
     NoHttp { client: &'static str },
     #[error(
         "{client} cannot be set up for a team's server here: its file cannot reference a variable, and tokens are not \

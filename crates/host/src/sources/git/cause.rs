@@ -28,7 +28,7 @@ pub(super) enum Cause {
 const SIGNS: [(&str, Cause); 27] = [
     ("the commit has no folder", Cause::NoFolder),
     ("git is not installed", Cause::NoGit),
-    ("MiB on disk and was given up", Cause::TooLarge),
+    ("MiB on disk, so the fetch was stopped", Cause::TooLarge),
     ("did not end within", Cause::Timeout),
     ("could not read Username", Cause::Unauthorized),
     ("could not read Password", Cause::Unauthorized),
@@ -72,7 +72,7 @@ impl Cause {
                     .to_owned()
             }
             (Self::Forbidden, _) => {
-                "the server knows you and refuses: ask for read access to the repository, or store other credentials".to_owned()
+                "the server accepts your credentials but denies access: ask for read access to the repository, or store other credentials".to_owned()
             }
             (Self::NotFound, Ok(GitTransport::Https)) => {
                 "check the address; servers also return this for private repositories, so store credentials with a git \

@@ -72,7 +72,7 @@ pub(super) enum GitFailure {
     NotInstalled,
     #[error("git did not end within {0} seconds and was stopped")]
     TooSlow(u64),
-    #[error("the repository needs more than {} MiB on disk and was given up", .0 >> 20)]
+    #[error("the repository needs more than {} MiB on disk, so the fetch was stopped", .0 >> 20)]
     TooLarge(u64),
     #[error("git printed more than {0} bytes, so the repository has too many files")]
     TooMuch(usize),
