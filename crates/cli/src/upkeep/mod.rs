@@ -43,7 +43,7 @@ pub(crate) enum UpkeepCommand {
     /// Copy all sessions to another store: from a data directory to a database, or back.
     #[command(after_help = format!(
         "FROM and TO are folders or addresses of databases (`postgres://USER@HOST/DATABASE`). Sessions keep their ids and bytes. A copy that was \
-         interrupted continues when it is run again, and sessions that grew are brought up to date. In the end every session is \
+         interrupted continues when it is run again, and sessions that grew are brought up to date. At the end every session is \
          read from both stores and compared. The source is not changed.\n\nExamples:\n  \
          workrail store copy ~/.local/share/workrail postgres://workrail@localhost/workrail --with-keys\n  \
          workrail store copy postgres://workrail@localhost/workrail /mnt/disk/sessions --dry-run\n\n{EXIT_CODES}"
