@@ -142,7 +142,7 @@ fn refused(bytes: &[u8], fault: Fault) -> RejectedMessage {
             "a batch is a list of at least one message".to_owned()
         }
         Fault::Id => {
-            "the id of a request must be text or a whole number; without an answer, leave it out".to_owned()
+            "the id of a request must be text or a whole number; only a notification has none".to_owned()
         }
         Fault::Other(reason) => reason,
         Fault::Shape => "the message is not a JSON-RPC 2.0 request, notification or response".to_owned(),

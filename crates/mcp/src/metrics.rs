@@ -60,7 +60,7 @@ impl StoreNumbers {
             text,
             "# HELP workrail_appends_total Appends that this process recorded.\n# TYPE workrail_appends_total counter\n\
              workrail_appends_total {}\n\
-             # HELP workrail_conflicts_total Writes that another writer was in the way of.\n\
+             # HELP workrail_conflicts_total Writes that conflicted with another writer.\n\
              # TYPE workrail_conflicts_total counter\nworkrail_conflicts_total {}\n",
             self.appends, self.conflicts
         );
