@@ -151,7 +151,7 @@ impl<'s> History<'s> {
 
     fn check_identity(&mut self, index: u64, event: &Event) -> Result<(), BundleError> {
         if event.event_index.get() != index {
-            let what = format!("has the index {}", event.event_index.get());
+            let what = format!("has the index {}; it should be {index}", event.event_index.get());
             return Err(BundleError::events(index, what));
         }
         if event.session_id != self.bundle.session {

@@ -38,7 +38,7 @@ impl BundlePositions {
         }
         self.bytes += POSITION_BYTES + step_position.loops.len() * LOOP_BYTES;
         if self.bytes > POSITIONS_BYTES_MAX {
-            let what = "waits at one place more than any workflow has";
+            let what = "adds one position too many: no workflow has that many";
             return Err(BundleError::format(Section::Snapshot(reference), what));
         }
         step_positions.insert(step_position, (progress, reference));
