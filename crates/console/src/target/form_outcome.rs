@@ -89,7 +89,9 @@ impl FormOutcome {
             Self::Approved => {
                 "Approved. Tell the agent to continue with the call at the end of its last reply."
             }
-            Self::Rejected => "Rejected. The agent sees it with its next call, and your reason if you gave one.",
+            Self::Rejected => {
+                "Rejected. The agent sees it with its next call, and your reason if you gave one."
+            }
             Self::Answered => {
                 "Answered. Tell the agent to continue with the call at the end of its last reply."
             }

@@ -87,7 +87,7 @@ pub(crate) fn decide(cause: &DecideError) -> Boxed {
         ),
         DecideError::NothingPending => invalid(
             "The run is complete: there is no step to complete.".to_owned(),
-            "Start another workflow, or call continue_workflow with the stateToken of an earlier step and continue there.",
+            "Start another workflow, or send the stateToken of an earlier step to continue there.",
         ),
         DecideError::Canonical(inner) => {
             let suggestion = match inner {

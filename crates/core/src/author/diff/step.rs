@@ -149,7 +149,9 @@ pub(super) fn changes(
         format!("{named} calls functions in another way")
     });
     changes.of("metrics", &before.metrics, metrics, || format!("{named} reports other metrics"));
-    changes.of("provenance", &before.provenance, provenance, || format!("{named} comes from elsewhere"));
+    changes.of("provenance", &before.provenance, provenance, || {
+        format!("{named} has another origin (author, template or feature)")
+    });
     changes.of("refs", &before.refs, refs, || format!("{named} includes other snippets"));
     let lines = text_lines(&before.prompt, prompt);
     if before.prompt == *prompt {

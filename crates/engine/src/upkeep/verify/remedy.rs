@@ -21,7 +21,7 @@ impl Remedy<'_> {
             Self::Words(words) => words.to_owned(),
             Self::RestoreSession => {
                 format!(
-                    "A backup has it as it was: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` for a database."
+                    "A backup may have the original: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` for a database."
                 )
             }
             Self::UpdateOrRestore => {
@@ -37,8 +37,8 @@ impl Remedy<'_> {
                  all of it (`workrail store restore` for a data directory, `pg_restore` for a database)."
             ),
             Self::RestoreUnproven => format!(
-                "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required it \
-                 opens nothing. A backup has it as it was: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` \
+                "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required, it \
+                 does not count. A backup may have the original: `workrail store restore BACKUP {session}` for a data directory, `pg_restore` \
                  for a database."
             ),
         }
