@@ -249,7 +249,7 @@ fn effect_of(data: &EventData, kind: AttachmentKind) -> &'static str {
             "Runs pinned to this workflow cannot continue. Their notes, reports and logs can still be read."
         }
         (AttachmentKind::Snapshot, _) => {
-            "The run cannot continue from this point. Send the stateToken of an earlier step to continue there."
+            "The run cannot continue from this point. To continue from an earlier step, the agent sends that step's stateToken."
         }
         (AttachmentKind::Blob, EventData::NodeOutputAppended(output)) => match output.payload {
             OutputPayload::Notes { .. } => "The beginning of the notes is in the log; the run can continue.",
