@@ -145,7 +145,7 @@ impl<S: Store> Engine<S> {
         let reading = self.reading();
         let AckCall { ack, bookmark, echo, sent, folder } = call;
         let session = ack.session();
-        let (at, attempt) = self.checked(held.state(), ack, bookmark.as_ref(), *echo)?;
+        let (at, attempt) = self.ack_target(held.state(), ack, bookmark.as_ref(), *echo)?;
         // A replay draws no ids and decides nothing.
         let open = match AttemptState::find(held.state(), at.node, attempt, sent) {
             Ok(AttemptState::Open(open)) => open,
@@ -273,7 +273,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// The node and attempt of the ack, if all arguments of the caller agree with them (G34, G35).
-    fn checked(
+    fn ack_target(
         &self,
         facts: &SessionState,
         ack: &VerifiedToken,

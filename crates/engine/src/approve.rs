@@ -161,8 +161,8 @@ impl WaitingStep {
         let questions: Vec<_> =
             questions.iter().map(|question| (question.key.as_str(), &question.description)).collect();
         let earlier = earlier.as_ref().map(|earlier| (earlier.decision, earlier.is_for_this));
-        let run_ref = json!([session, node, label, workflow, goal, step, title, submitted]);
-        let shown = json!([run_ref, notes, artifacts, context, asks_approval, questions, earlier]);
+        let heading = json!([session, node, label, workflow, goal, step, title, submitted]);
+        let shown = json!([heading, notes, artifacts, context, asks_approval, questions, earlier]);
         let shown = json!([shown, format!("{proof:?}")]);
         Sha256::of_parts(&[b"workrail/waiting", shown.to_string().as_bytes()])
     }
@@ -196,7 +196,7 @@ impl RunRef {
 impl<S: Store> Engine<S> {
     /// The step of the labelled run that waits for a person.
     pub fn waiting(&self, label: &str) -> Result<WaitingStep, Box<ErrorEnvelope>> {
-        let run_ref = self.run_by_label(label)?;
+        let run_ref = self.run_by_label_or_id(label)?;
         self.reading().look(run_ref.session, |facts| self.waiting_in(facts, run_ref))
     }
 
@@ -279,7 +279,7 @@ impl<S: Store> Engine<S> {
         (decision, reason): (ApprovalDecision, Option<&str>),
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let run_ref = self.run_by_label(label)?;
+        let run_ref = self.run_by_label_or_id(label)?;
         let given = Given::Unproven(origin);
         self.approve_in(run_ref, seen, (decision, reason), given)
     }
@@ -293,7 +293,7 @@ impl<S: Store> Engine<S> {
         signed: &SignedChallenge,
         descends_from_server: Descent,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        let run_ref = self.run_by_label(&run.to_string())?;
+        let run_ref = self.run_by_label_or_id(&run.to_string())?;
         let given = Given::Passkey { signed, descends_from_server };
         self.approve_in(run_ref, seen, (decision, reason), given)
     }
@@ -342,7 +342,7 @@ impl<S: Store> Engine<S> {
 
     /// Records a person's answers to the questions of the waiting step.
     pub fn give_answer(&self, label: &str, values: Context) -> Result<WaitingStep, Box<ErrorEnvelope>> {
-        let run_ref = self.run_by_label(label)?;
+        let run_ref = self.run_by_label_or_id(label)?;
         self.answer_in(run_ref, AnswerTo::WhateverWaits, values)
     }
 
@@ -358,7 +358,7 @@ impl<S: Store> Engine<S> {
             Some(signed) => AnswerTo::Signed { seen, signed },
             None => AnswerTo::Shown { seen, through: AnswerChannel::Console },
         };
-        self.answer_in(self.run_by_label(&run.to_string())?, to, values).map(drop)
+        self.answer_in(self.run_by_label_or_id(&run.to_string())?, to, values).map(drop)
     }
 
     pub(crate) fn answer_in(
@@ -404,13 +404,13 @@ impl<S: Store> Engine<S> {
         recorded.map_err(|refused| error::locked_for_command(run_ref.session, refused))
     }
 
-    fn run_by_label(&self, label: &str) -> Result<RunRef, Box<ErrorEnvelope>> {
-        let found = |(session, run_ref): (SessionId, CardPosition)| RunRef {
+    /// The run with this label. The console names a run by its id, because two runs can share a label.
+    fn run_by_label_or_id(&self, label: &str) -> Result<RunRef, Box<ErrorEnvelope>> {
+        let found = |(session, position): (SessionId, CardPosition)| RunRef {
             session,
-            run: run_ref.run,
-            workflow: run_ref.workflow_hash,
+            run: position.run,
+            workflow: position.workflow_hash,
         };
-        // Two runs can share a label, so the console names a run by its id.
         if let Ok(run) = label.trim().parse::<RunId>() {
             return self.reading().run_position(run)?.map(found).ok_or_else(|| error::unknown_label(label));
         }

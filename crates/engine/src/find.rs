@@ -133,7 +133,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn runs_where(&self, near: impl Fn(RunId) -> Option<Nearness>) -> Result<Near, Box<ErrorEnvelope>> {
-        let summaries = self.reading().all_cards(&mut |_, _| {})?;
+        let summaries = self.reading().all_summaries(&mut |_, _| {})?;
         Ok(self.runs_among(&summaries, near))
     }
 

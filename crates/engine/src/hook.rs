@@ -58,8 +58,8 @@ impl<S: Store> Engine<S> {
                 Ok(HookReply::Silent)
             }
             HookEventKind::ChatBegins(start) => self.chat_begins(event, *start, chats),
-            HookEventKind::TurnBegins => match self.recall(event, chats)? {
-                HookReply::Silent if hook::hosts::forgets_silently(event.host) => self.reminded(event, chats),
+            HookEventKind::TurnBegins => match self.step_after_compaction(event, chats)? {
+                HookReply::Silent if hook::hosts::forgets_silently(event.host) => self.reminder(event, chats),
                 reply @ (HookReply::Silent
                 | HookReply::Hold { .. }
                 | HookReply::Context { .. }
@@ -79,11 +79,11 @@ impl<S: Store> Engine<S> {
             | HookEventKind::SubagentStarts { .. } => {
                 if let (Some(record), Some(evidence)) = (worked_on(event, chats), hook::observed(&event.what))
                 {
-                    self.leave(event, &record, evidence);
+                    self.leave_observation(event, &record, evidence);
                 }
                 let is_result = matches!(event.what, HookEventKind::ToolEnds { .. });
                 match is_result && hook::hosts::takes_context_after_tools(event.host) {
-                    true => self.recall(event, chats),
+                    true => self.step_after_compaction(event, chats),
                     false => Ok(HookReply::Silent),
                 }
             }
@@ -119,7 +119,7 @@ impl<S: Store> Engine<S> {
             memory: ChatMemory::Whole,
         };
         // From here on, no observation means that nothing was run.
-        self.leave(event, &record, Evidence::ChatWatched);
+        self.leave_observation(event, &record, Evidence::ChatWatched);
         chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))
     }
 
@@ -130,16 +130,20 @@ impl<S: Store> Engine<S> {
         chats: &dyn ChatDirectory,
     ) -> Result<HookReply, Box<ErrorEnvelope>> {
         match (start, chats.chat(event.key())) {
-            (ChatStart::Again, Some(record)) => self.given_back(event, &record),
-            (ChatStart::New, _) | (ChatStart::Again, None) => Ok(self.left_here(event, chats)),
+            (ChatStart::Again, Some(record)) => self.pending_step_again(event, &record),
+            (ChatStart::New, _) | (ChatStart::Again, None) => Ok(self.unfinished_here(event, chats)),
         }
     }
 
     /// Shows the step again, once, to a chat whose history was compacted since.
-    fn recall(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> Result<HookReply, Box<ErrorEnvelope>> {
+    fn step_after_compaction(
+        &self,
+        event: &HookEvent,
+        chats: &dyn ChatDirectory,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
         let lost = chats.chat(event.key()).filter(|record| record.memory == ChatMemory::Lost);
         let Some(record) = lost else { return Ok(HookReply::Silent) };
-        let reply = self.given_back(event, &record)?;
+        let reply = self.pending_step_again(event, &record)?;
         let record = ChatRecord { memory: ChatMemory::Whole, ..record };
         // If that cannot be recorded, say nothing: otherwise it would be repeated in every turn.
         chats.remember_chat(event.key(), &record).map_err(|cause| error::io(&cause))?;
@@ -147,7 +151,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// One sentence saying which run the chat works on; omitted if it was just given as the reason for a hold.
-    fn reminded(
+    fn reminder(
         &self,
         event: &HookEvent,
         chats: &dyn ChatDirectory,
@@ -161,7 +165,12 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    fn given_back(&self, event: &HookEvent, record: &ChatRecord) -> Result<HookReply, Box<ErrorEnvelope>> {
+    /// The pending step of the chat's run, or only how to get it if it is too long for a hook.
+    fn pending_step_again(
+        &self,
+        event: &HookEvent,
+        record: &ChatRecord,
+    ) -> Result<HookReply, Box<ErrorEnvelope>> {
         let ChatRun { work, state_token, .. } = self.chat_run(record.session_id, record.run_id)?;
         let Some(work) = work else { return Ok(HookReply::Silent) };
         let workspace = event.workspace.as_deref().and_then(|path| WorkspacePath::parse(path).ok());
@@ -173,7 +182,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// What another chat left unfinished in this folder. Only mentioned, since this chat may be about something else.
-    fn left_here(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> HookReply {
+    fn unfinished_here(&self, event: &HookEvent, chats: &dyn ChatDirectory) -> HookReply {
         let Some(workspace) = &event.workspace else { return HookReply::Silent };
         let records = chats.chats().into_iter().filter(|record| record.workspace.as_ref() == Some(workspace));
         let found = records
@@ -195,13 +204,13 @@ impl<S: Store> Engine<S> {
         let Some(refused) = hook::refused_edit(&rule, files) else { return Ok(HookReply::Silent) };
         let reason = hook::edit_denied(&work, &rule, &refused);
         if !refused.is_empty() {
-            self.leave(event, &record, Evidence::EditRefused { files: PathList::new(refused) });
+            self.leave_observation(event, &record, Evidence::EditRefused { files: PathList::new(refused) });
         }
         Ok(HookReply::Deny { reason })
     }
 
     /// Leaves an observation for the next advance; if that fails, it is lost.
-    fn leave(&self, event: &HookEvent, record: &ChatRecord, evidence: Evidence) {
+    fn leave_observation(&self, event: &HookEvent, record: &ChatRecord, evidence: Evidence) {
         let host = BoundedText::clip(event.host.as_str());
         if let Ok(seen) = HookObservation::new(self.environment.clock.now(), host, evidence) {
             let _ = self.store.leave_observation(record.session_id, record.run_id, &seen);

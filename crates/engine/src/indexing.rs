@@ -1,4 +1,4 @@
-//! Adding sessions that were appended to to the index (G18): with the append, or after the reply.
+//! Keeps the index up to date with what this process appends (G18): with the append, or after the reply.
 //!
 //! The index may lag: readers recognise a session that has changed since and read it themselves. So a server answers
 //! first, and nobody waits for the words of a session to be collected.

@@ -113,11 +113,11 @@ impl<S: Store> Engine<S> {
             return Err(error::no_open_run());
         }
         let runs: Vec<RunId> = open.iter().map(|run| run.run_id).collect();
-        let in_effect: BTreeMap<RunId, Preferences> =
+        let latest: BTreeMap<RunId, Preferences> =
             open.iter().map(|run| (run.run_id, run.pending.unwrap_or(run.applied))).collect();
         let stored = self.store.change_pending_preferences(session, &runs, &|run, pending| {
             // What was pending when the runs were read, and no longer is, was applied by a step completed since.
-            let now = pending.map(|pending| pending.preferences).unwrap_or_else(|| in_effect[&run]);
+            let now = pending.map(|pending| pending.preferences).unwrap_or_else(|| latest[&run]);
             let preferences = changes.iter().fold(now, |preferences, change| preferences.with(*change));
             // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
             PendingPreferences { preferences, proof: proof.cloned() }

@@ -102,7 +102,7 @@ impl Reading<'_> {
         if query.is_exact()
             && candidates.iter().all(|found| !found.why_matched.contains(&MatchReason::MatchedId))
         {
-            return Err(self.not_offered(&query, request)?);
+            return Err(self.why_no_match(&query, request)?);
         }
         let next_call = candidates.first().and_then(|first| first.next_call.clone());
         let text = text(&candidates, self.continues(), query.has_words(), searched_runs, unhealthy_sessions);
@@ -113,7 +113,7 @@ impl Reading<'_> {
     }
 
     /// Why an id or a label matched nothing: the session is damaged, or there is none.
-    fn not_offered(
+    fn why_no_match(
         &self,
         query: &Query,
         request: &ResumeSession,

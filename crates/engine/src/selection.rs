@@ -110,12 +110,12 @@ impl<'a> Reading<'a> {
     ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {
         match self.found_in_index(query, progress) {
             Some(selection) => Ok(selection),
-            None => self.all_cards(progress),
+            None => self.all_summaries(progress),
         }
     }
 
     /// Every summary.
-    pub(crate) fn all_cards(
+    pub(crate) fn all_summaries(
         &self,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SummarySelection<'a>, Box<ErrorEnvelope>> {

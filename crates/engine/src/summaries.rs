@@ -142,8 +142,8 @@ impl<'a> Reading<'a> {
             return record(session, before.stamp?, before.cursor, &before.summary);
         }
         known.sessions.remove(&session);
-        let (state, cursor) = match self.whole(session) {
-            Ok(Some(whole)) => whole,
+        let (state, cursor) = match self.healthy_state(session) {
+            Ok(Some(read)) => read,
             Ok(None) => return None,
             Err(health) => {
                 known.unhealthy.insert(session, health);
@@ -158,8 +158,8 @@ impl<'a> Reading<'a> {
         record
     }
 
-    /// A healthy session, folded; `None` if it has no committed event.
-    fn whole(&self, session: SessionId) -> Result<Option<(SessionState, Cursor)>, SessionHealth> {
+    /// A healthy session, folded up to its end; `None` if it has no committed event.
+    fn healthy_state(&self, session: SessionId) -> Result<Option<(SessionState, Cursor)>, SessionHealth> {
         if let Some(folded) = self.cached(session)
             && let Ok(slice) = self.sessions.read(session, Some(&folded.cursor))
             && slice.health.is_healthy()
@@ -228,7 +228,7 @@ impl SessionSummaries {
     }
 }
 
-/// The index record of a session.
+/// The index record of a session; `None` if the stamp is not of the log that the cursor ends.
 pub(crate) fn record(
     session: SessionId,
     stamp: LogStamp,

@@ -42,7 +42,7 @@ impl Reading<'_> {
         let question = about_list(wanted);
         let mut known = match &question {
             Some(question) => self.summaries_about(question, progress)?,
-            None => self.all_cards(progress)?,
+            None => self.all_summaries(progress)?,
         };
         let mut inspected = BTreeSet::new();
         let mut list = loop {
