@@ -324,7 +324,7 @@ impl<S: ManagedStore> UseCases for Engine<S> {
         changes: &[PreferenceChange],
         signed: &SignedChallenge,
     ) -> EngineResult<()> {
-        self.prefer_with_passkey(session, changes, signed)
+        self.set_preferences_with_passkey(session, changes, signed)
     }
 
     fn challenge_for_setting(

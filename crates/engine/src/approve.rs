@@ -73,7 +73,10 @@ pub fn typed_answer(text: &str) -> Value {
 }
 
 /// The answers as the step accepts them; an unacceptable one is refused before it is recorded.
-pub(crate) fn taken(questions: &[Question], values: Context) -> Result<Context, Box<ErrorEnvelope>> {
+pub(crate) fn accepted_answers(
+    questions: &[Question],
+    values: Context,
+) -> Result<Context, Box<ErrorEnvelope>> {
     let mut taken = values.as_map().clone();
     for question in questions {
         let (Some(accepts), Some(value)) = (&question.accepts, taken.get_mut(question.key.as_str())) else {
@@ -115,9 +118,9 @@ impl EarlierDecision {
     }
 }
 
-/// How a decision was given.
+/// How a decision is proven to be a person's, if it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Given<'a> {
+pub(crate) enum DecisionProof<'a> {
     /// In a way that an agent with a shell could use, too.
     Unproven(ApprovalOrigin),
     Passkey {
@@ -280,7 +283,7 @@ impl<S: Store> Engine<S> {
         origin: ApprovalOrigin,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label_or_id(label)?;
-        let given = Given::Unproven(origin);
+        let given = DecisionProof::Unproven(origin);
         self.approve_in(run_ref, seen, (decision, reason), given)
     }
 
@@ -294,7 +297,7 @@ impl<S: Store> Engine<S> {
         descends_from_server: Descent,
     ) -> Result<(), Box<ErrorEnvelope>> {
         let run_ref = self.run_by_label_or_id(&run.to_string())?;
-        let given = Given::Passkey { signed, descends_from_server };
+        let given = DecisionProof::Passkey { signed, descends_from_server };
         self.approve_in(run_ref, seen, (decision, reason), given)
     }
 
@@ -303,7 +306,7 @@ impl<S: Store> Engine<S> {
         run_ref: RunRef,
         seen: &WaitingStep,
         (decision, reason): (ApprovalDecision, Option<&str>),
-        given: Given<'_>,
+        given: DecisionProof<'_>,
     ) -> Result<(), Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
         // An answer changes what is decided on, so it comes first.
@@ -319,11 +322,11 @@ impl<S: Store> Engine<S> {
             let (node, step) = (seen.node, seen.step.clone());
             let submitted = seen.submitted;
             let (origin, proof) = match given {
-                Given::Unproven(_) if seen.proof != AskedProof::Any => {
+                DecisionProof::Unproven(_) if seen.proof != AskedProof::Any => {
                     return Err(error::passkey_needed(&run_ref.label(), seen.proof));
                 }
-                Given::Unproven(origin) => (origin, None),
-                Given::Passkey { signed, descends_from_server } => {
+                DecisionProof::Unproven(origin) => (origin, None),
+                DecisionProof::Passkey { signed, descends_from_server } => {
                     let reason = reason.map(recorded_reason);
                     let reason = reason.as_ref().map(|reason| reason.as_str());
                     let statement = seen.statement(run_ref.run, decision, reason);
@@ -386,7 +389,7 @@ impl<S: Store> Engine<S> {
             if let Some(unknown) = values.as_map().keys().find(|key| !asked(key)) {
                 return Err(error::not_a_question(&run_ref.label(), unknown, &waiting.questions));
             }
-            let values = taken(&waiting.questions, values)?;
+            let values = accepted_answers(&waiting.questions, values)?;
             let proof = match to {
                 AnswerTo::WhateverWaits | AnswerTo::Shown { .. } => None,
                 AnswerTo::Signed { signed, .. } => {

@@ -15,7 +15,7 @@ use workrail_model::error::ErrorEnvelope;
 use workrail_model::event::{AdvanceOutcome, Context};
 use workrail_model::id::{AttemptId, NodeId, SessionId};
 
-use crate::approve::{AnswerTo, Given, RunRef, WaitingStep};
+use crate::approve::{AnswerTo, DecisionProof, RunRef, WaitingStep};
 use crate::{Engine, Store, error};
 
 /// An attempt that was refused only for lack of what the user must give.
@@ -90,6 +90,6 @@ impl<S: Store> Engine<S> {
         // The answering process is unknown, and the channel already says that this proves nothing.
         let origin =
             ApprovalOrigin { channel: ApprovalChannel::Chat, descends_from_server: Descent::Unknown };
-        self.approve_in(run, seen, decided, Given::Unproven(origin))
+        self.approve_in(run, seen, decided, DecisionProof::Unproven(origin))
     }
 }

@@ -73,7 +73,7 @@ impl<S: Store> Engine<S> {
         if mode != ImportMode::CheckOnly {
             // A new store gets its keys before its first session. The import itself needs none.
             let _ = self.signer.refresh(KeyUse::CreateIfNew);
-            self.take_in(source, &checked, &identity)?;
+            self.stage_and_publish(source, &checked, &identity)?;
         }
         Ok(summary(checked, identity))
     }
@@ -132,7 +132,7 @@ impl<S: Store> Engine<S> {
         Ok(renamed)
     }
 
-    fn take_in<R: Read + Seek>(
+    fn stage_and_publish<R: Read + Seek>(
         &self,
         source: &mut R,
         checked: &ImportableBundle,

@@ -22,7 +22,7 @@ use workrail_model::snapshot::PendingStep;
 use workrail_model::team::{Act, Caller};
 use workrail_ports::passkeys::PasskeyLogError;
 
-use crate::approve::{WaitingStep, taken};
+use crate::approve::{WaitingStep, accepted_answers};
 use crate::find::SessionOrRun;
 use crate::mint::random;
 use crate::session_access::Reading;
@@ -188,7 +188,7 @@ impl<S: Store> Engine<S> {
             }
             SignedAct::Answer { values } => {
                 // As they are recorded.
-                let values = taken(&seen.questions, values.clone())?;
+                let values = accepted_answers(&seen.questions, values.clone())?;
                 let values = values.as_map();
                 self.challenge(&Statement::Answer { run, node: seen.node, values }, asking)
             }
@@ -330,7 +330,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// Raises the autonomy of a session's open runs, as signed by a passkey. The use is recorded in the passkey log.
-    pub fn prefer_with_passkey(
+    pub fn set_preferences_with_passkey(
         &self,
         session: SessionId,
         changes: &[PreferenceChange],

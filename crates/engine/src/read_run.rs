@@ -59,13 +59,14 @@ impl Reading<'_> {
             let workflow = self.content.workflow(state.workflow_hash).ok();
             let record = RunRecord::of(facts, run, at, workflow.as_deref(), &self.content)
                 .ok_or_else(|| error::broken_invariant("a run has a tip"))?;
-            let text = self.asked(request, run, &record)?;
+            let text = self.requested_text(request, run, &record)?;
             let text = replace_state_markers(&text, self.signer.bookmarks(facts));
             self.paged(facts, run, request, &text)
         })
     }
 
-    fn asked(
+    /// The part of the record that the call asks for.
+    fn requested_text(
         &self,
         request: &ReadRun,
         run: RunId,

@@ -47,11 +47,7 @@ impl Reading<'_> {
     ) -> Result<T, Box<ErrorEnvelope>> {
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
-        if folded.since().is_none()
-            && let Some(cached) = self.cached(session)
-        {
-            *folded = cached;
-        }
+        self.start_from_cache(session, &mut folded);
         let slice = self.sessions.read(session, folded.since()).map_err(error::store)?;
         if !slice.health.is_healthy() {
             return Err(error::health(session, &slice.health));
@@ -81,6 +77,15 @@ impl Reading<'_> {
         Err(error::internal("the saved state of the session could not be read; it was dropped"))
     }
 
+    /// Lets a session that this process has not folded start from its saved state.
+    fn start_from_cache(&self, session: SessionId, folded: &mut Folded) {
+        if folded.since().is_none()
+            && let Some(cached) = self.cached(session)
+        {
+            *folded = cached;
+        }
+    }
+
     /// The folded state that an appender saved for a long session (G18). It is valid only while the log still has the
     /// group at its cursor, which the next read checks.
     pub(crate) fn cached(&self, session: SessionId) -> Option<Folded> {
@@ -99,11 +104,7 @@ impl<S: Store> Engine<S> {
             self.store.lock(session).inspect_err(|cause| self.counts.failed(cause)).map_err(error::store)?;
         let entry = self.folded.entry(session);
         let mut folded = locked(&entry);
-        if folded.since().is_none()
-            && let Some(cached) = self.reading().cached(session)
-        {
-            *folded = cached;
-        }
+        self.reading().start_from_cache(session, &mut folded);
         let slice = held.events_since(folded.since()).map_err(error::store)?;
         folded.take(&slice).map_err(|cause| error::fold(session, &cause))?;
         let before = folded.cursor;

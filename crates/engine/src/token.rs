@@ -161,9 +161,8 @@ impl Signer {
         self.remember(keyring, true);
     }
 
-    /// Reads the current keys at the start of a call: another process may have rotated them, and a retired key
-    /// must neither sign nor be accepted. A lost or unusable keyring is an error; it is
-    /// never replaced here.
+    /// Reads the current keys at the start of a call: another process may have rotated them, and a retired key must
+    /// neither sign nor be accepted. A lost or unusable keyring is an error; it is never replaced here.
     pub(crate) fn refresh(&self, key_use: KeyUse) -> Result<(), Box<ErrorEnvelope>> {
         match self.read_keys(key_use) {
             Ok(()) => Ok(()),

@@ -18,7 +18,7 @@ const FILES_MAX: usize = 20_000;
 /// Compiled workflows are large, but few are ever started.
 const COMPILED_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal above zero");
 
-/// A file's content and the id that it claims.
+/// A file's digest, and the id that it claims.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) digest: Sha256,

@@ -298,6 +298,7 @@ fn wrong(file: &CandidateFile, id: Option<&WorkflowId>, diagnostics: &Diagnostic
 /// Why a file could not be compiled.
 enum CompileFailure {
     Diagnostics(Diagnostics),
+    /// Not because of its bytes: it could not be read or has changed, or its bindings are wrong.
     Outside(Failure),
 }
 

@@ -83,6 +83,7 @@ struct ExportContent {
     salvage: Option<Salvage>,
     snapshots: BTreeSet<SnapshotRef>,
     workflows: BTreeSet<WorkflowHash>,
+    /// What WorkRail wrote: stored replies, and what evidence refers to.
     replies: BTreeSet<BlobRef>,
     notes: BTreeSet<BlobRef>,
     artifacts: BTreeSet<BlobRef>,
@@ -95,7 +96,7 @@ impl ExportContent {
             self.workflows.insert(started.workflow_hash);
         }
         let blobs = event.data.blob_refs();
-        // An output that is not an agent's is one of our replies.
+        // Only outputs are the agent's; WorkRail wrote the blobs of all other events.
         let EventData::NodeOutputAppended(output) = &event.data else {
             self.replies.extend(blobs);
             return;

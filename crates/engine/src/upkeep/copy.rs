@@ -136,7 +136,7 @@ pub fn copy_store<S: Store + Upkeep + KeyringImport>(
     let total = sessions.len() as u64 * 2;
     for (done, (session, relation)) in relations.iter().enumerate() {
         watch(done as u64, total);
-        copier.session(*session, relation, options.mode)?;
+        copier.copy_session(*session, relation, options.mode)?;
     }
     copier.summary.keys = copier.keys(options)?;
     copier.summary.passkeys = copier.passkeys(options.mode)?;
@@ -223,7 +223,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
     }
 
-    fn session(
+    fn copy_session(
         &mut self,
         session: SessionId,
         relation: &Relation,
@@ -232,7 +232,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         let skipped = match relation {
             // Content that could not be read when the session was copied is added now.
             Relation::Same(end) if mode == ApplyMode::Real && self.lacks_content(session, end) => {
-                return self.session(session, &Relation::Behind(*end), mode);
+                return self.copy_session(session, &Relation::Behind(*end), mode);
             }
             Relation::Same(end) => {
                 self.summary.unchanged += 1;
@@ -240,14 +240,14 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
                 return self.side_data_unless_in_use(session, mode);
             }
             Relation::Missing | Relation::Behind(_) => {
-                let came_in = self.take_in(session, relation, mode)?;
-                let counted = match (came_in, relation) {
+                let is_copied = self.copy_whole(session, relation, mode)?;
+                let counted = match (is_copied, relation) {
                     (false, _) => &mut self.summary.skipped,
                     (true, Relation::Behind(_)) => &mut self.summary.continued,
                     (true, _) => &mut self.summary.added,
                 };
                 *counted += 1;
-                return if came_in { self.side_data_unless_in_use(session, mode) } else { Ok(()) };
+                return if is_copied { self.side_data_unless_in_use(session, mode) } else { Ok(()) };
             }
             Relation::TargetHasMore => {
                 ("it continued in the target", "Nothing to do: the target has more of it.")
@@ -326,7 +326,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     /// Copies a session as a whole; false if it cannot be read from the source, or is in use in the target.
-    fn take_in(
+    fn copy_whole(
         &mut self,
         session: SessionId,
         relation: &Relation,
@@ -363,7 +363,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         written.map_err(failed)?;
-        let Some(end) = self.sound(session, read) else { return Ok(false) };
+        let Some(end) = self.end_if_healthy(session, read) else { return Ok(false) };
         staged.publish().map_err(failed)?;
         self.summary.events_copied += events;
         self.summary.content_copied += fresh.len() as u64 - lost.len() as u64;
@@ -374,8 +374,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok(true)
     }
 
-    /// Where a session ended when it was read; reports its damage.
-    fn sound(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
+    /// Where a session ended when it was read; `None` if it is damaged, which is reported.
+    fn end_if_healthy(&mut self, session: SessionId, read: Result<Archived, StoreError>) -> Option<Cursor> {
         let why = match read {
             Ok(Archived { cursor, health: SessionHealth::Healthy }) => return Some(cursor),
             Ok(Archived { health, .. }) => health_text(&health),

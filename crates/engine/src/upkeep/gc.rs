@@ -184,7 +184,7 @@ impl CleanupReport {
     }
 
     /// Records the outcome for an old session; returns whether it is gone.
-    fn answered(
+    fn record_removal(
         &mut self,
         session: SessionId,
         facts: &AssessedSession,
@@ -391,7 +391,7 @@ impl<S: Store + Upkeep> Engine<S> {
                 }
             };
             for ((session, facts, age_ms), answer) in batch.iter().zip(answers) {
-                if cleaned.answered(*session, facts, *age_ms, answer) {
+                if cleaned.record_removal(*session, facts, *age_ms, answer) {
                     removed.insert(*session);
                 }
             }

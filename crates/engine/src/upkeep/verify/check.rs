@@ -80,7 +80,7 @@ impl<'a> Check<'a> {
     }
 
     /// Reports all obstacles; for one session, those that only affect others are left out.
-    pub(super) fn tell_obstacles(&mut self, scope: VerifyScope) {
+    pub(super) fn report_obstacles(&mut self, scope: VerifyScope) {
         for obstacle in self.obstacles.clone() {
             let is_asked_for = match scope {
                 VerifyScope::All => true,
@@ -135,7 +135,7 @@ impl<'a> Check<'a> {
             };
             matches!(read, Err(ContentError::Missing { .. }))
         };
-        if !self.content(kind, digest, NOBODY) && is_missing(self.content) {
+        if !self.check_content(kind, digest, NOBODY) && is_missing(self.content) {
             self.roll_back(savepoint);
         }
     }
@@ -149,7 +149,7 @@ impl<'a> Check<'a> {
     }
 
     /// Reports damaged content at the end, with every session that needs it.
-    pub(super) fn tell_damaged_content(&mut self) {
+    pub(super) fn report_damaged_content(&mut self) {
         for (_, damaged) in std::mem::take(&mut self.damaged) {
             let needed_by: Vec<&String> = damaged.needed_by.iter().filter(|name| *name != NOBODY).collect();
             let mut names: Vec<&str> =
@@ -170,11 +170,11 @@ impl<'a> Check<'a> {
     /// Everything that one event refers to, and what the event claims about it.
     pub(super) fn event(&mut self, session: &str, facts: &SessionState, event: &Event) {
         for blob in event.data.blob_refs() {
-            self.content(AttachmentKind::Blob, blob.digest(), session);
+            self.check_content(AttachmentKind::Blob, blob.digest(), session);
         }
         match &event.data {
             EventData::RunStarted(run) => {
-                self.content(AttachmentKind::Workflow, run.workflow_hash.digest(), session);
+                self.check_content(AttachmentKind::Workflow, run.workflow_hash.digest(), session);
                 if let Some(keyed) = run.keyed {
                     self.stored_reply(session, keyed.reply_ref);
                 }
@@ -210,7 +210,7 @@ impl<'a> Check<'a> {
     }
 
     /// Reads content once; returns whether it is intact.
-    fn content(&mut self, kind: AttachmentKind, digest: Sha256, needed_by: &str) -> bool {
+    fn check_content(&mut self, kind: AttachmentKind, digest: Sha256, needed_by: &str) -> bool {
         if self.sound.contains(&(kind, digest)) {
             return true;
         }
@@ -263,7 +263,7 @@ impl<'a> Check<'a> {
             let problem = format!("the node of event {index} names another workflow than its run");
             self.problem(session.to_owned(), problem, Remedy::RestoreSession);
         }
-        if !self.content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
+        if !self.check_content(AttachmentKind::Snapshot, node.snapshot_ref.digest(), session) {
             return;
         }
         let (Ok(snapshot), Some(workflow)) =
@@ -297,7 +297,7 @@ impl<'a> Check<'a> {
     }
 
     fn stored_reply(&mut self, session: &str, reference: BlobRef) {
-        if !self.content(AttachmentKind::Blob, reference.digest(), session) {
+        if !self.check_content(AttachmentKind::Blob, reference.digest(), session) {
             return;
         }
         self.report.counts.stored_replies += 1;
@@ -314,7 +314,7 @@ impl<'a> Check<'a> {
     /// Checks that the event's claims about its content are true.
     fn output(&mut self, session: &str, event: &Event, payload: &OutputPayload) {
         let Some(reference) = payload.blob_ref() else { return };
-        if !self.content(AttachmentKind::Blob, reference.digest(), session) {
+        if !self.check_content(AttachmentKind::Blob, reference.digest(), session) {
             return;
         }
         let Ok(bytes) = self.content.blob(reference) else { return };

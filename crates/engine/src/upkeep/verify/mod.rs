@@ -103,7 +103,7 @@ impl<S: Store + Inspection> Engine<S> {
         watch: ProgressSink<'_>,
     ) -> Result<Verified, Box<ErrorEnvelope>> {
         let mut check = Check::new(&*self.store, self.store.obstacles());
-        check.tell_obstacles(scope);
+        check.report_obstacles(scope);
         self.verify_passkeys(scope, &mut check);
         let sessions = match (scope, self.store.sessions()) {
             (VerifyScope::One(session), _) => vec![session],
@@ -133,7 +133,7 @@ impl<S: Store + Inspection> Engine<S> {
             }
             self.note_strays(&mut check)?;
         }
-        check.tell_damaged_content();
+        check.report_damaged_content();
         Ok(check.report)
     }
 
