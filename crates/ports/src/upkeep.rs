@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use workrail_model::digest::Sha256;
-use workrail_model::event::EventIndex;
+use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::Cursor;
@@ -125,6 +125,17 @@ pub struct LostEvent {
     pub has_notes: bool,
 }
 
+impl LostEvent {
+    pub fn of(event: &Event) -> Self {
+        let has_notes = if let EventData::NodeOutputAppended(output) = &event.data {
+            matches!(output.payload, OutputPayload::Notes { .. })
+        } else {
+            false
+        };
+        Self { index: event.event_index.get(), kind: event.data.kind().as_str().to_owned(), has_notes }
+    }
+}
+
 /// Events that a repair drops together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostSegment {
@@ -159,6 +170,28 @@ pub struct Diagnosis {
     pub manifest_bytes: u64,
     /// The backup that was made, or that would be made next; relative to the data directory.
     pub backup: String,
+}
+
+/// Every `sha256:` followed by 64 digits. For damaged logs, which are not parsed: any digest in them may be needed.
+/// Shared by all stores.
+pub fn digests_in(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
+    const PREFIX: &[u8] = b"sha256:";
+    const HEX: usize = 64;
+    bytes.windows(PREFIX.len() + HEX).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
+        std::str::from_utf8(&window[PREFIX.len()..]).ok().and_then(|hex| Sha256::from_hex(hex).ok())
+    })
+}
+
+/// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
+/// unrelated digests differ in about 60 of 64 digits.
+const DAMAGED_DIGITS_MAX: usize = 8;
+
+/// Whether a segment was changed since its digest was attested. If only a few digits differ, the digest itself was
+/// damaged. Shared by all stores.
+pub fn is_other_segment(attested: Sha256, computed: Sha256) -> bool {
+    let (attested, computed) = (attested.hex(), computed.hex());
+    let differing = attested.bytes().zip(computed.bytes()).filter(|(a, b)| a != b).count();
+    differing > DAMAGED_DIGITS_MAX
 }
 
 /// What a check of the whole store needs besides its sessions. Nothing here can change anything.
@@ -212,7 +245,7 @@ pub trait Upkeep: Inspection {
         answers.into_iter().next().unwrap_or(Err(UpkeepError::Busy))
     }
 
-    /// What `remove` would remove.
+    /// How many files and bytes `remove` would free.
     fn weigh(&self, session: SessionId) -> Result<Tally, UpkeepError>;
 
     /// Whether a sweep could get exclusive access now; asked before anything is removed for its sake.
@@ -238,4 +271,17 @@ pub trait Upkeep: Inspection {
     /// Backs the session up, rebuilds its manifest from the intact segments, and truncates the rest.
     fn repair(&self, session: SessionId, trusted_until: Option<EventIndex>)
     -> Result<Diagnosis, UpkeepError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_whole_digest_of_a_damaged_file_is_found() {
+        let (one, two) = (Sha256::of(b"1"), Sha256::of(b"2"));
+        let text = format!("x{one}\",{two}sha256:abc sha256:sha256:{}", one.hex().to_uppercase());
+        assert_eq!(digests_in(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
+        assert_eq!(digests_in(b"").count(), 0);
+    }
 }

@@ -13,7 +13,7 @@ use workrail_model::plan::AttachmentKind;
 use workrail_ports::file_system::{
     DirEntry, FileKind, FileStamp, FileStat, FileSystem, FsError, FsErrorKind, RelPath, StatEntry,
 };
-use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason};
+use workrail_ports::upkeep::{FOREIGN_FOLDER, SafeModeReason, digests_in};
 
 use crate::{layout, load, orphan, strays, tree};
 
@@ -138,7 +138,7 @@ impl ReachableContent {
             let mut found = BTreeSet::new();
             tree::each_file(fs, &path, &mut |file, kind| match kind {
                 FileKind::Regular => {
-                    found.extend(digests(&fs.read(file, 0, MANIFEST_BYTES_MAX)?));
+                    found.extend(digests_in(&fs.read(file, 0, MANIFEST_BYTES_MAX)?));
                     Ok(())
                 }
                 FileKind::Directory | FileKind::Other => Ok(()),
@@ -165,27 +165,5 @@ fn health_text(health: &SessionHealth) -> String {
         SessionHealth::UnknownVersion { record, version } => {
             format!("written by a newer version: {record} has version {version}")
         }
-    }
-}
-
-/// Every `sha256:` followed by 64 digits.
-fn digests(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
-    const PREFIX: &[u8] = b"sha256:";
-    const HEX: usize = 64;
-    bytes.windows(PREFIX.len() + HEX).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
-        std::str::from_utf8(&window[PREFIX.len()..]).ok().and_then(|hex| Sha256::from_hex(hex).ok())
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_whole_digest_of_a_damaged_file_is_found() {
-        let (one, two) = (Sha256::of(b"1"), Sha256::of(b"2"));
-        let text = format!("x{one}\",{two}sha256:abc sha256:sha256:{}", one.hex().to_uppercase());
-        assert_eq!(digests(text.as_bytes()).collect::<Vec<_>>(), [one, two]);
-        assert_eq!(digests(b"").count(), 0);
     }
 }

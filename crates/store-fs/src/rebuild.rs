@@ -13,14 +13,11 @@ use workrail_model::manifest::{
     Cursor, ManifestError, ManifestRecord, commit_group, group_bytes, segment_rel_path,
 };
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
+use workrail_ports::upkeep::is_other_segment;
 
 use crate::layout;
 use crate::load::{self, NoGroup};
 use crate::segment::{self, SegmentRead};
-
-/// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
-/// unrelated digests differ in about 60 of 64 digits.
-const DAMAGED_DIGITS_MAX: usize = 8;
 
 /// The log that the segments form.
 #[derive(Debug)]
@@ -155,9 +152,7 @@ fn read<F: FileSystem>(
     // that a newer build wrote matches the digest that its manifest attests.
     let digest = Sha256::of(&segment);
     let attested_digest = attested.get(&format!("events/{name}"));
-    if attested_digest
-        .is_some_and(|attested_digest| differing_digits(*attested_digest, digest) > DAMAGED_DIGITS_MAX)
-    {
+    if attested_digest.is_some_and(|attested| is_other_segment(*attested, digest)) {
         return Ok(Err(SegmentMismatch::Invalid));
     }
     let events = match segment::events(session, first, name, &segment) {
@@ -170,10 +165,6 @@ fn read<F: FileSystem>(
     };
     let standing = (attested_digest == Some(&digest), false);
     Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, standing }))
-}
-
-fn differing_digits(one: Sha256, other: Sha256) -> usize {
-    one.hex().bytes().zip(other.hex().bytes()).filter(|(a, b)| a != b).count()
 }
 
 /// A record of the old manifest that only a newer build can have written, with its version.

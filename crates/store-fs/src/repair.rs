@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use workrail_model::event::{Event, EventData, EventIndex, OutputPayload};
+use workrail_model::event::{Event, EventIndex};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::limits::{MANIFEST_BYTES_MAX, SEGMENT_BYTES_MAX};
@@ -239,23 +239,11 @@ impl<F: FileSystem> LocalStore<F> {
         };
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match Event::parse(line) {
-                Ok(event) => lost.events.push(LostEvent {
-                    index: event.event_index.get(),
-                    kind: event.data.kind().as_str().to_owned(),
-                    has_notes: has_notes(&event.data),
-                }),
+                Ok(event) => lost.events.push(LostEvent::of(&event)),
                 Err(_) => lost.unreadable_lines += 1,
             }
         }
         Ok(lost)
-    }
-}
-
-fn has_notes(data: &EventData) -> bool {
-    if let EventData::NodeOutputAppended(output) = data {
-        matches!(output.payload, OutputPayload::Notes { .. })
-    } else {
-        false
     }
 }
 

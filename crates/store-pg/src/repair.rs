@@ -6,14 +6,14 @@
 
 use postgres_types::Type;
 use workrail_model::digest::Sha256;
-use workrail_model::event::{Event, EventData, EventError, EventIndex, OutputPayload};
+use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::manifest::{ManifestRecord, commit_group, group_bytes};
 use workrail_model::plan::{PlanError, RawSegment};
 use workrail_ports::file_system::FsOp;
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
+use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError, is_other_segment};
 
 use crate::append::{self, Segment};
 use crate::error::StatementError;
@@ -21,10 +21,6 @@ use crate::log::{self, Position, ReadRange, StoredSegment};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 use crate::upkeep::{aside_path, remove_rows};
-
-/// How many hex digits of an attested digest may differ from the computed one for it to count as a damaged copy. Two
-/// unrelated digests differ in about 60 of 64 digits.
-const DAMAGED_DIGITS_MAX: usize = 8;
 
 const SEGMENTS: &str = "
 SELECT 0::int8, 0::int8, 0::int8, 0::int8, ''::bytea, ''::bytea,
@@ -198,9 +194,7 @@ fn rebuilt(
 fn whole(session: SessionId, row: &StoredSegment) -> Result<RawSegment, UnusableRow> {
     let digest = Sha256::of(&row.events);
     // Checked before the events are read: a changed byte may look like a newer build's kind or version.
-    if attested(session, &row.manifest)
-        .is_some_and(|said| differing_digits(said, digest) > DAMAGED_DIGITS_MAX)
-    {
+    if attested(session, &row.manifest).is_some_and(|attested| is_other_segment(attested, digest)) {
         return Err(UnusableRow::Invalid);
     }
     if !row.events.ends_with(b"\n") {
@@ -232,10 +226,6 @@ fn attested(session: SessionId, manifest: &[u8]) -> Option<Sha256> {
     }
 }
 
-fn differing_digits(one: Sha256, other: Sha256) -> usize {
-    one.hex().bytes().zip(other.hex().bytes()).filter(|(a, b)| a != b).count()
-}
-
 fn described(row: &StoredSegment) -> LostSegment {
     let index = |value: i64| u64::try_from(value).ok();
     let indexes = index(row.first_event).zip(index(row.next_event.saturating_sub(1)));
@@ -243,21 +233,9 @@ fn described(row: &StoredSegment) -> LostSegment {
         LostSegment { path: row.name(), indexes, exists: true, events: Vec::new(), unreadable_lines: 0 };
     for line in row.events.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match Event::parse(line) {
-            Ok(event) => lost.events.push(LostEvent {
-                index: event.event_index.get(),
-                kind: event.data.kind().as_str().to_owned(),
-                has_notes: has_notes(&event.data),
-            }),
+            Ok(event) => lost.events.push(LostEvent::of(&event)),
             Err(_) => lost.unreadable_lines += 1,
         }
     }
     lost
-}
-
-fn has_notes(data: &EventData) -> bool {
-    if let EventData::NodeOutputAppended(output) = data {
-        matches!(output.payload, OutputPayload::Notes { .. })
-    } else {
-        false
-    }
 }

@@ -12,7 +12,7 @@ use workrail_model::health::SessionHealth;
 use workrail_model::id::SessionId;
 use workrail_model::plan::{AttachmentKind, ContentKey};
 use workrail_ports::file_system::FsOp;
-use workrail_ports::upkeep::{SafeModeReason, Swept, Tally, UpkeepError};
+use workrail_ports::upkeep::{SafeModeReason, Swept, Tally, UpkeepError, digests_in};
 
 use crate::append;
 use crate::content::kind_name;
@@ -140,8 +140,8 @@ impl ReachableContent {
     /// A log that was moved aside is damaged, so it is not parsed as one: every digest in it counts.
     fn extend_from_asides(&mut self, transaction: &mut Transaction<'_>) -> Result<(), StatementError> {
         for row in transaction.query("SELECT manifest, events FROM workrail.segment_aside", &[])? {
-            self.in_asides.extend(digests(row.get(0)));
-            self.in_asides.extend(digests(row.get(1)));
+            self.in_asides.extend(digests_in(row.get(0)));
+            self.in_asides.extend(digests_in(row.get(1)));
         }
         Ok(())
     }
@@ -202,13 +202,14 @@ impl PgStore {
         Ok(swept)
     }
 
-    pub(crate) fn sweep_for_real(&self, nobody: &BTreeSet<SessionId>) -> Result<Swept, UpkeepError> {
-        let (mut reachable, unreachable) = self.unreachable(nobody)?;
+    pub(crate) fn sweep_for_real(&self) -> Result<Swept, UpkeepError> {
+        let no_sessions = BTreeSet::new();
+        let (mut reachable, unreachable) = self.unreachable(&no_sessions)?;
         let mut swept = Swept { leftovers: self.sweep_leftovers()?, ..Swept::default() };
         let pieces = unreachable.len().div_ceil(BATCHES_MAX).max(BATCH_PIECES_MIN);
         for batch in unreachable.chunks(pieces) {
             let mut transaction = self.without_writers()?;
-            reachable.extend(&mut transaction, nobody)?;
+            reachable.extend(&mut transaction, &no_sessions)?;
             for kind in KINDS {
                 let going = batch.iter().map(|(piece, _)| *piece);
                 let going = going.filter(|piece| piece.0 == kind && !reachable.contains(*piece));
@@ -244,13 +245,4 @@ fn without_session() -> &'static str {
 /// Adds up rows that each hold a size in bytes.
 fn count(tally: &mut Tally, rows: &[tokio_postgres::Row]) {
     rows.iter().for_each(|row| tally.add(u64::from(row.get::<_, i32>(0).unsigned_abs())));
-}
-
-/// Every `sha256:` followed by 64 digits.
-fn digests(bytes: &[u8]) -> impl Iterator<Item = Sha256> {
-    const PREFIX: &[u8] = b"sha256:";
-    const HEX: usize = 64;
-    bytes.windows(PREFIX.len() + HEX).filter(|window| window.starts_with(PREFIX)).filter_map(|window| {
-        std::str::from_utf8(&window[PREFIX.len()..]).ok().and_then(|hex| Sha256::from_hex(hex).ok())
-    })
 }

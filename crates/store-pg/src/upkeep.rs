@@ -3,8 +3,6 @@
 //! Each change is one transaction under the locks that writers take, so a session is either whole or gone, and
 //! nothing that a writer is about to refer to is swept.
 
-use std::collections::BTreeSet;
-
 use postgres_types::Type;
 use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
@@ -130,10 +128,9 @@ impl Upkeep for PgStore {
     }
 
     fn sweep(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
-        let nobody = BTreeSet::new();
         match sweep {
             Sweep::DryRun { without } => self.would_sweep(without),
-            Sweep::Real => self.sweep_for_real(&nobody),
+            Sweep::Real => self.sweep_for_real(),
         }
     }
 
