@@ -11,7 +11,7 @@ use workrail_model::plan::AppendPlan;
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, RelPath, WritableFile};
 use workrail_ports::session_store::StoreError;
 
-use crate::content::{create_fresh, store_content, write_temp};
+use crate::content::{create_fresh, make_damaged_content_dir, move_to_free_name, store_content, write_temp};
 use crate::orphan::Orphan;
 use crate::{layout, load, suspect};
 
@@ -42,7 +42,7 @@ pub(crate) fn commit<F: FileSystem>(
     if end.torn_bytes > 0 {
         cut_torn_tail(fs, session, end)?;
     }
-    move_aside(fs, session, leftovers)?;
+    move_leftovers_aside(fs, session, leftovers)?;
     write_temp(fs, &layout::segment_temp(session), plan.segment())?;
     let last = plan.first_index().plus(plan.events().len() as u64 - 1);
     // From here on the plan is complete on disk: if a later step fails, it may still be rolled forward (G13).
@@ -97,21 +97,20 @@ fn place_segment<F: FileSystem>(fs: &F, session: SessionId, name: &str) -> Resul
 
 /// Moves anything that has a segment's name but does not belong to the log to `backups/content`: it may be the
 /// remains of a damaged write, or not our file at all.
-fn move_aside<F: FileSystem>(fs: &F, session: SessionId, leftovers: &[RelPath]) -> Result<(), FsError> {
+fn move_leftovers_aside<F: FileSystem>(
+    fs: &F,
+    session: SessionId,
+    leftovers: &[RelPath],
+) -> Result<(), FsError> {
     if leftovers.is_empty() {
         return Ok(());
     }
-    suspect::make_folder(fs, &layout::backups())?;
-    suspect::make_folder(fs, &layout::damaged_content_dir())?;
+    make_damaged_content_dir(fs)?;
     for leftover in leftovers {
-        let free =
-            |number: &u64| fs.stat(&layout::segment_aside(session, leftover.file_name(), *number)).is_err();
-        let Some(number) = (1..).find(free) else { continue };
-        match fs.rename(leftover, &layout::segment_aside(session, leftover.file_name(), number)) {
-            Err(error) if error.kind == FsErrorKind::NotFound => {}
-            // A link or a pipe has no content of its own to keep.
-            Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(leftover)?,
-            moved => moved?,
+        let name = |number| layout::segment_aside(session, leftover.file_name(), number);
+        match move_to_free_name(fs, leftover, name) {
+            Err(error) if error.kind != FsErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
         }
     }
     fs.sync_dir(&layout::damaged_content_dir())

@@ -91,21 +91,32 @@ pub(crate) fn set_aside<F: FileSystem>(
         Err(error) if error.kind == FsErrorKind::NotFound => return Ok(None),
         stat => stat?,
     };
-    suspect::make_folder(fs, &layout::backups())?;
-    suspect::make_folder(fs, &layout::damaged_content_dir())?;
-    for number in 1.. {
-        let aside = layout::damaged_content(kind, digest, number);
-        if fs.stat(&aside).is_ok() {
-            continue;
-        }
-        return match fs.rename(&path, &aside) {
-            // A link has no content worth keeping.
-            Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(&path).map(|()| None),
-            Err(error) => Err(error),
-            Ok(()) => fs.sync_dir(&layout::damaged_content_dir()).map(|()| Some(aside.to_string())),
-        };
+    make_damaged_content_dir(fs)?;
+    let moved = move_to_free_name(fs, &path, |number| layout::damaged_content(kind, digest, number))?;
+    if moved.is_some() {
+        fs.sync_dir(&layout::damaged_content_dir())?;
     }
-    Ok(None)
+    Ok(moved.map(|aside| aside.to_string()))
+}
+
+/// Creates `backups/content`, where damaged files are moved.
+pub(crate) fn make_damaged_content_dir<F: FileSystem>(fs: &F) -> Result<(), FsError> {
+    suspect::make_folder(fs, &layout::backups())?;
+    suspect::make_folder(fs, &layout::damaged_content_dir())
+}
+
+/// Moves a file or folder to the first name that is free, and returns that name. A link or a pipe has no content of
+/// its own to keep and is removed. The caller syncs the folder.
+pub(crate) fn move_to_free_name<F: FileSystem>(
+    fs: &F,
+    path: &RelPath,
+    name: impl Fn(u64) -> RelPath,
+) -> Result<Option<RelPath>, FsError> {
+    let Some(aside) = (1..).map(name).find(|aside| fs.stat(aside).is_err()) else { return Ok(None) };
+    match fs.rename(path, &aside) {
+        Err(error) if error.kind == FsErrorKind::WrongKind => fs.remove_file(path).map(|()| None),
+        renamed => renamed.map(|()| Some(aside)),
+    }
 }
 
 /// Content that events refer to but that cannot be used.

@@ -1,7 +1,7 @@
-//! What the user asked of a session: one small file next to the log, never part of it (G64).
+//! Pending preferences: one small file per session, next to its log and never part of it (G64).
 //!
-//! The file holds the requests of all runs, so they are set and cleared under the session's lock. An advance holds that
-//! lock from reading a request until clearing it.
+//! The file holds those of all runs, so they are set and cleared under the session's lock. An advance holds that lock from
+//! reading them until clearing them.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use workrail_model::event::Activity;
 use workrail_model::id::SessionId;
 use workrail_model::limits::MANIFEST_BYTES_MAX;
 use workrail_model::manifest::{Cursor, commit_group, group_bytes, segment_rel_path};
-use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
+use workrail_model::plan::{Attachment, RawSegment};
 use workrail_ports::archive::{SessionImport, StagedSession, check_continues};
 use workrail_ports::file_system::{
     FileKind, FileSystem, FsError, FsErrorKind, LockMode, RelPath, WritableFile,
@@ -20,8 +20,6 @@ use workrail_ports::session_store::StoreError;
 use crate::content::write_temp;
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, load, repair, suspect};
-
-const KINDS: [AttachmentKind; 3] = [AttachmentKind::Snapshot, AttachmentKind::Blob, AttachmentKind::Workflow];
 
 impl<F: FileSystem> SessionImport for LocalStore<F> {
     type Staged<'a> = Staged<'a, F>;
@@ -62,7 +60,7 @@ impl<F: FileSystem> LocalStore<F> {
         if !replaces && self.is_taken(session)? {
             return Err(StoreError::AlreadyExists { session });
         }
-        sweep(fs)?;
+        remove_leftovers(fs)?;
         let staged = Staged {
             store: self,
             session,
@@ -81,8 +79,8 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 /// Removes what a killed import left behind.
-fn sweep<F: FileSystem>(fs: &F) -> Result<(), FsError> {
-    for kind in KINDS {
+fn remove_leftovers<F: FileSystem>(fs: &F) -> Result<(), FsError> {
+    for kind in layout::CONTENT_KINDS {
         absent_is_fine(fs.remove_file(&layout::import_content_temp(kind)))?;
     }
     for folder in [layout::import_events(), layout::import()] {
@@ -135,7 +133,7 @@ impl<F: FileSystem> Staged<'_, F> {
     /// session is in `backups/` only: no reader sees a mixture, and staging it again restores it.
     pub(crate) fn publish_over(mut self) -> Result<Option<RelPath>, StoreError> {
         self.write_log()?;
-        let aside = self.move_aside()?;
+        let aside = self.move_replaced_aside()?;
         self.make_visible().inspect_err(|_| {
             if let Some(aside) = &aside {
                 let _ = self.store.fs().rename(aside, &layout::session(self.session));
@@ -144,7 +142,8 @@ impl<F: FileSystem> Staged<'_, F> {
         Ok(aside)
     }
 
-    fn move_aside(&self) -> Result<Option<RelPath>, StoreError> {
+    /// Moves the session that this one replaces to `backups/`, durably, if there is one.
+    fn move_replaced_aside(&self) -> Result<Option<RelPath>, StoreError> {
         if !self.replaces {
             return Ok(None);
         }

@@ -45,7 +45,7 @@ struct SegmentCandidate {
     segment: Vec<u8>,
     events: Vec<Event>,
     /// Attested by an intact record; continued by another segment. The highest candidate is taken.
-    standing: (bool, bool),
+    priority: (bool, bool),
 }
 
 /// Follows the segments from the first event up to `until`, if given.
@@ -81,9 +81,9 @@ pub(crate) fn rebuild<F: FileSystem>(
         }
         for candidate in &mut candidates {
             let after = cursor.next_event_index.plus(candidate.events.len() as u64);
-            candidate.standing.1 = names.contains_key(&after.get());
+            candidate.priority.1 = names.contains_key(&after.get());
         }
-        let Some(next) = candidates.into_iter().max_by_key(|candidate| candidate.standing) else { break };
+        let Some(next) = candidates.into_iter().max_by_key(|candidate| candidate.priority) else { break };
         let records = commit_group(cursor.next_manifest_index, &next.events, &next.segment);
         let Ok(group) = group_bytes(&records) else { break };
         let after = cursor.after(&records, &group, next.events.len() as u64);
@@ -163,8 +163,8 @@ fn read<F: FileSystem>(
         Err(NoGroup::Io(error)) => return Err(error),
         Err(NoGroup::End | NoGroup::Corrupt(_)) => return Ok(Err(SegmentMismatch::Invalid)),
     };
-    let standing = (attested_digest == Some(&digest), false);
-    Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, standing }))
+    let priority = (attested_digest == Some(&digest), false);
+    Ok(Ok(SegmentCandidate { name: name.to_owned(), segment, events, priority }))
 }
 
 /// A record of the old manifest that only a newer build can have written, with its version.

@@ -54,7 +54,7 @@ impl<F: FileSystem> LocalStore<F> {
     pub fn register(self: Arc<Self>, record: &ServerRecord) -> Result<ServerRegistration<F>, FsError> {
         self.fs().create_dir(&layout::servers())?;
         self.fs().create_dir(&layout::logs())?;
-        self.forget_dead()?;
+        self.unregister_dead()?;
         self.bound_logs()?;
         let id = record.server_id;
         let lock = self.fs().lock(&layout::server_lock(id), LockMode::Exclusive, Duration::ZERO)?;
@@ -81,9 +81,9 @@ impl<F: FileSystem> LocalStore<F> {
         let mut held = Vec::new();
         for path in locks {
             // Checked first, so that looking leaves no lock file behind.
-            let there = self.fs().stat(&path).is_ok();
+            let exists = self.fs().stat(&path).is_ok();
             // A lock that cannot be taken at all is not held; the failure is reported where it matters.
-            if there && matches!(self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO), Ok(None)) {
+            if exists && matches!(self.fs().lock(&path, LockMode::Exclusive, Duration::ZERO), Ok(None)) {
                 held.push(path);
             }
         }
@@ -95,16 +95,16 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(entries.iter().filter_map(|entry| SessionId::parse(&entry.name).ok()).collect())
     }
 
-    fn forget_dead(&self) -> Result<(), FsError> {
+    fn unregister_dead(&self) -> Result<(), FsError> {
         for (id, _) in self.records()? {
             if self.is_dead(id)? {
-                self.strike(id);
+                self.unregister(id);
             }
         }
         Ok(())
     }
 
-    fn strike(&self, id: ServerId) {
+    fn unregister(&self, id: ServerId) {
         for path in [layout::server(id), layout::server_lock(id)] {
             // If removal fails, it is found dead again next time.
             let _ = self.fs().remove_file(&path);
@@ -236,6 +236,6 @@ impl<F: FileSystem> ServerRegistration<F> {
 
 impl<F: FileSystem> Drop for ServerRegistration<F> {
     fn drop(&mut self) {
-        self.store.strike(self.id);
+        self.store.unregister(self.id);
     }
 }

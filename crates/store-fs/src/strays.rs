@@ -74,17 +74,19 @@ pub(crate) fn is_foreign_folder(entry: &DirEntry) -> bool {
     entry.kind == FileKind::Directory && !is_ours
 }
 
-/// A file of the activity counter, under its own name or a spare one.
+/// Whether this is the name of a file of the activity counter, its own or a spare one.
+fn is_counter_name(name: &str) -> bool {
+    COUNTER_NAMES.contains(&name.trim_end_matches(".spare"))
+}
+
 fn is_counter(entry: &DirEntry) -> bool {
-    entry.kind == FileKind::Regular && COUNTER_NAMES.contains(&entry.name.trim_end_matches(".spare"))
+    entry.kind == FileKind::Regular && is_counter_name(&entry.name)
 }
 
 /// Names of counter files that are taken by something other than a file.
 pub(crate) fn blocked_names<F: FileSystem>(fs: &F) -> Result<Vec<String>, FsError> {
     let entries = listed(fs, &RelPath::root())?.into_iter();
-    let blocked = entries.filter(|entry| {
-        COUNTER_NAMES.contains(&entry.name.trim_end_matches(".spare")) && entry.kind != FileKind::Regular
-    });
+    let blocked = entries.filter(|entry| is_counter_name(&entry.name) && entry.kind != FileKind::Regular);
     Ok(blocked.map(|entry| entry.name).collect())
 }
 

@@ -27,10 +27,10 @@ const BATCHES_MAX: usize = 64;
 
 impl<F: FileSystem> LocalStore<F> {
     pub(crate) fn sweep_content(&self, sweep: Sweep<'_>) -> Result<Swept, UpkeepError> {
-        let nobody = BTreeSet::new();
+        let no_sessions = BTreeSet::new();
         let without = match sweep {
             Sweep::DryRun { without } => without,
-            Sweep::Real => &nobody,
+            Sweep::Real => &no_sessions,
         };
         let mut reachable = ReachableContent::default();
         reachable.extend(self.fs(), without).map_err(UpkeepError::InDoubt)?;
@@ -63,7 +63,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Locks out writers, and adds everything that they have appended.
-    fn without_writers(&self, reachable: &mut ReachableContent) -> Result<F::Lock, UpkeepError> {
+    fn lock_out_writers(&self, reachable: &mut ReachableContent) -> Result<F::Lock, UpkeepError> {
         let lock = self.exclusive_store_lock()?;
         reachable.extend(self.fs(), &BTreeSet::new()).map_err(UpkeepError::InDoubt)?;
         Ok(lock)
@@ -75,7 +75,7 @@ impl<F: FileSystem> LocalStore<F> {
         batch: &[(AttachmentKind, Sha256)],
         swept: &mut Swept,
     ) -> Result<(), UpkeepError> {
-        let _lock = self.without_writers(reachable)?;
+        let _lock = self.lock_out_writers(reachable)?;
         for (kind, digest) in batch {
             if !reachable.contains(*kind, *digest) {
                 self.remove_counted(&content(*kind, *digest), swept.of(*kind))?;
@@ -130,7 +130,7 @@ impl<F: FileSystem> LocalStore<F> {
                 })?;
             }
         }
-        for session in self.folders()? {
+        for session in self.session_folders()? {
             if !load::holds_work(self.fs(), session)? {
                 tree::each_file(self.fs(), &layout::session(session), &mut |file, _| {
                     found(file);
@@ -145,7 +145,7 @@ impl<F: FileSystem> LocalStore<F> {
         Ok(())
     }
 
-    fn folders(&self) -> Result<Vec<SessionId>, FsError> {
+    fn session_folders(&self) -> Result<Vec<SessionId>, FsError> {
         let entries = self.fs().list(&layout::sessions())?.into_iter();
         let folders = entries.filter(|entry| entry.kind == FileKind::Directory);
         Ok(folders.filter_map(|entry| SessionId::parse(&entry.name).ok()).collect())
@@ -158,7 +158,7 @@ impl<F: FileSystem> LocalStore<F> {
         reachable: &mut ReachableContent,
         tally: &mut Tally,
     ) -> Result<(), UpkeepError> {
-        let _lock = self.without_writers(reachable)?;
+        let _lock = self.lock_out_writers(reachable)?;
         self.fs().sync_dir(&layout::sessions())?;
         for folder in CONTENT_KINDS.map(content_dir) {
             for path in temporaries(self.fs(), &folder, FileKind::Regular)? {
@@ -171,7 +171,7 @@ impl<F: FileSystem> LocalStore<F> {
         for path in temporaries(self.fs(), &layout::backups(), FileKind::Directory)? {
             self.count_and_remove(&path, tally)?;
         }
-        for session in self.folders()? {
+        for session in self.session_folders()? {
             self.tidy(session, reachable, tally)?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What the user asked of a run: a row next to the log, never truth (G64).
+//! Pending preferences: one row per run in the table `workrail.wish`, next to the log and never part of it (G64).
 
 use postgres_types::Type;
 use tokio_postgres::Row;

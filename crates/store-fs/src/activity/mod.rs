@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use workrail_model::digest::Sha256;
 use workrail_model::event::Activity;
 use workrail_ports::environment::ActivityCounter;
-use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, WritableFile};
+use workrail_ports::file_system::{
+    FileKind, FileSystem, FsError, FsErrorKind, FsOp, LockMode, RelPath, WritableFile,
+};
 use workrail_ports::session_store::StoreError;
 
 use crate::content::{create_fresh, write_temp};
@@ -153,7 +155,7 @@ impl<F: FileSystem> LocalStore<F> {
         let mut path = path;
         for _ in 0..SPARE_NAMES_MAX {
             match self.fs().stat(&path) {
-                Ok(stat) if stat.kind != workrail_ports::file_system::FileKind::Regular => {
+                Ok(stat) if stat.kind != FileKind::Regular => {
                     path = layout::spare(&path);
                 }
                 Ok(_) => return Ok(path),

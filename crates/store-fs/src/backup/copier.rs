@@ -130,7 +130,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     /// Copies one session; `None` if the source holds nothing of it.
     fn copy(&mut self, session: SessionId) -> Result<Option<SessionCopy>, CopyError> {
         if self.checking == Checking::ByName && self.is_up_to_date(session)? {
-            self.copy_requests(session)?;
+            self.copy_side_data(session)?;
             return Ok(Some(SessionCopy {
                 session,
                 change: SessionChange::Unchanged,
@@ -254,7 +254,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         if change == SessionChange::Unchanged && self.direction == BackupDirection::Backup {
             self.bring_content(session, &from.loaded.events)?;
-            self.copy_requests(session)?;
+            self.copy_side_data(session)?;
         }
         Ok(change)
     }
@@ -315,7 +315,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             // The lock file means nothing outside `sessions/`.
             let _ = aside.child(".lock").map(|lock| fs.remove_file(&lock));
         }
-        self.copy_requests(session)?;
+        self.copy_side_data(session)?;
         self.written.push(session);
         Ok(match aside {
             Some(aside) => SessionChange::Replaced { aside: aside.to_string() },
@@ -360,7 +360,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
         suspect::clear(fs, &layout::session(session));
         store.forget(session);
-        self.copy_requests(session)?;
+        self.copy_side_data(session)?;
         self.written.push(session);
         Ok(SessionChange::Extended)
     }
@@ -386,7 +386,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
 
     /// What the user requested for the session: the keep mark and pending preferences.
     /// They are not truth, so an unreadable one does not fail the copy.
-    fn copy_requests(&self, session: SessionId) -> Result<(), CopyError> {
+    fn copy_side_data(&self, session: SessionId) -> Result<(), CopyError> {
         let (from, to) = (self.source.fs(), self.target.fs());
         let is_kept = |fs: &F| fs.stat(&layout::keep(session)).is_ok();
         if is_kept(from) && !is_kept(to) {
