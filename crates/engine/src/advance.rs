@@ -219,7 +219,7 @@ impl<S: Store> Engine<S> {
         held.append(decided.plan)?;
         self.attempt_checks.recorded(key);
         if let Some((reference, snapshot)) = decided.new_snapshot {
-            self.contents.keep_snapshot(reference, Arc::new(snapshot));
+            self.content_cache.keep_snapshot(reference, Arc::new(snapshot));
         }
         if observed_here > 0 {
             // What is not removed here is recognised by the next advance, which does not record it again.

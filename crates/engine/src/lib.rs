@@ -11,7 +11,7 @@ mod checkpoint;
 pub mod checks;
 mod close;
 pub mod compare;
-mod contents;
+mod content;
 mod counts;
 mod drift;
 pub mod edit;
@@ -82,7 +82,7 @@ pub use ask::AttemptAwaitingUser;
 use catalog::Catalog;
 use checks::{AttemptChecks, CallProgress, ChecksHere};
 pub use close::ClosedRun;
-use contents::{Content, Contents};
+use content::{Content, ContentCache};
 use counts::AppendCounters;
 pub use counts::AppendCounts;
 pub use error::io as disk_error;
@@ -202,7 +202,7 @@ pub struct Shared<S: Store> {
     environment: Environment,
     signer: Signer,
     folded: FoldedSessions,
-    contents: Contents,
+    content_cache: ContentCache,
     summary_cache: SummaryCache,
     workspaces: Workspaces,
     attempt_checks: AttemptChecks,
@@ -253,7 +253,7 @@ impl<S: Store> Engine<S> {
             environment,
             signer,
             folded: FoldedSessions::default(),
-            contents: Contents::default(),
+            content_cache: ContentCache::default(),
             summary_cache: SummaryCache::default(),
             workspaces: Workspaces::default(),
             attempt_checks: AttemptChecks::default(),
@@ -397,6 +397,6 @@ impl<S: Store> Engine<S> {
     }
 
     fn content(&self) -> Content<'_> {
-        Content { store: &*self.store, contents: &self.contents }
+        Content { store: &*self.store, cache: &self.content_cache }
     }
 }

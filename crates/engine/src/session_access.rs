@@ -14,7 +14,7 @@ use workrail_ports::passkeys::PasskeyReader;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, StoreError};
 
 use crate::catalog::Catalog;
-use crate::contents::Content;
+use crate::content::Content;
 use crate::counts::AppendCounters;
 use crate::folded::{Folded, FoldedSessions, locked};
 use crate::summaries::SummaryCache;

@@ -96,7 +96,7 @@ impl<S: Store> Engine<S> {
         if request.workspace_path.is_some() {
             self.remember_workspace(session, workspace);
         }
-        self.contents.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
+        self.content_cache.keep_workflow(begun.workflow_hash, Arc::clone(&prepared.workflow));
         let shown = self.reading().look(session, |facts| self.signed(facts, &begun));
         shown.map_err(|failed| match keyed {
             Some(_) => failed,

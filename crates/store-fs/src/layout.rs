@@ -100,7 +100,7 @@ pub(crate) fn index_lock() -> RelPath {
     path("cache/index.lock")
 }
 
-/// What the user asked of the session.
+/// The pending preferences of the session's runs.
 pub(crate) fn control(id: SessionId) -> RelPath {
     path(&format!("sessions/{id}/control.json"))
 }

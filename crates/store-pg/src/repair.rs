@@ -165,7 +165,7 @@ fn rebuilt(
     let mut position = Position::start();
     for row in rows {
         let expected = position.cursor.next_event_index;
-        let segment = match whole(session, &row) {
+        let segment = match unchanged_segment(session, &row) {
             Ok(segment) => segment,
             Err(UnusableRow::Invalid) => {
                 lost.push(row);
@@ -191,7 +191,7 @@ fn rebuilt(
 }
 
 /// The events of a row, if nothing shows that they were changed.
-fn whole(session: SessionId, row: &StoredSegment) -> Result<RawSegment, UnusableRow> {
+fn unchanged_segment(session: SessionId, row: &StoredSegment) -> Result<RawSegment, UnusableRow> {
     let digest = Sha256::of(&row.events);
     // Checked before the events are read: a changed byte may look like a newer build's kind or version.
     if attested(session, &row.manifest).is_some_and(|attested| is_other_segment(attested, digest)) {

@@ -16,7 +16,7 @@ use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
 
-use crate::contents::Content;
+use crate::content::Content;
 use crate::find::SessionOrRun;
 use crate::session_access::Reading;
 use crate::{Engine, Store};

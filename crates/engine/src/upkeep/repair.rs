@@ -114,8 +114,8 @@ impl<S: Store + Upkeep> Engine<S> {
             return self.roll_forward(session, write.events, mode).map(Some);
         }
         let slice = self.store.read(session, None).map_err(|cause| error::upkeep(cause.into()))?;
-        let nonsense = first_nonsense(session, &slice.events);
-        let damage = match (&slice.health, &nonsense) {
+        let contradiction = first_contradiction(session, &slice.events);
+        let damage = match (&slice.health, &contradiction) {
             (SessionHealth::Healthy, None) => {
                 let events = slice.cursor.next_event_index.get();
                 return Ok(Some(RepairOutcome::Healthy { session_id: session, events }));
@@ -123,7 +123,7 @@ impl<S: Store + Upkeep> Engine<S> {
             (SessionHealth::Healthy, Some(cause)) => cause.to_string(),
             (health, _) => health_text(health),
         };
-        let trusted_until = nonsense.map(|cause| cause.index());
+        let trusted_until = contradiction.map(|cause| cause.index());
         let diagnosis = match mode {
             ApplyMode::DryRun => self.store.diagnose(session, trusted_until),
             ApplyMode::Real => self.store.repair(session, trusted_until),
@@ -164,7 +164,7 @@ impl<S: Store + Upkeep> Engine<S> {
 }
 
 /// The first event that contradicts those before it, although its bytes are intact.
-fn first_nonsense(session: SessionId, events: &[Event]) -> Option<FoldError> {
+fn first_contradiction(session: SessionId, events: &[Event]) -> Option<FoldError> {
     let mut facts = SessionState::new(session);
     events.iter().find_map(|event| facts.apply(event).err())
 }

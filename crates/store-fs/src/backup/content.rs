@@ -121,7 +121,7 @@ impl<F: FileSystem> Copier<'_, F> {
 
     /// After all sessions were copied, rewrites the content in doubt that no session brought (G14). Every sync of
     /// this run succeeded, so no doubt remains.
-    pub(super) fn end_doubt(&mut self) -> Result<(), CopyError> {
+    pub(super) fn rewrite_content_in_doubt(&mut self) -> Result<(), CopyError> {
         if self.checking == Checking::DryRun {
             return Ok(());
         }

@@ -249,7 +249,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         change: SessionChange,
     ) -> Result<SessionChange, CopyError> {
         if let Some(known) = known {
-            self.settle(session, known)?;
+            self.make_copy_durable(session, known)?;
             self.bring_content(session, &known.loaded.events)?;
         }
         if change == SessionChange::Unchanged && self.direction == BackupDirection::Backup {
@@ -260,7 +260,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 
     /// Makes durable what a killed copy wrote without syncing; its mark is still present (G14).
-    fn settle(&self, session: SessionId, known: &Log) -> Result<(), CopyError> {
+    fn make_copy_durable(&self, session: SessionId, known: &Log) -> Result<(), CopyError> {
         let fs = self.target.fs();
         let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target)?;
         if self.checking == Checking::DryRun || !is_marked || !known.loaded.health.is_healthy() {
@@ -284,7 +284,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         self.bring_content(session, &from.loaded.events)?;
         let names: Vec<&String> = from.loaded.segments.iter().collect();
         if self.checking == Checking::DryRun {
-            self.weigh_segments(session, &names)?;
+            self.count_segments(session, &names)?;
             let change = |aside| SessionChange::Replaced { aside };
             return Ok(if replacing { change(layout::backups().to_string()) } else { SessionChange::Added });
         }
@@ -307,7 +307,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         if staged.manifest_bytes() != from.manifest {
             return Err(changed_meanwhile(session));
         }
-        self.count_on_from(from)?;
+        self.raise_target_activity(from)?;
         let aside = staged.publish_over().map_err(failed)?;
         drop(lock);
         store.forget(session);
@@ -343,10 +343,10 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         self.bring_content(session, from.loaded.events.get(done..).unwrap_or_default())?;
         let missing: Vec<&String> = from.loaded.segments.difference(&known.loaded.segments).collect();
         if self.checking == Checking::DryRun {
-            self.weigh_segments(session, &missing)?;
+            self.count_segments(session, &missing)?;
             return Ok(SessionChange::Extended);
         }
-        self.count_on_from(from)?;
+        self.raise_target_activity(from)?;
         // Rewritten: what the last writer left there may not be on the disk (G14).
         commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)?;
         remove_orphans(fs, session, &known.loaded).map_err(target)?;
@@ -366,7 +366,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 
     /// Activity in a restored store must come after what was restored; a backup has no counter.
-    fn count_on_from(&self, from: &Log) -> Result<(), CopyError> {
+    fn raise_target_activity(&self, from: &Log) -> Result<(), CopyError> {
         let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
         match newest.filter(|_| self.direction == BackupDirection::Restore) {
             Some(newest) => {
@@ -376,7 +376,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }
     }
 
-    fn weigh_segments(&mut self, session: SessionId, names: &[&String]) -> Result<(), CopyError> {
+    fn count_segments(&mut self, session: SessionId, names: &[&String]) -> Result<(), CopyError> {
         for name in names {
             let segment = read_segment(self.source.fs(), session, name)?;
             self.report.segments.add(segment.bytes().len() as u64);

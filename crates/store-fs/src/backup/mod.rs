@@ -46,7 +46,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         let checking = if options.check_all { Checking::ByDigest } else { Checking::ByName };
         let mut copier = Copier::new(self, backup, BackupDirection::Backup, checking)?;
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
-        copier.end_doubt()?;
+        copier.rewrite_content_in_doubt()?;
         // It holds only public keys, and without it no decision in the sessions can be verified.
         copy_passkeys(self.fs(), backup.fs(), SameStore::Yes)?;
         copier.report.keys = match options.with_keys {
@@ -80,7 +80,7 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         copier.copy_all(&sessions, watch)?;
         if options.only.is_none() {
             copier.repair_damaged_content()?;
-            copier.end_doubt()?;
+            copier.rewrite_content_in_doubt()?;
             let is_same = self.is_same_store(backup);
             copier.report.keys = self.restore_keys(backup, options.dry_run)?;
             if !options.dry_run {

@@ -21,12 +21,12 @@ const WORKFLOWS_MAX: NonZeroUsize = NonZeroUsize::new(32).expect("a literal abov
 const SNAPSHOTS_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("a literal above zero");
 
 #[derive(Debug)]
-pub(crate) struct Contents {
+pub(crate) struct ContentCache {
     workflows: Mutex<LruCache<WorkflowHash, Arc<CompiledWorkflow>>>,
     snapshots: Mutex<LruCache<SnapshotRef, Arc<ExecutionSnapshot>>>,
 }
 
-impl Default for Contents {
+impl Default for ContentCache {
     fn default() -> Self {
         Self {
             workflows: Mutex::new(LruCache::new(WORKFLOWS_MAX)),
@@ -39,7 +39,7 @@ impl Default for Contents {
 #[derive(Clone, Copy)]
 pub(crate) struct Content<'a> {
     pub store: &'a dyn ContentStore,
-    pub contents: &'a Contents,
+    pub cache: &'a ContentCache,
 }
 
 impl std::fmt::Debug for Content<'_> {
@@ -50,28 +50,27 @@ impl std::fmt::Debug for Content<'_> {
 
 impl Content<'_> {
     pub(crate) fn workflow(&self, hash: WorkflowHash) -> Result<Arc<CompiledWorkflow>, Box<ErrorEnvelope>> {
-        let known =
-            self.contents.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        let known = self.cache.workflows.lock().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
         let read = Arc::new(self.store.workflow(hash).map_err(error::content)?);
-        self.contents.keep_workflow(hash, Arc::clone(&read));
+        self.cache.keep_workflow(hash, Arc::clone(&read));
         Ok(read)
     }
 
     pub(crate) fn snapshot(&self, of: SnapshotRef) -> Result<Arc<ExecutionSnapshot>, Box<ErrorEnvelope>> {
-        let known = self.contents.snapshots.lock().unwrap_or_else(PoisonError::into_inner).get(&of).cloned();
+        let known = self.cache.snapshots.lock().unwrap_or_else(PoisonError::into_inner).get(&of).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
         let read = Arc::new(self.store.snapshot(of).map_err(error::content)?);
-        self.contents.keep_snapshot(of, Arc::clone(&read));
+        self.cache.keep_snapshot(of, Arc::clone(&read));
         Ok(read)
     }
 }
 
-impl Contents {
+impl ContentCache {
     pub(crate) fn keep_workflow(&self, hash: WorkflowHash, workflow: Arc<CompiledWorkflow>) {
         let mut cache = self.workflows.lock().unwrap_or_else(PoisonError::into_inner);
         cache.put(hash, workflow);
