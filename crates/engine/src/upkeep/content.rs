@@ -255,6 +255,9 @@ fn effect_of(data: &EventData, kind: AttachmentKind) -> &'static str {
             OutputPayload::Notes { .. } => "The beginning of the notes is in the log; the run can continue.",
             OutputPayload::ArtifactRef { .. } => "The artifact is lost; the run can continue.",
         },
+        (AttachmentKind::Blob, EventData::EvidenceRecorded(_)) => {
+            "The full text of a piece of evidence is lost; the run can continue."
+        }
         (AttachmentKind::Blob, _) => {
             "A repeated call cannot be answered with the recorded reply. The run can continue: `resume_session` or a \
              stateToken gives the current step."
