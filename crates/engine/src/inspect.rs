@@ -53,7 +53,8 @@ impl<S: Store> Engine<S> {
         entry: &CatalogEntry,
         workspace: Option<&WorkspacePath>,
     ) -> InspectedReference {
-        let path = references::found(&*self.environment.workflows, declaration, &entry.source, workspace);
+        let path =
+            references::shown_path(&*self.environment.workflows, declaration, &entry.source, workspace);
         InspectedReference {
             id: declaration.id.clone(),
             title: declaration.title.clone(),

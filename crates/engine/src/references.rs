@@ -8,7 +8,7 @@ use workrail_ports::workspace::WorkspacePath;
 use crate::session_access::Reading;
 
 /// The path to show for a declared document; `None` if it does not exist.
-pub(crate) fn found(
+pub(crate) fn shown_path(
     workflows: &dyn WorkflowSource,
     declaration: &ReferenceDeclaration,
     source: &SourceFile,
@@ -31,8 +31,8 @@ impl Reading<'_> {
         workspace: Option<&WorkspacePath>,
     ) -> Vec<ReferenceInfo> {
         let info = |declaration: &ReferenceDeclaration| {
-            let path =
-                source.and_then(|source| found(&*self.environment.workflows, declaration, source, workspace));
+            let path = source
+                .and_then(|source| shown_path(&*self.environment.workflows, declaration, source, workspace));
             ReferenceInfo {
                 id: declaration.id.clone(),
                 title: declaration.title.clone(),

@@ -208,6 +208,7 @@ impl<S: Store> Engine<S> {
         Ok(Some(ParentLink { run_id: at.run, node_id: at.node }))
     }
 
+    /// The reply of a start that another process recorded first, with the same key.
     fn start_again(&self, target: &TargetSession, keyed: Option<&Keyed>) -> ReplyResult {
         let recorded = keyed.map(|keyed| self.recorded_start(target, keyed)).transpose()?.flatten();
         recorded.ok_or_else(|| error::internal("a start that was recorded before cannot be found"))

@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     let content = {
         let mut progress = PhaseProgress::new("Checking content");
         let mut watch = |done, total| progress.at(done, total);
-        engine.mend_content(scope, backup.as_ref(), mode, &mut watch)?
+        engine.restore_content(scope, backup.as_ref(), mode, &mut watch)?
     };
     tell(log.as_ref(), &content, mode, format, store_kind);
     let is_whole = content.lost.is_empty() && (log.is_some() || content.damaged_sessions.is_empty());

@@ -182,7 +182,7 @@ impl Catalog {
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
     ) -> Result<Vec<u8>, Failure> {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         self.source.read(&listing.files[position]).map_err(|cause| error::source(&cause))
@@ -211,7 +211,7 @@ impl Catalog {
         id: &WorkflowId,
         workspace: Option<&WorkspacePath>,
     ) -> Result<CandidateFile, Failure> {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let listing = &known.listing;
         let position = listing.selection.owner(&listing.claims, id).ok_or_else(|| unknown(listing, id))?;
         Ok(listing.files[position].clone())
@@ -219,7 +219,7 @@ impl Catalog {
 
     /// The workflows and routines of a workspace, for compiling a text that is in no source.
     pub fn library(&self, workspace: Option<&WorkspacePath>) -> Library {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let ids = known.listing.selection.owners.keys().map(ToString::to_string);
         self.routines_of(&known.listing).with_workflows(ids)
     }
@@ -231,12 +231,12 @@ impl Catalog {
 
     /// The files that ids refer to now, to be looked up later without reading anything.
     pub(crate) fn sources(&self, workspace: Option<&WorkspacePath>) -> SourceDigests {
-        SourceDigests(self.known(workspace))
+        SourceDigests(self.current_listing(workspace))
     }
 
     /// How many workflows can be started in a workspace, and every file that cannot be used.
     pub fn counted(&self, workspace: Option<&WorkspacePath>) -> (usize, Vec<UnusableFile>) {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let (usable, unusable) = &*self.everything(&known);
         (usable.len(), unusable.clone())
     }
@@ -248,7 +248,7 @@ impl Catalog {
         workspace: Option<&WorkspacePath>,
         filter: &Filter,
     ) -> (Vec<ListedWorkflow>, Vec<UnusableFile>) {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let (usable, unusable) = &*self.everything(&known);
         let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
         (chosen(&summaries, filter, |id| known.listing.has(id)), unusable.clone())
@@ -256,7 +256,7 @@ impl Catalog {
 
     /// The answer of `list_workflows`; without a filter it is cached for as long as nothing changes.
     pub fn list(&self, workspace: Option<&WorkspacePath>, filter: &Filter, tools: ToolSet) -> WorkflowList {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let made = || {
             let (usable, unusable) = &*self.everything(&known);
             let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
@@ -267,7 +267,7 @@ impl Catalog {
 
     /// Every file that claims an id: the one that owns it first, then by descending precedence.
     pub fn claimants(&self, id: &WorkflowId, workspace: Option<&WorkspacePath>) -> Vec<Claimant> {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let listing = &known.listing;
         let owner = listing.selection.owner(&listing.claims, id).map(|owner| &listing.claims[owner].id);
         let wanted = owner.unwrap_or(id);
@@ -292,7 +292,7 @@ impl Catalog {
 
     /// How many files each source has, by precedence and position.
     pub fn by_source(&self, workspace: Option<&WorkspacePath>) -> BTreeMap<(Precedence, usize), SourceCount> {
-        let known = self.known(workspace);
+        let known = self.current_listing(workspace);
         let mut counts: BTreeMap<(Precedence, usize), SourceCount> = BTreeMap::new();
         for (position, file) in known.listing.files.iter().enumerate() {
             let count = counts.entry((file.precedence, file.folder_position)).or_default();
@@ -332,7 +332,7 @@ impl Catalog {
     }
 
     /// What a workspace offers now; listed again only if something may have changed.
-    fn known(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
+    fn current_listing(&self, workspace: Option<&WorkspacePath>) -> Arc<WorkspaceListing> {
         let bindings = self.source.bindings(workspace);
         let id = self.source.unchanged_listing(workspace);
         if let Some(known) = id.and_then(|id| self.listings.get(workspace, id, &bindings)) {

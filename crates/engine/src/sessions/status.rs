@@ -114,7 +114,7 @@ impl<S: Store> Engine<S> {
     pub fn need(&self, session: SessionId, run: RunId) -> Option<Need> {
         let name = RunLabel::of(run).to_string();
         match self.attention(session, run) {
-            Ok(Some(Attention::Person(waiting))) => Some(asked(&waiting, &name)),
+            Ok(Some(Attention::Person(waiting))) => Some(need_of_person(&waiting, &name)),
             Ok(Some(Attention::Agent { step, blockers })) => {
                 let reasons = blockers.iter().map(|blocker| blocker.message.as_str().to_owned()).collect();
                 Some(Need {
@@ -152,7 +152,7 @@ fn unreadable(problem: &str) -> Need {
 }
 
 /// What a person is asked, and the command that answers.
-fn asked(waiting: &WaitingStep, name: &str) -> Need {
+fn need_of_person(waiting: &WaitingStep, name: &str) -> Need {
     let step = waiting.title.clone();
     if waiting.questions.is_empty() {
         let command = match waiting.proof {

@@ -64,7 +64,7 @@ struct ContentRestorer<'a, S: Store> {
 
 impl<S: Store + Upkeep> Engine<S> {
     /// Restores what can be restored of the content that a session, or every session, refers to.
-    pub fn mend_content(
+    pub fn restore_content(
         &self,
         scope: VerifyScope,
         backup: Option<&S>,
@@ -77,18 +77,18 @@ impl<S: Store + Upkeep> Engine<S> {
             VerifyScope::All => self.store.sessions().map_err(|cause| error::upkeep(cause.into()))?,
         };
         let report = ContentRepair::default();
-        let mut mending = ContentRestorer { engine: self, backup, mode, done: BTreeSet::new(), report };
+        let mut restorer = ContentRestorer { engine: self, backup, mode, done: BTreeSet::new(), report };
         let total = sessions.len() as u64;
         for (done, session) in sessions.into_iter().enumerate() {
             watch(done as u64, total);
-            mending.session(session)?;
+            restorer.restore_session(session)?;
         }
-        Ok(mending.report)
+        Ok(restorer.report)
     }
 }
 
 impl<S: Store + Upkeep> ContentRestorer<'_, S> {
-    fn session(&mut self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
+    fn restore_session(&mut self, session: SessionId) -> Result<(), Box<ErrorEnvelope>> {
         let slice = match self.engine.store.read(session, None) {
             Err(StoreError::NotFound { .. }) => return Ok(()),
             // An unreadable session is reported by `verify`.
@@ -112,23 +112,24 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         // In order, since each needs the ones before: a snapshot its workflow, its parent's snapshot and its artifacts.
         for event in &sound {
             if let EventData::RunStarted(run) = &event.data {
-                self.piece(&facts, event, (AttachmentKind::Workflow, run.workflow_hash.digest()))?;
+                self.restore_piece(&facts, event, (AttachmentKind::Workflow, run.workflow_hash.digest()))?;
             }
         }
         for event in &sound {
             for blob in event.data.blob_refs() {
-                self.piece(&facts, event, (AttachmentKind::Blob, blob.digest()))?;
+                self.restore_piece(&facts, event, (AttachmentKind::Blob, blob.digest()))?;
             }
         }
         for event in &sound {
             if let Some(snapshot) = event.data.snapshot_ref() {
-                self.piece(&facts, event, (AttachmentKind::Snapshot, snapshot.digest()))?;
+                self.restore_piece(&facts, event, (AttachmentKind::Snapshot, snapshot.digest()))?;
             }
         }
         Ok(())
     }
 
-    fn piece(
+    /// Restores a piece of content that is missing or damaged, or reports why that is not possible.
+    fn restore_piece(
         &mut self,
         facts: &SessionState,
         event: &Event,

@@ -189,7 +189,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
         Ok(orphans.iter().any(|orphan| is_damaged_form(line, &closing(&orphan.group))))
     }
 
-    /// Whether a newer build wrote a record of the group at the read position.
+    /// The reason to stop if a newer build wrote this record of the group at the read position; `None` if not.
     fn newer(&self, position: usize, error: &ManifestError) -> Option<NoGroup> {
         let record = format!("manifest record {}", self.cursor.next_manifest_index.get() + position as u64);
         match error {

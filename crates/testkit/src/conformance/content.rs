@@ -58,12 +58,12 @@ pub fn content_reads_back_by_its_digest(subject: &impl StoreUnderTest) {
 fn read_all_content(store: &impl ContentStore, made: &[PlanParts]) {
     for attachment in made.iter().flat_map(|parts| &parts.attachments) {
         let bytes = match attachment.kind() {
-            AttachmentKind::Blob => there(store.blob(attachment.blob_ref())),
+            AttachmentKind::Blob => stored(store.blob(attachment.blob_ref())),
             AttachmentKind::Snapshot => {
-                canonical(there(store.snapshot(attachment.snapshot_ref())).to_canonical())
+                canonical(stored(store.snapshot(attachment.snapshot_ref())).to_canonical())
             }
             AttachmentKind::Workflow => {
-                canonical(there(store.workflow(attachment.workflow_hash())).to_canonical())
+                canonical(stored(store.workflow(attachment.workflow_hash())).to_canonical())
             }
         };
         assert_eq!(Sha256::of(&bytes), attachment.digest());
@@ -78,7 +78,7 @@ fn read_all_content(store: &impl ContentStore, made: &[PlanParts]) {
     }
 }
 
-fn there<T>(content: Result<T, ContentError>) -> T {
+fn stored<T>(content: Result<T, ContentError>) -> T {
     content.unwrap_or_else(|error| panic!("the content is stored: {error}"))
 }
 
