@@ -3,7 +3,7 @@
 //! Sessions, content, keys and caches are in one or the other. Data about this machine stays in its directory: which
 //! servers run here, and the HTTP transport's secret.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use workrail_ports::cache::{
     CachedProjection, IfAbsent, IndexAnswer, IndexQuery, IndexRecord, ProjectionCache, SessionIndex,
 };
 use workrail_ports::content::{ContentError, ContentStore};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringImport, KeyringStore, ReplacedKeyring};
@@ -273,13 +273,12 @@ impl PendingPreferencesReader for AnyStore {
 }
 
 impl PendingPreferencesStore for AnyStore {
-    fn change_pending_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
-        runs: &[RunId],
-        change: PreferencesChange<'_>,
-    ) -> Result<Vec<PendingPreferences>, StoreError> {
-        either!(self, store => store.change_pending_preferences(session, runs, change))
+        pending: &BTreeMap<RunId, PendingPreferences>,
+    ) -> Result<(), FsError> {
+        either!(self, store => store.set_pending_preferences(session, pending))
     }
 
     fn clear_pending_preferences(

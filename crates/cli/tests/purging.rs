@@ -181,6 +181,7 @@ fn a_session_written_to_meanwhile_is_not_replaced() {
         json!({ "ackToken": second.string("ackToken"), "output": { "notesMarkdown": "finished b" } });
     let last = client.call("continue_workflow", arguments);
     assert_eq!(last.structured["isComplete"], true, "{}", last.text);
+    client.until_indexed();
     writeln!(keyboard, "{run}").unwrap();
     let mut rest = String::new();
     screen.read_to_string(&mut rest).unwrap();

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use serde_json::json;
+use workrail_testkit::folder::files;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
 use workrail_testkit::team::{Team, advance, session_of, start};
@@ -129,6 +130,35 @@ fn a_session_in_use_in_the_target_is_reported_and_the_others_are_copied() {
     let ran = copy();
     assert_eq!((ran.code, counted(&ran.json())), (0, [0, 1, 2, 0, 3]));
     assert!(copied.join("sessions").join(&session).join("keep").exists(), "the mark is still there");
+}
+
+/// Broke: a session that had grown in the source was deleted from the target before the source was found damaged.
+#[test]
+fn the_targets_copy_of_a_session_that_is_damaged_in_the_source_is_kept() {
+    for damaged in [0, 1, 2] {
+        let (directory, second) = with_sessions();
+        let (data, copied) = (directory.data(), directory.home().join("copied"));
+        let copy =
+            || directory.run(&["store", "copy", data.to_str().unwrap(), copied.to_str().unwrap(), "--json"]);
+        assert_eq!(counted(&copy().json()), [2, 0, 0, 0, 2]);
+        let session = session_of(&second);
+        let target = copied.join("sessions").join(&session);
+        let before = files(&target);
+        let mut client = directory.client();
+        advance(&mut client, &second, "glued");
+        client.close();
+        let events = files(&data.join("sessions").join(&session).join("events"));
+        assert_eq!(events.len(), 3, "one each for the start and two steps");
+        let segment = events.into_keys().nth(damaged).unwrap();
+        std::fs::write(data.join("sessions").join(&session).join("events").join(segment), "{}\n").unwrap();
+
+        let ran = copy();
+        assert_eq!((ran.code, counted(&ran.json())), (1, [0, 0, 1, 1, 1]), "segment {damaged}");
+        let problems = ran.json()["result"]["problems"].clone();
+        assert_eq!(problems[0]["subject"], session.as_str());
+        assert_eq!(problems[0]["fix"], "Run `workrail store repair` on the source, then copy again.");
+        assert_eq!(files(&target), before, "segment {damaged}: the target's copy is as it was");
+    }
 }
 
 #[test]

@@ -41,10 +41,16 @@ const UNREADABLE_PREFERENCES: &str = "The session's `control.json` cannot be rea
 impl<S: Store> Engine<S> {
     /// The preferences of a run, or of all runs of a session, oldest first.
     pub fn preferences_of(&self, found: SessionOrRun) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
-        self.reading().look(found.session, |facts| {
-            let runs = facts.runs().filter(|run| found.run.is_none_or(|wanted| wanted == run.run_id));
-            runs.map(|run| self.run_preferences(facts, run.run_id)).collect()
-        })
+        self.reading().look(found.session, |facts| self.runs_preferences(found, facts))
+    }
+
+    fn runs_preferences(
+        &self,
+        found: SessionOrRun,
+        facts: &SessionState,
+    ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        let runs = facts.runs().filter(|run| found.run.is_none_or(|wanted| wanted == run.run_id));
+        runs.map(|run| self.run_preferences(facts, run.run_id)).collect()
     }
 
     fn run_preferences(
@@ -82,9 +88,7 @@ impl<S: Store> Engine<S> {
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         let mut runs = self.preferences_of(found)?;
         runs.retain(|run| {
-            let now = run.pending.unwrap_or(run.applied);
-            let requested = changes.iter().fold(now, |preferences, change| preferences.with(*change));
-            can_continue(run.status) && requested.autonomy > now.autonomy
+            can_continue(run.status) && changed(run, changes).autonomy > in_effect(run).autonomy
         });
         Ok(runs)
     }
@@ -107,29 +111,34 @@ impl<S: Store> Engine<S> {
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
         self.permit(Act::Decide)?;
         let session = found.session;
-        let mut open = self.preferences_of(found)?;
-        open.retain(|run| can_continue(run.status));
-        if open.is_empty() {
-            return Err(error::no_open_run());
-        }
-        let runs: Vec<RunId> = open.iter().map(|run| run.run_id).collect();
-        let latest: BTreeMap<RunId, Preferences> =
-            open.iter().map(|run| (run.run_id, run.pending.unwrap_or(run.applied))).collect();
-        let stored = self.store.change_pending_preferences(session, &runs, &|run, pending| {
-            // What was pending when the runs were read, and no longer is, was applied by a step completed since.
-            let now = pending.map(|pending| pending.preferences).unwrap_or_else(|| latest[&run]);
-            let preferences = changes.iter().fold(now, |preferences, change| preferences.with(*change));
-            // Kept even if it equals what is in effect at the tip: the next completed step may be elsewhere.
-            PendingPreferences { preferences, proof: proof.cloned() }
+        let requested = self.hold(session, |held| {
+            let mut open = self.runs_preferences(found, held.state())?;
+            open.retain(|run| can_continue(run.status));
+            if open.is_empty() {
+                return Err(error::no_open_run());
+            }
+            let mut pending = BTreeMap::new();
+            for run in &mut open {
+                let preferences = changed(run, changes);
+                // Stored even if it equals what is in effect at the tip: the next completed step may be elsewhere.
+                pending.insert(run.run_id, PendingPreferences { preferences, proof: proof.cloned() });
+                (run.pending, run.pending_problem) = (Some(preferences), None);
+            }
+            let stored = self.store.set_pending_preferences(session, &pending);
+            stored.map_err(|cause| error::io(&cause))?;
+            Ok(open)
         });
-        let stored = stored.map_err(|cause| error::locked_for_command(session, error::store(cause)))?;
-        let changed = open.into_iter().zip(stored).map(|(run, pending)| RunPreferences {
-            pending: Some(pending.preferences),
-            pending_problem: None,
-            ..run
-        });
-        Ok(changed.collect())
+        requested.map_err(|refused| error::locked_for_command(session, refused))
     }
+}
+
+/// Applied by the run's next completed step, unless they are changed.
+fn in_effect(run: &RunPreferences) -> Preferences {
+    run.pending.unwrap_or(run.applied)
+}
+
+fn changed(run: &RunPreferences, changes: &[PreferenceChange]) -> Preferences {
+    changes.iter().fold(in_effect(run), |preferences, change| preferences.with(*change))
 }
 
 fn can_continue(status: Option<RunStatus>) -> bool {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::call::Execution;
 
-/// This long without a new call is a pause.
+/// This long without a call is a pause.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How often new calls may prolong the wait: a server that is always busy indexes as well.
+/// How often calls may prolong the wait: a server that is always busy indexes as well.
 const PROLONGED_MAX: u32 = 10;
 
 #[derive(Clone, Debug, Default)]
@@ -19,27 +19,43 @@ pub(crate) struct IndexingPauses(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    calls: AtomicU64,
+    begun: AtomicU64,
+    running: AtomicU64,
     is_waiting: AtomicBool,
 }
 
-impl IndexingPauses {
-    pub(crate) fn call_begins(&self) {
-        self.0.calls.fetch_add(1, Ordering::SeqCst);
-    }
+/// A call that is being answered; dropped when it ends, also when it is cancelled.
+#[derive(Debug)]
+pub(crate) struct RunningCall(Arc<Shared>);
 
-    /// Called after a call. If something waits to be indexed, that happens in the next pause.
-    pub(crate) fn call_ended(&self, execution: Arc<dyn Execution>) {
+impl IndexingPauses {
+    pub(crate) fn call_begins(&self) -> RunningCall {
+        self.0.begun.fetch_add(1, Ordering::SeqCst);
+        self.0.running.fetch_add(1, Ordering::SeqCst);
+        RunningCall(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl RunningCall {
+    /// If something waits to be indexed, that happens in the next pause.
+    pub(crate) fn ended(self, execution: &Arc<dyn Execution>) {
         if !execution.has_unindexed() || self.0.is_waiting.swap(true, Ordering::SeqCst) {
             return;
         }
-        let shared = Arc::clone(&self.0);
+        let (shared, execution) = (Arc::clone(&self.0), Arc::clone(execution));
         // Not awaited: the reply is sent meanwhile. If the server ends first, its end adds what is left.
         drop(tokio::spawn(async move {
             for _ in 0..PROLONGED_MAX {
-                let calls = shared.calls.load(Ordering::SeqCst);
+                let begun = shared.begun.load(Ordering::SeqCst);
                 tokio::time::sleep(PAUSE).await;
-                if shared.calls.load(Ordering::SeqCst) == calls {
+                let is_idle = shared.running.load(Ordering::SeqCst) == 0;
+                if is_idle && shared.begun.load(Ordering::SeqCst) == begun {
                     break;
                 }
             }

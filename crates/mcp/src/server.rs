@@ -114,18 +114,18 @@ impl Server {
     }
 
     async fn call(
-        pauses: IndexingPauses,
+        &self,
         execution: Arc<dyn Execution>,
         tool: ToolName,
         arguments: Option<Map<String, Value>>,
         folder: Folder,
     ) -> CallResult {
-        pauses.call_begins();
-        let answering = Arc::clone(&execution);
+        let running = self.pauses.call_begins();
         // A blocking thread: ports are synchronous, and an append must not be cancelled halfway.
         let answered =
-            tokio::task::spawn_blocking(move || call::run(&*answering, tool, arguments, folder)).await;
-        pauses.call_ended(execution);
+            tokio::task::spawn_blocking(move || call::run(&*execution, tool, arguments, folder)).await;
+        // Not the execution of this call: the reply waits until that one, which reports its progress, is dropped.
+        running.ended(&self.execution);
         answered.unwrap_or_else(|_| call::crashed().into())
     }
 
@@ -299,7 +299,7 @@ impl ServerHandler for Server {
         let folder = self.folder(tool, arguments.as_ref(), &context).await;
         let (execution, progress) = progress::reporting(execution, &context);
         let (CallResult { result, waits }, ()) =
-            tokio::join!(Self::call(self.pauses.clone(), execution, tool, arguments, folder), progress);
+            tokio::join!(self.call(execution, tool, arguments, folder), progress);
         let (Some(reply), Some(channel)) = (waits, channel) else { return Ok(self.finished(era, result)) };
         match self.ask_user(*reply, channel, &context).await {
             AskOutcome::Unanswered => Ok(self.finished(era, result)),

@@ -10,7 +10,7 @@ use workrail_model::id::{RunId, SessionId};
 use workrail_model::limits::CONTROL_BYTES_MAX;
 use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::preferences::Preferences;
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
 use workrail_ports::session_store::StoreError;
 
@@ -99,22 +99,14 @@ impl<F: FileSystem> PendingPreferencesReader for LocalStore<F> {
 }
 
 impl<F: FileSystem> PendingPreferencesStore for LocalStore<F> {
-    fn change_pending_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
-        runs: &[RunId],
-        change: PreferencesChange<'_>,
-    ) -> Result<Vec<PendingPreferences>, StoreError> {
-        let _lock = self.take_lock(session)?;
+        pending: &BTreeMap<RunId, PendingPreferences>,
+    ) -> Result<(), FsError> {
         let mut by_run = self.pending_by_run(session)?;
-        let mut changed = Vec::with_capacity(runs.len());
-        for run in runs {
-            let pending = change(*run, by_run.remove(run));
-            by_run.insert(*run, pending.clone());
-            changed.push(pending);
-        }
-        self.write_preferences(session, by_run)?;
-        Ok(changed)
+        by_run.extend(pending.iter().map(|(run, pending)| (*run, pending.clone())));
+        self.write_preferences(session, by_run)
     }
 
     fn clear_pending_preferences(

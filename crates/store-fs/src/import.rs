@@ -259,7 +259,7 @@ impl<F: FileSystem> Drop for Staged<'_, F> {
     fn drop(&mut self) {
         if !self.published {
             // If this fails, the next import removes it.
-            let _ = sweep(self.store.fs());
+            let _ = remove_leftovers(self.store.fs());
         }
     }
 }

@@ -1,24 +1,21 @@
 //! Pending preferences: one row per run in the table `workrail.wish`, next to the log and never part of it (G64).
 
+use std::collections::BTreeMap;
+
 use postgres_types::Type;
 use tokio_postgres::Row;
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FsError, FsOp};
-use workrail_ports::session_store::StoreError;
 
-use crate::append;
 use crate::connection::Parameter;
-use crate::error::StatementError;
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
 fn path_of(session: SessionId) -> String {
     format!("sessions/{session}/preferences")
 }
-
-const EXISTS: &str = "SELECT 1 FROM workrail.session WHERE id = $1";
 
 const GET_PENDING: &str = "SELECT run, preferences, proof FROM workrail.wish WHERE session = $1 AND run = $2";
 
@@ -71,41 +68,26 @@ impl PendingPreferencesReader for PgStore {
 }
 
 impl PendingPreferencesStore for PgStore {
-    fn change_pending_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
-        runs: &[RunId],
-        change: PreferencesChange<'_>,
-    ) -> Result<Vec<PendingPreferences>, StoreError> {
-        let failed = |failed: StatementError| failed.of_session(FsOp::Write, session);
+        pending: &BTreeMap<RunId, PendingPreferences>,
+    ) -> Result<(), FsError> {
         let id = session.to_string();
-        let _turn = self.take_turn(session)?;
-        // The session's lock, so that what is read below is still there when it is replaced.
-        let mut transaction = self.lock_in_database(session)?;
-        let exists = transaction.query_opt(EXISTS, &[(&id, Type::TEXT)]).map_err(failed)?;
-        exists.ok_or(StoreError::NotFound { session })?;
-        let mut changed = Vec::with_capacity(runs.len());
-        for run in runs {
-            let name = run.to_string();
-            let key: [Parameter<'_>; 2] = [(&id, Type::TEXT), (&name, Type::TEXT)];
-            let row = transaction.query_opt(GET_PENDING, &key).map_err(failed)?;
-            let pending = change(*run, row.as_ref().and_then(pending_of).map(|(_, pending)| pending));
-            let (preferences, proof) = columns_of(&pending);
-            transaction
-                .query(
-                    SET_PENDING,
-                    &[
-                        (&id, Type::TEXT),
-                        (&name, Type::TEXT),
-                        (&preferences, Type::BYTEA),
-                        (&proof, Type::BYTEA),
-                    ],
-                )
-                .map_err(failed)?;
-            changed.push(pending);
-        }
-        append::commit(transaction, session)?;
-        Ok(changed)
+        let written = self.within(Purpose::Writing, |transaction| {
+            for (run, pending) in pending {
+                let (run, (preferences, proof)) = (run.to_string(), columns_of(pending));
+                let values: [Parameter<'_>; 4] = [
+                    (&id, Type::TEXT),
+                    (&run, Type::TEXT),
+                    (&preferences, Type::BYTEA),
+                    (&proof, Type::BYTEA),
+                ];
+                transaction.query(SET_PENDING, &values)?;
+            }
+            Ok(())
+        });
+        written.map_err(|failed| failed.at(FsOp::Write, &path_of(session)))
     }
 
     fn clear_pending_preferences(

@@ -33,7 +33,7 @@ impl PgStore {
     }
 
     /// This thread's turn to lock the session, among the threads of the process.
-    pub(crate) fn take_turn(&self, session: SessionId) -> Result<ProcessLock<'_>, StoreError> {
+    fn take_turn(&self, session: SessionId) -> Result<ProcessLock<'_>, StoreError> {
         let deadline = Instant::now() + Duration::from_millis(LOCK_WAIT_MS_MAX);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while held.contains(&session) {
@@ -110,7 +110,7 @@ fn lock_key(purpose: &[u8], names: &[&str]) -> i64 {
 }
 
 /// Held while a thread of this process has the session.
-pub(crate) struct ProcessLock<'a> {
+struct ProcessLock<'a> {
     store: &'a PgStore,
     session: SessionId,
 }

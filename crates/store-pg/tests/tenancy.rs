@@ -80,7 +80,7 @@ fn fill(store: &PgStore, made: &[PlanParts]) -> SessionId {
     store.next().unwrap();
     store.append_passkey(&StoredPasskeys::default(), b"line\n").unwrap();
     store.replace_passkeys(&store.passkey_log().unwrap(), 0, b"another\n").unwrap();
-    store.change_pending_preferences(session, &[RunId::from_bits(RUN)], &|_, _| pending()).unwrap();
+    store.set_pending_preferences(session, &[(RunId::from_bits(RUN), pending())].into()).unwrap();
     store.put(session, &CachedProjection { version: 1, cursor, state: b"state".to_vec() }).unwrap();
     index(store, session, cursor);
     session

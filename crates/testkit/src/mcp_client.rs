@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -129,7 +130,8 @@ impl McpClient {
     /// Returns once the server has indexed what it recorded, so that it writes nothing more until the next call: it
     /// does so in a pause after its replies, and a search waits for it.
     pub fn until_indexed(&mut self) {
-        self.call("resume_session", json!({}));
+        let reply = self.call("resume_session", json!({}));
+        assert!(!reply.is_error, "{}", reply.text);
     }
 
     /// Makes the next call that a reply suggests, with our own words in place of its placeholders.
@@ -212,6 +214,24 @@ impl McpClient {
     pub fn close(mut self) -> ExitStatus {
         drop(self.stdin.take());
         self.child.wait().expect("the server ends when its input does")
+    }
+}
+
+/// A server that outlives its test would still write to a folder that the test compares or removes.
+impl Drop for McpClient {
+    fn drop(&mut self) {
+        // More than a server needs to end; one that a test has suspended never does.
+        const WITHIN: Duration = Duration::from_secs(10);
+        drop(self.stdin.take());
+        let deadline = Instant::now() + WITHIN;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

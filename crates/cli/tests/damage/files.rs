@@ -129,6 +129,9 @@ pub(crate) fn targets(template: &Template) -> Vec<Target> {
         data.join(format!("backups/{}-1/manifest.jsonl", template.repaired)),
         None,
     );
+    for name in ["cache folder", "store cache", "server record"] {
+        assert!(found.iter().any(|target| target.name == name), "the template has no {name}");
+    }
     found
 }
 

@@ -127,6 +127,7 @@ impl Template {
         let apart = walk(&mut client, "team.apart", "swifts", &[notes("a cloud of swifts")]);
         let finished = walk(&mut client, "team.short", "newts", &[notes("three newts")]).session;
         let repaired = walk(&mut client, "team.short", "toads", &[notes("no toads")]).session;
+        client.until_indexed();
         // A killed server leaves its registration behind.
         kill_server(&home);
         drop(client);

@@ -92,7 +92,17 @@ enum Relation {
     Behind(Cursor),
     TargetHasMore,
     Differs,
-    Damaged(SessionHealth),
+    /// In the target.
+    Damaged,
+    /// In the source, for this reason; the target may have the only good copy.
+    SourceDamaged(String),
+}
+
+/// Whether the target's shorter copy of a session made room for the whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Made { was_kept: bool },
+    InUse,
 }
 
 /// Goes through the sessions and remembers what the target has.
@@ -192,11 +202,14 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             read => read.map_err(failed)?,
         };
         if !there.health.is_healthy() {
-            return Ok(Relation::Damaged(there.health));
+            return Ok(Relation::Damaged);
         }
         let end = there.cursor;
-        // An unreadable source session is reported when it is copied.
-        let Ok(since) = self.source.read(session, Some(&end)) else { return Ok(Relation::Missing) };
+        let since = match self.source.read(session, Some(&end)) {
+            Ok(since) if since.health.is_healthy() => since,
+            Ok(since) => return Ok(Relation::SourceDamaged(health_text(&since.health))),
+            Err(cause) => return Ok(Relation::SourceDamaged(cause.to_string())),
+        };
         Ok(match (since.continues, since.cursor == end) {
             (true, true) => Relation::Same(end),
             (true, false) => Relation::Behind(end),
@@ -213,7 +226,13 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             relations.iter().map(|(session, relation)| (*session, relation)).collect();
         let is_foreign = |session: &SessionId| match known.get(session) {
             None | Some(Relation::TargetHasMore | Relation::Differs) => true,
-            Some(Relation::Missing | Relation::Same(_) | Relation::Behind(_) | Relation::Damaged(_)) => false,
+            Some(
+                Relation::Missing
+                | Relation::Same(_)
+                | Relation::Behind(_)
+                | Relation::Damaged
+                | Relation::SourceDamaged(_),
+            ) => false,
         };
         let there = self.target.sessions().map_err(failed)?;
         let foreign: Vec<SessionId> = there.into_iter().filter(is_foreign).collect();
@@ -256,7 +275,12 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
                 "the target has another history of it",
                 "Decide which one to keep. Delete the other with `workrail session delete`, then copy again.",
             ),
-            Relation::Damaged(_) => (
+            Relation::SourceDamaged(why) => {
+                self.summary.skipped += 1;
+                self.source_damaged(session, why);
+                return Ok(());
+            }
+            Relation::Damaged => (
                 "it is damaged in the target",
                 "Run `workrail store repair` on the target, or delete it there, then copy again.",
             ),
@@ -275,33 +299,28 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     fn side_data_unless_in_use(&mut self, session: SessionId, mode: ApplyMode) -> Result<(), CopyFailure> {
         match self.copy_side_data(session, mode) {
             Err(refused) if refused.code == ErrorCode::SessionLocked => {
-                self.in_use(session, "its mark of `session keep` and its pending modes were not copied");
+                self.in_use(session, "its mark of `session keep` or its pending modes were not copied");
                 Ok(())
             }
             done => done,
         }
     }
 
-    /// Removes the target's shorter copy of a session. Returns whether it was marked to be kept; `None` if it is in use.
-    fn make_room(&mut self, session: SessionId, end: &Cursor) -> Result<Option<bool>, CopyFailure> {
+    /// Removes the target's shorter copy of a session.
+    fn make_room(&mut self, session: SessionId, end: &Cursor) -> Result<Room, CopyFailure> {
         let was_kept = self.target.is_kept(session);
-        if was_kept && let Err(cause) = self.target.unkeep(session) {
-            return self.no_room(session, cause);
-        }
+        let unkept = if was_kept { self.target.unkeep(session).map(drop) } else { Ok(()) };
         // Only if it still ends where it was compared: a session written to since stays.
-        if let Err(cause) = self.target.remove(session, Some(end)) {
-            self.keep_again(session, was_kept);
-            return self.no_room(session, cause);
+        let removed = unkept.and_then(|()| self.target.remove(session, Some(end)).map(drop));
+        let Err(cause) = removed else { return Ok(Room::Made { was_kept }) };
+        self.keep_again(session, was_kept);
+        match cause {
+            UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. }) => {
+                self.in_use(session, "not copied");
+                Ok(Room::InUse)
+            }
+            cause => Err(error::upkeep(cause)),
         }
-        Ok(Some(was_kept))
-    }
-
-    fn no_room(&mut self, session: SessionId, cause: UpkeepError) -> Result<Option<bool>, CopyFailure> {
-        if !matches!(cause, UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) {
-            return Err(error::upkeep(cause));
-        }
-        self.in_use(session, "not copied");
-        Ok(None)
     }
 
     /// Restores the mark of `session keep`.
@@ -337,9 +356,14 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         }
         let mut was_kept = false;
         if let Relation::Behind(end) = relation {
+            // The target's copy goes only for one that is whole: it may be the only good one.
+            let read = self.source.segments(session, None, &mut |_| ControlFlow::Continue(()));
+            if self.sound(session, read).is_none() {
+                return Ok(false);
+            }
             match self.make_room(session, end)? {
-                Some(kept) => was_kept = kept,
-                None => return Ok(false),
+                Room::Made { was_kept: kept } => was_kept = kept,
+                Room::InUse => return Ok(false),
             }
         }
         let mut staged = self.target.stage(session).map_err(failed)?;
@@ -381,9 +405,13 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             Ok(Archived { health, .. }) => health_text(&health),
             Err(cause) => cause.to_string(),
         };
+        self.source_damaged(session, &why);
+        None
+    }
+
+    fn source_damaged(&mut self, session: SessionId, why: &str) {
         let fix = "Run `workrail store repair` on the source, then copy again.";
         self.problem(session.to_string(), format!("not copied: {why}"), fix);
-        None
     }
 
     fn lost_content(&mut self, session: SessionId, cause: &ContentError) {
@@ -409,9 +437,8 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         if pending.is_empty() {
             return Ok(());
         }
-        let runs: Vec<RunId> = pending.keys().copied().collect();
-        let copied = self.target.change_pending_preferences(session, &runs, &|run, _| pending[&run].clone());
-        copied.map(drop).map_err(failed)
+        let _held = self.target.lock(session).map_err(failed)?;
+        self.target.set_pending_preferences(session, &pending).map_err(|cause| error::upkeep_io(&cause))
     }
 
     /// Compares a copied session in both stores; `sound` is content that was already read.

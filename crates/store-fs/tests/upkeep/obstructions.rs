@@ -75,7 +75,7 @@ fn a_failed_read_does_not_count_as_no_pending_preferences() {
     let session = session_of(&write_session(&store, 1, &[]));
     let (run, other) = (RunId::from_bits([1; 10]), RunId::from_bits([2; 10]));
     let pending = PendingPreferences { preferences: Preferences::default(), proof: None };
-    store.change_pending_preferences(session, &[run], &|_, _| pending.clone()).unwrap();
+    store.set_pending_preferences(session, &[(run, pending.clone())].into()).unwrap();
     for op in 0..10 {
         let fork = sim.fork();
         let store = open(fork.clone());
@@ -86,32 +86,10 @@ fn a_failed_read_does_not_count_as_no_pending_preferences() {
         let fork = sim.fork();
         let store = open(fork.clone());
         fork.set_fault(Fault { at_op: fork.all_op_count() + op, kind, mode: FaultMode::Once });
-        let _ = store.change_pending_preferences(session, &[other], &|_, _| pending.clone());
+        let _ = store.set_pending_preferences(session, &[(other, pending.clone())].into());
         fork.clear_fault();
         assert_eq!(open(fork).pending_preferences(session, run), Ok(Some(pending.clone())), "op {op}");
     }
-}
-
-/// An advance holds the session's lock from reading preferences until clearing them, so none can be set in between.
-#[test]
-fn preferences_are_not_set_while_another_writer_holds_the_session() {
-    use workrail_model::id::RunId;
-    use workrail_model::passkey::PendingPreferences;
-    use workrail_model::preferences::Preferences;
-    use workrail_ports::control::{PendingPreferencesReader as _, PendingPreferencesStore as _};
-    use workrail_ports::session_store::{SessionStore as _, StoreError};
-    let sim = SimFs::new();
-    let (store, other) = (open(sim.clone()), open(sim));
-    let session = session_of(&write_session(&store, 1, &[]));
-    let run = RunId::from_bits([1; 10]);
-    let pending = PendingPreferences { preferences: Preferences::default(), proof: None };
-    let held = store.lock(session).unwrap();
-    let refused = other.change_pending_preferences(session, &[run], &|_, _| pending.clone());
-    assert_eq!(refused, Err(StoreError::Locked { session }));
-    assert_eq!(other.pending_preferences(session, run), Ok(None));
-    drop(held);
-    other.change_pending_preferences(session, &[run], &|_, _| pending.clone()).unwrap();
-    assert_eq!(store.pending_preferences(session, run), Ok(Some(pending)));
 }
 
 /// Broke: a file in the place of a folder kept the whole store from opening, and was not reported.

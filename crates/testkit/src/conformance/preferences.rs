@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use workrail_model::id::{RunId, SessionId};
 use workrail_model::passkey::PendingPreferences;
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, RiskPolicy};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::session_store::{SessionStore, StoreError};
 
 use super::{StoreUnderTest, create, ok, session_of};
@@ -27,6 +27,12 @@ fn stored(
         .unwrap_or_else(|error| panic!("pending preferences are readable: {error}"))
 }
 
+fn set(store: &impl PendingPreferencesStore, session: SessionId, pending: &[(RunId, PendingPreferences)]) {
+    store
+        .set_pending_preferences(session, &pending.iter().cloned().collect())
+        .unwrap_or_else(|error| panic!("pending preferences are set: {error}"));
+}
+
 fn clear(store: &impl PendingPreferencesStore, session: SessionId, run: RunId, applied: &PendingPreferences) {
     store
         .clear_pending_preferences(session, run, applied)
@@ -42,9 +48,9 @@ pub fn preferences_set_again_after_they_were_read_survive_the_clear(subject: &im
     create(&store, &made[0]);
     let (run, another_run) = (RunId::from_bits([1; 10]), RunId::from_bits([2; 10]));
     let (bold, careful) = (pending(Mode::FullAutoNeverStop), pending(Mode::Guided));
-    ok(other.change_pending_preferences(session, &[run, another_run], &|_, _| bold.clone()));
+    set(&other, session, &[(run, bold.clone()), (another_run, bold.clone())]);
     assert_eq!(stored(&store, session, run), Some(bold.clone()));
-    ok(other.change_pending_preferences(session, &[run], &|_, _| careful.clone()));
+    set(&other, session, &[(run, careful.clone())]);
 
     // An advance clears them while it holds the session.
     let held = ok(store.lock(session));
@@ -77,7 +83,7 @@ pub fn preferences_of_many_runs_set_at_once_are_all_kept(subject: &impl StoreUnd
                 begin.wait();
                 for number in 0..RUNS_EACH {
                     let run = RunId::from_bits([writer * RUNS_EACH + number; 10]);
-                    change_in_turn(store, session, run, &|_, _| pending(Mode::Guided));
+                    change_in_turn(store, session, run, |_| pending(Mode::Guided));
                 }
             });
         }
@@ -111,7 +117,7 @@ pub fn changes_of_two_people_at_once_are_both_kept(subject: &impl StoreUnderTest
                 let begin = &begin;
                 scope.spawn(move || {
                     begin.wait();
-                    change_in_turn(store, session, run, &|_, earlier| {
+                    change_in_turn(store, session, run, |earlier| {
                         let earlier = earlier.unwrap_or(pending(Mode::Guided)).preferences;
                         PendingPreferences { preferences: earlier.with(*change), proof: None }
                     });
@@ -123,18 +129,22 @@ pub fn changes_of_two_people_at_once_are_both_kept(subject: &impl StoreUnderTest
     }
 }
 
-fn change_in_turn(
-    store: &impl PendingPreferencesStore,
+/// Locks the session as soon as no other thread has it, and replaces what the run has.
+fn change_in_turn<S: SessionStore + PendingPreferencesStore>(
+    store: &S,
     session: SessionId,
     run: RunId,
-    change: PreferencesChange<'_>,
+    change: impl Fn(Option<PendingPreferences>) -> PendingPreferences,
 ) {
     // Far more than any turn needs: a lock that is never released fails the test instead of hanging it.
     const WITHIN: Duration = Duration::from_secs(60);
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
-        match store.change_pending_preferences(session, &[run], change) {
-            Ok(_) => return,
+        match store.lock(session) {
+            Ok(_held) => {
+                let changed = change(stored(store, session, run));
+                return set(store, session, &[(run, changed)]);
+            }
             Err(StoreError::Locked { .. }) => thread::yield_now(),
             Err(error) => panic!("the store refused: {error}"),
         }

@@ -1,5 +1,7 @@
 //! What the store in memory keeps next to the logs: keys, tokens, the activity number, caches, pending preferences.
 
+use std::collections::BTreeMap;
+
 use workrail_model::digest::Sha256;
 use workrail_model::event::Activity;
 use workrail_model::evidence::HookObservation;
@@ -11,7 +13,7 @@ use workrail_model::team::AccessToken;
 use workrail_model::time::Timestamp;
 use workrail_ports::access::AccessTokens;
 use workrail_ports::cache::{CachedProjection, IfAbsent, IndexRecord, ProjectionCache, SessionIndex};
-use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore, PreferencesChange};
+use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::environment::ActivityCounter;
 use workrail_ports::file_system::FsError;
 use workrail_ports::keyring::{KeyringError, KeyringStore, ReplacedKeyring};
@@ -196,20 +198,14 @@ impl ObservationSpool for MemoryStore {
 }
 
 impl PendingPreferencesStore for MemoryStore {
-    fn change_pending_preferences(
+    fn set_pending_preferences(
         &self,
         session: SessionId,
-        runs: &[RunId],
-        change: PreferencesChange<'_>,
-    ) -> Result<Vec<PendingPreferences>, StoreError> {
-        let pending = &mut self.data().pending_preferences;
-        let mut changed = Vec::with_capacity(runs.len());
-        for run in runs {
-            let new = change(*run, pending.remove(&(session, *run)));
-            pending.insert((session, *run), new.clone());
-            changed.push(new);
-        }
-        Ok(changed)
+        pending: &BTreeMap<RunId, PendingPreferences>,
+    ) -> Result<(), FsError> {
+        let pending = pending.iter().map(|(run, pending)| ((session, *run), pending.clone()));
+        self.data().pending_preferences.extend(pending);
+        Ok(())
     }
 
     fn clear_pending_preferences(
