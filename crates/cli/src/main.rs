@@ -183,7 +183,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return not_parsed(error),
     };
-    settings::named(arguments.config, arguments.store);
+    settings::set_arguments(arguments.config, arguments.store);
     wiring::log_to_stderr();
     output::set_colours(arguments.color);
     let is_long = arguments.command.as_ref().is_some_and(Command::is_long);

@@ -176,7 +176,8 @@ impl Execution for ServedEngine {
 
 fn chat() -> Result<ChatQuestions, Failure> {
     // A project's file for an agent's program can name another settings file.
-    let Some(own) = settings::own()?.filter(|settings| settings.is_on(Key::ApprovalsChat)) else {
+    let Some(settings) = settings::of_user_file()?.filter(|settings| settings.is_on(Key::ApprovalsChat))
+    else {
         return Ok(ChatQuestions::Off);
     };
     // The chat belongs to the program that runs the agent, like a terminal that it started.
@@ -184,7 +185,7 @@ fn chat() -> Result<ChatQuestions, Failure> {
         true => ChatApprovals::Refused,
         false => ChatApprovals::Allowed,
     };
-    let wait = Duration::from_secs(u64::from(own.chat_wait_seconds()));
+    let wait = Duration::from_secs(u64::from(settings.chat_wait_seconds()));
     Ok(ChatQuestions::On { wait, approvals })
 }
 

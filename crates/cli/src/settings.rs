@@ -13,8 +13,8 @@ use workrail_ports::environment::{ApprovalSettings, DefaultPreferences};
 
 use crate::outcome::Failure;
 
-static NAMED: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
-static STORE: OnceLock<Option<String>> = OnceLock::new();
+static CONFIG_ARGUMENT: OnceLock<Option<Utf8PathBuf>> = OnceLock::new();
+static STORE_ARGUMENT: OnceLock<Option<String>> = OnceLock::new();
 static CURRENT: OnceLock<Result<CurrentSettings, ConfigError>> = OnceLock::new();
 
 #[derive(Clone, Debug)]
@@ -35,19 +35,19 @@ impl CurrentSettings {
 }
 
 /// Stores the arguments of `--config` and `--store`; called once, before anything reads settings.
-pub(crate) fn named(path: Option<Utf8PathBuf>, store: Option<String>) {
+pub(crate) fn set_arguments(config: Option<Utf8PathBuf>, store: Option<String>) {
     // Only `main` calls this, once.
-    let _ = NAMED.set(path);
-    let _ = STORE.set(store);
+    let _ = CONFIG_ARGUMENT.set(config);
+    let _ = STORE_ARGUMENT.set(store);
 }
 
 /// The address given with `--store`.
 pub(crate) fn named_store() -> Option<&'static str> {
-    STORE.get().and_then(Option::as_deref)
+    STORE_ARGUMENT.get().and_then(Option::as_deref)
 }
 
 pub(crate) fn config_path() -> Result<ConfigPath, ConfigError> {
-    ConfigPath::find(NAMED.get().and_then(Option::as_deref).map(Utf8Path::new))
+    ConfigPath::find(CONFIG_ARGUMENT.get().and_then(Option::as_deref).map(Utf8Path::new))
 }
 
 /// The settings in effect.
@@ -55,7 +55,7 @@ pub(crate) fn current() -> Result<&'static CurrentSettings, Failure> {
     CURRENT.get_or_init(read).as_ref().map_err(unusable)
 }
 
-/// Reads them again, for a caller that has just written them.
+/// The settings, read again: the file may have changed since this process started.
 pub(crate) fn fresh() -> Result<CurrentSettings, Failure> {
     read().map_err(|error| unusable(&error))
 }
@@ -75,7 +75,7 @@ pub(crate) fn is_on_anywhere(key: Key) -> Result<bool, Failure> {
     if fresh()?.settings.is_on(key) {
         return Ok(true);
     }
-    Ok(own()?.is_some_and(|settings| settings.is_on(key)))
+    Ok(of_user_file()?.is_some_and(|settings| settings.is_on(key)))
 }
 
 /// What approvals need by the current settings: the stricter of those in effect and the user's own file. Unreadable
@@ -86,31 +86,33 @@ pub(crate) struct LiveApprovals;
 impl ApprovalSettings for LiveApprovals {
     fn required_proof(&self) -> RequiredProof {
         let in_effect = fresh().map(|current| current.settings.required_proof());
-        let own = own().map(|own| own.map_or(RequiredProof::default(), |own| own.required_proof()));
-        match (in_effect, own) {
-            (Ok(in_effect), Ok(own)) => in_effect.max(own),
+        let of_user_file = of_user_file()
+            .map(|settings| settings.map_or(RequiredProof::default(), |settings| settings.required_proof()));
+        match (in_effect, of_user_file) {
+            (Ok(in_effect), Ok(of_user_file)) => in_effect.max(of_user_file),
             (Err(_), _) | (_, Err(_)) => RequiredProof::Passkey,
         }
     }
 
     fn passkey_folders(&self) -> Vec<String> {
         let in_effect = fresh().map(|current| current.settings).ok();
-        let own = own().ok().flatten();
-        let lists = in_effect.iter().chain(&own).flat_map(|settings| settings.list(Key::ApprovalsRequireIn));
+        let of_user_file = of_user_file().ok().flatten();
+        let both = in_effect.iter().chain(&of_user_file);
+        let lists = both.flat_map(|settings| settings.list(Key::ApprovalsRequireIn));
         lists.cloned().collect()
     }
 }
 
-/// The user's own file as it is now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say; `None` for a
-/// user without a home directory.
-pub(crate) fn own() -> Result<Option<Settings>, Failure> {
-    match ConfigPath::usual() {
+/// The settings in the user's own file as it is now, whatever `--config`, `WORKRAIL_CONFIG` and other variables say;
+/// `None` for a user without a home directory.
+pub(crate) fn of_user_file() -> Result<Option<Settings>, Failure> {
+    match ConfigPath::of_user() {
         Err(ConfigError::NoHome) => Ok(None),
-        usual => {
-            let own = usual
+        config_path => {
+            let settings = config_path
                 .and_then(|config_path| config::load_file(&config_path))
                 .map_err(|error| unusable(&error))?;
-            Ok(Some(own))
+            Ok(Some(settings))
         }
     }
 }

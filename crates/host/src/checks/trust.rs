@@ -72,8 +72,8 @@ pub struct TrustFile {
 
 impl TrustFile {
     pub fn of_user() -> Result<Self, TrustError> {
-        let settings = ConfigPath::usual().map_err(|_| TrustError::NoHome)?;
-        Ok(Self { path: settings.path.with_file_name(FILE) })
+        let config = ConfigPath::of_user().map_err(|_| TrustError::NoHome)?;
+        Ok(Self { path: config.path.with_file_name(FILE) })
     }
 
     pub fn path(&self) -> &Utf8Path {

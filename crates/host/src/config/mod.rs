@@ -52,7 +52,7 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigPath {
     pub path: Utf8PathBuf,
-    /// A file that the user named must exist; the usual one may be missing.
+    /// A file that the user named must exist; the default one may be missing.
     pub named: bool,
 }
 
@@ -67,7 +67,7 @@ impl ConfigPath {
 
     /// The user's own file, regardless of flags and variables: `XDG_CONFIG_HOME/workrail/config.toml`, else
     /// `~/.config/workrail/config.toml`.
-    pub fn usual() -> Result<Self, ConfigError> {
+    pub fn of_user() -> Result<Self, ConfigError> {
         let xdg = std::env::var("XDG_CONFIG_HOME").ok();
         let home = std::env::home_dir().and_then(|path| Utf8PathBuf::from_path_buf(path).ok());
         Self::choose(None, None, xdg, home)
@@ -75,11 +75,11 @@ impl ConfigPath {
 
     fn choose(
         flag: Option<Utf8PathBuf>,
-        own: Option<String>,
+        variable: Option<String>,
         xdg: Option<String>,
         home: Option<Utf8PathBuf>,
     ) -> Result<Self, ConfigError> {
-        if let Some(path) = flag.or(own.map(Utf8PathBuf::from)) {
+        if let Some(path) = flag.or(variable.map(Utf8PathBuf::from)) {
             return Ok(Self { path, named: true });
         }
         // The XDG specification says to ignore a relative value.
