@@ -111,7 +111,7 @@ fn input() -> Option<Value> {
 
 fn about_run(event: &HookEvent) -> Option<HookReply> {
     let current = settings::current().ok()?;
-    let machine = wiring::machine_of_hooks(current)?;
+    let machine = wiring::directory_for_hooks(current)?;
     let is_known = machine.chat(event.key()).is_some() || machine.chat(event.chat_key()).is_some();
     // A chat becomes known by using one of our tools, and a new chat may continue what another one left.
     let may_begin = match &event.what {
@@ -126,6 +126,6 @@ fn about_run(event: &HookEvent) -> Option<HookReply> {
     if !is_known && !may_begin {
         return None;
     }
-    let engine = wiring::engine_of_hooks(current, &machine).ok()?;
+    let engine = wiring::engine_for_hooks(current, &machine).ok()?;
     engine.hook(event, &*machine).ok()
 }

@@ -44,19 +44,19 @@ pub(crate) fn open_with(
     current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
 ) -> Result<EngineWithStore<AnyStore>, Failure> {
-    let store = any(current, Arc::new(open_directory(current)?))?;
-    Ok(named(opened(current, sources, store)))
+    let store = store_of_settings(current, Arc::new(open_directory(current)?))?;
+    Ok(acting_as_user(engine_over(current, sources, store)))
 }
 
-/// Opens it for reading only: nothing is created in the data directory, and no key, lock or write permission is
+/// Opens the store in the settings for reading only: nothing is created in the data directory, and no key, lock or write permission is
 /// needed there (G16).
 pub(crate) fn read_only(current: &CurrentSettings) -> Result<EngineWithStore<AnyStore>, Failure> {
-    let store = any(current, Arc::new(read_only_directory(current)?))?;
-    Ok(named(opened(current, sources_of(current), store)))
+    let store = store_of_settings(current, Arc::new(read_only_directory(current)?))?;
+    Ok(acting_as_user(engine_over(current, sources_of(current), store)))
 }
 
 /// In a store that several users share, records name who caused them; a directory has one user.
-fn named(opened: EngineWithStore<AnyStore>) -> EngineWithStore<AnyStore> {
+fn acting_as_user(opened: EngineWithStore<AnyStore>) -> EngineWithStore<AnyStore> {
     let EngineWithStore { engine, store } = opened;
     let actor = match &*store {
         AnyStore::Directory(_) => None,
@@ -66,7 +66,7 @@ fn named(opened: EngineWithStore<AnyStore>) -> EngineWithStore<AnyStore> {
 }
 
 /// The store in the settings, with this machine's directory.
-fn any(current: &CurrentSettings, machine: Arc<LocalStore<Disk>>) -> Result<AnyStore, Failure> {
+fn store_of_settings(current: &CurrentSettings, machine: Arc<LocalStore<Disk>>) -> Result<AnyStore, Failure> {
     Ok(match database(current)? {
         None => AnyStore::Directory(machine),
         Some(address) => AnyStore::Database { shared: Box::new(connect(&address)?), machine },
@@ -157,7 +157,7 @@ fn unusable(error: &FsError) -> Failure {
     Failure::Environment(error.to_string())
 }
 
-fn opened<S: Store>(
+fn engine_over<S: Store>(
     current: &CurrentSettings,
     sources: Arc<dyn WorkflowSource>,
     store: S,
@@ -183,18 +183,18 @@ fn opened<S: Store>(
     EngineWithStore { engine, store }
 }
 
-/// The engine over the user's store, for commands that read.
+/// The engine over the store in the settings, for commands that read.
 pub(crate) fn read_only_default() -> Result<AnyEngine, Failure> {
     read_only(settings::current()?).map(|opened| opened.engine)
 }
 
-/// The same for commands that change existing data. Without a data directory they find nothing and create nothing.
-pub(crate) fn change_default() -> Result<AnyEngine, Failure> {
-    change().map(|opened| opened.engine)
+/// The engine for commands that change existing data. Without a data directory they find nothing and create nothing.
+pub(crate) fn open_existing_default() -> Result<AnyEngine, Failure> {
+    open_existing().map(|opened| opened.engine)
 }
 
-/// The same, with the store.
-pub(crate) fn change() -> Result<EngineWithStore<AnyStore>, Failure> {
+/// Like `open_existing_default`, with the store.
+pub(crate) fn open_existing() -> Result<EngineWithStore<AnyStore>, Failure> {
     let current = settings::current()?;
     if current.settings.text(Key::Store).is_none() && !root(current)?.exists() {
         return read_only(current);
@@ -202,7 +202,7 @@ pub(crate) fn change() -> Result<EngineWithStore<AnyStore>, Failure> {
     open_with(current, sources_of(current))
 }
 
-/// The same for commands that add data: the data directory is created if it does not exist.
+/// The engine for commands that add data: the data directory is created if it does not exist.
 pub(crate) fn open_default() -> Result<AnyEngine, Failure> {
     let current = settings::current()?;
     open_with(current, sources_of(current)).map(|opened| opened.engine)
@@ -214,7 +214,7 @@ pub(crate) fn store_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure
     LocalStore::open(disk, Box::new(OsEntropy), boot_id()).map(Arc::new).map_err(|error| unusable(&error))
 }
 
-/// The same without creating anything; the folder may be missing.
+/// Like `store_in`, without creating anything; the folder may be missing.
 pub(crate) fn read_only_in(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Failure> {
     let disk = Disk::open_read_only(root).map_err(|error| unusable(&error))?;
     Ok(Arc::new(LocalStore::read_only(disk, Box::new(OsEntropy), boot_id())))
@@ -228,18 +228,18 @@ pub(crate) fn store_as_is(root: &Utf8Path) -> Result<Arc<LocalStore<Disk>>, Fail
 
 /// This machine's directory for a hook, if there is one: hooks create none, and need no keys and no engine to see
 /// that a chat has no run.
-pub(crate) fn machine_of_hooks(current: &CurrentSettings) -> Option<Arc<LocalStore<Disk>>> {
+pub(crate) fn directory_for_hooks(current: &CurrentSettings) -> Option<Arc<LocalStore<Disk>>> {
     let root = root(current).ok().filter(|root| root.is_dir())?;
     store_as_is(&root).ok()
 }
 
 /// The engine of a hook, over that directory or the database in the settings.
-pub(crate) fn engine_of_hooks(
+pub(crate) fn engine_for_hooks(
     current: &CurrentSettings,
     machine: &Arc<LocalStore<Disk>>,
 ) -> Result<AnyEngine, Failure> {
-    let store = any(current, Arc::clone(machine))?;
-    Ok(opened(current, sources_of(current), store).engine)
+    let store = store_of_settings(current, Arc::clone(machine))?;
+    Ok(engine_over(current, sources_of(current), store).engine)
 }
 
 /// Logs to stderr: stdout belongs to the transport.

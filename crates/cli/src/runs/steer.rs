@@ -157,7 +157,7 @@ fn decide(
     reason: Option<&str>,
     format: Format,
 ) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let run = resolve_run(&engine, label, PromptKind::Decision)?.to_string();
     let label = run.as_str();
     let waiting = engine.waiting(label)?;
@@ -243,7 +243,7 @@ fn show(engine: &AnyEngine, waiting: &WaitingStep, decision: ApprovalDecision) {
 }
 
 fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let (session, run) = name::run(&engine, name)?;
     let closed = engine.close_run(session, run, reason, CloseChannel::CommandLine)?;
     match format {
@@ -262,7 +262,7 @@ fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
 }
 
 fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     // In `workrail answer KEY=VALUE` no run is named.
     let (label, values) = match label.map(|label| (label, key_and_value(label))) {
         Some((_, Ok(first))) => (None, std::iter::once(first).chain(values).collect()),

@@ -76,7 +76,7 @@ fn show(session: Option<&str>, format: Format) -> Result<(), Failure> {
 fn set(choices: &[String], session: Option<&str>, format: Format) -> Result<(), Failure> {
     let changes = changes(choices)?;
     let Some(text) = session else { return set_default(&changes, format) };
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let found = name::session_or_run(&engine, text)?;
     let raised = engine.raised_by(found, &changes)?;
     if !raised.is_empty() {

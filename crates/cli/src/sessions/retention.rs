@@ -60,7 +60,7 @@ fn finish(named: &SessionArgument, done: Result<(), Failure>) -> ExitCode {
 }
 
 fn keep(named: &SessionArgument) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.keep(session)?;
     match Format::json_if(named.json) {
@@ -73,7 +73,7 @@ fn keep(named: &SessionArgument) -> Result<(), Failure> {
 }
 
 fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let session = name::session_or_run(&engine, &named.session)?.session;
     engine.unkeep(session)?;
     match Format::json_if(named.json) {
@@ -89,7 +89,7 @@ fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
 }
 
 fn delete(named: &SessionArgument, asked: AskFirst) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;
     let format = Format::json_if(named.json);

@@ -114,7 +114,7 @@ fn revoked(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
             arguments.id.chars().take(20).collect::<String>()
         ))
     })?;
-    wiring::change_default()?.revoke_access_token(id)?;
+    wiring::open_existing_default()?.revoke_access_token(id)?;
     match format {
         Format::Json => output::json(&json!({ "revoked": id })),
         Format::Text => output::toned(Tone::Good, &format!("Revoked {id}.")),

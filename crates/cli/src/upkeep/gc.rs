@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     // A dry run creates nothing, and an empty folder in place of lost sessions would hide their loss.
     let engine = match mode == ApplyMode::DryRun || read_only.has_lost_sessions() {
         true => read_only,
-        false => wiring::change_default()?,
+        false => wiring::open_existing_default()?,
     };
     let cleaned = {
         let mut progress = PhaseProgress::new("Looking at sessions");

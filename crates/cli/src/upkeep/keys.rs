@@ -27,7 +27,7 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
 }
 
 pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     match engine.keys() {
         Ok(Some(_)) => {
             return Err(Failure::Call(
@@ -111,7 +111,7 @@ fn print_secret(secret: &HttpSecret, format: Format) {
 }
 
 pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let before = engine
         .keys()?
         .ok_or_else(|| Failure::Call("No keys to rotate yet. The first run creates them.".to_owned()))?;

@@ -86,7 +86,7 @@ fn state(ended: Option<KeyEnd>) -> &'static str {
 }
 
 pub(super) fn reset(format: Format) -> Result<(), Failure> {
-    let engine = wiring::change_default()?;
+    let engine = wiring::open_existing_default()?;
     let ended = match engine.passkeys()? {
         Ok(keys) if !keys.has_any() => {
             return Err(Failure::Call("No passkey is enrolled, so there is nothing to reset.".to_owned()));

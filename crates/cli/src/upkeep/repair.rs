@@ -18,7 +18,8 @@ use crate::store_kind::StoreKind;
 use crate::wiring::{self, AnyEngine};
 
 pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
-    let engine = if arguments.dry_run { wiring::read_only_default()? } else { wiring::change_default()? };
+    let engine =
+        if arguments.dry_run { wiring::read_only_default()? } else { wiring::open_existing_default()? };
     let (format, store_kind) = (Format::json_if(arguments.json), wiring::store_kind()?);
     let mode = if arguments.dry_run { ApplyMode::DryRun } else { ApplyMode::Real };
     let (scope, log) = match &arguments.session {
