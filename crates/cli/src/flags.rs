@@ -9,7 +9,7 @@ pub(crate) fn offered(settings: &Settings) -> ToolSet {
 }
 
 fn offers(settings: &Settings, tool: ToolName) -> bool {
-    let own = match tool {
+    let is_enabled = match tool {
         ToolName::CheckpointWorkflow => settings.is_on(Key::ToolsCheckpoint),
         ToolName::ResumeSession => settings.is_on(Key::ToolsResume),
         ToolName::StartSession => settings.is_on(Key::ToolsStartSession),
@@ -19,5 +19,5 @@ fn offers(settings: &Settings, tool: ToolName) -> bool {
         | ToolName::ContinueWorkflow
         | ToolName::ReadRun => true,
     };
-    own && (settings.is_on(Key::ToolsExecution) || tool.is_read_only())
+    is_enabled && (settings.is_on(Key::ToolsExecution) || tool.is_read_only())
 }

@@ -119,11 +119,11 @@ pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
     let mut shown = String::new();
     let mut room = width.saturating_sub(1);
     for c in text.chars() {
-        let own = c.width().unwrap_or(0);
-        if own > room {
+        let width = c.width().unwrap_or(0);
+        if width > room {
             break;
         }
-        room -= own;
+        room -= width;
         shown.push(c);
     }
     Cow::Owned(format!("{}…", shown.trim_end()))

@@ -114,7 +114,7 @@ fn export(arguments: &ExportArguments, format: Format) -> Result<(), Failure> {
     };
     match (&target, format) {
         (BundleDestination::File(path), Format::Json) => output::json(&exported_json(&exported, path)),
-        (BundleDestination::File(path), Format::Text) => tell_exported(&exported, path),
+        (BundleDestination::File(path), Format::Text) => print_exported(&exported, path),
         (BundleDestination::Stdout, _) => warnings(exported.salvage.as_ref(), exported.redaction.as_ref())
             .iter()
             .for_each(|text| output::notice(text)),
@@ -128,9 +128,9 @@ fn write(
     arguments: &ExportArguments,
     out: &mut dyn Write,
 ) -> Result<Exported, Failure> {
-    let usual = settings::current()?.settings.list(Key::ExportRedactKeys);
-    let usual = usual.iter().filter(|_| arguments.redact);
-    let patterns: Vec<String> = usual.chain(&arguments.redact_key).cloned().collect();
+    let configured = settings::current()?.settings.list(Key::ExportRedactKeys);
+    let configured = configured.iter().filter(|_| arguments.redact);
+    let patterns: Vec<String> = configured.chain(&arguments.redact_key).cloned().collect();
     let patterns = (!patterns.is_empty()).then(|| KeyPatterns::new(patterns));
     let mut bar: Option<Progress> = None;
     let mut out = BufWriter::with_capacity(1 << 16, out);
@@ -198,7 +198,7 @@ fn import(arguments: &ImportArguments, format: Format) -> Result<(), Failure> {
     drop(source);
     match format {
         Format::Json => output::json(&imported_json(&imported, mode)),
-        Format::Text => tell_imported(&imported, mode),
+        Format::Text => print_imported(&imported, mode),
     }
     Ok(())
 }
@@ -277,7 +277,7 @@ fn imported_json(imported: &Imported, mode: ImportMode) -> Value {
     })
 }
 
-fn tell_exported(exported: &Exported, path: &Utf8Path) {
+fn print_exported(exported: &Exported, path: &Utf8Path) {
     output::toned(Tone::Good, &format!("Exported session {} to {path}", exported.session));
     show_runs(&exported.runs);
     output::line(&format!("{} events, {} content files", exported.events, exported.contents));
@@ -285,7 +285,7 @@ fn tell_exported(exported: &Exported, path: &Utf8Path) {
     output::toned(Tone::Quiet, &format!("On the other machine: workrail session import {path}"));
 }
 
-fn tell_imported(imported: &Imported, mode: ImportMode) {
+fn print_imported(imported: &Imported, mode: ImportMode) {
     let same = imported.session == imported.original;
     let (verb, id) = match (mode, same) {
         (ImportMode::CheckOnly, true) => {
@@ -338,9 +338,9 @@ fn show_warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) {
 
 /// What a recipient of the bundle must know.
 fn warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut warnings = Vec::new();
     if let Some(salvage) = salvage {
-        said.push(format!(
+        warnings.push(format!(
             "This is a salvage: the log is damaged ({}). Its first {} events are here; what came after them is not.",
             salvage.why, salvage.events_kept
         ));
@@ -348,17 +348,17 @@ fn warnings(salvage: Option<&Salvage>, redaction: Option<&Redaction>) -> Vec<Str
     if let Some(redaction) = redaction {
         let keys: Vec<&str> = redaction.removed.keys().map(String::as_str).collect();
         let keys = if keys.is_empty() { "no key fitted".to_owned() } else { keys.join(", ") };
-        said.push(format!(
+        warnings.push(format!(
             "Context values were left out ({keys}) and replaced in {} stored replies.",
             redaction.replies_changed
         ));
         if redaction.notes_with_values + redaction.artifacts_with_values > 0 {
-            said.push(format!(
+            warnings.push(format!(
                 "A left-out value still occurs in {} notes and {} artifacts: text that agents wrote is not changed. \
                  Read it before you share the bundle.",
                 redaction.notes_with_values, redaction.artifacts_with_values
             ));
         }
     }
-    said
+    warnings
 }

@@ -146,8 +146,8 @@ fn since_ms(text: &str, now: &Timestamp) -> Result<i64, Failure> {
 /// Adds to each row whether its session is kept.
 fn with_kept(mut document: Value, kept: &BTreeSet<SessionId>, list: &SessionsList) -> Value {
     if let Some(rows) = document["runs"].as_array_mut() {
-        for (row, own) in rows.iter_mut().zip(&list.runs) {
-            row["isKept"] = Value::from(kept.contains(&own.session_id));
+        for (row, run) in rows.iter_mut().zip(&list.runs) {
+            row["isKept"] = Value::from(kept.contains(&run.session_id));
         }
     }
     document

@@ -62,14 +62,14 @@ impl Offers {
         }
         let trusted = file.read().map_err(|error| unusable(&error))?;
         let (offered, not_offered, others) = Default::default();
-        let mut own = Self { root, file, wanted, offered, not_offered, others };
-        own.resolve(&defined, &trusted);
+        let mut offers = Self { root, file, wanted, offered, not_offered, others };
+        offers.resolve(&defined, &trusted);
         let is_other = |record: &&TrustRecord| {
-            record.command.workspace == own.root
-                && !own.offered.iter().any(|offered| offered.command == record.command)
+            record.command.workspace == offers.root
+                && !offers.offered.iter().any(|offered| offered.command == record.command)
         };
-        own.others = trusted.iter().filter(is_other).cloned().collect();
-        Ok(own)
+        offers.others = trusted.iter().filter(is_other).cloned().collect();
+        Ok(offers)
     }
 
     fn resolve(&mut self, defined: &ChecksFile, trusted: &[TrustRecord]) {
