@@ -5,24 +5,24 @@ use std::io::{BufRead, IsTerminal, stdin};
 use crate::outcome::Failure;
 use crate::output;
 
-/// Whether the command line already said yes.
+/// Whether the user confirmed on the command line or must still be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AskFirst {
-    /// `--yes`: a script has decided.
-    Beforehand,
-    AtTerminal,
+pub(crate) enum Confirmation {
+    /// With `--yes`.
+    Given,
+    AskAtTerminal,
 }
 
-impl AskFirst {
+impl Confirmation {
     /// From a command's `--yes` switch.
-    pub(crate) fn unless(yes: bool) -> Self {
-        if yes { Self::Beforehand } else { Self::AtTerminal }
+    pub(crate) fn given_if(yes: bool) -> Self {
+        if yes { Self::Given } else { Self::AskAtTerminal }
     }
 }
 
-/// Continues only if the user types one of `answers`.
-pub(crate) fn typed(asked: AskFirst, prompt: &str, answers: &[String]) -> Result<(), Failure> {
-    if asked == AskFirst::Beforehand {
+/// Continues only if the user has confirmed, or types one of `answers` now.
+pub(crate) fn typed(confirmation: Confirmation, prompt: &str, answers: &[String]) -> Result<(), Failure> {
+    if confirmation == Confirmation::Given {
         return Ok(());
     }
     if !stdin().is_terminal() {

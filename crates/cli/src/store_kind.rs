@@ -7,6 +7,7 @@ pub(crate) enum StoreKind {
 }
 
 impl StoreKind {
+    /// What it consists of.
     pub(crate) fn pieces(self) -> &'static str {
         match self {
             Self::Directory => "files",
@@ -14,7 +15,7 @@ impl StoreKind {
         }
     }
 
-    pub(crate) fn home(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Directory => "the data directory",
             Self::Database => "the database",

@@ -19,13 +19,13 @@ use workrail_model::loopback::LoopbackAddress;
 use workrail_model::public_url::{PublicUrl, Scheme};
 use workrail_ports::keyring::KeyringError;
 
-use crate::confirm::{self, AskFirst};
+use crate::confirm::{self, Confirmation};
 use crate::outcome::{self, Failure, Format};
 use crate::output::{self, Tone};
 use crate::{settings, wiring};
 
 pub(crate) use arguments::{ClientArguments, InstallArguments, UninstallArguments};
-pub(crate) use status::known;
+pub(crate) use status::client_statuses;
 
 pub(crate) fn install(arguments: &InstallArguments) -> ExitCode {
     let selection = &arguments.selection;
@@ -43,7 +43,7 @@ pub(crate) fn install(arguments: &InstallArguments) -> ExitCode {
 pub(crate) fn uninstall(arguments: &UninstallArguments) -> ExitCode {
     let selection = &arguments.selection;
     let format = Format::json_if(selection.json);
-    let done = if selection.list { status::list(format) } else { take_out(selection, format) };
+    let done = if selection.list { status::list(format) } else { remove(selection, format) };
     outcome::finish(done, format)
 }
 
@@ -71,7 +71,7 @@ fn setup(connection: Connection) -> Setup {
 
 /// The client in the requested scope, or else in its widest one.
 fn target(client: Client, scope: Option<SetupScope>) -> Result<SetupTarget, Failure> {
-    let Some(usual) = client.scopes().next() else {
+    let Some(widest) = client.scopes().next() else {
         return Err(Failure::Call(format!(
             "WorkRail does not edit the files of {}. `workrail install --client {} --print` shows what to paste.",
             client.title(),
@@ -79,22 +79,22 @@ fn target(client: Client, scope: Option<SetupScope>) -> Result<SetupTarget, Fail
         )));
     };
     match scope {
-        None => Ok(SetupTarget { client, scope: usual }),
+        None => Ok(SetupTarget { client, scope: widest }),
         Some(scope) if client.scopes().any(|other| other == scope) => Ok(SetupTarget { client, scope }),
         Some(_) => Err(Failure::Call(format!(
             "{} has no such scope; use --scope {}.",
             client.as_str(),
-            usual.as_str()
+            widest.as_str()
         ))),
     }
 }
 
-fn named(selection: &ClientArguments) -> Result<Vec<SetupTarget>, Failure> {
+fn named_targets(selection: &ClientArguments) -> Result<Vec<SetupTarget>, Failure> {
     selection.client.iter().map(|client| target(*client, selection.scope())).collect()
 }
 
 /// The clients on this machine that can be configured in this scope.
-fn found(selection: &ClientArguments, bases: &Bases) -> Result<Vec<SetupTarget>, Failure> {
+fn found_targets(selection: &ClientArguments, bases: &Bases) -> Result<Vec<SetupTarget>, Failure> {
     let present: Vec<Client> =
         Client::ALL.iter().copied().filter(|client| client.is_present(bases)).collect();
     let targets: Vec<SetupTarget> =
@@ -112,8 +112,8 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     let selection = &arguments.selection;
     let bases = bases()?;
     let targets = match selection.client.is_empty() {
-        true => found(selection, &bases)?,
-        false => named(selection)?,
+        true => found_targets(selection, &bases)?,
+        false => named_targets(selection)?,
     };
     let secret = secret_for(arguments.http, &targets, selection.dry_run)?;
     let connection = match (arguments.http, &arguments.remote) {
@@ -133,7 +133,7 @@ fn set_up(arguments: &InstallArguments, format: Format) -> Result<(), Failure> {
     if changes.is_empty() {
         return Err(Failure::Call(format!(
             "There is no file here for: {}. Start the client once, or choose another scope or part.",
-            listed(&parts)
+            part_names(&parts)
         )));
     }
     let done = carry_out(selection, &changes, &ledger, format, secret.as_ref(), show::Direction::Install)?;
@@ -161,11 +161,11 @@ fn parts(arguments: &InstallArguments) -> Vec<SetupPart> {
     arguments.selection.parts().into_iter().filter(is_meant).collect()
 }
 
-fn take_out(selection: &ClientArguments, format: Format) -> Result<(), Failure> {
+fn remove(selection: &ClientArguments, format: Format) -> Result<(), Failure> {
     let bases = bases()?;
     let targets = match selection.client.is_empty() {
-        true => everywhere(selection),
-        false => named(selection)?,
+        true => all_targets(selection),
+        false => named_targets(selection)?,
     };
     let ledger = ledger()?;
     let plan = clients::plan(&targets, &selection.parts(), Intent::Uninstall, &bases, &ledger);
@@ -178,7 +178,7 @@ fn take_out(selection: &ClientArguments, format: Format) -> Result<(), Failure> 
 }
 
 /// Every client in every scope: everything of WorkRail that is found is removed.
-fn everywhere(selection: &ClientArguments) -> Vec<SetupTarget> {
+fn all_targets(selection: &ClientArguments) -> Vec<SetupTarget> {
     let all = Client::ALL.iter().copied();
     let targets = all.flat_map(|client| client.scopes().map(move |scope| SetupTarget { client, scope }));
     targets.filter(|target| selection.scope().is_none_or(|scope| scope == target.scope)).collect()
@@ -213,7 +213,11 @@ fn carry_out(
     if done == InstallOutcome::Written && selection.client.is_empty() {
         let files = if needed.len() == 1 { "this file" } else { "these files" };
         let question = format!("Write {files} ({})? Type yes:", needed.len());
-        confirm::typed(AskFirst::unless(selection.yes), &question, &["yes".to_owned(), "y".to_owned()])?;
+        confirm::typed(
+            Confirmation::given_if(selection.yes),
+            &question,
+            &["yes".to_owned(), "y".to_owned()],
+        )?;
     }
     let mut backups = Vec::new();
     for change in changes {
@@ -309,7 +313,7 @@ fn remote_by_hand(url: &PublicUrl) -> String {
 }
 
 /// The names of parts, for users.
-fn listed(parts: &[SetupPart]) -> String {
+fn part_names(parts: &[SetupPart]) -> String {
     parts.iter().map(|part| part.as_str()).collect::<Vec<_>>().join(", ")
 }
 

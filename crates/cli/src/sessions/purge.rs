@@ -17,7 +17,7 @@ use workrail_model::retention::Ttl;
 
 use super::retention::show;
 use super::searched::{PIECE_BYTES, SearchedStore, TextMatch};
-use crate::confirm::{self, AskFirst};
+use crate::confirm::{self, Confirmation};
 use crate::name;
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
@@ -69,7 +69,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     if format == Format::Text {
         show(&seen);
     }
-    let copy = copied(&engine, old, &purge)?;
+    let copy = purged_bundle(&engine, old, &purge)?;
     // Bundles omit the path of a workflow's file.
     let is_stored = !searched.in_session(old, &purge)?.is_empty();
     if copy.is_unchanged && !is_stored {
@@ -80,7 +80,7 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let answers: Vec<String> =
         seen.runs.iter().map(|run| run.label.clone()).chain([old.to_string()]).collect();
     let prompt = "Type the session's id or a run's label to replace it by a copy without the text:";
-    confirm::typed(AskFirst::unless(arguments.yes), prompt, &answers)?;
+    confirm::typed(Confirmation::given_if(arguments.yes), prompt, &answers)?;
     let new = engine.import(&mut BufReader::new(copy.file), ImportMode::AsNew)?;
     let found = searched.in_session(new.session, &purge);
     if !matches!(&found, Ok(holders) if holders.is_empty()) {
@@ -189,7 +189,7 @@ impl<W: Write> Write for Searching<'_, W> {
     }
 }
 
-fn copied(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<PurgedBundle, Failure> {
+fn purged_bundle(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Result<PurgedBundle, Failure> {
     let failed = |failure| match failure {
         ExportFailure::Refused(error) => error.into(),
         ExportFailure::Output(error) => Failure::Environment(error.to_string()),
@@ -266,7 +266,7 @@ fn print_result(
         }
         Some(left) => {
             let what =
-                format!("These {} of {} still contain the text:", store_kind.pieces(), store_kind.home());
+                format!("These {} of {} still contain the text:", store_kind.pieces(), store_kind.name());
             output::toned(Tone::Warning, &what);
             left.iter().for_each(|holder| output::line(&format!("  {}", holder.location)));
         }

@@ -9,7 +9,7 @@ use workrail_engine::upkeep::Overview;
 use workrail_host::local_time::local;
 use workrail_model::health::SessionHealth;
 
-use crate::confirm::{self, AskFirst};
+use crate::confirm::{self, Confirmation};
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
 use crate::output::{self, Tone};
 use crate::upkeep::bytes_shown;
@@ -51,7 +51,9 @@ pub(crate) fn run(command: RetentionCommand) -> ExitCode {
     match command {
         RetentionCommand::Keep(named) => finish(&named, keep(&named)),
         RetentionCommand::Unkeep(named) => finish(&named, unkeep(&named)),
-        RetentionCommand::Delete { named, yes } => finish(&named, delete(&named, AskFirst::unless(yes))),
+        RetentionCommand::Delete { named, yes } => {
+            finish(&named, delete(&named, Confirmation::given_if(yes)))
+        }
     }
 }
 
@@ -88,7 +90,7 @@ fn unkeep(named: &SessionArgument) -> Result<(), Failure> {
     Ok(())
 }
 
-fn delete(named: &SessionArgument, asked: AskFirst) -> Result<(), Failure> {
+fn delete(named: &SessionArgument, confirmation: Confirmation) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let session = name::exact(&engine, &named.session)?.session;
     let seen = engine.overview(session)?;
@@ -99,7 +101,11 @@ fn delete(named: &SessionArgument, asked: AskFirst) -> Result<(), Failure> {
     if !seen.is_kept {
         let answers: Vec<String> =
             seen.runs.iter().map(|run| run.label.clone()).chain([session.to_string()]).collect();
-        confirm::typed(asked, "Type the session's id or a run's label to remove it for good:", &answers)?;
+        confirm::typed(
+            confirmation,
+            "Type the session's id or a run's label to remove it for good:",
+            &answers,
+        )?;
     }
     let freed = engine.delete(&seen)?;
     match format {

@@ -5,7 +5,7 @@ use workrail_engine::upkeep::Keys;
 use workrail_model::keyring::HttpSecret;
 use workrail_ports::keyring::KeyringError;
 
-use crate::confirm::{self, AskFirst};
+use crate::confirm::{self, Confirmation};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::store_kind::StoreKind;
@@ -26,7 +26,7 @@ pub(super) fn show(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
+pub(super) fn new(confirmation: Confirmation, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     match engine.keys() {
         Ok(Some(_)) => {
@@ -46,7 +46,7 @@ pub(super) fn new(asked: AskFirst, format: Format) -> Result<(), Failure> {
         Err(_) => {}
     }
     confirm::typed(
-        asked,
+        confirmation,
         "With new keys, tokens in open chats stop working; resume_session finds every run again.\nType new to make \
          them:",
         &["new".to_owned()],
@@ -84,10 +84,10 @@ pub(super) fn http_secret(format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn new_http_secret(asked: AskFirst, format: Format) -> Result<(), Failure> {
+pub(super) fn new_http_secret(confirmation: Confirmation, format: Format) -> Result<(), Failure> {
     let machine = wiring::open_directory(settings::current()?)?;
     confirm::typed(
-        asked,
+        confirmation,
         "Clients that have the old secret are refused once their server is restarted.\nType new to replace it:",
         &["new".to_owned()],
     )?;
@@ -110,7 +110,7 @@ fn print_secret(secret: &HttpSecret, format: Format) {
     }
 }
 
-pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
+pub(super) fn rotate(confirmation: Confirmation, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     let before = engine
         .keys()?
@@ -121,7 +121,7 @@ pub(super) fn rotate(asked: AskFirst, format: Format) -> Result<(), Failure> {
             output::toned(Tone::Warning, "Tokens of the previous key end with this rotation.");
         }
     }
-    confirm::typed(asked, "Type rotate to sign new tokens with a fresh key:", &["rotate".to_owned()])?;
+    confirm::typed(confirmation, "Type rotate to sign new tokens with a fresh key:", &["rotate".to_owned()])?;
     let after = engine.rotate_keys()?;
     match format {
         Format::Json => {

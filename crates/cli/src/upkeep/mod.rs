@@ -262,14 +262,14 @@ pub(crate) fn run(command: UpkeepCommand) -> ExitCode {
         UpkeepCommand::Keys(KeysCommand::Show { json }) => (keys::show(Format::json_if(json)), json),
         UpkeepCommand::Keys(KeysCommand::HttpSecret { new, yes, json }) => {
             let format = Format::json_if(json);
-            let asked = crate::confirm::AskFirst::unless(yes);
-            (if new { keys::new_http_secret(asked, format) } else { keys::http_secret(format) }, json)
+            let confirmation = crate::confirm::Confirmation::given_if(yes);
+            (if new { keys::new_http_secret(confirmation, format) } else { keys::http_secret(format) }, json)
         }
         UpkeepCommand::Keys(KeysCommand::New { yes, json }) => {
-            (keys::new(crate::confirm::AskFirst::unless(yes), Format::json_if(json)), json)
+            (keys::new(crate::confirm::Confirmation::given_if(yes), Format::json_if(json)), json)
         }
         UpkeepCommand::Keys(KeysCommand::Rotate { yes, json }) => {
-            (keys::rotate(crate::confirm::AskFirst::unless(yes), Format::json_if(json)), json)
+            (keys::rotate(crate::confirm::Confirmation::given_if(yes), Format::json_if(json)), json)
         }
     };
     outcome::finish(done, Format::json_if(json))

@@ -9,7 +9,7 @@ use workrail_host::folders;
 use workrail_model::id::SessionId;
 
 use super::{PhaseProgress, RepairArguments};
-use crate::confirm::{self, AskFirst};
+use crate::confirm::{self, Confirmation};
 use crate::name;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
         let mut watch = |done, total| progress.at(done, total);
         engine.restore_content(scope, backup.as_ref(), mode, &mut watch)?
     };
-    tell(log.as_ref(), &content, mode, format, store_kind);
+    print_result(log.as_ref(), &content, mode, format, store_kind);
     let is_whole = content.lost.is_empty() && (log.is_some() || content.damaged_sessions.is_empty());
     if is_whole { Ok(()) } else { Err(Failure::Problems) }
 }
@@ -53,7 +53,7 @@ fn backup_at(path: &Utf8Path) -> Result<AnyStore, Failure> {
     }
 }
 
-/// Repairs the session's log, after asking; `None` if it is healthy.
+/// Repairs the session's log. Asks first, unless a completed write only has to be rolled forward. A dry run only plans.
 fn repair_log(
     engine: &AnyEngine,
     session: SessionId,
@@ -66,7 +66,7 @@ fn repair_log(
         return Ok(planned);
     }
     match &planned {
-        RepairOutcome::WouldRepair(plan) if format == Format::Text => show(plan, "would be", store_kind),
+        RepairOutcome::WouldRepair(plan) if format == Format::Text => show_plan(plan, store_kind),
         RepairOutcome::WouldRepair(_) => {}
         // Nothing is cut or replaced, so no confirmation is needed.
         RepairOutcome::WouldRollForward { .. } => return Ok(engine.repair(session, ApplyMode::Real)?),
@@ -74,12 +74,12 @@ fn repair_log(
             return Ok(planned);
         }
     }
-    let asked = AskFirst::unless(arguments.yes);
-    confirm::typed(asked, "Type the session's id to repair it:", &[session.to_string()])?;
+    let confirmation = Confirmation::given_if(arguments.yes);
+    confirm::typed(confirmation, "Type the session's id to repair it:", &[session.to_string()])?;
     Ok(engine.repair(session, ApplyMode::Real)?)
 }
 
-fn tell(
+fn print_result(
     log: Option<&RepairOutcome>,
     content: &ContentRepair,
     mode: ApplyMode,
@@ -108,7 +108,7 @@ fn tell(
             &format!("Session {session_id}: one completed write ({events} events) was rolled forward."),
         ),
         Some(RepairOutcome::WouldRepair(plan)) => {
-            show(plan, "would be", store_kind);
+            show_plan(plan, store_kind);
             output::toned(Tone::Quiet, "Dry run: nothing was changed.");
         }
         Some(RepairOutcome::Repaired(done)) => {
@@ -116,14 +116,14 @@ fn tell(
             output::line(&format!(
                 "Backup of the damaged session: {} in {}.",
                 done.backup,
-                store_kind.home()
+                store_kind.name()
             ));
         }
     }
-    tell_content(content, mode, log.is_none(), store_kind);
+    print_content(content, mode, log.is_none(), store_kind);
 }
 
-fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, store_kind: StoreKind) {
+fn print_content(content: &ContentRepair, mode: ApplyMode, all: bool, store_kind: StoreKind) {
     for restored in &content.restored {
         let verb = match mode {
             ApplyMode::DryRun => "would be restored",
@@ -135,7 +135,7 @@ fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, store_kind:
                 StoreKind::Directory => "file",
                 StoreKind::Database => "row",
             };
-            output::line(&format!("  The damaged {what}: {aside} in {}.", store_kind.home()));
+            output::line(&format!("  The damaged {what}: {aside} in {}.", store_kind.name()));
         }
     }
     for lost in &content.lost {
@@ -155,42 +155,40 @@ fn tell_content(content: &ContentRepair, mode: ApplyMode, all: bool, store_kind:
     }
 }
 
-fn show(plan: &RepairSummary, tense: &str, store_kind: StoreKind) {
+fn show_plan(plan: &RepairSummary, store_kind: StoreKind) {
     output::toned(Tone::Heading, &format!("Session {}", plan.session_id));
     output::line(&capitalized(&plan.damage));
-    output::line(&format!("{} events {tense} kept.", plan.events_kept));
+    output::line(&format!("{} events would be kept.", plan.events_kept));
     if plan.events_rebuilt > 0 {
         output::line(&format!(
             "The manifest is rebuilt from the segments for {} of these events.",
             plan.events_rebuilt
         ));
     }
-    let given_up = &plan.lost;
-    if given_up.segments.is_empty() {
-        output::toned(Tone::Good, &format!("Nothing {tense} lost."));
+    if plan.lost.segments.is_empty() {
+        output::toned(Tone::Good, "Nothing would be lost.");
     } else {
-        show_given_up(given_up, tense);
+        show_lost(&plan.lost);
     }
     output::line(&format!(
         "The whole session is backed up first, to {} in {}.",
         plan.backup,
-        store_kind.home()
+        store_kind.name()
     ));
 }
 
-fn show_given_up(given_up: &LostEvents, tense: &str) {
-    let lost = if tense.is_empty() { "Lost".to_owned() } else { capitalized(&format!("{tense} lost")) };
+fn show_lost(lost: &LostEvents) {
     output::toned(
         Tone::Warning,
         &format!(
-            "{lost}: {} ({}, {}) and {} of the manifest.",
-            output::counted(given_up.segments.len() as u64, "segment", "segments"),
-            output::counted(given_up.readable_events, "readable event", "readable events"),
-            output::counted(given_up.readable_notes, "readable note", "readable notes"),
-            output::counted(given_up.manifest_bytes, "byte", "bytes")
+            "Would be lost: {} ({}, {}) and {} of the manifest.",
+            output::counted(lost.segments.len() as u64, "segment", "segments"),
+            output::counted(lost.readable_events, "readable event", "readable events"),
+            output::counted(lost.readable_notes, "readable note", "readable notes"),
+            output::counted(lost.manifest_bytes, "byte", "bytes")
         ),
     );
-    for segment in &given_up.segments {
+    for segment in &lost.segments {
         output::line(&format!("  {}", described(segment)));
         for event in &segment.events {
             output::line(&format!("    {event}"));
