@@ -111,7 +111,7 @@ fn step(step: &StepComparison) {
     let points = match (&a, &b) {
         (Some(a), Some(b)) if a == b => a.clone(),
         (Some(a), Some(b)) => format!("{a} | {b}"),
-        (Some(own), None) | (None, Some(own)) => own.clone(),
+        (Some(point), None) | (None, Some(point)) => point.clone(),
         (None, None) => String::new(),
     };
     let tone = match step.difference {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::report::words::one_line;
-use workrail_engine::sessions::{ListLength, ListQuery, NeedsYou, RunRow, SessionsList, Stage, Status};
+use workrail_engine::sessions::{
+    ListLength, ListQuery, NeedsYou, RunRow, SessionsList, Stage, Status, WaitReason,
+};
 use workrail_host::clock::SystemClock;
 use workrail_host::local_time::local_clock;
 use workrail_host::notification::{self, Delivery};
@@ -150,11 +152,10 @@ impl WatchedRuns {
     /// Runs that now wait for the user and did not before, or waited for something else.
     fn newly_waiting<'a>(&'a self, before: &Self) -> Vec<&'a NeedsYou> {
         let waits = |run: &&WatchedRun| run.row.stage == Stage::WaitsForPerson;
-        let asked = |run: &WatchedRun| run.needs.as_ref().map(|needs| needs.need.why.clone());
         let mut found = Vec::new();
         for (key, now) in self.runs.iter().filter(|(_, now)| waits(now)) {
             let then = before.runs.get(key).filter(waits);
-            if then.is_none_or(|then| asked(then) != asked(now)) {
+            if then.is_none_or(|then| then.wait_reason() != now.wait_reason()) {
                 found.extend(&now.needs);
             }
         }
@@ -163,13 +164,16 @@ impl WatchedRuns {
 }
 
 impl WatchedRun {
+    fn wait_reason(&self) -> Option<&WaitReason> {
+        self.needs.as_ref().map(|needs| &needs.need.why)
+    }
+
     /// Whether the change is worth a line: a note inside a step is not.
     fn differs(&self, now: &Self) -> bool {
-        let asked = |own: &Self| own.needs.as_ref().map(|needs| needs.need.why.clone());
         self.row.stage != now.row.stage
             || self.row.step.as_ref().map(|step| &step.progress)
                 != now.row.step.as_ref().map(|step| &step.progress)
-            || asked(self) != asked(now)
+            || self.wait_reason() != now.wait_reason()
     }
 }
 
@@ -183,7 +187,7 @@ impl RunChange<'_> {
         match format {
             Format::Json => output::json_line(&json!({
                 "at": SystemClock.now(), "sessionId": row.session_id, "runId": row.run_id, "label": row.label,
-                "stage": row.stage, "step": row.step, "why": self.now.needs.as_ref().map(|needs| &needs.need.why),
+                "stage": row.stage, "step": row.step, "why": self.now.wait_reason(),
                 "command": self.now.needs.as_ref().map(|needs| &needs.need.command),
             })),
             Format::Text => output::line_now(&self.text()),
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_without_a_change_stamp_is_read_only_at_the_start() {
+    fn without_a_change_stamp_the_store_is_read_a_few_times_at_the_start() {
         let mut schedule = ReadSchedule::default();
         let reads: Vec<bool> = (0..6).map(|_| schedule.is_due(None)).collect();
         assert_eq!(reads, [true, true, true, true, false, false]);
