@@ -242,6 +242,6 @@ async fn complete(session: &Session, mut reply: Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn good(said: &str) {
-    output::toned(Tone::Good, &format!("    {said}"));
+fn good(text: &str) {
+    output::toned(Tone::Good, &format!("    {text}"));
 }

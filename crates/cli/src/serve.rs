@@ -42,8 +42,7 @@ pub(crate) struct ServedEngine {
     tools: ToolSet,
     /// `None` if the data directory refused it: an unlisted server still serves.
     registered: Option<Arc<ServerRegistration<Disk>>>,
-    /// Where the agents are.
-    reach: AgentLocation,
+    agent_location: AgentLocation,
 }
 
 /// Where the agents of a server are.
@@ -62,7 +61,7 @@ impl ServedEngine {
 
     /// The same, for agents on other machines.
     pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
-        Self { engine: self.engine.without_checks(), reach: AgentLocation::Remote(metrics), ..self }
+        Self { engine: self.engine.without_checks(), agent_location: AgentLocation::Remote(metrics), ..self }
     }
 }
 
@@ -99,14 +98,14 @@ impl Execution for ServedEngine {
     }
 
     fn is_folder(&self, path: &str) -> bool {
-        match self.reach {
+        match self.agent_location {
             AgentLocation::Local => workspace::is_folder(path),
             AgentLocation::Remote(_) => false,
         }
     }
 
     fn assumed_folder(&self) -> Option<String> {
-        match self.reach {
+        match self.agent_location {
             AgentLocation::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
             AgentLocation::Remote(_) => None,
         }
@@ -146,15 +145,15 @@ impl Execution for ServedEngine {
         &self,
         asked: &AttemptAwaitingUser,
         seen: &WaitingStep,
-        said: &UserReply,
+        reply: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>> {
-        self.engine.record_from_chat(asked, seen, said)
+        self.engine.record_from_chat(asked, seen, reply)
     }
 
     /// Answers a call and logs the outcome.
     fn answer(&self, mut request: Request) -> ReplyResult {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
-        if let AgentLocation::Remote(_) = self.reach {
+        if let AgentLocation::Remote(_) = self.agent_location {
             request.forget_folder();
         }
         let answered = self.engine.answer(request);
@@ -164,7 +163,7 @@ impl Execution for ServedEngine {
             Ok(reply) => (reply.kind().as_str().to_owned(), reply.run_label().map(str::to_owned)),
             Err(error) => (error.code.as_str().to_owned(), None),
         };
-        if let AgentLocation::Remote(metrics) = &self.reach {
+        if let AgentLocation::Remote(metrics) = &self.agent_location {
             metrics.call(tool, &outcome, took);
         }
         if let Some(registered) = &self.registered {
@@ -295,7 +294,7 @@ pub(crate) fn served(transport: Transport) -> Result<(ServedEngine, Arc<AnyStore
     let tools = flags::offered(&settings);
     let (settings, registered) = (Arc::new(settings), registered.map(Arc::new));
     let engine = engine.indexing_after_replies();
-    Ok((ServedEngine { engine, settings, tools, registered, reach: AgentLocation::Local }, store))
+    Ok((ServedEngine { engine, settings, tools, registered, agent_location: AgentLocation::Local }, store))
 }
 
 fn record(transport: Transport, settings: &Settings) -> Option<ServerRecord> {

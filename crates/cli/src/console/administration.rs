@@ -149,10 +149,10 @@ impl Administration for ConsoleEnvironment {
     }
 
     fn clients(&self) -> Result<Vec<ClientInfo>, String> {
-        let known = clients::known(&clients::bases().map_err(failure_text)?);
-        let files = known.into_iter().flat_map(|known| {
-            let (client, is_found) = (known.client.as_str(), known.present);
-            known.files.into_iter().map(move |(file, command)| ClientInfo {
+        let statuses = clients::client_statuses(&clients::bases().map_err(failure_text)?);
+        let files = statuses.into_iter().flat_map(|status| {
+            let (client, is_found) = (status.client.as_str(), status.present);
+            status.files.into_iter().map(move |(file, command)| ClientInfo {
                 client,
                 is_found,
                 scope: file.scope.as_str(),
@@ -229,8 +229,8 @@ impl Administration for ConsoleEnvironment {
     fn write_workflow(&self, id: &WorkflowId, bytes: &[u8]) -> Result<String, String> {
         let sources = Sources::from_settings(&settings::fresh().map_err(failure_text)?.settings);
         let reports = sources.reports(default_workspace().as_ref());
-        let own = reports.into_iter().find(|report| report.precedence == Precedence::User);
-        let folder = own.map(|report| Utf8PathBuf::from(report.location));
+        let users_folder = reports.into_iter().find(|report| report.precedence == Precedence::User);
+        let folder = users_folder.map(|report| Utf8PathBuf::from(report.location));
         let folder =
             folder.ok_or("There is no folder for workflows of your own: no home directory was found.")?;
         let file = folder.join(format!("{id}.json"));

@@ -36,17 +36,17 @@ pub(super) fn check(findings: &mut Findings) {
 /// Clients start `workrail` by name: they get the build that comes first on the path.
 fn this_program(findings: &mut Findings) {
     findings.good(PROGRAM, format!("workrail {}", version::LONG));
-    let own = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
+    let this_program = std::env::current_exe().ok().and_then(|path| path.canonicalize().ok());
     match program("workrail") {
         None => findings.warning(
             PROGRAM,
             "`workrail` is not on the PATH of this shell, so clients that start it by name cannot find it",
-            match &own {
-                Some(own) => format!("add the folder of {} to PATH", own.display()),
+            match &this_program {
+                Some(path) => format!("add the folder of {} to PATH", path.display()),
                 None => "add the program's folder to PATH".to_owned(),
             },
         ),
-        Some(found) if found.canonicalize().ok() == own => {
+        Some(found) if found.canonicalize().ok() == this_program => {
             findings.good(PROGRAM, format!("clients find this program as {found}"));
         }
         Some(found) => {
@@ -117,10 +117,10 @@ fn git(findings: &mut Findings) {
 /// A client that starts a missing program shows its user no error.
 fn clients(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
-    for known in install::known(&bases) {
-        let name = known.client.as_str();
+    for status in install::client_statuses(&bases) {
+        let name = status.client.as_str();
         let mut set_up = false;
-        for (file, command) in &known.files {
+        for (file, command) in &status.files {
             match command {
                 Ok(Some(command)) if starts(command) => {
                     set_up = true;
@@ -139,7 +139,7 @@ fn clients(findings: &mut Findings) {
                 Err(error) => findings.warning(CLIENTS, error.to_string(), "fix the file by hand"),
             }
         }
-        if known.present && !set_up {
+        if status.present && !set_up {
             let fix = format!("workrail install --client {name}");
             findings.warning(CLIENTS, format!("{name} is installed but not configured for WorkRail"), fix);
         }
@@ -149,10 +149,10 @@ fn clients(findings: &mut Findings) {
 /// The team servers that clients are configured for: whether each responds, and accepts the token.
 fn remote_servers(findings: &mut Findings) {
     let Ok(bases) = install::bases() else { return };
-    let files = install::known(&bases).into_iter().flat_map(|known| known.files);
+    let files = install::client_statuses(&bases).into_iter().flat_map(|status| status.files);
     // Everyone with push access can edit a project's file: the token must not be sent to the host it names.
-    let own = files.filter(|(file, _)| file.scope == SetupScope::User);
-    let addresses = own.filter_map(|(_, command)| command.ok().flatten());
+    let users_files = files.filter(|(file, _)| file.scope == SetupScope::User);
+    let addresses = users_files.filter_map(|(_, command)| command.ok().flatten());
     let servers: BTreeMap<String, PublicUrl> = addresses
         .filter_map(|address| server_of(&address))
         // Loopback over HTTP is this machine's own server, with its own secret.
@@ -203,10 +203,14 @@ fn starts(command: &str) -> bool {
 fn workflows(findings: &mut Findings) {
     let Ok(sources) = settings::sources() else { return };
     for mirror in sources.mirrors() {
-        let known = mirror.state();
+        let mirror_state = mirror.state();
         // Other problems of a source are listed with the unusable files.
-        if let (SourceState::Stale, Some(problem)) = (known.state, known.problem) {
-            findings.warning(WORKFLOWS, format!("{}: {problem}", mirror.name), known.fix.unwrap_or_default());
+        if let (SourceState::Stale, Some(problem)) = (mirror_state.state, mirror_state.problem) {
+            findings.warning(
+                WORKFLOWS,
+                format!("{}: {problem}", mirror.name),
+                mirror_state.fix.unwrap_or_default(),
+            );
         }
     }
     let catalog = Catalog::new(std::sync::Arc::new(sources));

@@ -73,15 +73,15 @@ fn switched_off(findings: &mut Findings, client: Client, bases: &Bases) {
 
 /// Codex silently skips hooks that the user has not trusted.
 fn codex(findings: &mut Findings, hooks: &[InstalledHook], bases: &Bases) {
-    let own: Vec<&InstalledHook> = hooks.iter().filter(|hook| hook.client == Client::Codex).collect();
-    if own.is_empty() {
+    let codex_hooks: Vec<&InstalledHook> = hooks.iter().filter(|hook| hook.client == Client::Codex).collect();
+    if codex_hooks.is_empty() {
         return;
     }
     let Some(skipped) = untrusted_by_codex(&bases.project) else {
         return findings.good(HOOKS, "Codex: unknown whether it trusts the hooks; it could not be queried");
     };
     for scope in SetupScope::ALL {
-        let untrusted: Vec<&str> = own
+        let untrusted: Vec<&str> = codex_hooks
             .iter()
             .filter(|hook| hook.scope == *scope && skipped.contains(&hook.command))
             .map(|hook| hook.event.as_str())

@@ -6,7 +6,7 @@ use similar::{ChangeTag, TextDiff};
 use workrail_host::clients::{Client, FileChange, SetupPart, SetupScope, SetupTarget};
 use workrail_model::keyring::HttpSecret;
 
-use super::{InstallOutcome, listed, tone_of};
+use super::{InstallOutcome, part_names, tone_of};
 use crate::output::{self, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +44,9 @@ fn diff(change: &FileChange, secret: Option<&HttpSecret>) -> Vec<String> {
 
 pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direction: Direction) {
     for change in changes {
-        let (clients, path, parts) = (names(change), &change.path, listed(&change.parts));
+        let (clients, path, parts) = (names(change), &change.path, part_names(&change.parts));
         if !change.is_needed() {
-            // Files in which a bare `uninstall` found nothing are not listed.
+            // Files in which a bare `uninstall` found nothing are not part_names.
             if direction == Direction::Install {
                 output::toned(Tone::Good, &format!("{clients}: {path} is up to date ({parts})."));
             }
@@ -92,7 +92,7 @@ pub(super) fn advice(targets: &[SetupTarget], parts: &[SetupPart], is_http: bool
             let (client, scope) = (client.title(), scope.as_str());
             output::toned(
                 Tone::Quiet,
-                &format!("{client} has no file at {scope} scope for: {}.", listed(&missing)),
+                &format!("{client} has no file at {scope} scope for: {}.", part_names(&missing)),
             );
         }
         if let Some(note) = client.hooks_note()

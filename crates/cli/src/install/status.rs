@@ -14,38 +14,38 @@ pub(crate) struct ClientStatus {
     pub(crate) files: Vec<(ClientFile, Result<Option<String>, ClientError>)>,
 }
 
-pub(crate) fn known(bases: &Bases) -> Vec<ClientStatus> {
-    let known = Client::ALL.iter().copied().map(|client| {
+pub(crate) fn client_statuses(bases: &Bases) -> Vec<ClientStatus> {
+    let statuses = Client::ALL.iter().copied().map(|client| {
         let files = client.server_files(bases).into_iter().map(|file| {
             let command = Client::command_in(&file);
             (file, command)
         });
         ClientStatus { client, present: client.is_present(bases), files: files.collect() }
     });
-    known.collect()
+    statuses.collect()
 }
 
 pub(super) fn list(format: Format) -> Result<(), Failure> {
-    let known = known(&bases()?);
+    let statuses = client_statuses(&bases()?);
     if format == Format::Json {
-        let clients: Vec<Value> = known.iter().map(as_json).collect();
+        let clients: Vec<Value> = statuses.iter().map(as_json).collect();
         output::json(&json!({ "clients": clients }));
         return Ok(());
     }
-    output::table(&["client", "found", "scope", "workrail", "file"], known.iter().flat_map(rows));
+    output::table(&["client", "found", "scope", "workrail", "file"], statuses.iter().flat_map(rows));
     Ok(())
 }
 
-fn rows(known: &ClientStatus) -> Vec<Vec<String>> {
-    let name = known.client.as_str();
-    let present = if known.present { "yes" } else { "no" };
+fn rows(status: &ClientStatus) -> Vec<Vec<String>> {
+    let name = status.client.as_str();
+    let present = if status.present { "yes" } else { "no" };
     let row = |scope: &str, state: &str, path: &str| {
         [name, present, scope, state, path].map(str::to_owned).to_vec()
     };
-    if known.files.is_empty() {
+    if status.files.is_empty() {
         return vec![row("-", "by hand", &format!("workrail install --client {name} --print"))];
     }
-    let rows = known.files.iter().map(|(file, command)| {
+    let rows = status.files.iter().map(|(file, command)| {
         let state = match command {
             Ok(Some(command)) => format!("set up: {command}"),
             Ok(None) => "not set up".to_owned(),
@@ -56,8 +56,8 @@ fn rows(known: &ClientStatus) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-fn as_json(known: &ClientStatus) -> Value {
-    let files = known.files.iter().map(|(file, command)| {
+fn as_json(status: &ClientStatus) -> Value {
+    let files = status.files.iter().map(|(file, command)| {
         json!({
             "scope": file.scope.as_str(), "path": file.path,
             "command": command.as_ref().ok().and_then(Option::as_ref),
@@ -65,5 +65,5 @@ fn as_json(known: &ClientStatus) -> Value {
         })
     });
     let files: Vec<Value> = files.collect();
-    json!({ "client": known.client.as_str(), "found": known.present, "files": files })
+    json!({ "client": status.client.as_str(), "found": status.present, "files": files })
 }

@@ -104,8 +104,8 @@ impl ServerEndpoint {
     }
 
     fn shown(&self, bound: SocketAddr) -> String {
-        let own = || format!("{}://{bound}", self.scheme().as_str());
-        self.url.as_ref().map_or_else(own, ToString::to_string)
+        let bound_url = || format!("{}://{bound}", self.scheme().as_str());
+        self.url.as_ref().map_or_else(bound_url, ToString::to_string)
     }
 
     /// How browsers reach the console.

@@ -38,9 +38,12 @@ fn document(pinned: &PinnedRun) -> Result<(), Failure> {
 }
 
 fn show(pinned: &PinnedRun) {
-    let own = &pinned.compiled;
-    output::toned(Tone::Heading, &format!("{}  {} {}", own.workflow_id, own.name, own.version));
-    output::line(&own.description);
+    let workflow = &pinned.compiled;
+    output::toned(
+        Tone::Heading,
+        &format!("{}  {} {}", workflow.workflow_id, workflow.name, workflow.version),
+    );
+    output::line(&workflow.description);
     output::line("");
     output::line(&format!("  {:<10} {}", "run", pinned.label));
     output::line(&format!("  {:<10} {}", "pinned to", pinned.hash));
@@ -53,7 +56,7 @@ fn show(pinned: &PinnedRun) {
     }
     output::line("");
     output::toned(Tone::Heading, "Steps");
-    plan(own).iter().for_each(step);
+    plan(workflow).iter().for_each(step);
     output::line("");
     let label = &pinned.label;
     output::line(&format!("Print it: workrail workflow compile {label} --emit json|prompts|source|inputs"));

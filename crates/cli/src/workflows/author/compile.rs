@@ -65,13 +65,13 @@ pub(super) fn missing_documents(
 fn source_of(file: &Utf8Path, candidates: &[CandidateFile]) -> SourceFile {
     let real = |path: &Utf8Path| path.canonicalize_utf8().ok();
     let path = real(file);
-    let own = candidates
+    let candidate = candidates
         .iter()
         .find(|candidate| path.is_some() && real(Utf8Path::new(&candidate.location)) == path);
     SourceFile {
-        kind: own.map_or(Precedence::Project, |candidate| candidate.precedence),
+        kind: candidate.map_or(Precedence::Project, |candidate| candidate.precedence),
         reference: file.to_string(),
-        package: own.and_then(|candidate| candidate.package.clone()),
+        package: candidate.and_then(|candidate| candidate.package.clone()),
     }
 }
 

@@ -72,9 +72,9 @@ pub(super) fn named(text: &str, format: Format) -> Result<NamedWorkflow, Failure
 }
 
 fn show(found: &WorkflowDiff, from: (&str, &str), prompts: bool) {
-    for (name, own, from) in [("A", &found.a, from.0), ("B", &found.b, from.1)] {
-        let short = &own.hash.digest().hex()[..12];
-        output::line(&format!("{name}  {} {} ({short}), {from}", own.workflow_id, own.version));
+    for (name, side, from) in [("A", &found.a, from.0), ("B", &found.b, from.1)] {
+        let short = &side.hash.digest().hex()[..12];
+        output::line(&format!("{name}  {} {} ({short}), {from}", side.workflow_id, side.version));
     }
     output::line("");
     if found.is_same {

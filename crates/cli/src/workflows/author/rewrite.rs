@@ -146,8 +146,8 @@ fn bindings(renames: &Renames) -> Result<Option<Rewritten>, Failure> {
         return Err(call(&format!("`{}` is not JSON. Nothing was written.", found.reference)));
     };
     let file = Utf8Path::new(workspace.as_str()).join(&found.reference);
-    let own = Rewritten { file, before, after: done.text, changes: done.changes };
-    Ok(own.differs().then_some(own))
+    let rewritten = Rewritten { file, before, after: done.text, changes: done.changes };
+    Ok(rewritten.differs().then_some(rewritten))
 }
 
 fn shown(all: &[Rewritten], changed: &[&Rewritten], is_written: bool) {
