@@ -46,7 +46,7 @@ pub(super) fn changes(changes: &[FileChange], secret: Option<&HttpSecret>, direc
     for change in changes {
         let (clients, path, parts) = (names(change), &change.path, part_names(&change.parts));
         if !change.is_needed() {
-            // Files in which a bare `uninstall` found nothing are not part_names.
+            // Files in which a bare `uninstall` found nothing are not listed.
             if direction == Direction::Install {
                 output::toned(Tone::Good, &format!("{clients}: {path} is up to date ({parts})."));
             }
