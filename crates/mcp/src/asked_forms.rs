@@ -101,8 +101,8 @@ impl OpenForm {
 
     fn become_state(&self, state: FormState) {
         let mut forms = self.asked.forms();
-        if let Some((_, own)) = forms.iter_mut().find(|(subject, _)| *subject == self.subject) {
-            *own = state;
+        if let Some((_, current)) = forms.iter_mut().find(|(subject, _)| *subject == self.subject) {
+            *current = state;
         }
     }
 }

@@ -53,7 +53,7 @@ pub trait Execution: Send + Sync + 'static {
         &self,
         asked: &AttemptAwaitingUser,
         seen: &WaitingStep,
-        said: &UserReply,
+        reply: &UserReply,
     ) -> Result<(), Box<ErrorEnvelope>>;
 }
 

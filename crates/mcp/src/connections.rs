@@ -42,7 +42,7 @@ const END_WAIT: Duration = Duration::from_secs(5);
 /// The pause after a failure to accept, usually for lack of open files.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// A listener that terminates TLS itself has these. Its peers are the clients, so connections are counted by address.
+/// What a listener needs that terminates TLS itself. Its peers are the clients, so connections are counted by address.
 #[derive(Debug)]
 pub(crate) struct Encryption {
     tls: Arc<Tls>,
@@ -98,11 +98,11 @@ async fn accept(
         match listener.accept().await {
             Ok((stream, peer)) => match encryption {
                 None => break (stream, None),
-                Some(own) => match own.peers.take(peer.ip()) {
+                Some(encryption) => match encryption.peers.take(peer.ip()) {
                     Some(slot) => break (stream, Some(slot)),
                     // Closed before it waits for a slot and before any handshake. Strangers do this, so it is counted
                     // and not logged.
-                    None => own.metrics.connection_refused(),
+                    None => encryption.metrics.connection_refused(),
                 },
             },
             // The client disconnected before it was accepted.

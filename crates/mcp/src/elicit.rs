@@ -150,12 +150,12 @@ impl Server {
             open.decline();
             return AskOutcome::Unanswered;
         }
-        let said = form.read(result);
-        if said.is_empty() {
+        let replies = form.read(result);
+        if replies.is_empty() {
             return AskOutcome::Unanswered;
         }
-        let count = said.len();
-        let recorded = self.recorded(asked, waiting, said, context).await;
+        let count = replies.len();
+        let recorded = self.recorded(asked, waiting, replies, context).await;
         let is_whole = recorded.len() == count;
         let reply = match recorded.is_empty() {
             true => reply,
@@ -169,14 +169,14 @@ impl Server {
         &self,
         asked: AttemptAwaitingUser,
         seen: WaitingStep,
-        said: Vec<UserReply>,
+        replies: Vec<UserReply>,
         context: &RequestContext<RoleServer>,
     ) -> Vec<UserReply> {
         let approvals = self.chat_approvals;
         let recording = self.blocking(context, move |execution| {
             let mut recorded = Vec::new();
             let mut seen = seen;
-            for reply in said {
+            for reply in replies {
                 // Checked again: the user may have disabled it while the form was open.
                 if !execution.chat().within(approvals).takes(&reply) {
                     break;

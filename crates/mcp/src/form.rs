@@ -122,18 +122,18 @@ impl Form {
             })
             .collect();
         let all_answered = answers.len() == self.questions.len();
-        let mut said = Vec::new();
+        let mut replies = Vec::new();
         if !answers.is_empty() {
-            said.push(UserReply::Answered(answers));
+            replies.push(UserReply::Answered(answers));
         }
         // Approving something with an open question would not be recorded.
         if self.asks_approval && all_answered {
-            said.extend(decision(&content).map(|decision| match decision {
+            replies.extend(decision(&content).map(|decision| match decision {
                 ApprovalDecision::Approved => UserReply::Approved,
                 ApprovalDecision::Rejected => UserReply::Rejected { reason: reason(&content) },
             }));
         }
-        said
+        replies
     }
 }
 

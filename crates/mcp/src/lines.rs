@@ -34,8 +34,8 @@ const FLUSH_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Lines {
     reading: Arc<Mutex<mpsc::Receiver<Line>>>,
     writing: mpsc::WeakSender<Vec<u8>>,
-    /// The sender that keeps the writer running; taken when the transport is closed.
-    keeps_open: Arc<Mutex<Option<Open>>>,
+    /// Keeps the writing thread running; taken when the transport is closed.
+    writer: Arc<Mutex<Option<Writer>>>,
     failed: Arc<OnceLock<io::Error>>,
     batches: Arc<std::sync::Mutex<OpenBatches>>,
 }
@@ -47,7 +47,8 @@ struct OpenBatches {
     unanswered: Batches,
 }
 
-struct Open {
+/// The sender to the writing thread, and the end of that thread.
+struct Writer {
     sender: mpsc::Sender<Vec<u8>>,
     written: oneshot::Receiver<Infallible>,
 }
@@ -80,7 +81,7 @@ impl Lines {
         Ok(Self {
             reading: Arc::new(Mutex::new(reading)),
             writing: sender.downgrade(),
-            keeps_open: Arc::new(Mutex::new(Some(Open { sender, written }))),
+            writer: Arc::new(Mutex::new(Some(Writer { sender, written }))),
             failed,
             batches: Arc::default(),
         })
@@ -208,7 +209,7 @@ impl Transport<RoleServer> for Lines {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        if let Some(Open { sender, written }) = self.keeps_open.lock().await.take() {
+        if let Some(Writer { sender, written }) = self.writer.lock().await.take() {
             drop(sender);
             let _ = timeout(FLUSH_WAIT, written).await;
         }

@@ -197,8 +197,8 @@ mod tests {
         ];
         for (arguments, reason) in table {
             let (_, ambiguity) = check(&call(arguments)).expect("let in");
-            let said = ambiguity.expect("the reason is there").0;
-            assert!(said.contains(reason), "{said}");
+            let given = ambiguity.expect("the reason is there").0;
+            assert!(given.contains(reason), "{given}");
         }
         let other = br#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"a":1,"a":2}}"#;
         assert!(check(other).is_err(), "only calls are answered by a tool");

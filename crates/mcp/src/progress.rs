@@ -16,24 +16,24 @@ pub(crate) fn reporting(
     execution: Arc<dyn Execution>,
     context: &RequestContext<RoleServer>,
 ) -> (Arc<dyn Execution>, impl Future<Output = ()> + use<>) {
-    let (said, mut words) = channel::<String>(WAITING_MAX);
+    let (sender, mut reports) = channel::<String>(WAITING_MAX);
     let token = context.meta.get_progress_token();
     let execution = match &token {
-        Some(_) => execution.reporting_to(Arc::new(move |words: &str| {
-            let _ = said.try_send(words.to_owned());
+        Some(_) => execution.reporting_to(Arc::new(move |report: &str| {
+            let _ = sender.try_send(report.to_owned());
         })),
         None => execution,
     };
     let peer = context.peer.clone();
-    let passing_on = async move {
+    let forwarding = async move {
         let Some(token) = token else { return };
         let mut count = 0.0;
-        while let Some(words) = words.recv().await {
+        while let Some(report) = reports.recv().await {
             count += 1.0;
-            let progress = ProgressNotificationParam::new(token.clone(), count).with_message(words);
+            let progress = ProgressNotificationParam::new(token.clone(), count).with_message(report);
             // A client that does not accept it misses the report.
             let _ = peer.notify_progress(progress).await;
         }
     };
-    (execution, passing_on)
+    (execution, forwarding)
 }
