@@ -123,7 +123,7 @@ pub(crate) enum LoginAttempt {
 
 /// The page that asks for a token, instead of a page that needs one.
 pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: LoginAttempt) -> Response {
-    let said = match (why, attempt) {
+    let message = match (why, attempt) {
         (NotLoggedIn::Unavailable, _) => Some("The store does not answer. Try again in a moment."),
         (NotLoggedIn::InvalidLogin, LoginAttempt::Failed) => {
             Some("This token is not accepted. It may have expired or been revoked.")
@@ -134,7 +134,7 @@ pub(crate) fn not_logged_in(back: Option<&str>, why: NotLoggedIn, attempt: Login
         NotLoggedIn::InvalidLogin => StatusCode::UNAUTHORIZED,
         NotLoggedIn::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     };
-    page(status, &pages::login(back, said))
+    page(status, &pages::login(back, message))
 }
 
 /// The console of the member who owns one of these cookies.

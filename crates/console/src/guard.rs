@@ -52,7 +52,7 @@ pub(crate) struct Guard {
     scheme: Scheme,
     cookie_name: String,
     theme_cookie_name: String,
-    entry: LoginMethod,
+    login_method: LoginMethod,
 }
 
 /// How visitors prove who they are.
@@ -124,7 +124,7 @@ impl Guard {
             scheme: Scheme::Http,
             cookie_name: format!("workrail-console-{}", bound.port()),
             theme_cookie_name: format!("workrail-theme-{}", bound.port()),
-            entry: LoginMethod::Code { cookie, code: Mutex::new(code) },
+            login_method: LoginMethod::Code { cookie, code: Mutex::new(code) },
         }
     }
 
@@ -135,7 +135,7 @@ impl Guard {
             Scheme::Https => ("__Host-workrail-login".to_owned(), "__Host-workrail-theme".to_owned()),
             Scheme::Http => (format!("workrail-login-{port}"), format!("workrail-theme-{port}")),
         };
-        Self { names, scheme, cookie_name, theme_cookie_name, entry: LoginMethod::Login }
+        Self { names, scheme, cookie_name, theme_cookie_name, login_method: LoginMethod::Login }
     }
 
     /// Whole values are compared; a repeated header is refused.
@@ -151,8 +151,9 @@ impl Guard {
             return Err(Rejection::Host);
         }
         let is_get = *method == Method::GET;
-        let is_opening = is_get && matches!(self.entry, LoginMethod::Code { .. }) && uri.path() == OPEN_PATH;
-        let is_login = matches!(self.entry, LoginMethod::Login) && uri.path() == LOGIN_PATH;
+        let is_opening =
+            is_get && matches!(self.login_method, LoginMethod::Code { .. }) && uri.path() == OPEN_PATH;
+        let is_login = matches!(self.login_method, LoginMethod::Login) && uri.path() == LOGIN_PATH;
         match sent(headers, HeaderName::from_static("sec-fetch-site")) {
             SentHeader::Absent | SentHeader::Once("same-origin" | "none") => {}
             // A file that redirects here, or a page of another local port: only the code matters.
@@ -162,18 +163,19 @@ impl Guard {
             SentHeader::Once(_) | SentHeader::Unusable => return Err(Rejection::CrossSite),
         }
         match sent(headers, header::ORIGIN) {
-            SentHeader::Once(origin) if self.is_own(origin, host) => {}
+            SentHeader::Once(origin) if self.is_own_origin(origin, host) => {}
             // Browsers send the origin with every posted form.
             SentHeader::Absent if is_get || *method == Method::HEAD => {}
             SentHeader::Once(_) | SentHeader::Absent | SentHeader::Unusable => {
                 return Err(Rejection::Origin);
             }
         }
-        let is_for_all = matches!(self.entry, LoginMethod::Login) && is_get && uri.path().starts_with(ASSETS);
+        let is_for_all =
+            matches!(self.login_method, LoginMethod::Login) && is_get && uri.path().starts_with(ASSETS);
         if is_opening || is_login || is_for_all {
             return Ok(Admission::Everybody);
         }
-        match &self.entry {
+        match &self.login_method {
             LoginMethod::Code { .. } if self.has_cookie(headers) => Ok(Admission::User),
             LoginMethod::Login => {
                 let sent: Vec<String> =
@@ -185,8 +187,8 @@ impl Guard {
     }
 
     /// Whether one of our pages sent it. Locally, the page's host must match: hosts do not share cookies.
-    fn is_own(&self, origin: &str, host: &str) -> bool {
-        match self.entry {
+    fn is_own_origin(&self, origin: &str, host: &str) -> bool {
+        match self.login_method {
             LoginMethod::Code { .. } => origin.eq_ignore_ascii_case(&format!("http://{host}")),
             LoginMethod::Login => self.names.has_origin(origin),
         }
@@ -194,11 +196,11 @@ impl Guard {
 
     /// Whether browsers log in with a token.
     pub(crate) fn asks_for_login(&self) -> bool {
-        matches!(self.entry, LoginMethod::Login)
+        matches!(self.login_method, LoginMethod::Login)
     }
 
     pub(crate) fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        match &self.entry {
+        match &self.login_method {
             // A page on another local port can add a cookie of this name, but cannot remove the right one.
             LoginMethod::Code { cookie, .. } => {
                 cookies(headers, &self.cookie_name).any(|sent| cookie.is(sent))
@@ -209,7 +211,7 @@ impl Guard {
 
     /// Consumes the code: `fresh` replaces it.
     pub(crate) fn take_code(&self, sent: &str, fresh: HttpSecret) -> Result<(), Rejection> {
-        let LoginMethod::Code { code, .. } = &self.entry else { return Err(Rejection::Code) };
+        let LoginMethod::Code { code, .. } = &self.login_method else { return Err(Rejection::Code) };
         let mut code = code.lock().unwrap_or_else(PoisonError::into_inner);
         if !code.is(sent) {
             return Err(Rejection::Code);
@@ -220,7 +222,7 @@ impl Guard {
 
     /// The header that lets a browser in until it is closed.
     pub(crate) fn set_cookie(&self) -> Option<HeaderValue> {
-        let LoginMethod::Code { cookie, .. } = &self.entry else { return None };
+        let LoginMethod::Code { cookie, .. } = &self.login_method else { return None };
         self.cookie(&self.cookie_name, cookie.reveal(), None)
     }
 

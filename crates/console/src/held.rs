@@ -77,8 +77,8 @@ impl HeldDeletions {
     /// Records how it ended.
     pub(crate) fn ended(&self, session: SessionId, ticket: u64, refused: Option<String>) {
         let mut entries = self.entries();
-        let is_own = entries.by_session.get(&session).is_some_and(|entry| entry.ticket == ticket);
-        match (is_own, refused) {
+        let is_same_request = entries.by_session.get(&session).is_some_and(|entry| entry.ticket == ticket);
+        match (is_same_request, refused) {
             (false, _) => {}
             (true, None) => {
                 entries.by_session.remove(&session);

@@ -22,7 +22,7 @@ use workrail_model::error::ErrorCode;
 use workrail_model::text::clean;
 
 use crate::entry::NotLoggedIn;
-use crate::pages::{self, Page, section, seen};
+use crate::pages::{self, Page, part_digest, section};
 use crate::quota::{Exceeded, MemberQuota, MemberSlot};
 use crate::state::Console;
 use crate::target::{PageAddress, Query};
@@ -53,15 +53,15 @@ pub(crate) struct LiveUpdates {
 impl LiveUpdates {
     /// Starts watching; must be called inside the runtime.
     pub(crate) fn watch(watched: Arc<dyn UseCases>, ending: ShutdownSignal) -> Self {
-        let changes = Self {
+        let live = Self {
             renders: watch::channel(0).0,
             opened: Arc::default(),
             streams: Arc::default(),
             of_members: MemberQuota::of_pages(),
             ending,
         };
-        tokio::spawn(changes.clone().run(watched));
-        changes
+        tokio::spawn(live.clone().run(watched));
+        live
     }
 
     async fn run(mut self, watched: Arc<dyn UseCases>) {
@@ -158,7 +158,7 @@ impl LiveUpdates {
                 // Forget parts that are gone, so that one that returns is sent again.
                 sent.retain(|id, _| ids.contains(id));
                 for part in page.parts {
-                    let digest = seen(&part);
+                    let digest = part_digest(&part);
                     // The initial parts count until something else was sent: a part may change back.
                     let is_news = match sent.get(part.id) {
                         Some(last) => *last != digest,

@@ -61,7 +61,7 @@ pub(crate) struct ListenerState {
     pub(crate) logins: Option<Arc<dyn Logins>>,
     /// The user who started the console.
     user: Option<Visitor>,
-    changes: LiveUpdates,
+    live: LiveUpdates,
     pub(crate) port: u16,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct ListenerState {
 struct AdmittedRequest {
     guard: Arc<Guard>,
     console: Arc<Console>,
-    changes: LiveUpdates,
+    live: LiveUpdates,
 }
 
 /// The address that admits a browser.
@@ -89,14 +89,14 @@ pub fn router(
     let Secrets { code, cookie, form_token } = secrets;
     let guard = Guard::new(bound, code, cookie);
     let shared = Shared::new(origin_of(bound.port()), environment, Some(administration));
-    let changes = LiveUpdates::watch(Arc::clone(&use_cases), ending);
+    let live = LiveUpdates::watch(Arc::clone(&use_cases), ending);
     let user = Visitor { use_cases, form_token, member: None };
-    behind(ListenerState {
+    guarded_router(ListenerState {
         guard: Arc::new(guard),
         shared: Arc::new(shared),
         logins: None,
         user: Some(user),
-        changes,
+        live,
         port: bound.port(),
     })
 }
@@ -111,23 +111,23 @@ pub fn team_router(
     ending: ShutdownSignal,
 ) -> Router {
     let shared = Arc::new(Shared::new(site.origin.clone(), environment, None));
-    let changes = LiveUpdates::watch(watched, ending);
+    let live = LiveUpdates::watch(watched, ending);
     let port = site.port;
     let guard = Arc::new(Guard::of_team(site));
-    behind(ListenerState { guard, shared, logins: Some(logins), user: None, changes, port })
+    guarded_router(ListenerState { guard, shared, logins: Some(logins), user: None, live, port })
 }
 
-fn behind(listener: ListenerState) -> Router {
+fn guarded_router(listener: ListenerState) -> Router {
     // The outer router has no routes, so nothing is matched before the guard runs.
-    let known = Router::new().fallback(any(answer)).with_state(listener.clone());
-    Router::new().fallback_service(known).layer(from_fn_with_state(listener, guarded))
+    let routes = Router::new().fallback(any(answer)).with_state(listener.clone());
+    Router::new().fallback_service(routes).layer(from_fn_with_state(listener, guarded))
 }
 
 async fn guarded(State(listener): State<ListenerState>, request: Request, next: Next) -> Response {
-    let admitted = listener.guard.admit(request.method(), request.uri(), request.headers());
+    let admission = listener.guard.admit(request.method(), request.uri(), request.headers());
     let address = request.uri().path_and_query().map(|path| path.as_str()).and_then(own_page);
     let address = address.filter(|_| request.method() == Method::GET);
-    let known = match admitted {
+    let admitted = match admission {
         Ok(Admission::Everybody) => Err(entry::open_to_all(&listener, request).await),
         Ok(Admission::User) => match listener.user.clone() {
             Some(user) => Ok((Console::new(Arc::clone(&listener.shared), user), request)),
@@ -150,7 +150,7 @@ async fn guarded(State(listener): State<ListenerState>, request: Request, next: 
             Err(asked.unwrap_or_else(|| refused_at(refusal, address)))
         }
     };
-    let mut response = match known {
+    let mut response = match admitted {
         Ok((console, mut request)) => {
             request.extensions_mut().insert(Arc::new(console));
             next.run(request).await
@@ -192,7 +192,7 @@ async fn answer(
     body: Body,
 ) -> Response {
     let query = Query::parse(uri.query().unwrap_or_default());
-    let served = AdmittedRequest { guard: listener.guard, console, changes: listener.changes };
+    let served = AdmittedRequest { guard: listener.guard, console, live: listener.live };
     match method {
         Method::GET | Method::HEAD => served.get(uri.path(), query, headers).await,
         Method::POST => served.post(uri.path(), headers, body).await,
@@ -206,7 +206,7 @@ impl AdmittedRequest {
             return asset;
         }
         if let Some(path) = path.strip_prefix("/live").filter(|path| path.starts_with('/')) {
-            return self.changes.answer(&self.console, path, &query);
+            return self.live.answer(&self.console, path, &query);
         }
         if let Some((about, kind)) = file(path, &query) {
             return self.download(about, kind, &headers).await;
@@ -378,13 +378,13 @@ impl AdmittedRequest {
 
     /// Carries out a deletion once it can no longer be undone.
     fn delete_later(&self, session: SessionId, ticket: u64) {
-        let (console, changes) = (self.console.beyond_request(), self.changes.clone());
+        let (console, live) = (self.console.beyond_request(), self.live.clone());
         tokio::spawn(async move {
             sleep(HELD_FOR).await;
             let _ = spawn_blocking(move || forms::delete_held(&console, session, ticket)).await;
-            changes.render_again();
+            live.render_again();
         });
-        self.changes.render_again();
+        self.live.render_again();
     }
 
     /// Accepts a bundle sent by the script; answers with the address of its page.

@@ -190,18 +190,18 @@ fn rest(found: &Comparison) -> Markup {
 fn choices(console: &Console, a: &ComparedRef) -> EngineResult<Page> {
     let found = console.use_cases.find(&a.run.to_string())?;
     let view = console.use_cases.show(found, None)?;
-    let own = view.report.runs.iter().find(|run| run.run_id == a.run);
+    let run = view.report.runs.iter().find(|run| run.run_id == a.run);
     let list = console.use_cases.sessions()?;
-    let workflow = own.map(|run| &run.workflow.workflow_id);
+    let workflow = run.map(|run| &run.workflow.workflow_id);
     let others = list.runs.iter().filter(|row| row.run_id.is_some_and(|run| run != a.run));
     let (same, other): (Vec<&RunRow>, Vec<&RunRow>) =
         others.partition(|row| row.workflow_id.as_ref() == workflow);
     let left_out = (same.len() + other.len()).saturating_sub(RUNS_OFFERED);
     let rows: Vec<&RunRow> = same.into_iter().chain(other).take(RUNS_OFFERED).collect();
-    let label = own.map(|run| run.label.clone()).unwrap_or_default();
+    let label = run.map(|run| run.label.clone()).unwrap_or_default();
     let body = html! {
         p { "A is " a href=(run_address(a.run)) { (clean(&label)) } ". Choose what to compare it with." }
-        @if let Some(own) = own { (branches(own)) }
+        @if let Some(run) = run { (branches(run)) }
         h2 { "Other runs" }
         @if rows.is_empty() { p.quiet { "There is no other run." } }
         ul.choices { @for row in &rows { (choice(a, row)) } }

@@ -47,11 +47,11 @@ pub(crate) fn whole(page: &Page, target: &PageAddress, viewer: Viewer<'_>) -> Ma
 
 /// A part, as on the page and in a live update.
 pub(crate) fn section(part: &PagePart) -> Markup {
-    html! { section id=(part.id) data-part data-seen=(seen(part)) { (part.body) } }
+    html! { section id=(part.id) data-part data-seen=(part_digest(part)) { (part.body) } }
 }
 
 /// Identifies one rendering of a part.
-pub(crate) fn seen(part: &PagePart) -> String {
+pub(crate) fn part_digest(part: &PagePart) -> String {
     Sha256::of_parts(&[part.id.as_bytes(), part.body.0.as_bytes()]).hex()[..16].to_owned()
 }
 

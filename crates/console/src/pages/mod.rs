@@ -28,7 +28,7 @@ use workrail_model::time::Timestamp;
 pub(crate) use attention::is_shown_whole;
 pub(crate) use edit::{fragments as edit_fragments, page as edit_page};
 pub(crate) use failure::{failed, failed_form, opened, refusal_title, refused};
-pub(crate) use layout::{Viewer, section, seen, whole};
+pub(crate) use layout::{Viewer, part_digest, section, whole};
 pub(crate) use login::login;
 
 use crate::state::Console;

@@ -28,12 +28,12 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     let found = console.use_cases.find(&asked.run.to_string())?;
     let view = console.use_cases.show(found, asked.node)?;
     let session = found.session;
-    let Some(own) = view.report.runs.iter().find(|run| run.run_id == asked.run) else {
+    let Some(run) = view.report.runs.iter().find(|run| run.run_id == asked.run) else {
         return Ok(Page { title: "Run".to_owned(), parts: vec![PagePart::new("run", nothing(session))] });
     };
-    let links = links(&view.report, own, asked);
-    let chosen = asked.node.or(own.tip);
-    let shown = own.nodes.iter().find(|node| Some(node.node_id) == chosen);
+    let links = links(&view.report, run, asked);
+    let chosen = asked.node.or(run.tip);
+    let shown = run.nodes.iter().find(|node| Some(node.node_id) == chosen);
     // A damaged session has no waiting step.
     let attention = match view.report.health.is_healthy() {
         true => console.use_cases.attention(session, asked.run),
@@ -41,30 +41,30 @@ pub(super) fn page(console: &Console, asked: &RunPage) -> EngineResult<Page> {
     };
     let continuation = view.continuations.iter().find(|continuation| continuation.run_id == asked.run);
     let mut parts = vec![
-        PagePart::new("run", head(console, &view.report, (own, asked), &attention, &links)),
-        PagePart::new("latest", latest(own, continuation)),
-        PagePart::new("graph", path(own, asked, chosen)),
+        PagePart::new("run", head(console, &view.report, (run, asked), &attention, &links)),
+        PagePart::new("latest", latest(run, continuation)),
+        PagePart::new("graph", path(run, asked, chosen)),
     ];
     let node = match shown {
         Some(shown) => {
             let attention = attention.as_ref().ok().and_then(Option::as_ref);
-            point(console, session, (own, shown), attention, &links)
+            point(console, session, (run, shown), attention, &links)
         }
         None => html! { h2 { "Point" } p.warn { "This run has no such point." } },
     };
     parts.push(PagePart::new("node", node));
-    parts.push(PagePart::new("tables", tables(own, &links)));
-    if let Some(continuation) = continuation.filter(|_| !is_complete(own) && !own.is_damaged) {
+    parts.push(PagePart::new("tables", tables(run, &links)));
+    if let Some(continuation) = continuation.filter(|_| !is_complete(run) && !run.is_damaged) {
         parts.push(PagePart::new("continue", continuation_part(continuation)));
-        if own.status != Some(RunStatus::Closed) {
+        if run.status != Some(RunStatus::Closed) {
             parts.push(PagePart::new("close", close(console, asked)));
         }
     }
     if let Ok(seen) = console.use_cases.overview(session) {
         parts.push(PagePart::new("manage", manage(console, &seen)));
     }
-    let goal = own.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
-    Ok(Page { title: format!("{}{goal}", own.label), parts })
+    let goal = run.goal.as_deref().map(|goal| format!(": {goal}")).unwrap_or_default();
+    Ok(Page { title: format!("{}{goal}", run.label), parts })
 }
 
 /// Nothing is left to continue with.
@@ -103,10 +103,10 @@ fn head(
     attention: &EngineResult<Option<Attention>>,
     links: &Links,
 ) -> Markup {
-    let own = run.facts(Times::UTC);
+    let run_facts = run.facts(Times::UTC);
     html! {
         @for item in report.banners() { (banner(&item)) }
-        p { (badges(&own, links)) }
+        p { (badges(&run_facts, links)) }
         @match attention {
             Ok(Some(attention)) => {
                 article.card { (needs(console, run.run_id, attention, &asked.address())) }
@@ -114,7 +114,7 @@ fn head(
             Ok(None) => {}
             Err(error) => p.bad { (clean(&error.message)) },
         }
-        (facts(&own, links))
+        (facts(&run_facts, links))
         p {
             a href=(PageAddress::Session(report.session_id).address()) { "Session" }
             " · " a href=(PageAddress::Compare(ComparePage { a: ComparedRef::whole(run.run_id), b: None }).address()) { "Compare" }

@@ -187,10 +187,10 @@ fn runs_of(report: &Report, links: &Links) -> Markup {
 }
 
 fn summary(run: &RunReport, links: &Links) -> Markup {
-    let own = run.facts(Times::UTC);
+    let facts = run.facts(Times::UTC);
     html! {
         article.card data-item {
-            header { h3 { a href=(run_address(run.run_id)) { (run.label) } } (badges(&own, links)) }
+            header { h3 { a href=(run_address(run.run_id)) { (run.label) } } (badges(&facts, links)) }
             @if let Some(goal) = &run.goal { p.goal { (clean(goal)) } }
             p.meta {
                 (run.workflow.workflow_id)

@@ -109,8 +109,8 @@ fn values(console: &Console) -> EngineResult<Markup> {
 }
 
 fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
-    let own = settings.get(key);
-    let shown = match own.map(|setting| &setting.value) {
+    let current = settings.get(key);
+    let shown = match current.map(|setting| &setting.value) {
         None => key.when_unset().to_owned(),
         Some(Value::List(entries)) if entries.is_empty() => "none".to_owned(),
         Some(Value::List(entries)) => entries.join(", "),
@@ -123,7 +123,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
             td { code { (key.as_str()) } div.meta { (ticked(key.what())) } }
             td {
                 (clean(&shown))
-                @if let Some(field) = field(key, own.map(|setting| &setting.value)) {
+                @if let Some(field) = field(key, current.map(|setting| &setting.value)) {
                     details data-key={ "set-" (key.as_str()) } {
                         summary { "Change" }
                         form.filters method="post" action="/settings/set" data-passkey=[signs(console, key, settings)] {
@@ -136,7 +136,7 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
                     }
                 }
             }
-            td { span.narrow { "Set by: " } (own.map_or("default", |setting| origin(setting.origin))) }
+            td { span.narrow { "Set by: " } (current.map_or("default", |setting| origin(setting.origin))) }
             td { span.narrow { "Takes effect: " } (applies(key.applies())) }
         }
     }
@@ -204,14 +204,14 @@ fn applies(applies: Applies) -> &'static str {
 fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
     let value =
         |value: &Option<Value>| value.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
-    let row = |server: &ServerRecord, own: &SettingDifference| {
+    let row = |server: &ServerRecord, difference: &SettingDifference| {
         vec![
             html! { (server.process_id) },
-            html! { code { (own.key.as_str()) } },
-            html! { (clean(&value(&own.applied))) },
-            html! { (clean(&value(&own.desired))) },
+            html! { code { (difference.key.as_str()) } },
+            html! { (clean(&value(&difference.applied))) },
+            html! { (clean(&value(&difference.desired))) },
             html! {
-                @match own.restart {
+                @match difference.restart {
                     Some(trigger) => { "restart the client: it changes " (trigger.what()) }
                     None => "applied automatically",
                 }
@@ -288,12 +288,12 @@ fn state_class(source: &SourceInfo) -> &'static str {
     }
 }
 
-fn source_form(console: &Console, action: &str, name: &str, said: &str) -> Markup {
+fn source_form(console: &Console, action: &str, name: &str, button: &str) -> Markup {
     html! {
         form.inline method="post" action={ "/settings/sources/" (action) } {
             (token(console.form_token()))
             input type="hidden" name="source" value=(name);
-            button type="submit" { (said) }
+            button type="submit" { (button) }
         }
     }
 }

@@ -166,8 +166,8 @@ fn lanes(runs: &[RunReport]) -> Vec<Lane<'_>> {
     }
     // Inner runs follow their parent, so going backwards passes their end times up.
     for at in (1..lanes.len()).rev() {
-        let (to, own) = (lanes[at].to, parent(lanes[at].run));
-        if let Some(above) = lanes[..at].iter_mut().rev().find(|above| Some(above.run.run_id) == own) {
+        let (to, parent) = (lanes[at].to, parent(lanes[at].run));
+        if let Some(above) = lanes[..at].iter_mut().rev().find(|above| Some(above.run.run_id) == parent) {
             above.to = above.to.max(to);
         }
     }

@@ -50,12 +50,12 @@ pub(super) fn list(console: &Console, asked: &CatalogPage) -> EngineResult<Page>
     };
     let body = html! {
         @if workflows.is_empty() { p.quiet { "No workflow matches." } }
-        @for (name, own) in &sources {
-            h2 { (name) " " span.count { (own.len()) } }
+        @for (name, found) in &sources {
+            h2 { (name) " " span.count { (found.len()) } }
             div.scroll {
                 table {
                     thead { tr { th { "Workflow" } th { "What it is for" } th { "Tags" } th { "Version" } } }
-                    tbody { @for workflow in own { (row(workflow)) } }
+                    tbody { @for workflow in found { (row(workflow)) } }
                 }
             }
         }
@@ -122,8 +122,8 @@ fn problems(unusable: &[UnusableFile], files: &[FileInSource]) -> Markup {
         @for file in unusable {
             article.card data-item {
                 header { h3 { (clean(&file.file)) } span.meta { (source(file.source_kind)) }
-                    @if let Some(own) = editable(file) {
-                        a href=(PageAddress::Edit(own.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
+                    @if let Some(source_file) = editable(file) {
+                        a href=(PageAddress::Edit(source_file.key).address()) aria-label={ "Edit " (clean(&file.file)) } { "Edit" }
                     }
                 }
                 ul.plain { @for error in &file.errors { li { (ticked(error)) } } }
@@ -220,7 +220,7 @@ fn step(entry: &PlanEntry, previews: &[StepPreview]) -> Markup {
             @if let Some(text) = &entry.contract { div.meta { "Requires " code { (clean(text)) } } }
             @if let Some(text) = &entry.confirmation { div.meta { (clean(text)) } }
             @for dependency in &entry.user_dependencies { div.meta { "Needs a person: " (clean(dependency)) } }
-            @if let Some(own) = preview { (prompts(entry, own)) }
+            @if let Some(preview) = preview { (prompts(entry, preview)) }
         }
     }
 }
@@ -290,34 +290,36 @@ fn pins(versions: &WorkflowVersions, asked: &WorkflowPage, chosen: Option<Workfl
     html! {
         p {
             "Pinned: "
-            @for (index, own) in versions.pinned.iter().enumerate() { @if index > 0 { " · " } (link(own)) }
+            @for (index, version) in versions.pinned.iter().enumerate() { @if index > 0 { " · " } (link(version)) }
         }
     }
 }
 
 /// Everything besides the file that the hash of the compiled workflow depends on.
 fn hash_inputs(versions: &WorkflowVersions) -> Markup {
-    let own = &versions.compiled;
-    let features = own.features.iter().map(|feature| {
+    let compiled = &versions.compiled;
+    let features = compiled.features.iter().map(|feature| {
         let config: Vec<String> =
             feature.config.iter().map(|(name, value)| format!("{name}={value}")).collect();
         (format!("Feature {}", feature.feature_id), config.join(", "))
     });
-    let snippets = own
+    let snippets = compiled
         .refs
         .iter()
         .map(|snippet| (format!("Snippet {}", snippet.ref_id), snippet.content_hash.to_string()));
-    let bindings =
-        own.bindings.iter().map(|binding| (format!("Binding {}", binding.slot_id), binding.value.clone()));
-    let contracts = own
+    let bindings = compiled
+        .bindings
+        .iter()
+        .map(|binding| (format!("Binding {}", binding.slot_id), binding.value.clone()));
+    let contracts = compiled
         .contracts
         .iter()
         .map(|contract| (format!("Contract {}", contract.contract_ref), contract.artifact_kind.clone()));
     let fixed = [
         ("Hash".to_owned(), versions.hash.to_string()),
         ("Source file".to_owned(), versions.source_digest.to_string()),
-        ("Compiled form".to_owned(), format!("version {}", own.schema_version)),
-        ("Text layout".to_owned(), format!("version {}", own.render_version)),
+        ("Compiled form".to_owned(), format!("version {}", compiled.schema_version)),
+        ("Text layout".to_owned(), format!("version {}", compiled.render_version)),
     ];
     html! {
         h2 { "What the hash depends on" }

@@ -89,7 +89,7 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
     }
     finished.sort_by_key(|row| std::cmp::Reverse(row.activity));
     let name = if filters.is_empty() { "Done in the last day" } else { "Finished" };
-    let none = |said: &'static str| if filters.is_empty() { said } else { "Nothing matches." };
+    let none = |text: &'static str| if filters.is_empty() { text } else { "Nothing matches." };
     let more = |status, shown: usize, all: usize| (shown < all).then(|| more_link(filters, status, all));
     let broken: Vec<&DamagedRow> = list.damaged.iter().filter(|row| is_meant(row, filters)).collect();
     let counts = [
