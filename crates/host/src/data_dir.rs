@@ -20,11 +20,11 @@ pub fn data_dir(settings: &Settings) -> Result<Utf8PathBuf, DataDirError> {
 }
 
 fn choose(
-    own: Option<&str>,
+    setting: Option<&str>,
     xdg: Option<String>,
     home: Option<Utf8PathBuf>,
 ) -> Result<Utf8PathBuf, DataDirError> {
-    if let Some(path) = own {
+    if let Some(path) = setting {
         return Ok(Utf8PathBuf::from(path));
     }
     // The XDG specification says to ignore a relative value.

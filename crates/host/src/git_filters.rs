@@ -60,17 +60,17 @@ impl FileStamp {
 }
 
 impl FilterNames {
-    /// Settings that turn off every configured filter. `own` and `common` are the repository's folders with the
-    /// configuration of this worktree and of all worktrees.
+    /// Settings that turn off every configured filter. `worktree_dir` and `common_dir` are git's
+    /// folders with the configuration of this worktree and of all worktrees.
     pub(crate) fn settings_off(
         &self,
         root: &Utf8Path,
-        own: &Utf8Path,
-        common: &Utf8Path,
+        worktree_dir: &Utf8Path,
+        common_dir: &Utf8Path,
         now: SystemTime,
     ) -> Result<Vec<String>, NotSeenReason> {
         // Stamped before git reads them: a file that changes in between is read again the next time.
-        let files = configuration_files(own, common);
+        let files = configuration_files(worktree_dir, common_dir);
         let files: Vec<Option<FileStamp>> = files.iter().map(|path| FileStamp::of(path)).collect();
         if let Some(cached) = self.cached().get(root).filter(|cached| cached.files == files) {
             return Ok(off(&cached.names));
@@ -96,11 +96,11 @@ impl FilterNames {
 }
 
 /// Where git finds its configuration, except the system's file, which no repository can change.
-fn configuration_files(own: &Utf8Path, common: &Utf8Path) -> Vec<Utf8PathBuf> {
+fn configuration_files(worktree_dir: &Utf8Path, common_dir: &Utf8Path) -> Vec<Utf8PathBuf> {
     let folder = |name| std::env::var(name).ok().filter(|path| !path.is_empty()).map(Utf8PathBuf::from);
     let home = folder("HOME");
     let config = folder("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
-    let mut files = vec![common.join("config"), own.join("config.worktree")];
+    let mut files = vec![common_dir.join("config"), worktree_dir.join("config.worktree")];
     files.extend(config.map(|folder| folder.join("git/config")));
     files.extend(home.map(|home| home.join(".gitconfig")));
     files

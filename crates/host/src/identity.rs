@@ -24,8 +24,8 @@ fn name_in(passwd: &str, id: u32) -> Option<PrincipalName> {
     let id = id.to_string();
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
-        let (name, _, own) = (fields.next()?, fields.next()?, fields.next()?);
-        (own == id).then(|| PrincipalName::parse(name).ok()).flatten()
+        let (name, _, user_id) = (fields.next()?, fields.next()?, fields.next()?);
+        (user_id == id).then(|| PrincipalName::parse(name).ok()).flatten()
     })
 }
 

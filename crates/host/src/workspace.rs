@@ -85,12 +85,13 @@ pub fn project_root(workspace: &str) -> Option<Utf8PathBuf> {
 /// worktree's entry refers back to it. A file in the workspace alone is not trusted: a check could write it.
 pub(crate) fn git_folder(workspace: &Utf8Path) -> Option<Utf8PathBuf> {
     let found = Repository::find(workspace)?;
-    let own = found.own.canonicalize_utf8().ok()?;
-    let common = found.common.canonicalize_utf8().ok()?;
-    let named = line(&own.join("gitdir")).and_then(|text| own.join(text).canonicalize_utf8().ok());
-    let is_worktree =
-        own.parent() == Some(common.join("worktrees").as_path()) && named == Some(found.root.join(".git"));
-    (common.starts_with(&found.root) || is_worktree).then_some(common)
+    let worktree_dir = found.worktree_dir.canonicalize_utf8().ok()?;
+    let common_dir = found.common_dir.canonicalize_utf8().ok()?;
+    let named =
+        line(&worktree_dir.join("gitdir")).and_then(|text| worktree_dir.join(text).canonicalize_utf8().ok());
+    let is_worktree = worktree_dir.parent() == Some(common_dir.join("worktrees").as_path())
+        && named == Some(found.root.join(".git"));
+    (common_dir.starts_with(&found.root) || is_worktree).then_some(common_dir)
 }
 
 /// Reads git's own files, and runs git for what differs from HEAD.
@@ -108,12 +109,12 @@ impl WorkspaceObserver for GitObserver {
         let Some(repository) = Repository::find(Utf8Path::new(workspace.as_str())) else {
             return TreeInspection::NoRepository;
         };
-        let Repository { root, own, common } = &repository;
+        let Repository { root, worktree_dir, common_dir } = &repository;
         // Without these, git looks for a repository further up and would answer about that one.
-        if !common.join("objects").is_dir() || !common.join("refs").is_dir() {
+        if !common_dir.join("objects").is_dir() || !common_dir.join("refs").is_dir() {
             return TreeInspection::NotSeen(NotSeenReason::GitFailed);
         }
-        let filters_off = match self.filters.settings_off(root, own, common, SystemTime::now()) {
+        let filters_off = match self.filters.settings_off(root, worktree_dir, common_dir, SystemTime::now()) {
             Ok(settings) => settings,
             Err(reason) => return TreeInspection::NotSeen(reason),
         };
@@ -149,9 +150,9 @@ struct Repository {
     /// Canonical, so that a repository has only one hash.
     root: Utf8PathBuf,
     /// Where this worktree keeps its HEAD.
-    own: Utf8PathBuf,
+    worktree_dir: Utf8PathBuf,
     /// Where all worktrees keep their refs.
-    common: Utf8PathBuf,
+    common_dir: Utf8PathBuf,
 }
 
 impl Repository {
@@ -163,7 +164,7 @@ impl Repository {
     fn at(root: &Utf8Path) -> Option<Self> {
         let git = root.join(".git");
         let metadata = std::fs::symlink_metadata(&git).ok()?;
-        let own = if metadata.is_dir() {
+        let worktree_dir = if metadata.is_dir() {
             git
         } else if metadata.is_file() {
             // A worktree or a submodule: one line names its folder.
@@ -173,15 +174,16 @@ impl Repository {
             return None;
         };
         // An empty folder of that name is not a repository.
-        std::fs::symlink_metadata(own.join("HEAD")).ok()?;
-        let common = line(&own.join("commondir")).map_or_else(|| own.clone(), |text| own.join(text));
-        Some(Self { root: root.to_owned(), own, common })
+        std::fs::symlink_metadata(worktree_dir.join("HEAD")).ok()?;
+        let common_dir = line(&worktree_dir.join("commondir"))
+            .map_or_else(|| worktree_dir.clone(), |text| worktree_dir.join(text));
+        Some(Self { root: root.to_owned(), worktree_dir, common_dir })
     }
 
     /// The branch and the commit, if any: a detached HEAD has no branch, an unborn branch
     /// no commit.
     fn head(&self) -> (Option<String>, Option<String>) {
-        let Some(head) = line(&self.own.join("HEAD")) else { return (None, None) };
+        let Some(head) = line(&self.worktree_dir.join("HEAD")) else { return (None, None) };
         let Some(name) = symbolic(&head) else { return (None, sha(&head)) };
         let branch = name.strip_prefix("refs/heads/").map(str::to_owned);
         (branch, self.resolve(name))
@@ -190,7 +192,7 @@ impl Repository {
     fn resolve(&self, name: &str) -> Option<String> {
         let mut name = name.to_owned();
         for _ in 0..SYMBOLIC_MAX {
-            let Some(text) = line(&self.common.join(&name)) else { return self.packed(&name) };
+            let Some(text) = line(&self.common_dir.join(&name)) else { return self.packed(&name) };
             match symbolic(&text) {
                 Some(next) => name = next.to_owned(),
                 None => return sha(&text),
@@ -200,7 +202,7 @@ impl Repository {
     }
 
     fn packed(&self, name: &str) -> Option<String> {
-        let bytes = bounded::read(&self.common.join("packed-refs"), PACKED_BYTES_MAX).ok()?;
+        let bytes = bounded::read(&self.common_dir.join("packed-refs"), PACKED_BYTES_MAX).ok()?;
         bytes.split(|byte| *byte == b'\n').find_map(|line| {
             let (id, rest) = line.split_at_checked(40)?;
             let named = rest.strip_prefix(b" ")?;

@@ -54,12 +54,12 @@ fn cargo(root: &Utf8Path) -> Vec<Proposed> {
         return Vec::new();
     }
     let file = "Cargo.toml";
-    let own = [
+    let checks = [
         check(file, "test", &["cargo", "test"]),
         check(file, "lint", &["cargo", "clippy", "--all-targets", "--", "-D", "warnings"]),
         check(file, "format", &["cargo", "fmt", "--check"]),
     ];
-    own.into_iter().flatten().collect()
+    checks.into_iter().flatten().collect()
 }
 
 /// Scripts with these names, run by the package manager whose lock file is present.
@@ -77,11 +77,11 @@ fn node(root: &Utf8Path) -> Vec<Proposed> {
         ("type-check", "typecheck"),
         ("build", "build"),
     ];
-    let own = names.iter().filter(|(script, _)| {
+    let present = names.iter().filter(|(script, _)| {
         // The placeholder that `npm init` writes is not a test.
         scripts["scripts"][script].as_str().is_some_and(|line| !line.contains("no test specified"))
     });
-    own.filter_map(|(script, name)| check("package.json", name, &[manager, "run", script])).collect()
+    present.filter_map(|(script, name)| check("package.json", name, &[manager, "run", script])).collect()
 }
 
 fn python(root: &Utf8Path) -> Vec<Proposed> {
@@ -92,30 +92,30 @@ fn python(root: &Utf8Path) -> Vec<Proposed> {
         true => vec!["uv", "run", program],
         false => vec![program],
     };
-    let mut own = Vec::new();
+    let mut checks = Vec::new();
     if tests {
-        own.extend(check("pyproject.toml", "test", &run("pytest")));
+        checks.extend(check("pyproject.toml", "test", &run("pytest")));
     }
     if project.contains("ruff") {
         let mut argv = run("ruff");
         argv.extend(["check", "."]);
-        own.extend(check("pyproject.toml", "lint", &argv));
+        checks.extend(check("pyproject.toml", "lint", &argv));
     }
     if project.contains("mypy") {
         let mut argv = run("mypy");
         argv.push(".");
-        own.extend(check("pyproject.toml", "typecheck", &argv));
+        checks.extend(check("pyproject.toml", "typecheck", &argv));
     }
-    own
+    checks
 }
 
 fn go(root: &Utf8Path) -> Vec<Proposed> {
     if text(root, "go.mod").is_none() {
         return Vec::new();
     }
-    let own =
+    let checks =
         [check("go.mod", "test", &["go", "test", "./..."]), check("go.mod", "lint", &["go", "vet", "./..."])];
-    own.into_iter().flatten().collect()
+    checks.into_iter().flatten().collect()
 }
 
 fn gradle(root: &Utf8Path) -> Vec<Proposed> {

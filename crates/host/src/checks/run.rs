@@ -51,7 +51,7 @@ impl ReadyCheck for TrustedCheck {
         let begun = Instant::now();
         let mut supervisor = self.spawn().map_err(|error| not_started(error.to_string()))?;
         let (output, output_ended) = collected(supervisor.stdout.take());
-        let report = report_of(supervisor.stderr.take());
+        let reports = report_of(supervisor.stderr.take());
         let job = serde_json::to_string(&self.job).map_err(|error| not_started(error.to_string()))?;
         // Kept open until the check should end. If the supervisor does not read it, it has ended, which is noticed
         // below.
@@ -59,11 +59,11 @@ impl ReadyCheck for TrustedCheck {
         if let Some(input) = &mut held {
             let _ = input.write_all(format!("{job}\n").as_bytes()).and_then(|()| input.flush());
         }
-        let (end, mut said) = self.wait(&report, begun, time_limit, tick);
+        let (end, mut report) = self.wait(&reports, begun, time_limit, tick);
         if end != WaitEnd::Ended {
             drop(held.take());
-            said = report.recv_timeout(ENDING_MAX).ok();
-            if said.is_none() {
+            report = reports.recv_timeout(ENDING_MAX).ok();
+            if report.is_none() {
                 let _ = supervisor.kill();
             }
         }
@@ -75,8 +75,8 @@ impl ReadyCheck for TrustedCheck {
         // A process the check left behind could hold the pipe open forever.
         let _ = output_ended.recv_timeout(OUTPUT_MAX);
         let output = output.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let said = said.as_deref().and_then(|text| serde_json::from_str::<SupervisorReport>(text).ok());
-        let (ending, confinement) = match said {
+        let report = report.as_deref().and_then(|text| serde_json::from_str::<SupervisorReport>(text).ok());
+        let (ending, confinement) = match report {
             Some(SupervisorReport::Exited { code, confinement }) => {
                 (ProcessEnding::Exited(code), confinement)
             }
@@ -106,7 +106,7 @@ impl TrustedCheck {
 
     fn wait(
         &self,
-        report: &Receiver<String>,
+        reports: &Receiver<String>,
         begun: Instant,
         time_limit: Duration,
         tick: &mut dyn FnMut(Duration),
@@ -117,8 +117,8 @@ impl TrustedCheck {
             let Some(left) = time_limit.checked_sub(elapsed).filter(|left| !left.is_zero()) else {
                 return (WaitEnd::TimedOut, None);
             };
-            match report.recv_timeout(left.min(POLL_EVERY)) {
-                Ok(said) => return (WaitEnd::Ended, Some(said)),
+            match reports.recv_timeout(left.min(POLL_EVERY)) {
+                Ok(report) => return (WaitEnd::Ended, Some(report)),
                 Err(RecvTimeoutError::Disconnected) => return (WaitEnd::Ended, None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -144,7 +144,7 @@ fn own_program() -> std::io::Result<std::path::PathBuf> {
 /// Keeps the beginning and the end of the output, and signals when it ends.
 fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<ClippedOutput>>, Receiver<()>) {
     let output = Arc::new(Mutex::new(ClippedOutput::default()));
-    let (said, ended) = channel();
+    let (finished, ended) = channel();
     if let Some(mut pipe) = pipe {
         let output = Arc::clone(&output);
         std::thread::spawn(move || {
@@ -152,7 +152,7 @@ fn collected(pipe: Option<impl Read + Send + 'static>) -> (Arc<Mutex<ClippedOutp
             while let Ok(count @ 1..) = pipe.read(&mut chunk) {
                 output.lock().unwrap_or_else(PoisonError::into_inner).push(&chunk[..count]);
             }
-            let _ = said.send(());
+            let _ = finished.send(());
         });
     }
     (output, ended)

@@ -148,7 +148,7 @@ fn end_orphans() {
 
 #[cfg(target_os = "linux")]
 fn children() -> Vec<Pid> {
-    let own = std::process::id();
+    let this_process = std::process::id();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_child = |number: &i32| {
@@ -156,7 +156,7 @@ fn children() -> Vec<Pid> {
         // After the name, which may contain spaces and parentheses: the state and the parent.
         let parent =
             stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
-        parent == Some(own)
+        parent == Some(this_process)
     };
     numbers.filter(is_child).filter_map(Pid::from_raw).collect()
 }

@@ -201,47 +201,47 @@ mod tests {
     fn only_the_exact_command_is_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
-        let own = command("/work");
-        assert!(!file.trusts(&own));
-        file.add(vec![record(own.clone())]).unwrap();
-        assert!(file.trusts(&own));
+        let trusted = command("/work");
+        assert!(!file.trusts(&trusted));
+        file.add(vec![record(trusted.clone())]).unwrap();
+        assert!(file.trusts(&trusted));
         assert_eq!(std::fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
         let others = [
             command("/other"),
-            TrustedCommand { workflow_hash: WorkflowHash::of(b"other"), ..own.clone() },
-            TrustedCommand { check: CheckName::parse("lint").unwrap(), ..own.clone() },
-            TrustedCommand { argv: vec!["make".to_owned()], ..own.clone() },
-            TrustedCommand { program: "/tmp/make".into(), ..own.clone() },
-            TrustedCommand { directory: "x".into(), ..own.clone() },
+            TrustedCommand { workflow_hash: WorkflowHash::of(b"other"), ..trusted.clone() },
+            TrustedCommand { check: CheckName::parse("lint").unwrap(), ..trusted.clone() },
+            TrustedCommand { argv: vec!["make".to_owned()], ..trusted.clone() },
+            TrustedCommand { program: "/tmp/make".into(), ..trusted.clone() },
+            TrustedCommand { directory: "x".into(), ..trusted.clone() },
         ];
         for other in others {
             assert!(!file.trusts(&other), "{other:?}");
         }
         assert_eq!(file.remove(|_| true).unwrap().len(), 1);
-        assert!(!file.trusts(&own));
+        assert!(!file.trusts(&trusted));
     }
 
     #[test]
     fn trusting_again_replaces_the_record() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
-        let own = command("/work");
-        file.add(vec![record(own.clone())]).unwrap();
-        let other = TrustedCommand { argv: vec!["make".to_owned()], ..own.clone() };
+        let trusted = command("/work");
+        file.add(vec![record(trusted.clone())]).unwrap();
+        let other = TrustedCommand { argv: vec!["make".to_owned()], ..trusted.clone() };
         file.add(vec![record(other.clone())]).unwrap();
-        assert!(file.trusts(&other) && !file.trusts(&own));
+        assert!(file.trusts(&other) && !file.trusts(&trusted));
     }
 
     #[test]
     fn a_file_that_others_can_write_or_that_is_in_the_workspace_trusts_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
-        let own = command("/work");
+        let trusted = command("/work");
         let inside = command(folder.path().canonicalize().unwrap().to_str().unwrap());
-        file.add(vec![record(own.clone()), record(inside.clone())]).unwrap();
+        file.add(vec![record(trusted.clone()), record(inside.clone())]).unwrap();
         assert!(!file.trusts(&inside));
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(!file.trusts(&own));
+        assert!(!file.trusts(&trusted));
     }
     #[test]
     fn a_lock_that_stays_held_or_is_no_regular_file_is_an_error() {

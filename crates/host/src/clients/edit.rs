@@ -6,7 +6,7 @@ use camino::Utf8Path;
 
 use super::table::{ConfigEntry, Content, HttpMembers, ServerEntry};
 use super::{
-    Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own,
+    Client, ClientError, ClientFile, Connection, Setup, authorization, block, entry, hooks, json, own_files,
     remote_authorization, texts, toml,
 };
 use crate::bounded;
@@ -30,7 +30,7 @@ impl From<String> for EditRefusal {
 }
 
 fn tools() -> Vec<String> {
-    own::read_only_tools().map(str::to_owned).collect()
+    own_files::read_only_tools().map(str::to_owned).collect()
 }
 
 /// The text with WorkRail added; `text` is `None` if there is no file yet.
@@ -50,14 +50,15 @@ pub(super) fn install(
             Some(other) if !other.trim().is_empty() && !other.contains(texts::WRITTEN_BY_WORKRAIL) => {
                 return Err(EditRefusal::NotOurs);
             }
-            Some(_) | None => own::text(*file, setup, &program),
+            Some(_) | None => own_files::text(*file, setup, &program),
         },
         Content::ToolList { path, prefix } => {
-            let entries: Vec<String> = own::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
+            let entries: Vec<String> =
+                own_files::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
             json::add_to_list(now, path, &entries)?
         }
         Content::EntryToolList { servers, member } => entry::add_tools(now, servers, member, &tools())?,
-        Content::CodexTools => toml::allow(now, &own::read_only_tools().collect::<Vec<_>>())?,
+        Content::CodexTools => toml::allow(now, &own_files::read_only_tools().collect::<Vec<_>>())?,
     })
 }
 
@@ -107,13 +108,14 @@ pub(super) fn remove(config_entry: &ConfigEntry, text: &str) -> Result<Option<St
         // A file of that name that we did not write stays.
         Content::Own(_) => (!text.contains(texts::WRITTEN_BY_WORKRAIL)).then(|| text.to_owned()),
         Content::ToolList { path, prefix } => {
-            let entries: Vec<String> = own::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
+            let entries: Vec<String> =
+                own_files::read_only_tools().map(|tool| format!("{prefix}{tool}")).collect();
             Some(json::remove_from_list(text, path, &entries)?)
         }
         Content::EntryToolList { servers, member } => {
             Some(entry::remove_tools(text, servers, member, &tools())?)
         }
-        Content::CodexTools => Some(toml::disallow(text, &own::read_only_tools().collect::<Vec<_>>())?),
+        Content::CodexTools => Some(toml::disallow(text, &own_files::read_only_tools().collect::<Vec<_>>())?),
     })
 }
 

@@ -18,7 +18,7 @@ fn servers_or_new(object: &CstObject, key: &str) -> Result<CstObject, String> {
 }
 
 /// The entry of WorkRail, checked.
-fn known(servers: &CstObject, key: &str) -> Result<Option<CstObject>, String> {
+fn workrail_entry(servers: &CstObject, key: &str) -> Result<Option<CstObject>, String> {
     let Some(property) = servers.get(NAME) else { return Ok(None) };
     let entry = property.object_value().ok_or_else(|| format!("`{key}.{NAME}` is not an object"))?;
     unambiguous(&entry, &format!("`{key}.{NAME}`"))?;
@@ -50,7 +50,7 @@ pub(super) fn install(text: &str, key: &str, shape: Shape, command: &str) -> Res
     let (root, object) = parsed(text)?;
     let servers = servers_or_new(&object, key)?;
     let (exact, only_new) = members(shape, command);
-    match known(&servers, key)? {
+    match workrail_entry(&servers, key)? {
         // Members that the user added, such as variables, stay.
         Some(entry) if !is_http(&entry) => {
             for (member, value) in exact {
@@ -90,7 +90,7 @@ pub(super) fn install_http(
 ) -> Result<String, String> {
     let (root, object) = parsed(text)?;
     let servers = servers_or_new(&object, key)?;
-    match known(&servers, key)? {
+    match workrail_entry(&servers, key)? {
         // Members that the user added, such as other headers, stay.
         Some(entry) if is_http(&entry) => {
             put(&entry, members.url, string(url));

@@ -76,11 +76,11 @@ pub(super) fn install(text: &str, file: &HookFile, program: &str) -> Result<Stri
     }
     for event in file.events {
         let wanted = entry(file, event, program);
-        let own = match array_in(&hooks, event.name)? {
+        let own_hooks = match array_in(&hooks, event.name)? {
             Some(list) => own_entries(&list, file),
             None => Vec::new(),
         };
-        if matches!(own.as_slice(), [only] if same(only, &wanted)) {
+        if matches!(own_hooks.as_slice(), [only] if same(only, &wanted)) {
             continue;
         }
         remove_from(&hooks, event.name, file)?;
@@ -116,9 +116,9 @@ pub(super) fn remove(text: &str, file: &HookFile) -> Result<Option<String>, Stri
 /// Removes our hooks from an event, and the event if it is then empty. Returns whether anything was removed.
 fn remove_from(hooks: &CstObject, event: &str, file: &HookFile) -> Result<bool, String> {
     let Some(list) = array_in(hooks, event)? else { return Ok(false) };
-    let own = own_entries(&list, file);
-    let is_changed = !own.is_empty();
-    for entry in own {
+    let own_hooks = own_entries(&list, file);
+    let is_changed = !own_hooks.is_empty();
+    for entry in own_hooks {
         match inner_hooks(&entry, file.shape) {
             // Another program's hook is in the same group.
             Some(inner) if inner.elements().iter().any(|hook| !is_own_hook(hook, file)) => {

@@ -34,7 +34,7 @@ pub fn installed_hooks(bases: &Bases) -> (Vec<InstalledHook>, Vec<ClientError>) 
                 }
             };
             match hooks::installed(text.trim_start_matches('\u{feff}'), file) {
-                Ok(own) => found.extend(own.into_iter().map(|(event, command)| InstalledHook {
+                Ok(hooks) => found.extend(hooks.into_iter().map(|(event, command)| InstalledHook {
                     client,
                     scope: config_entry.scope,
                     path: path.clone(),

@@ -159,15 +159,15 @@ pub(super) fn remove_from_list(text: &str, path: &[&str], entries: &[String]) ->
     }
     let Some(holder) = objects.last() else { return Ok(text.to_owned()) };
     let Some(list) = array_in(holder, last)? else { return Ok(text.to_owned()) };
-    let own: Vec<CstNode> = list
+    let found: Vec<CstNode> = list
         .elements()
         .into_iter()
         .filter(|node| entries.iter().any(|entry| same(node, &string(entry))))
         .collect();
-    if own.is_empty() {
+    if found.is_empty() {
         return Ok(text.to_owned());
     }
-    for node in own {
+    for node in found {
         node.remove();
     }
     for (object, key) in objects.iter().zip(path).rev() {

@@ -11,7 +11,7 @@ mod hooks;
 mod installed_hooks;
 mod json;
 mod ledger;
-mod own;
+mod own_files;
 mod plan;
 pub mod plugin;
 mod switches;
@@ -288,7 +288,7 @@ impl Setup {
     /// programs started from a desktop often have a different `PATH` than the shell.
     fn program(&self, scope: SetupScope) -> String {
         match (scope, &self.own_program) {
-            (SetupScope::User, Some(own)) => own.to_string(),
+            (SetupScope::User, Some(path)) => path.to_string(),
             (SetupScope::User, None) | (SetupScope::Project, _) => NAME.to_owned(),
         }
     }

@@ -125,7 +125,7 @@ fn installed(
         (Some(now), Some(receipt)) if receipt.is_of(now) => {
             ReceiptChange::Record { original: receipt.original }
         }
-        (Some(now), _) if holds_own(&file.path, now, bases) => ReceiptChange::Forget,
+        (Some(now), _) if holds_workrail(&file.path, now, bases) => ReceiptChange::Forget,
         (_, _) => ReceiptChange::first(before.as_deref()),
     };
     let has_server =
@@ -182,9 +182,9 @@ fn removed(
             .map_err(|refusal| refused(*client, config_entry, &file.path, refusal))?;
     }
     let after = text.map(|text| format!("{mark}{text}"));
-    let is_rest = after.as_deref().is_none_or(|text| !holds_own(&file.path, text, bases));
+    let is_removed = after.as_deref().is_none_or(|text| !holds_workrail(&file.path, text, bases));
     let (after, receipt) = match ledger.receipt(&file.path) {
-        Some(receipt) if receipt.is_of(now) && is_rest => (receipt.original, ReceiptChange::Forget),
+        Some(receipt) if receipt.is_of(now) && is_removed => (receipt.original, ReceiptChange::Forget),
         Some(receipt) if receipt.is_of(now) => (after, ReceiptChange::Record { original: receipt.original }),
         Some(_) | None => (after, ReceiptChange::Forget),
     };
@@ -212,7 +212,7 @@ fn is_shared(config_entry: &ConfigEntry, path: &Utf8Path, targets: &[SetupTarget
 }
 
 /// Whether a text holds anything that WorkRail writes into this file, for any client.
-fn holds_own(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
+fn holds_workrail(path: &Utf8Path, text: &str, bases: &Bases) -> bool {
     let config_entries = Client::ALL.iter().flat_map(|client| client.row().config_entries);
     let here = config_entries.filter(|config_entry| bases.path_of(config_entry).as_deref() == Some(path));
     let (_, rest) = split_mark(text);
@@ -234,7 +234,7 @@ pub fn apply(change: &FileChange, ledger: &Ledger) -> Result<Option<Utf8PathBuf>
     if edit::read(&change.path)? != change.before {
         return Err(unwritable("it was changed by another program in the meantime; try again".to_owned()));
     }
-    let written = |error: std::io::Error| unwritable(error.to_string());
+    let write_failed = |error: std::io::Error| unwritable(error.to_string());
     let backup_failed = |error: std::io::Error| ClientError::BackupFailed {
         path: change.path.clone(),
         folder: ledger.folder().to_owned(),
@@ -252,12 +252,12 @@ pub fn apply(change: &FileChange, ledger: &Ledger) -> Result<Option<Utf8PathBuf>
                 ledger.record(&change.path, original.as_deref(), text).map_err(backup_failed)?;
             }
             match change.is_private {
-                true => whole_file::write_private(&change.path, text).map_err(written)?,
-                false => whole_file::write(&change.path, text).map_err(written)?,
+                true => whole_file::write_private(&change.path, text).map_err(write_failed)?,
+                false => whole_file::write(&change.path, text).map_err(write_failed)?,
             }
         }
         None => {
-            std::fs::remove_file(&change.path).map_err(written)?;
+            std::fs::remove_file(&change.path).map_err(write_failed)?;
             // A folder that stays in the list is tried again next time.
             let _ = ledger.remove_folders(&change.path);
         }

@@ -6,7 +6,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use super::table::{AgentFormat, CommandFormat, HookEvent, HookFile, HookShape, RulesFormat, Shape, hosts};
 use super::texts::{Agent, INSTRUCTIONS, SlashCommand};
-use super::{ARGUMENTS, NAME, entry, hooks, own};
+use super::{ARGUMENTS, NAME, entry, hooks, own_files};
 
 const DESCRIPTION: &str =
     "Workflows for AI coding agents: one step at a time, each recorded before the next is shown";
@@ -114,7 +114,7 @@ pub fn files(host: PluginHost, version: &str) -> Result<Vec<PluginFile>, String>
                 data(".cursor-plugin/plugin.json", &manifest),
                 servers("mcp.json", Shape::Plain)?,
                 hook_file("hooks/hooks.json", "cursor", hosts::CURSOR_EVENTS, hosts::CURSOR_HOOKS)?,
-                file("rules/workrail.mdc", own::rules(RulesFormat::Cursor)),
+                file("rules/workrail.mdc", own_files::rules(RulesFormat::Cursor)),
                 skill(),
             ];
             files.extend(commands(CommandFormat::Bare, "md"));
@@ -165,15 +165,17 @@ fn hook_file(
 fn commands(format: CommandFormat, ending: &str) -> Vec<PluginFile> {
     let made = SlashCommand::ALL.into_iter().map(|command| {
         let name = command.name().strip_prefix("workrail-").unwrap_or("start");
-        file(&format!("commands/{name}.{ending}"), own::command(command, format))
+        file(&format!("commands/{name}.{ending}"), own_files::command(command, format))
     });
     made.collect()
 }
 
 fn agents() -> Vec<PluginFile> {
     let made = Agent::ALL.into_iter();
-    made.map(|agent| file(&format!("agents/{}.md", agent.name()), own::agent(agent, AgentFormat::Markdown)))
-        .collect()
+    made.map(|agent| {
+        file(&format!("agents/{}.md", agent.name()), own_files::agent(agent, AgentFormat::Markdown))
+    })
+    .collect()
 }
 
 fn skill() -> PluginFile {

@@ -141,11 +141,11 @@ pub(super) fn allow(text: &str, tools: &[&str]) -> Result<String, String> {
     let known =
         known.as_table_like_mut().ok_or_else(|| format!("`{SERVERS}.{NAME}.{TOOLS}` is not a table"))?;
     for tool in tools {
-        let own = known.entry(tool).or_insert_with(toml_edit::table);
-        let own = own.as_table_like_mut().ok_or_else(|| format!("`{TOOLS}.{tool}` is not a table"))?;
+        let table = known.entry(tool).or_insert_with(toml_edit::table);
+        let table = table.as_table_like_mut().ok_or_else(|| format!("`{TOOLS}.{tool}` is not a table"))?;
         // What the user decided about a tool stays.
-        if own.get(APPROVAL).is_none() {
-            own.insert(APPROVAL, value("approve"));
+        if table.get(APPROVAL).is_none() {
+            table.insert(APPROVAL, value("approve"));
         }
     }
     Ok(document.to_string())
@@ -163,10 +163,10 @@ pub(super) fn disallow(text: &str, tools: &[&str]) -> Result<String, String> {
     };
     let mut is_changed = false;
     for tool in tools {
-        let is_own = known.get(tool).and_then(Item::as_table_like).is_some_and(|table| {
+        let is_unedited = known.get(tool).and_then(Item::as_table_like).is_some_and(|table| {
             table.len() == 1 && table.get(APPROVAL).and_then(Item::as_str) == Some("approve")
         });
-        if is_own {
+        if is_unedited {
             known.remove(tool);
             is_changed = true;
         }

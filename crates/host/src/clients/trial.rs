@@ -74,12 +74,12 @@ fn judged(hook: &InstalledHook, output: &Output, after_ms: u64) -> HookTrial {
 
 /// Why a hook failed, by its exit status; the numbers are those used by every shell.
 fn failure(output: &Output) -> Option<String> {
-    let said = output.err.trim().lines().next().unwrap_or_default();
+    let message = output.err.trim().lines().next().unwrap_or_default();
     match output.code {
         Some(0) => None,
         Some(126) => Some("its program cannot be run".to_owned()),
         Some(127) => Some("its program was not found".to_owned()),
-        Some(code) => Some(format!("it ended with exit code {code}: {said}")),
+        Some(code) => Some(format!("it ended with exit code {code}: {message}")),
         None => Some("it was ended by a signal".to_owned()),
     }
 }

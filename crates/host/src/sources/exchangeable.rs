@@ -26,7 +26,7 @@ struct Generation {
 
 impl Generation {
     /// Different sources use the same listing ids; the generation keeps them distinct.
-    fn own(&self, id: ListingId) -> ListingId {
+    fn distinct_id(&self, id: ListingId) -> ListingId {
         ListingId((self.number << SERIAL_BITS) | id.0)
     }
 }
@@ -51,12 +51,12 @@ impl WorkflowSource for ExchangeableSources {
     fn list(&self, workspace: Option<&WorkspacePath>) -> SourceListing {
         let current = self.current();
         let listing = current.sources.list(workspace);
-        SourceListing { id: listing.id.map(|id| current.own(id)), ..listing }
+        SourceListing { id: listing.id.map(|id| current.distinct_id(id)), ..listing }
     }
 
     fn unchanged_listing(&self, workspace: Option<&WorkspacePath>) -> Option<ListingId> {
         let current = self.current();
-        current.sources.unchanged_listing(workspace).map(|id| current.own(id))
+        current.sources.unchanged_listing(workspace).map(|id| current.distinct_id(id))
     }
 
     fn read(&self, file: &CandidateFile) -> Result<Vec<u8>, SourceError> {

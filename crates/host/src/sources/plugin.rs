@@ -46,8 +46,8 @@ fn manifest(folder: &Utf8Path) -> Result<Manifest, ManifestProblem> {
     })?;
     let shape = "write {\"manifestVersion\": 1, \"name\": \"my-plugin\", \"workflows\": [\"flows/a.json\"]} and nothing else";
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
-        let said: String = error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
-        wrong(format!("its `{MANIFEST}` cannot be used: {said}"), shape)
+        let reason: String = error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
+        wrong(format!("its `{MANIFEST}` cannot be used: {reason}"), shape)
     })?;
     if manifest.manifest_version != MANIFEST_VERSION {
         let text = format!("its `{MANIFEST}` has version {}, this build reads 1", manifest.manifest_version);

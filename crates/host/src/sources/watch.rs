@@ -43,7 +43,7 @@ pub(super) struct FolderWatch {
 #[derive(Debug, Default)]
 struct Inner {
     feed: Option<ChangeFeed>,
-    known: BTreeMap<String, WatchedState>,
+    by_workspace: BTreeMap<String, WatchedState>,
     /// Workspaces with folders that cannot be watched.
     unwatchable: BTreeSet<String>,
     serial: u64,
@@ -74,12 +74,12 @@ impl FolderWatch {
         identity: impl FnOnce() -> Identity,
     ) -> Option<ListingId> {
         let mut inner = self.inner();
-        let since = inner.known.get(workspace)?.since;
+        let since = inner.by_workspace.get(workspace)?.since;
         if since.elapsed() >= TRUSTED {
             return None;
         }
         let changes = inner.reported()?;
-        let known = inner.known.get(workspace)?;
+        let known = inner.by_workspace.get(workspace)?;
         (known.changes == changes && known.identity == identity()).then_some(known.listing)
     }
 
@@ -92,8 +92,8 @@ impl FolderWatch {
     ) -> SourceListing {
         let mut inner = self.inner();
         // The last listing is out of date: folders may have been replaced, so all of them are watched anew.
-        if inner.known.contains_key(workspace) || inner.known.len() >= WORKSPACES_MAX {
-            inner.known.clear();
+        if inner.by_workspace.contains_key(workspace) || inner.by_workspace.len() >= WORKSPACES_MAX {
+            inner.by_workspace.clear();
             inner.feed = None;
         }
         for _ in 0..WALKS_MAX {
@@ -106,7 +106,7 @@ impl FolderWatch {
                     inner.serial += 1;
                     let listing = ListingId(inner.serial);
                     let known = WatchedState { listing, changes, identity: same, since: Instant::now() };
-                    inner.known.insert(workspace.to_owned(), known);
+                    inner.by_workspace.insert(workspace.to_owned(), known);
                     walked.listing.id = Some(listing);
                     return walked.listing;
                 }
@@ -116,7 +116,7 @@ impl FolderWatch {
                     if inner.unwatchable.len() < WORKSPACES_MAX {
                         inner.unwatchable.insert(workspace.to_owned());
                     }
-                    inner.known.clear();
+                    inner.by_workspace.clear();
                     inner.feed = None;
                     return walked.listing;
                 }
@@ -149,7 +149,7 @@ impl Inner {
     fn reported(&mut self) -> Option<u64> {
         let changes = self.feed.as_mut()?.reported();
         if changes.is_none() {
-            self.known.clear();
+            self.by_workspace.clear();
             self.feed = None;
         }
         changes

@@ -123,13 +123,13 @@ impl Mirror {
     /// Adds what was last fetched, and any problems with it.
     pub(super) fn list_into(&self, listing: &mut SourceListing) {
         if let Err(refused) = self.source.checked() {
-            let own = problem(
+            let refusal = problem(
                 Precedence::Git,
                 &self.name,
                 format!("{refused}; it is never fetched"),
                 refused.fix(),
             );
-            listing.problems.push(own);
+            listing.problems.push(refusal);
             return;
         }
         let record = self.record();
@@ -139,8 +139,9 @@ impl Mirror {
                 None => format!("run `workrail workflow sources sync {}`", self.name),
             };
             let why = record.failure.map_or_else(String::new, |failure| format!(": {failure}"));
-            let own = problem(Precedence::Git, &self.name, format!("it was never fetched{why}"), &fix);
-            listing.problems.push(own);
+            let never_fetched =
+                problem(Precedence::Git, &self.name, format!("it was never fetched{why}"), &fix);
+            listing.problems.push(never_fetched);
             return;
         }
         for item in record.problems {

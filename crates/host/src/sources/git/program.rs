@@ -185,8 +185,8 @@ impl Git {
         if status.success() {
             return Ok(printed);
         }
-        let said = stderr.map(|buffer| taken(&buffer)).unwrap_or_default();
-        Err(GitFailure::Failed(reason(&said)))
+        let errors = stderr.map(|buffer| taken(&buffer)).unwrap_or_default();
+        Err(GitFailure::Failed(reason(&errors)))
     }
 }
 
@@ -234,11 +234,11 @@ type OutputBuffer = Arc<Mutex<Vec<u8>>>;
 
 fn collect(mut pipe: impl Read + Send + 'static, max: usize, finished: Sender<()>) -> OutputBuffer {
     let buffer = OutputBuffer::default();
-    let own = Arc::clone(&buffer);
+    let filled = Arc::clone(&buffer);
     std::thread::spawn(move || {
         let mut chunk = vec![0; 64 * 1024];
         while let Ok(read) = pipe.read(&mut chunk) {
-            let mut buffer = own.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buffer = filled.lock().unwrap_or_else(PoisonError::into_inner);
             let room = max - buffer.len();
             buffer.extend_from_slice(&chunk[..read.min(room)]);
             // Enough: closing the pipe ends git when it writes more.
@@ -265,8 +265,8 @@ fn taken(buffer: &OutputBuffer) -> Vec<u8> {
 }
 
 /// The end of git's error output, as one line.
-fn reason(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
+fn reason(errors: &[u8]) -> String {
+    let text = String::from_utf8_lossy(errors);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(|line| line.chars().filter(|c| !c.is_control()).collect()).collect();
     let joined = lines.join("; ");

@@ -184,12 +184,12 @@ mod tests {
         ]));
         let files: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(files, ["a/x.jsonc", "b.json"]);
-        let said: Vec<&str> = tree.problems.iter().map(|problem| problem.problem.as_str()).collect();
+        let problems: Vec<&str> = tree.problems.iter().map(|problem| problem.problem.as_str()).collect();
         let parts =
             ["a link", "a submodule", "1000001 bytes", "control character", "not UTF-8", "deeper than 16"];
-        assert_eq!(said.len(), parts.len(), "{said:?}");
-        for (said, part) in said.iter().zip(parts) {
-            assert!(said.contains(part), "{said}");
+        assert_eq!(problems.len(), parts.len(), "{problems:?}");
+        for (problem, part) in problems.iter().zip(parts) {
+            assert!(problem.contains(part), "{problem}");
         }
     }
 

@@ -9,8 +9,8 @@ use super::texts::{Agent, INSTRUCTIONS, SlashCommand, WRITTEN_BY_WORKRAIL};
 /// The text of such a file; its hooks start `program`.
 pub(super) fn text(file: OwnFile, setup: &Setup, program: &str) -> String {
     match file {
-        OwnFile::Command(own, format) => command(own, format),
-        OwnFile::Agent(own, format) => agent(own, format),
+        OwnFile::Command(slash_command, format) => command(slash_command, format),
+        OwnFile::Agent(subagent, format) => agent(subagent, format),
         OwnFile::Rules(format) => rules(format),
         OwnFile::GeminiPolicy => gemini_policy(),
         OwnFile::OpencodePlugin => format!("// {WRITTEN_BY_WORKRAIL}\n{}", (setup.opencode_plugin)(program)),
