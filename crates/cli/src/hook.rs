@@ -76,7 +76,7 @@ fn answer(host: &str, event: &str) -> Option<String> {
 
 /// The event with its files as paths relative to the repository; `None` if all of them are elsewhere.
 fn in_repository(mut event: HookEvent) -> Option<HookEvent> {
-    let paths = match &mut event.what {
+    let paths = match &mut event.kind {
         HookEventKind::ToolStarts(ToolUse::Edit { paths })
         | HookEventKind::ToolEnds { tool: ToolUse::Edit { paths }, .. } => paths,
         HookEventKind::ToolStarts(_)
@@ -114,7 +114,7 @@ fn about_run(event: &HookEvent) -> Option<HookReply> {
     let machine = wiring::directory_for_hooks(current)?;
     let is_known = machine.chat(event.key()).is_some() || machine.chat(event.chat_key()).is_some();
     // A chat becomes known by using one of our tools, and a new chat may continue what another one left.
-    let may_begin = match &event.what {
+    let may_begin = match &event.kind {
         HookEventKind::ChatBegins(_) | HookEventKind::ToolEnds { tool: ToolUse::Own(_), .. } => true,
         HookEventKind::TurnBegins
         | HookEventKind::HistoryShrinks

@@ -33,7 +33,7 @@ fn every_event_of_every_host_is_understood() {
                 Some(read) => {
                     let by = read.agent.as_ref().map(|agent| format!(", agent {agent}")).unwrap_or_default();
                     let folder = read.workspace.as_deref().unwrap_or("no folder");
-                    writeln!(shown, "{event}: chat {}{by}, {folder}\n  {:?}", read.chat, read.what).unwrap();
+                    writeln!(shown, "{event}: chat {}{by}, {folder}\n  {:?}", read.chat, read.kind).unwrap();
                 }
             }
         }

@@ -52,7 +52,7 @@ impl<S: Store> Engine<S> {
         event: &HookEvent,
         chats: &dyn ChatDirectory,
     ) -> Result<HookReply, Box<ErrorEnvelope>> {
-        match &event.what {
+        match &event.kind {
             HookEventKind::ToolEnds { tool: ToolUse::Own(tool), result } => {
                 self.bind(event, *tool, &result.text, chats)?;
                 Ok(HookReply::Silent)
@@ -77,11 +77,11 @@ impl<S: Store> Engine<S> {
             HookEventKind::ToolEnds { .. }
             | HookEventKind::ToolStarts(_)
             | HookEventKind::SubagentStarts { .. } => {
-                if let (Some(record), Some(evidence)) = (worked_on(event, chats), hook::observed(&event.what))
+                if let (Some(record), Some(evidence)) = (worked_on(event, chats), hook::observed(&event.kind))
                 {
                     self.leave_observation(event, &record, evidence);
                 }
-                let is_result = matches!(event.what, HookEventKind::ToolEnds { .. });
+                let is_result = matches!(event.kind, HookEventKind::ToolEnds { .. });
                 match is_result && hook::hosts::takes_context_after_tools(event.host) {
                     true => self.step_after_compaction(event, chats),
                     false => Ok(HookReply::Silent),

@@ -29,7 +29,7 @@ pub struct HookEvent {
     pub agent: Option<String>,
     /// The folder that the host works in.
     pub workspace: Option<String>,
-    pub what: HookEventKind,
+    pub kind: HookEventKind,
 }
 
 impl HookEvent {
@@ -119,7 +119,7 @@ pub enum HookReply {
 
 /// The answer that needs no run; `None` if it needs one.
 pub fn without_run(event: &HookEvent) -> Option<HookReply> {
-    match &event.what {
+    match &event.kind {
         HookEventKind::ToolStarts(ToolUse::Shell { command }) => Some(match refused_command(command) {
             Some(refused) => HookReply::Deny { reason: words::refused(&refused) },
             None => HookReply::Silent,

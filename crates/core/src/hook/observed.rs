@@ -6,8 +6,8 @@ use workrail_model::text::BoundedText;
 use super::{HookEventKind, ToolUse};
 
 /// The evidence in an event; `None` if it proves nothing about work.
-pub fn observed(what: &HookEventKind) -> Option<Evidence> {
-    match what {
+pub fn observed(kind: &HookEventKind) -> Option<Evidence> {
+    match kind {
         HookEventKind::ToolEnds { tool: ToolUse::Shell { command }, result } => Some(Evidence::CommandRun {
             command: BoundedText::clip(command),
             exit_code: result.exit_code.and_then(|code| i32::try_from(code).ok()),

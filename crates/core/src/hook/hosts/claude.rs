@@ -19,7 +19,7 @@ pub(super) fn read_codex(input: &Input, event: &str) -> Option<HookEvent> {
 }
 
 fn shared(host: HostName, input: &Input, event: &str) -> Option<HookEvent> {
-    let what = match event {
+    let kind = match event {
         "SessionStart" => HookEventKind::ChatBegins(chat_start(text(input, "source")?)),
         "UserPromptSubmit" => HookEventKind::TurnBegins,
         "PreToolUse" => HookEventKind::ToolStarts(used(input)?),
@@ -45,7 +45,7 @@ fn shared(host: HostName, input: &Input, event: &str) -> Option<HookEvent> {
     };
     // Starting a subagent is something that the chat did.
     let agent = owned(input, "agent_id").filter(|_| event != "SubagentStart");
-    of_chat(host, input, ("session_id", "cwd"), what).map(|read| HookEvent { agent, ..read })
+    of_chat(host, input, ("session_id", "cwd"), kind).map(|read| HookEvent { agent, ..read })
 }
 
 pub(super) fn chat_start(source: &str) -> ChatStart {

@@ -8,7 +8,7 @@ use super::{Input, claude, is_true, of_chat, owned, text, tool};
 use crate::hook::{HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
-    let what = match event {
+    let kind = match event {
         "sessionStart" => {
             HookEventKind::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new")))
         }
@@ -29,7 +29,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         }),
         _ => return None,
     };
-    of_chat(HostName::Copilot, input, ("sessionId", "cwd"), what)
+    of_chat(HostName::Copilot, input, ("sessionId", "cwd"), kind)
 }
 
 fn used(input: &Input) -> Option<ToolUse> {

@@ -8,7 +8,7 @@ use super::{Input, owned, text, tool};
 use crate::hook::{ChatStart, HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
-    let what = match event {
+    let kind = match event {
         "sessionStart" => HookEventKind::ChatBegins(ChatStart::New),
         "preCompact" => HookEventKind::HistoryShrinks,
         "preToolUse" => {
@@ -50,7 +50,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         chat: owned(input, "conversation_id")?,
         agent: None,
         workspace,
-        what,
+        kind,
     })
 }
 

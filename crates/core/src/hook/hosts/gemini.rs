@@ -7,7 +7,7 @@ use super::{Input, claude, is_true, of_chat, specific, text, tool};
 use crate::hook::{HookEvent, HookEventKind, HookReply, ToolResult, ToolUse, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
-    let what = match event {
+    let kind = match event {
         "SessionStart" => HookEventKind::ChatBegins(claude::chat_start(text(input, "source")?)),
         "BeforeAgent" => HookEventKind::TurnBegins,
         // With the trigger `auto` it fires before every request, whether or not anything is compressed.
@@ -24,7 +24,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         }),
         _ => return None,
     };
-    of_chat(HostName::Gemini, input, ("session_id", "cwd"), what)
+    of_chat(HostName::Gemini, input, ("session_id", "cwd"), kind)
 }
 
 fn used(input: &Input) -> Option<ToolUse> {

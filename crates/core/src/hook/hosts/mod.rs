@@ -129,9 +129,9 @@ fn is_true(input: &Input, name: &str) -> bool {
 }
 
 /// An event of the chat itself; `names` are the host's names for the chat's id and its folder.
-fn of_chat(host: HostName, input: &Input, names: (&str, &str), what: HookEventKind) -> Option<HookEvent> {
+fn of_chat(host: HostName, input: &Input, names: (&str, &str), kind: HookEventKind) -> Option<HookEvent> {
     let (chat, folder) = names;
-    Some(HookEvent { host, chat: owned(input, chat)?, agent: None, workspace: owned(input, folder), what })
+    Some(HookEvent { host, chat: owned(input, chat)?, agent: None, workspace: owned(input, folder), kind })
 }
 
 /// `hookSpecificOutput` with the event's name, as several hosts require.

@@ -13,7 +13,7 @@ pub fn plugin(program: &str) -> String {
 }
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
-    let what = match event {
+    let kind = match event {
         "tool.execute.before" => HookEventKind::ToolStarts(used(input)?),
         "tool.execute.after" => {
             let used = used(input)?;
@@ -32,7 +32,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         _ => return None,
     };
     let agent = owned(input, "agent");
-    of_chat(HostName::Opencode, input, ("session", "directory"), what).map(|read| HookEvent { agent, ..read })
+    of_chat(HostName::Opencode, input, ("session", "directory"), kind).map(|read| HookEvent { agent, ..read })
 }
 
 fn used(input: &Input) -> Option<ToolUse> {

@@ -8,7 +8,7 @@ use super::{Input, claude, is_true, of_chat, owned, specific, text, tool};
 use crate::hook::{HookEvent, HookEventKind, HookReply, TurnEnd};
 
 pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
-    let what = match event {
+    let kind = match event {
         "SessionStart" => {
             HookEventKind::ChatBegins(claude::chat_start(text(input, "source").unwrap_or("new")))
         }
@@ -33,7 +33,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
     };
     // Versions of the preview spell it differently.
     let chat = if input.contains_key("sessionId") { "sessionId" } else { "session_id" };
-    of_chat(HostName::Vscode, input, (chat, "cwd"), what)
+    of_chat(HostName::Vscode, input, (chat, "cwd"), kind)
 }
 
 pub(super) fn write(event: &str, reply: &HookReply) -> Option<Value> {
