@@ -106,14 +106,14 @@ pub(crate) struct OutdatedServer {
 }
 
 /// Running servers whose settings differ from the current ones.
-pub(crate) fn behind(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
+pub(crate) fn outdated_servers(desired: &Settings) -> Result<Vec<OutdatedServer>, Failure> {
     let running =
         wiring::read_only_directory(&settings::fresh()?)?.servers().map_err(|error| disk_error(&error))?;
     let compared = running.into_iter().map(|server| {
         let differences = differences(desired, &server.settings);
         OutdatedServer { server, differences }
     });
-    Ok(compared.filter(|behind| !behind.differences.is_empty()).collect())
+    Ok(compared.filter(|server| !server.differences.is_empty()).collect())
 }
 
 fn list(format: Format) -> Result<(), Failure> {
@@ -121,12 +121,12 @@ fn list(format: Format) -> Result<(), Failure> {
     // A server is compared with the file: this shell's variables are not the server's.
     let config_path = config_path()?;
     let desired = config::load_file(&config_path).map_err(|error| unusable(&error))?;
-    let behind = behind(&desired)?;
+    let outdated = outdated_servers(&desired)?;
     if format == Format::Json {
         let settings: Vec<Json> = Key::ALL.iter().map(|key| shown(*key, &current.settings)).collect();
-        let servers: Vec<Json> = behind
+        let servers: Vec<Json> = outdated
             .iter()
-            .map(|behind| json!({ "serverId": behind.server.server_id, "differences": behind.differences }))
+            .map(|server| json!({ "serverId": server.server.server_id, "differences": server.differences }))
             .collect();
         let hash = current.settings.hash();
         output::json(
@@ -141,24 +141,35 @@ fn list(format: Format) -> Result<(), Failure> {
         vec![key.as_str().to_owned(), value, origin, key.what().to_owned()]
     };
     output::table(&["setting", "value", "set by", "what it does"], Key::ALL.iter().map(row));
-    for behind in &behind {
-        warn(behind);
-    }
+    outdated.iter().for_each(warn_of_outdated);
     Ok(())
 }
 
-pub(crate) fn warn(behind: &OutdatedServer) {
-    for difference in &behind.differences {
+/// Names the settings for which a client must be restarted.
+pub(crate) fn warn_of_outdated(outdated: &OutdatedServer) {
+    for difference in &outdated.differences {
         let Some(trigger) = difference.restart else { continue };
         output::toned(
             Tone::Warning,
             &format!(
                 "Server {} (process {}) still uses an old value of `{}`: it changes {}, so restart that client.",
-                behind.server.server_id,
-                behind.server.process_id,
+                outdated.server.server_id,
+                outdated.server.process_id,
                 difference.key.as_str(),
                 trigger.what(),
             ),
+        );
+    }
+}
+
+/// Warns if a variable of this process overrides the setting in the file.
+pub(crate) fn warn_of_override(key: Key) {
+    if let Some((name, overriding)) =
+        variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
+    {
+        output::toned(
+            Tone::Warning,
+            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
         );
     }
 }
@@ -177,7 +188,7 @@ fn get(text: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A value as typed; without one, the value after a reset.
+/// The typed value, checked; `None` without one, which resets the setting.
 fn read(key: Key, value: Option<&str>) -> Result<Option<Value>, Failure> {
     let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
     value.map(|value| key.kind().read(value).map_err(problem)).transpose()
@@ -212,18 +223,9 @@ fn set(text: &str, value: Option<&str>, format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     output::toned(Tone::Good, &format!("Written to {}", config_path.path));
-    if let Some((name, overriding)) =
-        variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
-    {
-        output::toned(
-            Tone::Warning,
-            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
-        );
-    }
+    warn_of_override(key);
     let desired = config::load_file(&config_path).map_err(|error| unusable(&error))?;
-    for behind in &behind(&desired)? {
-        warn(behind);
-    }
+    outdated_servers(&desired)?.iter().for_each(warn_of_outdated);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_ports::upkeep::Inspection as _;
 
 use super::Findings;
-use crate::config::behind;
+use crate::config::outdated_servers;
 use crate::output::Progress;
 use crate::store::AnyStore;
 use crate::wiring;
@@ -291,11 +291,11 @@ fn servers(findings: &mut Findings, opened: &Opened) {
     let desired =
         settings::config_path().and_then(|config_path| workrail_host::config::load_file(&config_path));
     let Ok(desired) = desired else { return };
-    for behind in behind(&desired).unwrap_or_default() {
-        let stale = behind.differences.iter().filter(|difference| difference.restart.is_some());
+    for outdated in outdated_servers(&desired).unwrap_or_default() {
+        let stale = outdated.differences.iter().filter(|difference| difference.restart.is_some());
         let stale: Vec<&str> = stale.map(|difference| difference.key.as_str()).collect();
         if !stale.is_empty() {
-            let process = behind.server.process_id;
+            let process = outdated.server.process_id;
             findings.warning(
                 SERVERS,
                 format!("process {process} still has other settings: {}", stale.join(", ")),

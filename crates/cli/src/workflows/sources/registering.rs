@@ -2,12 +2,12 @@
 
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde_json::json;
-use workrail_host::config::{self, ConfigPath, variable};
+use workrail_host::config::{self, ConfigPath};
 use workrail_host::sources::{Mirror, Sources, plugin_name};
 use workrail_model::config::{GitSource, Key, Value, is_source_name};
 
 use super::AddGit;
-use crate::config::{behind, warn};
+use crate::config::{outdated_servers, warn_of_outdated, warn_of_override};
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::settings::{self, unusable};
@@ -30,7 +30,7 @@ fn absolute(path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
 
 pub(super) fn add_folder(path: &Utf8Path, key: Key, format: Format) -> Result<(), Failure> {
     let RegistrationResult { config_path, source, done } = register_folder(path, key)?;
-    written(&config_path, key, &source, done, format)
+    report(&config_path, key, &source, done, format)
 }
 
 /// The result of registering or removing a source.
@@ -78,7 +78,7 @@ pub(super) fn add_git(git: AddGit, format: Format) -> Result<(), Failure> {
     let AddGit { name, url, git_ref, folder, sync_hours, allow_local, .. } = git;
     let git = NewGit { name, url, git_ref, folder, sync_hours, allow_local };
     let RegistrationResult { config_path, source, done } = register_git(git)?;
-    written(&config_path, Key::SourceGit, &source, done, format)?;
+    report(&config_path, Key::SourceGit, &source, done, format)?;
     if format == Format::Text {
         output::line(&format!("Fetch it now: workrail workflow sources sync {source}"));
     }
@@ -132,40 +132,31 @@ pub(crate) fn register_git(git: NewGit) -> Result<RegistrationResult, Failure> {
 }
 
 /// Reports what was done, what hides it here, and which servers do not know it yet.
-fn written(
+fn report(
     config_path: &ConfigPath,
     key: Key,
     source: &str,
-    what: &str,
+    done: &str,
     format: Format,
 ) -> Result<(), Failure> {
-    let behind = behind(&desired(config_path)?)?;
-    let stale = || behind.iter().filter(|server| server.differences.iter().any(|one| one.key == key));
+    let outdated = outdated_servers(&desired(config_path)?)?;
+    let affected = || outdated.iter().filter(|server| server.differences.iter().any(|one| one.key == key));
     if format == Format::Json {
-        let servers: Vec<String> = stale().map(|server| server.server.server_id.to_string()).collect();
+        let servers: Vec<String> = affected().map(|outdated| outdated.server.server_id.to_string()).collect();
         output::json(&json!({
-            "source": source, "key": key.as_str(), "path": config_path.path, "done": what, "serversToRestart": servers,
+            "source": source, "key": key.as_str(), "path": config_path.path, "done": done, "serversToRestart": servers,
         }));
         return Ok(());
     }
-    output::toned(Tone::Good, &format!("{what} {source} ({})", config_path.path));
-    if let Some((name, overriding)) =
-        variable(key).and_then(|variable| Some((variable.name, variable.get()?)))
-    {
-        output::toned(
-            Tone::Warning,
-            &format!("The environment variable `{name}` is set to `{overriding}` and overrides the file."),
-        );
-    }
-    for behind in stale() {
-        warn(behind);
-    }
+    output::toned(Tone::Good, &format!("{done} {source} ({})", config_path.path));
+    warn_of_override(key);
+    affected().for_each(warn_of_outdated);
     Ok(())
 }
 
 pub(super) fn remove(source: &str, format: Format) -> Result<(), Failure> {
     let (RegistrationResult { config_path, source, done }, key) = forget(source)?;
-    written(&config_path, key, &source, done, format)
+    report(&config_path, key, &source, done, format)
 }
 
 /// Removes a source from the settings file, and its fetched copy; also returns the setting it was in.
