@@ -40,7 +40,7 @@ pub trait Execution: Send + Sync + 'static {
     fn is_folder(&self, path: &str) -> bool;
     /// The folder for a call that names none; `None` if the user configured one.
     fn assumed_folder(&self) -> Option<String>;
-    /// Whether clients also asked for structured content.
+    /// Whether results have structured content, by the settings.
     fn structured_content(&self) -> StructuredContent;
     /// Whether the data of a reply also contains its texts.
     fn text_in_data(&self) -> TextInData;

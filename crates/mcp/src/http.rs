@@ -52,7 +52,7 @@ pub enum Lifetime {
     WhileInputIsOpen,
 }
 
-/// Serves until the process receives a termination signal. `listening` gets the address once requests are accepted.
+/// Serves until its lifetime ends. `listening` gets the address once requests are accepted.
 pub fn serve(
     execution: Arc<dyn Execution>,
     address: LoopbackAddress,

@@ -145,7 +145,7 @@ impl Server {
         found.map_err(|_| ErrorData::internal_error("the request failed inside WorkRail", None))
     }
 
-    /// The result in the form that this client asked for.
+    /// The result in the form that the settings and the era ask for.
     fn finished(&self, era: Era, mut result: CallToolResult) -> CallToolResponse {
         match self.execution.structured_content() {
             StructuredContent::Omitted => {}
