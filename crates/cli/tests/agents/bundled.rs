@@ -64,12 +64,12 @@ fn filled(reply: &ToolReply, number: usize) -> Value {
 
 /// When the chat is lost, along with its server.
 #[derive(Clone, Copy)]
-enum Lost {
+enum ChatLoss {
     BeforeCall(usize),
     BeforeEveryCall,
 }
 
-impl Lost {
+impl ChatLoss {
     fn now(self, call: usize) -> bool {
         match self {
             Self::BeforeCall(number) => call == number,
@@ -79,7 +79,7 @@ impl Lost {
 }
 
 #[derive(Default)]
-struct Played {
+struct PlayedRuns {
     seen: Seen,
     steps: usize,
     approvals: usize,
@@ -93,9 +93,9 @@ struct Played {
     distinct: BTreeSet<String>,
 }
 
-impl Played {
+impl PlayedRuns {
     /// Works through one run and loses the chat during it.
-    fn run(&mut self, home: &Home, workflow: &str, mode: &str, lost: Lost) {
+    fn run(&mut self, home: &Home, workflow: &str, mode: &str, lost: ChatLoss) {
         let goal = format!("try {workflow} in the mode {mode}");
         let mut agent = Agent::of(home);
         let mut at =
@@ -211,7 +211,7 @@ impl Played {
 #[test]
 fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone() {
     let home = home_with(&[]);
-    let mut played = Played::default();
+    let mut played = PlayedRuns::default();
     let workflows = bundled();
     // Each run forgets at another step: the numbers are scattered but reproducible.
     let mut scattered: u64 = 13;
@@ -219,10 +219,10 @@ fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone()
         for mode in MODES {
             scattered = scattered.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let call = 1 + (scattered >> 60) as usize % 6;
-            played.run(&home, workflow, mode, Lost::BeforeCall(call));
+            played.run(&home, workflow, mode, ChatLoss::BeforeCall(call));
         }
     }
-    let Played { seen, steps, approvals, forgotten, bytes, boilerplate, distinct, .. } = played;
+    let PlayedRuns { seen, steps, approvals, forgotten, bytes, boilerplate, distinct, .. } = played;
     let share = 100 * boilerplate / bytes;
     let found = format!(
         "{} workflows in {} modes, {steps} steps ({} different), {approvals} approvals, memory cut {forgotten} times, 0 \
@@ -238,15 +238,15 @@ fn figure_agent_10_works_through_every_bundled_workflow_from_the_replies_alone()
 
 #[test]
 fn figure_agent_12_forgets_at_every_step_of_every_bundled_workflow() {
-    let mut played = Played::default();
+    let mut played = PlayedRuns::default();
     for workflow in &bundled() {
         // The agent knows its run by the label only, and of many runs in one store two may have the same.
         let home = home_with(&[]);
         for mode in MODES {
-            played.run(&home, workflow, mode, Lost::BeforeEveryCall);
+            played.run(&home, workflow, mode, ChatLoss::BeforeEveryCall);
         }
     }
-    let Played { seen, steps, approvals, forgotten, read, answered, distinct, .. } = played;
+    let PlayedRuns { seen, steps, approvals, forgotten, read, answered, distinct, .. } = played;
     let found = format!(
         "{steps} steps ({} different) in {} modes, {approvals} approvals, memory cut {forgotten} times; \
          {answered} questions about goal, criteria, plan and files touched answered from {read} calls of `read_run`, 0 \

@@ -21,8 +21,8 @@ const APPROVED_BY_PEOPLE: [&str; 2] = ["user.mr-review", "user.differentiation"]
 
 /// The files are not part of the project; if they are absent there is nothing to prove.
 fn corpus() -> Option<Vec<PathBuf>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    let root = std::env::var_os("WORKRAIL_TEST_CORPUS").map_or(beside, PathBuf::from);
+    let default_root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
+    let root = std::env::var_os("WORKRAIL_TEST_CORPUS").map_or(default_root, PathBuf::from);
     if !root.is_dir() {
         println!("skipped: the corpus of workflow files is not beside the workspace");
         return None;

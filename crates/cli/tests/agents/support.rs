@@ -202,8 +202,8 @@ impl Agent {
         let structured = &reply.structured;
         assert_eq!(structured["text"], Value::from(reply.text.as_str()), "both channels say the same");
         let prompt = structured["pending"]["prompt"].as_str().filter(|prompt| reply.text.contains(*prompt));
-        let beside = reply.text.len() - prompt.map_or(0, str::len);
-        assert!(beside <= TEXT_BYTES_MAX, "{beside} bytes beside the prompt: {}", reply.text);
+        let other_bytes = reply.text.len() - prompt.map_or(0, str::len);
+        assert!(other_bytes <= TEXT_BYTES_MAX, "{other_bytes} bytes beside the prompt: {}", reply.text);
         check_tokens(structured, &reply.text);
         if let Some(call) = structured.get("nextCall").filter(|call| call.is_object()) {
             // A call without arguments is identified by its name.
@@ -212,7 +212,7 @@ impl Agent {
                 if bare { call["tool"].as_str().unwrap().to_owned() } else { call["arguments"].to_string() };
             assert!(reply.text.contains(&shown), "the next call {shown} is not in: {}", reply.text);
         }
-        self.seen = self.seen.and(Seen { calls: 1, text_bytes_max: beside });
+        self.seen = self.seen.and(Seen { calls: 1, text_bytes_max: other_bytes });
     }
 }
 

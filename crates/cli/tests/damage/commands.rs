@@ -34,7 +34,7 @@ pub(crate) enum Compare {
     /// Only that it succeeds.
     Success,
     /// It reports what is wrong, so its answer differs.
-    Verdict,
+    Diagnosis,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(crate) struct CommandResult {
     pub(crate) end: End,
     pub(crate) value: Value,
     /// All output, on every channel.
-    pub(crate) said: String,
+    pub(crate) output: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,30 +111,30 @@ fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Comman
         0 => answer_of(home, &ran),
         code => {
             let what = format!("code {code}: {}{}", ran.out, ran.err);
-            CommandResult { end: End::Broken(what.clone()), value: Value::Null, said: what }
+            CommandResult { end: End::Broken(what.clone()), value: Value::Null, output: what }
         }
     }
 }
 
 fn answer_of(home: &Home, ran: &CommandRun) -> CommandResult {
-    let said = format!("{}\n{}", ran.out, ran.err);
+    let output = format!("{}\n{}", ran.out, ran.err);
     let value: Option<Value> = serde_json::from_str(&ran.out).ok();
     let end = match (ran.code, &value) {
         _ if ran.err.contains("panicked at") => End::Broken(ran.err.clone()),
-        (_, None) => End::Broken(format!("code {}, no JSON document: {said}", ran.code)),
+        (_, None) => End::Broken(format!("code {}, no JSON document: {output}", ran.code)),
         (0, Some(_)) => End::Done,
         (1..=3, Some(value)) => match value["error"]["code"].as_str() {
             Some(code) => End::Refused(code.to_owned()),
             None => End::Problems,
         },
-        (code, Some(_)) => End::Broken(format!("code {code}: {said}")),
+        (code, Some(_)) => End::Broken(format!("code {code}: {output}")),
     };
-    CommandResult { end, value: normal(&value.unwrap_or(Value::Null), home), said }
+    CommandResult { end, value: normal(&value.unwrap_or(Value::Null), home), output }
 }
 
 fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> CommandResult {
     let broken =
-        |what: String| CommandResult { end: End::Broken(what.clone()), value: Value::Null, said: what };
+        |what: String| CommandResult { end: End::Broken(what.clone()), value: Value::Null, output: what };
     let mut server = match home.server_in(wrapper) {
         Ok(server) => server,
         // A server that cannot start says why: the oracle decides whether the reason is valid.
@@ -148,7 +148,7 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Com
             return CommandResult {
                 end: End::Refused("NO_SERVER".to_owned()),
                 value: Value::Null,
-                said: why,
+                output: why,
             };
         }
     };
@@ -165,7 +165,7 @@ fn run_tool(home: &Home, wrapper: &[&str], tool: &str, arguments: &Value) -> Com
             CommandResult {
                 end,
                 value: normal(&reply.structured, home),
-                said: format!("{}\n{told}", reply.text),
+                output: format!("{}\n{told}", reply.text),
             }
         }
     }
@@ -255,7 +255,7 @@ fn next_steps(template: &Template) -> Vec<Command> {
     let mut found = Vec::new();
     if has(&["store", "restore"]) {
         let step = |name, effect, arguments: &[&str]| {
-            program(name, effect, About::Store, Compare::Verdict, arguments)
+            program(name, effect, About::Store, Compare::Diagnosis, arguments)
         };
         found.push(step("restore", Effect::Repairs, &["store", "restore", "../backup"]));
         found.push(step("restore dry run", Effect::Looks, &["store", "restore", "../backup", "--dry-run"]));
@@ -264,10 +264,16 @@ fn next_steps(template: &Template) -> Vec<Command> {
     }
     if has(&["store", "keys", "new"]) {
         let arguments = ["store", "keys", "new", "--yes"];
-        found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Verdict, &arguments));
+        found.push(program("keys new", Effect::Repairs, About::Elsewhere, Compare::Diagnosis, &arguments));
     }
     let new_secret = ["store", "keys", "http-secret", "--new", "--yes"];
-    found.push(program("new http secret", Effect::Repairs, About::Elsewhere, Compare::Verdict, &new_secret));
+    found.push(program(
+        "new http secret",
+        Effect::Repairs,
+        About::Elsewhere,
+        Compare::Diagnosis,
+        &new_secret,
+    ));
     found
 }
 
@@ -291,7 +297,7 @@ fn tool(
 }
 
 fn about_one(run: &Run) -> Vec<Command> {
-    use Compare::{Success, Verdict, Whole};
+    use Compare::{Diagnosis, Success, Whole};
     use Effect::{Looks, Repairs, Writes};
     let session = run.session.as_str();
     let about = || About::Session(session.to_owned());
@@ -312,8 +318,8 @@ fn about_one(run: &Run) -> Vec<Command> {
         say("report by label", Looks, Whole, &["report", &run.label]),
         say("export", Looks, Success, &["session", "export", session, "-o", "../out.json", "--force"]),
         say("prefs show", Looks, Whole, &["session", "prefs", "show", "--session", session]),
-        say("verify one", Looks, Verdict, &["store", "verify", session]),
-        say("repair dry run", Looks, Verdict, &["store", "repair", session, "--dry-run"]),
+        say("verify one", Looks, Diagnosis, &["store", "verify", session]),
+        say("repair dry run", Looks, Diagnosis, &["store", "repair", session, "--dry-run"]),
         ask("look", Looks, Whole, "continue_workflow", json!({ "stateToken": run.state })),
         ask("replay", Looks, Whole, "continue_workflow", run.last_call.clone()),
         ask("read run", Looks, Whole, "read_run", json!({ "run": run.label })),
@@ -342,13 +348,13 @@ fn about_one(run: &Run) -> Vec<Command> {
             "checkpoint_workflow",
             json!({ "checkpointToken": run.checkpoint, "output": output }),
         ),
-        say("repair", Repairs, Verdict, &["store", "repair", session, "--yes"]),
+        say("repair", Repairs, Diagnosis, &["store", "repair", session, "--yes"]),
     ]
 }
 
 fn about_all(template: &Template) -> Vec<Command> {
     use About::{Elsewhere, Store};
-    use Compare::{PerSession, Success, Verdict, Whole};
+    use Compare::{Diagnosis, PerSession, Success, Whole};
     use Effect::{Looks, Writes};
     let bundle = template.bundle_path();
     let bundle = format!("../home/{}", bundle.file_name().unwrap().to_string_lossy());
@@ -357,11 +363,11 @@ fn about_all(template: &Template) -> Vec<Command> {
         program("sessions list", Looks, Store, PerSession, &["session", "list", "--all"]),
         program("sessions search", Looks, Store, PerSession, &["search", "the"]),
         program("sessions resume", Looks, Store, PerSession, &["resume", "swifts"]),
-        program("verify", Looks, Store, Verdict, &["store", "verify"]),
-        program("doctor", Looks, Store, Verdict, &["doctor"]),
+        program("verify", Looks, Store, Diagnosis, &["store", "verify"]),
+        program("doctor", Looks, Store, Diagnosis, &["doctor"]),
         program("gc dry run", Looks, Store, Success, &["store", "gc", "--dry-run"]),
-        program("keys", Looks, Elsewhere, Verdict, &["store", "keys", "show"]),
-        program("http secret", Looks, Elsewhere, Verdict, &["store", "keys", "http-secret"]),
+        program("keys", Looks, Elsewhere, Diagnosis, &["store", "keys", "show"]),
+        program("http secret", Looks, Elsewhere, Diagnosis, &["store", "keys", "http-secret"]),
         program("passkeys", Looks, Elsewhere, Whole, &["store", "passkeys", "show"]),
         program("prefs show", Looks, Elsewhere, Whole, &["session", "prefs", "show"]),
         program("list", Looks, Elsewhere, Whole, &["workflow", "list"]),

@@ -244,7 +244,7 @@ impl Trial<'_> {
         }
         let again = fault.command.run(home);
         if again.end != End::Done {
-            found.push(format!("the same call again: {:?} {}", again.end, short(&again.said)));
+            found.push(format!("the same call again: {:?} {}", again.end, short(&again.output)));
         }
         let retried = recorded(home, self.template);
         if expected.is_some_and(|expected| *expected != retried) {
@@ -259,12 +259,12 @@ fn broken(fault: &Fault<'_>, answer: &CommandResult) -> Option<String> {
     let End::Broken(what) = &answer.end else {
         let is_useless =
             matches!(&answer.end, End::Refused(code) if code == "none" || code.starts_with("INTERNAL"));
-        return is_useless.then(|| format!("{:?}: {}", answer.end, short(&answer.said)));
+        return is_useless.then(|| format!("{:?}: {}", answer.end, short(&answer.output)));
     };
     let panicked = what.contains("panicked at");
     // A server that cannot even start says why and exits.
-    let said = what.contains("cannot serve") || fault.error == "KILL";
-    (panicked || !said).then(|| format!("broke: {}", short(what)))
+    let is_explained = what.contains("cannot serve") || fault.error == "KILL";
+    (panicked || !is_explained).then(|| format!("broke: {}", short(what)))
 }
 
 /// Without evidence: what a hook saw, or the state of the folder, is recorded only if it can be read (G104).

@@ -208,7 +208,7 @@ impl<'a> Group<'a> {
                 "cell: {target} / {damage} / {}: {:?}: {}",
                 command.name,
                 answer.end,
-                short(&answer.said)
+                short(&answer.output)
             );
         }
     }
@@ -363,14 +363,14 @@ impl<'a> Group<'a> {
         };
         let path = home.root().join(&self.target.path);
         let mut end = answer.end.clone();
-        if end != End::Done && answer.said.contains("cannot be copied to a backup") {
+        if end != End::Done && answer.output.contains("cannot be copied to a backup") {
             // The error says to move it elsewhere.
             let moved = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             moved.unwrap();
             end = command.run(home).end;
         }
         if end != End::Done {
-            return vec![format!("could be repaired and was not: {}", short(&answer.said))];
+            return vec![format!("could be repaired and was not: {}", short(&answer.output))];
         }
         let mut found = Vec::new();
         let verified = home.run(&["store", "verify", session, "--json"]);
@@ -392,7 +392,7 @@ impl<'a> Group<'a> {
             return Vec::new();
         }
         if answer.end != End::Done {
-            return vec![format!("could be restored and was not: {}", short(&answer.said))];
+            return vec![format!("could be restored and was not: {}", short(&answer.output))];
         }
         let mut found = Vec::new();
         let verified = home.run(&["store", "verify", "--json"]);
@@ -421,7 +421,7 @@ impl<'a> Group<'a> {
         match (replaceable, &answer.end) {
             (false, _) => Vec::new(),
             (true, End::Done) => self.continues(home, &self.template.victim.session).into_iter().collect(),
-            (true, _) => vec![format!("new keys were not made: {}", short(&answer.said))],
+            (true, _) => vec![format!("new keys were not made: {}", short(&answer.output))],
         }
     }
 
@@ -453,6 +453,6 @@ impl<'a> Group<'a> {
         server.close();
         let looked = resume("continue_workflow", next);
         (looked.end != End::Done)
-            .then(|| format!("after the repair, the next call says: {}", short(&looked.said)))
+            .then(|| format!("after the repair, the next call says: {}", short(&looked.output)))
     }
 }

@@ -134,8 +134,8 @@ impl<'a> Case<'a> {
                 .iter()
                 .any(|problem| problem["subject"].as_str().unwrap_or_default().contains(&*name));
         }
-        let said = &answer.said;
-        said.contains(&self.template.victim.session) || said.contains(name.trim_end_matches(".json"))
+        let output = &answer.output;
+        output.contains(&self.template.victim.session) || output.contains(name.trim_end_matches(".json"))
     }
 
     /// Checks an answer on its own.
@@ -151,7 +151,7 @@ impl<'a> Case<'a> {
             return found;
         }
         match command.compare {
-            Compare::Verdict => found.extend(self.verdict(command, answer)),
+            Compare::Diagnosis => found.extend(self.judge_diagnosis(command, answer)),
             Compare::Whole | Compare::Success | Compare::PerSession => {
                 found.extend(self.compared(command, answer));
             }
@@ -162,8 +162,8 @@ impl<'a> Case<'a> {
     /// Every command that an answer recommends must be a command of this program.
     fn next_steps(&self, answer: &CommandResult) -> Vec<String> {
         let mut found = Vec::new();
-        for (at, _) in answer.said.match_indices("`workrail ") {
-            let rest = &answer.said[at + "`workrail ".len()..];
+        for (at, _) in answer.output.match_indices("`workrail ") {
+            let rest = &answer.output[at + "`workrail ".len()..];
             let words: Vec<&str> = rest.split('`').next().unwrap_or_default().split_whitespace().collect();
             let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';
             let is_word = |word: &&&str| !word.starts_with('-') && word.chars().all(is_letter);
@@ -179,10 +179,10 @@ impl<'a> Case<'a> {
         if code == "NO_SERVER" {
             // Without settings or its own folder there is nothing to serve; everything else fails only the call.
             let may = matches!(self.target.role, Role::Settings | Role::Base);
-            return (!may).then(|| format!("no server: {}", short(&answer.said)));
+            return (!may).then(|| format!("no server: {}", short(&answer.output)));
         }
         if code == "none" || code.starts_with("INTERNAL") {
-            return Some(format!("error without a useful code: {code}: {}", short(&answer.said)));
+            return Some(format!("error without a useful code: {code}: {}", short(&answer.output)));
         }
         let error = answer.value.get("error").unwrap_or(&answer.value);
         error["message"].as_str().is_none_or(str::is_empty).then(|| format!("{code} without a message"))
@@ -191,11 +191,11 @@ impl<'a> Case<'a> {
     /// Invalid settings are refused with their location, never half-used (G82).
     fn settings(&self, command: &Command, answer: &CommandResult) -> Option<String> {
         if command.name == "doctor" && matches!(answer.end, End::Refused(_)) {
-            return Some(format!("doctor gives up: {}", short(&answer.said)));
+            return Some(format!("doctor gives up: {}", short(&answer.output)));
         }
-        let told = answer.said.contains("config.toml");
+        let told = answer.output.contains("config.toml");
         let as_before = answer.end == self.baseline[&command.name].end;
-        (!told && !as_before).then(|| format!("the settings are not named: {}", short(&answer.said)))
+        (!told && !as_before).then(|| format!("the settings are not named: {}", short(&answer.output)))
     }
 
     /// Whether this command may be refused here, because what it needs is damaged.
@@ -206,23 +206,23 @@ impl<'a> Case<'a> {
         match self.target.role {
             _ if command.name == "unkeep" && self.may_refuse_unkeep(answer) => true,
             // Another store's keys sign as well: only tokens signed by ours are refused.
-            Role::Keys if self.has_usable_keys => command.presents_token() && answer.said.contains("key"),
+            Role::Keys if self.has_usable_keys => command.presents_token() && answer.output.contains("key"),
             Role::Keys => {
                 let needs_it = command.signs || command.name == "passkeys" && self.holds_passkeys();
-                self.harms && needs_it && answer.said.contains("key")
+                self.harms && needs_it && answer.output.contains("key")
             }
             Role::Lock => {
                 let may = self.target.name != "session lock" || about_victim;
                 // A replay makes sure that what it repeats is durable; `verify` reports a lock that cannot be taken.
                 let locks = ["replay", "verify"].iter().any(|name| command.name.starts_with(name)) || writes;
-                locks && may && self.damage.blocks_a_lock() && answer.said.contains(&file)
+                locks && may && self.damage.blocks_a_lock() && answer.output.contains(&file)
             }
             // An unreadable request may ask for less autonomy: the advance waits until it can be read.
             Role::UserRequest if self.is_forbidden() => {
                 let needs_it = command.name.starts_with("prefs") || command.name.starts_with("advance");
-                needs_it && about_victim && answer.said.contains(&file)
+                needs_it && about_victim && answer.output.contains(&file)
             }
-            Role::UserRequest if command.name == "unkeep" => self.harms && answer.said.contains(&file),
+            Role::UserRequest if command.name == "unkeep" => self.harms && answer.output.contains(&file),
             Role::UserRequest => self.harms && command.name.starts_with("prefs show") && about_victim,
             // An unreadable backup may need any content.
             Role::Backup => self.harms && command.name.starts_with("gc"),
@@ -238,7 +238,7 @@ impl<'a> Case<'a> {
             Role::Passkeys => self.harms && command.name.starts_with("passkeys"),
             // If the original cannot be backed up, no client's file is changed (G111).
             Role::Disposable if ["install", "uninstall"].contains(&command.name.as_str()) => {
-                self.target.path.starts_with("data/clients") && answer.said.contains("data/clients")
+                self.target.path.starts_with("data/clients") && answer.output.contains("data/clients")
             }
             Role::Settings | Role::Disposable => false,
         }
@@ -246,7 +246,7 @@ impl<'a> Case<'a> {
 
     /// It needs the session's folder, its lock, and a log that may be read, even if it is damaged.
     fn may_refuse_unkeep(&self, answer: &CommandResult) -> bool {
-        let is_named = answer.said.contains(&self.template.victim.session);
+        let is_named = answer.output.contains(&self.template.victim.session);
         match self.target.name {
             "session folder" => is_named && (self.harms || self.damage == Damage::ReadOnly),
             "session lock" => is_named && self.damage.blocks_a_lock(),
@@ -283,13 +283,13 @@ impl<'a> Case<'a> {
         // A request that exists but cannot be read is reported to the user who asks for it.
         let is_lost = self.target.name == "control" && self.harms && !self.is_emptied();
         if is_lost && command.name.starts_with("prefs show") && answer.value != before.value {
-            let said = answer.said.to_lowercase();
-            if !LABELS.iter().any(|label| said.contains(label)) {
-                return vec![format!("a request is lost without a word: {}", short(&answer.said))];
+            let output = answer.output.to_lowercase();
+            if !LABELS.iter().any(|label| output.contains(label)) {
+                return vec![format!("a request is lost without a word: {}", short(&answer.output))];
             }
         }
         if answer.end != before.end {
-            return vec![format!("was {:?}, is {:?}: {}", before.end, answer.end, short(&answer.said))];
+            return vec![format!("was {:?}, is {:?}: {}", before.end, answer.end, short(&answer.output))];
         }
         match command.compare == Compare::Success || is_part || answer.value == before.value {
             true => Vec::new(),
@@ -313,7 +313,10 @@ impl<'a> Case<'a> {
         {
             let shown = answer.value["events"].as_array().map_or(left, Vec::len);
             if answer.end != End::Done || shown < left {
-                return vec![format!("{left} events can be read and are not shown: {}", short(&answer.said))];
+                return vec![format!(
+                    "{left} events can be read and are not shown: {}",
+                    short(&answer.output)
+                )];
             }
         }
         // The log is intact: its contents are shown, whatever content is lost.
@@ -323,21 +326,21 @@ impl<'a> Case<'a> {
             .iter()
             .any(|name| command.name.starts_with(name));
         if has_log && reads_log && answer.end != End::Done {
-            return vec![format!("the log is whole and is not shown: {}", short(&answer.said))];
+            return vec![format!("the log is whole and is not shown: {}", short(&answer.output))];
         }
         // Notes, artifacts and earlier replies are a run's past: it can continue without them.
         let is_past = ["notes blob", "artifact blob", "stored reply"].contains(&self.target.name);
         let continues =
             ["look", "resume", "advance", "checkpoint"].iter().any(|name| command.name.starts_with(name));
         if is_past && continues && answer.end != End::Done {
-            return vec![format!("the run does not continue: {}", short(&answer.said))];
+            return vec![format!("the run does not continue: {}", short(&answer.output))];
         }
         match &answer.end {
             End::Done if self.pending || command.compare == Compare::Success => Vec::new(),
             End::Done if is_same_but_for_titles(&before.value, &answer.value) => Vec::new(),
             End::Done | End::Problems => {
-                let said = answer.said.to_lowercase();
-                match LABELS.iter().any(|label| said.contains(label)) {
+                let output = answer.output.to_lowercase();
+                match LABELS.iter().any(|label| output.contains(label)) {
                     true => Vec::new(),
                     false => vec![format!(
                         "answers otherwise without a word about damage: {}",
@@ -345,7 +348,7 @@ impl<'a> Case<'a> {
                     )],
                 }
             }
-            End::Refused(_) if self.pending => vec![format!("refused: {}", short(&answer.said))],
+            End::Refused(_) if self.pending => vec![format!("refused: {}", short(&answer.output))],
             End::Refused(_) | End::Broken(_) => Vec::new(),
         }
     }
@@ -384,7 +387,7 @@ impl<'a> Case<'a> {
         let names_all = ["sessions list"].contains(&command.name.as_str());
         if names_all && self.target.role == Role::Log && self.harms && !self.is_gone() {
             let victim = &self.template.victim.session;
-            if !answer.said.contains(victim) {
+            if !answer.output.contains(victim) {
                 found.push(format!("{victim} is silently absent"));
             }
         }
@@ -393,29 +396,29 @@ impl<'a> Case<'a> {
 
     /// Only a question about one run may fail, and only because that run is harmed.
     fn refused_for_all(&self, command: &Command, answer: &CommandResult) -> Option<String> {
-        let said = answer.said.to_lowercase();
-        let labelled = LABELS.iter().any(|label| said.contains(label));
+        let output = answer.output.to_lowercase();
+        let labelled = LABELS.iter().any(|label| output.contains(label));
         let asked = [&self.template.victim, &self.template.sharing].into_iter().any(|run| {
             command.name == format!("resume by label {}", run.word) && !self.is_sound(&run.session)
         });
         match asked && (labelled || self.target.role == Role::Log) {
             true => None,
-            false => Some(format!("refused for all: {}", short(&answer.said))),
+            false => Some(format!("refused for all: {}", short(&answer.output))),
         }
     }
 
-    fn verdict(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
+    fn judge_diagnosis(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
         let is_truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base);
         let truth = is_truth && self.harms;
         match (&command.about, command.name.as_str()) {
-            (_, "verify") => self.verify_verdict(truth, answer),
-            (_, "doctor") => self.doctor_verdict(answer),
+            (_, "verify") => self.judge_verify(truth, answer),
+            (_, "doctor") => self.judge_doctor(answer),
             (_, "keys") => Vec::new(),
-            (_, "backup" | "copy") => self.backup_verdict(answer),
+            (_, "backup" | "copy") => self.judge_backup(answer),
             (About::Session(session), _) if self.is_sound(session) => {
                 match answer.end == End::Done || self.may_refuse(command, answer) {
                     true => Vec::new(),
-                    false => vec![format!("{session} is sound, and it says: {}", short(&answer.said))],
+                    false => vec![format!("{session} is sound, and it says: {}", short(&answer.output))],
                 }
             }
             (_, name) if name.starts_with("verify one") && !self.pending && answer.end == End::Done => {
@@ -425,26 +428,26 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn verify_verdict(&self, truth: bool, answer: &CommandResult) -> Vec<String> {
+    fn judge_verify(&self, truth: bool, answer: &CommandResult) -> Vec<String> {
         if let End::Refused(_) = answer.end {
-            return vec![format!("verify gives up: {}", short(&answer.said))];
+            return vec![format!("verify gives up: {}", short(&answer.output))];
         }
         let mut found = Vec::new();
-        if self.target.role == Role::Passkeys && self.harms && !answer.said.contains("passkeys.") {
-            found.push(format!("does not name the passkey log: {}", short(&answer.said)));
+        if self.target.role == Role::Passkeys && self.harms && !answer.output.contains("passkeys.") {
+            found.push(format!("does not name the passkey log: {}", short(&answer.output)));
         }
         if truth && !self.is_gone() && !self.mentions_harm(answer) {
-            found.push(format!("does not name the damage: {}", short(&answer.said)));
+            found.push(format!("does not name the damage: {}", short(&answer.output)));
         }
         let may_be_named = match self.target.role {
             Role::Backup => true,
-            Role::Lock => answer.said.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
+            Role::Lock => answer.output.contains(&*self.target.path.file_name().unwrap().to_string_lossy()),
             Role::Log | Role::Content | Role::Base | Role::Keys | Role::HttpSecret => false,
             Role::Passkeys => self.harms,
             Role::Settings | Role::UserRequest | Role::Disposable => false,
         };
         if !truth && answer.end == End::Problems && !may_be_named {
-            found.push(format!("calls a sound store damaged: {}", short(&answer.said)));
+            found.push(format!("calls a sound store damaged: {}", short(&answer.output)));
         }
         for problem in answer.value["problems"].as_array().into_iter().flatten() {
             let what = problem["subject"].as_str().unwrap_or_default();
@@ -456,43 +459,47 @@ impl<'a> Case<'a> {
     }
 
     /// A backup of an intact store succeeds; one of a damaged store reports what it lacks.
-    fn backup_verdict(&self, answer: &CommandResult) -> Vec<String> {
+    fn judge_backup(&self, answer: &CommandResult) -> Vec<String> {
         let truth = matches!(self.target.role, Role::Log | Role::Content | Role::Base) && self.harms;
-        let said = answer.said.to_lowercase();
-        let is_labelled = LABELS.iter().any(|label| said.contains(label));
+        let output = answer.output.to_lowercase();
+        let is_labelled = LABELS.iter().any(|label| output.contains(label));
         match &answer.end {
             End::Done if truth && !self.is_gone() && !self.pending && !is_labelled => {
-                vec![format!("a backup of a damaged store says nothing: {}", short(&answer.said))]
+                vec![format!("a backup of a damaged store says nothing: {}", short(&answer.output))]
             }
             End::Refused(_) | End::Problems if self.target.role == Role::Disposable || !self.harms => {
                 match self.damage.blocks_a_lock() && self.target.role == Role::Lock {
                     true => Vec::new(),
-                    false => vec![format!("a sound store was not backed up: {}", short(&answer.said))],
+                    false => vec![format!("a sound store was not backed up: {}", short(&answer.output))],
                 }
             }
             End::Done | End::Refused(_) | End::Problems | End::Broken(_) => Vec::new(),
         }
     }
 
-    fn doctor_verdict(&self, answer: &CommandResult) -> Vec<String> {
+    fn judge_doctor(&self, answer: &CommandResult) -> Vec<String> {
         let named = match self.target.role {
-            Role::Log => !self.harms || self.is_gone() || answer.said.contains(&self.template.victim.session),
+            Role::Log => {
+                !self.harms || self.is_gone() || answer.output.contains(&self.template.victim.session)
+            }
             Role::Keys if self.harms && !self.has_usable_keys => {
                 let findings = answer.value["findings"].as_array().cloned().unwrap_or_default();
                 findings.iter().any(|finding| finding["level"] != "ok" && finding.to_string().contains("key"))
             }
-            Role::HttpSecret if self.harms && !self.has_usable_secret => answer.said.contains("HTTP secret"),
+            Role::HttpSecret if self.harms && !self.has_usable_secret => {
+                answer.output.contains("HTTP secret")
+            }
             Role::Passkeys if self.harms => {
-                answer.said.contains("passkeys.jsonl") || answer.said.contains("passkeys.head")
+                answer.output.contains("passkeys.jsonl") || answer.output.contains("passkeys.head")
             }
             Role::Keys | Role::HttpSecret | Role::Passkeys => true,
             Role::Content | Role::Base | Role::Settings => true,
             Role::UserRequest | Role::Lock | Role::Backup | Role::Disposable => true,
         };
         match (&answer.end, named) {
-            (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.said))],
+            (End::Refused(_), _) => vec![format!("doctor gives up: {}", short(&answer.output))],
             (_, true) => Vec::new(),
-            (_, false) => vec![format!("doctor does not name the damage: {}", short(&answer.said))],
+            (_, false) => vec![format!("doctor does not name the damage: {}", short(&answer.output))],
         }
     }
 }

@@ -48,7 +48,7 @@ impl Copied {
         assert!(copied.unwrap().success());
         let reader = unprivileged(&folder.path().join("data"));
         let copy = Self { folder, reader };
-        copy.own(NOBODY);
+        copy.chown(NOBODY);
         copy
     }
 
@@ -61,7 +61,7 @@ impl Copied {
         self.folder.path().join("data")
     }
 
-    fn own(&self, user: u32) {
+    fn chown(&self, user: u32) {
         if is_root() {
             let owner = format!("{user}:{user}");
             assert!(
@@ -75,8 +75,8 @@ impl Copied {
         }
     }
 
-    fn chmod(&self, what: &str) {
-        assert!(Command::new("chmod").args(["-R", what]).arg(self.data()).status().unwrap().success());
+    fn chmod(&self, mode: &str) {
+        assert!(Command::new("chmod").args(["-R", mode]).arg(self.data()).status().unwrap().success());
     }
 
     fn keyring(&self) -> PathBuf {

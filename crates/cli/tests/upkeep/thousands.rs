@@ -102,9 +102,9 @@ impl FileSystem for Unsynced {
 }
 
 /// A source with a single workflow.
-struct Shelf;
+struct SingleWorkflowSource;
 
-impl WorkflowSource for Shelf {
+impl WorkflowSource for SingleWorkflowSource {
     fn list(&self, _: Option<&WorkspacePath>) -> SourceListing {
         let file = CandidateFile {
             precedence: Precedence::Custom,
@@ -136,7 +136,7 @@ fn engine(data: &Path, clock: Box<dyn Clock>, seed: u64) -> Engine<LocalStore<Un
     let environment = Environment {
         clock,
         entropy: Box::new(SeededEntropy::new(seed + 1)),
-        workflows: Arc::new(Shelf),
+        workflows: Arc::new(SingleWorkflowSource),
         observer: Box::<GitObserver>::default(),
         checks: None,
         workspace: None,
