@@ -24,9 +24,9 @@ pub(crate) struct Package {
     /// Features that are on in this build.
     pub(crate) features: Vec<String>,
     pub(crate) licence: Option<String>,
-    /// Names of everything compiled when this package is built alone; known only for pure crates. The graph cannot
-    /// tell, because it enables one crate's features for all.
-    pub(crate) behind: BTreeSet<String>,
+    /// Names of all direct and indirect dependencies when this package is built alone; known only for pure crates.
+    /// The graph cannot tell, because it enables one crate's features for all.
+    pub(crate) transitive: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) fn load(root: &Path) -> Result<Graph> {
         .context("reading cargo metadata")?;
     let mut graph = from_metadata(&metadata)?;
     for package in graph.packages.iter_mut().filter(|package| is_pure(&package.name)) {
-        package.behind = built_alone(root, &package.name)?;
+        package.transitive = built_alone(root, &package.name)?;
     }
     Ok(graph)
 }
@@ -115,7 +115,7 @@ fn from_metadata(metadata: &Metadata) -> Result<Graph> {
             dependencies,
             features: node.features.iter().map(ToString::to_string).collect(),
             licence: package.license.clone(),
-            behind: BTreeSet::new(),
+            transitive: BTreeSet::new(),
         });
     }
     packages.sort_by(|a, b| a.id.cmp(&b.id));
@@ -142,7 +142,7 @@ pub(crate) mod fake {
                 .collect(),
             features: Vec::new(),
             licence: Some("MIT".to_owned()),
-            behind: BTreeSet::new(),
+            transitive: BTreeSet::new(),
         }
     }
 

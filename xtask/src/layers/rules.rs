@@ -62,17 +62,17 @@ fn check_external(package: &Package, layer: &Layer, dependency: &Package, findin
 
 /// The dependencies of a pure crate must be pure too, and few.
 fn check_pure(package: &Package, pure: &Pure, findings: &mut Findings) {
-    for name in package.behind.iter().map(String::as_str) {
+    for name in package.transitive.iter().map(String::as_str) {
         if IMPURE.contains(&name) && !pure.excused.contains(&name) {
             findings.problem(format!("{} is pure, but {name} is behind it", package.name));
         }
     }
-    if package.behind.len() > pure.behind_max {
+    if package.transitive.len() > pure.transitive_max {
         findings.problem(format!(
             "{} is pure and may have {} packages behind it, it has {}",
             package.name,
-            pure.behind_max,
-            package.behind.len()
+            pure.transitive_max,
+            package.transitive.len()
         ));
     }
 }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn an_impure_dependency_of_an_allowed_crate_is_reported() {
         let mut core = ours("workrail-core", &["sha2"], &[]);
-        core.behind = ["sha2", "deep", "tokio"].map(str::to_owned).into();
+        core.transitive = ["sha2", "deep", "tokio"].map(str::to_owned).into();
         let found = problems(vec![core, external("sha2", &[], &[])]);
         assert_eq!(found, ["workrail-core is pure, but tokio is behind it"]);
     }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_pure_crate_stays_small() {
         let mut model = ours("workrail-model", &[], &[]);
-        model.behind = (0..41).map(|number| format!("dep{number}")).collect();
+        model.transitive = (0..41).map(|number| format!("dep{number}")).collect();
         assert_eq!(
             problems(vec![model]),
             ["workrail-model is pure and may have 40 packages behind it, it has 41"]
