@@ -78,7 +78,7 @@ impl AdministrationForm {
 /// The field of the clean-up form that records what the page showed.
 pub(crate) const PLANNED: &str = "planned";
 
-/// The same of the form that trusts checks.
+/// The field of the form that trusts checks, which records the checks that the page showed.
 pub(crate) const SHOWN_CHECKS: &str = "checks";
 
 /// Carries out a form whose token was checked.
@@ -155,7 +155,7 @@ pub(crate) fn carry_out(
             FormOutcome::CheckUntrusted
         }
         AdministrationForm::Copy(id) => {
-            let copy = own_id(text("id"))?;
+            let copy = user_workflow_id(text("id"))?;
             let bytes = console.use_cases.copy(id, &copy)?;
             or_refused(administration()?.write_workflow(&copy, &bytes))?;
             // The copy is made to be edited.
@@ -211,7 +211,7 @@ fn new_source(form: &Query) -> EngineResult<NewSource> {
 }
 
 /// An id that the user may choose: our own namespace is reserved.
-fn own_id(text: &str) -> EngineResult<WorkflowId> {
+fn user_workflow_id(text: &str) -> EngineResult<WorkflowId> {
     let id = WorkflowId::parse(text).map_err(|error| refused(&format!("{error}. Nothing was written.")))?;
     match id.namespace() {
         Some(space) if space != "wr" => Ok(id),

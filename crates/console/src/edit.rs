@@ -73,7 +73,7 @@ pub(crate) enum EditResult {
 pub(crate) struct Review {
     /// From the file on disk to the text.
     pub(crate) lines: Vec<DiffLine>,
-    pub(crate) hindrance: Option<SaveProblem>,
+    pub(crate) save_problem: Option<SaveProblem>,
     /// The digest of the text under review; only this text may be saved.
     pub(crate) reviewed: Sha256,
 }
@@ -167,7 +167,7 @@ impl Editor {
 fn review(console: &Console, editor: &Editor) -> Review {
     Review {
         lines: text_lines(&editor.file.text, &editor.text),
-        hindrance: hindrance(console, editor).or_else(|| {
+        save_problem: save_problem(console, editor).or_else(|| {
             (!editor.is_current()).then(|| {
                 SaveProblem::new(
                     "The file was changed on disk since it was loaded.",
@@ -180,7 +180,7 @@ fn review(console: &Console, editor: &Editor) -> Review {
 }
 
 fn save(console: &Console, administration: &dyn Administration, key: Sha256, editor: &Editor) -> EditResult {
-    if !editor.is_current() || hindrance(console, editor).is_some() {
+    if !editor.is_current() || save_problem(console, editor).is_some() {
         return EditResult::Review(review(console, editor));
     }
     match administration.save_workflow(key, editor.seen, editor.text.as_bytes()) {
@@ -190,7 +190,7 @@ fn save(console: &Console, administration: &dyn Administration, key: Sha256, edi
 }
 
 /// Why a text must not be saved, regardless of what is on disk.
-fn hindrance(console: &Console, editor: &Editor) -> Option<SaveProblem> {
+fn save_problem(console: &Console, editor: &Editor) -> Option<SaveProblem> {
     if !editor.file.about.is_editable {
         return Some(SaveProblem::new(
             "This source is read-only.",

@@ -246,7 +246,7 @@ fn outcome(editor: &Editor) -> Markup {
     html! {
         @match &editor.shown {
             EditResult::Nothing | EditResult::Saved => {}
-            EditResult::NotSaved(hindrance) => (not_saved(hindrance)),
+            EditResult::NotSaved(save_problem) => (not_saved(save_problem)),
             EditResult::Review(review) => div data-review { (reviewed(editor, review)) },
             EditResult::Tested(Err(message)) => { h2 { "Tests" } p.warn { (ticked(message)) } }
             EditResult::Tested(Ok(report)) => (tested(report)),
@@ -254,17 +254,17 @@ fn outcome(editor: &Editor) -> Markup {
     }
 }
 
-fn not_saved(hindrance: &SaveProblem) -> Markup {
+fn not_saved(save_problem: &SaveProblem) -> Markup {
     html! {
-        div.banner role="alert" { strong { "Not saved." } " " (ticked(&hindrance.message)) " " (ticked(&hindrance.next)) }
+        div.banner role="alert" { strong { "Not saved." } " " (ticked(&save_problem.message)) " " (ticked(&save_problem.next)) }
     }
 }
 
 /// What would change, and the button that saves exactly this.
 fn reviewed(editor: &Editor, review: &Review) -> Markup {
-    let is_savable = review.hindrance.is_none() && !review.lines.is_empty();
+    let is_savable = review.save_problem.is_none() && !review.lines.is_empty();
     html! {
-        @if let Some(hindrance) = &review.hindrance { (not_saved(hindrance)) }
+        @if let Some(save_problem) = &review.save_problem { (not_saved(save_problem)) }
         h2 { "What would be saved" }
         @if review.lines.is_empty() { p.quiet { "The text is the same as the file." } }
         @else if review.lines.iter().all(|line| matches!(line, DiffLine::Skipped { .. })) {
