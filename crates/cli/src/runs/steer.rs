@@ -152,15 +152,14 @@ fn resolve_run(engine: &AnyEngine, named: Option<&str>, asked: PromptKind) -> Re
 }
 
 fn decide(
-    label: Option<&str>,
+    named: Option<&str>,
     decision: ApprovalDecision,
     reason: Option<&str>,
     format: Format,
 ) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
-    let run = resolve_run(&engine, label, PromptKind::Decision)?.to_string();
-    let label = run.as_str();
-    let waiting = engine.waiting(label)?;
+    let run = resolve_run(&engine, named, PromptKind::Decision)?.to_string();
+    let waiting = engine.waiting(&run)?;
     engine.check_label_counts(&waiting)?;
     let (verb, what) = match decision {
         ApprovalDecision::Approved => ("approve", "Approving"),
@@ -173,7 +172,7 @@ fn decide(
         channel: ApprovalChannel::Terminal,
         descends_from_server: requester.descends_from_server,
     };
-    engine.approve(label, &waiting, (decision, reason), origin)?;
+    engine.approve(&run, &waiting, (decision, reason), origin)?;
     match format {
         Format::Text => {
             let recorded = match decision {
@@ -261,15 +260,15 @@ fn close(name: &str, reason: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-fn answer(label: Option<&str>, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
+fn answer(first: Option<&str>, values: Vec<(String, Value)>, format: Format) -> Result<(), Failure> {
     let engine = wiring::open_existing_default()?;
     // In `workrail answer KEY=VALUE` no run is named.
-    let (label, values) = match label.map(|label| (label, key_and_value(label))) {
-        Some((_, Ok(first))) => (None, std::iter::once(first).chain(values).collect()),
-        Some((label, Err(_))) => (Some(label), values),
+    let (named, values) = match first.map(|first| (first, key_and_value(first))) {
+        Some((_, Ok(value))) => (None, std::iter::once(value).chain(values).collect()),
+        Some((named, Err(_))) => (Some(named), values),
         None => (None, values),
     };
-    let run = resolve_run(&engine, label, PromptKind::Answer)?.to_string();
+    let run = resolve_run(&engine, named, PromptKind::Answer)?.to_string();
     let values = match values.is_empty() {
         true => ask(&engine.waiting(&run)?)?,
         false => values,
