@@ -189,7 +189,7 @@ fn inspect_id(id: &str, arguments: &InspectArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn fate(choice: Choice) -> &'static str {
+fn choice_state(choice: Choice) -> &'static str {
     match choice {
         Choice::Chosen => "used",
         Choice::Shadowed => "shadowed",
@@ -204,7 +204,7 @@ fn json_document(found: &WorkflowInspection, claimants: &[Claimant]) -> Result<(
     let mut whole = whole.map_err(|error| Failure::Environment(error.to_string()))?;
     let claimants: Vec<Json> = claimants
         .iter()
-        .map(|claimant| json!({ "source": claimant.precedence, "file": claimant.reference, "state": fate(claimant.choice) }))
+        .map(|claimant| json!({ "source": claimant.precedence, "file": claimant.reference, "state": choice_state(claimant.choice) }))
         .collect();
     if let Json::Object(members) = &mut whole {
         // Text for agents, whose next call is not a user's.
@@ -221,8 +221,12 @@ fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
     output::line(&found.description);
     output::line("");
     for claimant in claimants {
-        let text =
-            format!("  {:<10} {} {}", fate(claimant.choice), claimant.precedence.word(), claimant.reference);
+        let text = format!(
+            "  {:<10} {} {}",
+            choice_state(claimant.choice),
+            claimant.precedence.word(),
+            claimant.reference
+        );
         output::toned(if claimant.choice == Choice::Chosen { Tone::Good } else { Tone::Quiet }, &text);
     }
     output::line(&format!("  {:<10} {}", "hash", found.workflow_hash));
@@ -239,7 +243,7 @@ fn show(found: &WorkflowInspection, claimants: &[Claimant]) {
     let owed =
         found.contracts.iter().map(|contract| format!("{}: {}", contract.contract_ref, contract.purpose));
     section("Steps must deliver", owed);
-    section("Steps", found.plan.iter().map(step));
+    section("Steps", found.plan.iter().map(plan_line));
 }
 
 fn section(title: &str, lines: impl Iterator<Item = String>) {
@@ -264,7 +268,8 @@ fn asked(found: &WorkflowInspection) -> Vec<String> {
     asked
 }
 
-fn step(entry: &PlanEntry) -> String {
+/// A step of a plan, with its condition and repetition.
+pub(super) fn plan_line(entry: &PlanEntry) -> String {
     let notes = [entry.runs_if.as_ref().map(|text| format!("if {text}")), entry.repeats.clone()];
     let notes: Vec<String> = notes.into_iter().flatten().collect();
     let notes = if notes.is_empty() { String::new() } else { format!(" [{}]", notes.join("; ")) };

@@ -4,8 +4,8 @@ use serde_json::json;
 use workrail_core::author::hash_inputs;
 use workrail_core::discover::plan;
 use workrail_engine::versions::{CurrentForm, PinnedRun};
-use workrail_model::discovery::PlanEntry;
 
+use super::catalog::plan_line;
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
 use crate::wiring;
@@ -56,7 +56,7 @@ fn show(pinned: &PinnedRun) {
     }
     output::line("");
     output::toned(Tone::Heading, "Steps");
-    plan(workflow).iter().for_each(step);
+    plan(workflow).iter().for_each(|entry| output::line(&format!("  {}", plan_line(entry))));
     output::line("");
     let label = &pinned.label;
     output::line(&format!("Print it: workrail workflow compile {label} --emit json|prompts|source|inputs"));
@@ -70,11 +70,4 @@ fn file(now: &CurrentForm, pinned: &PinnedRun) {
     }
     output::toned(Tone::Warning, &format!("             now compiles to {}", now.hash));
     output::line(&format!("             workrail workflow diff {} {}", pinned.label, pinned.workflow_id));
-}
-
-fn step(entry: &PlanEntry) {
-    let notes = [entry.runs_if.as_ref().map(|text| format!("if {text}")), entry.repeats.clone()];
-    let notes: Vec<String> = notes.into_iter().flatten().collect();
-    let notes = if notes.is_empty() { String::new() } else { format!(" [{}]", notes.join("; ")) };
-    output::line(&format!("  {} {}{notes}", entry.number, entry.title));
 }

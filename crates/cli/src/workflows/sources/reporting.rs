@@ -7,7 +7,7 @@ use workrail_host::workspace::default_workspace;
 
 use crate::outcome::{Failure, Format};
 use crate::output::{self, Tone};
-use crate::settings::{self};
+use crate::settings;
 
 /// Every source, with the number of its usable files.
 pub(crate) fn source_reports() -> Result<Vec<(SourceReport, SourceCount)>, Failure> {
