@@ -18,7 +18,7 @@ pub enum RefusalReason {
     Origin,
     /// No token, or an invalid one.
     Token,
-    /// More than one member may request.
+    /// The member sent more requests than one member may.
     Quota,
     /// The store was not available to check the token.
     Store,

@@ -21,11 +21,11 @@ use rows::{Nesting, card, count, damaged, session_form, table};
 const CARDS_MAX: usize = 20;
 /// Rows of a table on one page.
 const ROWS_MAX: usize = 100;
-/// Cards shown together with other lists.
-const CARDS_BESIDE_MAX: usize = 5;
+/// Cards of a list in the overview of all lists.
+const OVERVIEW_CARDS_MAX: usize = 5;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
-/// Rows of a table shown together with others.
-const ROWS_BESIDE_MAX: usize = 15;
+/// Rows of a table in the overview of all lists.
+const OVERVIEW_ROWS_MAX: usize = 15;
 
 pub(super) fn page(console: &Console, filters: &Filters) -> EngineResult<Page> {
     let list = console.sessions()?;
@@ -118,8 +118,8 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 @if !blocked.is_empty() {
                     h2 { "Blocked: the agent has to correct its work " (count(blocked.len())) }
-                    @for row in blocked.iter().take(CARDS_BESIDE_MAX) { (card(console, row, filters, &nesting)) }
-                    @if let Some(more) = more(StatusFilter::Blocked, CARDS_BESIDE_MAX.min(blocked.len()), blocked.len()) { (more) }
+                    @for row in blocked.iter().take(OVERVIEW_CARDS_MAX) { (card(console, row, filters, &nesting)) }
+                    @if let Some(more) = more(StatusFilter::Blocked, OVERVIEW_CARDS_MAX.min(blocked.len()), blocked.len()) { (more) }
                 }
             },
         ),
@@ -128,8 +128,8 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { "Running " (count(running.len())) }
                 @if running.is_empty() { p.quiet { (none("No run is in progress.")) } }
-                @else { (table(console, running.iter().take(ROWS_BESIDE_MAX).copied(), &nesting)) }
-                @if let Some(more) = more(StatusFilter::Running, ROWS_BESIDE_MAX.min(running.len()), running.len()) { (more) }
+                @else { (table(console, running.iter().take(OVERVIEW_ROWS_MAX).copied(), &nesting)) }
+                @if let Some(more) = more(StatusFilter::Running, OVERVIEW_ROWS_MAX.min(running.len()), running.len()) { (more) }
             },
         ),
         PagePart::new(
@@ -137,13 +137,13 @@ fn overview(console: &Console, list: &SessionsList, fitting: &[&RunRow], filters
             html! {
                 h2 { (name) " " (count(finished.len())) }
                 @if finished.is_empty() { p.quiet { (none("No run was finished.")) } }
-                @else { (table(console, finished.iter().take(ROWS_BESIDE_MAX).copied(), &nesting)) }
-                @if let Some(more) = more(StatusFilter::Finished, ROWS_BESIDE_MAX.min(finished.len()), all_finished) { (more) }
+                @else { (table(console, finished.iter().take(OVERVIEW_ROWS_MAX).copied(), &nesting)) }
+                @if let Some(more) = more(StatusFilter::Finished, OVERVIEW_ROWS_MAX.min(finished.len()), all_finished) { (more) }
             },
         ),
     ];
     if !broken.is_empty() {
-        let shown = &broken[..ROWS_BESIDE_MAX.min(broken.len())];
+        let shown = &broken[..OVERVIEW_ROWS_MAX.min(broken.len())];
         let all = more(StatusFilter::Damaged, shown.len(), broken.len());
         parts.push(PagePart::new("damaged", damaged(shown, broken.len(), all)));
     }
