@@ -48,8 +48,8 @@ pub(crate) fn open_with(
     Ok(acting_as_user(engine_over(current, sources, store)))
 }
 
-/// Opens the store in the settings for reading only: nothing is created in the data directory, and no key, lock or write permission is
-/// needed there (G16).
+/// Opens the store in the settings for reading only: nothing is created in the data directory, and no key, lock or
+/// write permission is needed there (G16).
 pub(crate) fn read_only(current: &CurrentSettings) -> Result<EngineWithStore<AnyStore>, Failure> {
     let store = store_of_settings(current, Arc::new(read_only_directory(current)?))?;
     Ok(acting_as_user(engine_over(current, sources_of(current), store)))

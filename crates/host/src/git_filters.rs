@@ -60,8 +60,8 @@ impl FileStamp {
 }
 
 impl FilterNames {
-    /// Settings that turn off every configured filter. `worktree_dir` and `common_dir` are git's
-    /// folders with the configuration of this worktree and of all worktrees.
+    /// Settings that turn off every configured filter. `worktree_dir` and `common_dir` are git's folders with the
+    /// configuration of this worktree and of all worktrees.
     pub(crate) fn settings_off(
         &self,
         root: &Utf8Path,
