@@ -91,16 +91,7 @@ pub(crate) fn carry_out(
     let administration = || console.administration();
     let done = match change {
         AdministrationForm::Set => {
-            let (key, value) = chosen_setting(form)?;
-            if or_refused(administration()?.needs_passkey(key, value))? {
-                let signed = passkeys::signed(console, form)?.ok_or_else(|| {
-                    refused("This weakens a safeguard, so it needs a passkey. Nothing was changed.")
-                })?;
-                console.use_cases.agree_to_setting(key, value, &signed)?;
-                or_refused(administration()?.change_agreed(key, value))?;
-            } else {
-                or_refused(administration()?.change(key, value))?;
-            }
+            save_setting(console, form)?;
             FormOutcome::SettingsSaved
         }
         AdministrationForm::AddSource => {
@@ -116,21 +107,7 @@ pub(crate) fn carry_out(
             FormOutcome::Fetched
         }
         AdministrationForm::CleanUp => {
-            typed(text("typed"), "delete")?;
-            let days = or_refused(console.environment.settings())?.retention_days();
-            let agreed = CleanupPlan::parse(text(PLANNED))
-                .ok_or_else(|| refused("The form does not say what the page showed. Nothing was removed."))?;
-            let cleaned = console.use_cases.clean_up_as_planned(days, agreed)?;
-            if let Some(mut stopped) = cleaned.stopped.or(cleaned.safe_mode) {
-                if !cleaned.removed.is_empty() {
-                    let removed = cleaned.removed.len();
-                    stopped.message = format!(
-                        "Old sessions were removed ({removed}), then this failed: {}",
-                        stopped.message
-                    );
-                }
-                return Err(Box::new(stopped));
-            }
+            clean_up(console, form)?;
             FormOutcome::CleanedUp
         }
         AdministrationForm::RotateKeys => {
@@ -169,6 +146,35 @@ pub(crate) fn carry_out(
         }
     };
     Ok(FormResult { done, address: change.page() })
+}
+
+fn save_setting(console: &Console, form: &Query) -> EngineResult<()> {
+    let (key, value) = chosen_setting(form)?;
+    let administration = console.administration()?;
+    if !or_refused(administration.needs_passkey(key, value))? {
+        return or_refused(administration.change(key, value));
+    }
+    let signed = passkeys::signed(console, form)?
+        .ok_or_else(|| refused("This weakens a safeguard, so it needs a passkey. Nothing was changed."))?;
+    console.use_cases.agree_to_setting(key, value, &signed)?;
+    or_refused(administration.change_agreed(key, value))
+}
+
+/// Removes what the page showed, after the confirmation was typed.
+fn clean_up(console: &Console, form: &Query) -> EngineResult<()> {
+    let text = |name: &str| form.get(name).unwrap_or_default().trim();
+    typed(text("typed"), "delete")?;
+    let days = or_refused(console.environment.settings())?.retention_days();
+    let agreed = CleanupPlan::parse(text(PLANNED))
+        .ok_or_else(|| refused("The form does not say what the page showed. Nothing was removed."))?;
+    let cleaned = console.use_cases.clean_up_as_planned(days, agreed)?;
+    let Some(mut stopped) = cleaned.stopped.or(cleaned.safe_mode) else { return Ok(()) };
+    if !cleaned.removed.is_empty() {
+        let removed = cleaned.removed.len();
+        stopped.message =
+            format!("Old sessions were removed ({removed}), then this failed: {}", stopped.message);
+    }
+    Err(Box::new(stopped))
 }
 
 /// Trusting lets commands run without asking again, so a passkey must sign exactly what was shown (G121).
