@@ -25,7 +25,7 @@ const UNDO_EDITS: &str = "Undo these changes, or put them aside with `git stash 
                           `git reset --soft`. Changes that the user made are the user's: ask before you touch them.";
 
 /// Whether only a person's decision on the submission is missing.
-fn is_decision(finding: &Finding) -> bool {
+fn awaits_decision(finding: &Finding) -> bool {
     match (&finding.reason, &finding.blocker.pointer) {
         // A question is answered separately.
         (Reason::UserOnlyDependency(_), BlockerPointer::ContextKey { .. }) => false,
@@ -71,70 +71,14 @@ impl Case<'_> {
 
     /// Checks the output against the step, then asks the interpreter for the next one.
     pub(super) fn judge(&self) -> Result<(OutputCheck, AttemptResult), DecideError> {
-        let command = &self.command;
-        let (state, pending) = (command.snapshot.state(), self.pending);
-        let mut given = command.facts.answers_at(self.node.node_id).cloned().unwrap_or_default();
-        given.extend(self.delivered.context.as_map().clone());
-        let given = Context::new(given)?;
-        let submitted = Submitted {
-            notes: self.delivered.output.notes_markdown.as_deref(),
-            artifacts: &self.delivered.output.artifacts,
-            reported: &self.sent.output.artifacts,
-            context: &self.context,
-            given: &given,
-            known: &self.known_grades(),
-        };
-        let check = interpret::check_output(command.workflow, pending, submitted);
-        let mut findings = check.findings.clone();
-        findings.extend(disclose::unknown_gaps(
-            command.facts,
-            self.node.run_id,
-            pending,
-            &self.delivered.output.artifacts,
-        ));
-        findings.extend(self.edit_finding(pending));
-        findings.extend(self.check_finding(pending));
-        findings.extend(self.evidence_finding(pending, &check.unproven));
-        findings.extend(self.gate_findings(pending, &check)?);
-        let selection = interpret::advance_in(
-            self.strictness(),
-            command.workflow,
-            state,
-            &self.context,
-            &self.delivered.output.artifacts,
-        );
-        let selection = match selection {
-            Ok(selection) => Some(selection),
-            Err(error) => {
-                let finding = error.finding(&pending.step_id).ok_or(error)?;
-                // A list that the step declares and a loop reads is reported missing once.
-                let is_same = |other: &Finding| {
-                    let (known, new) = (&other.blocker, &finding.blocker);
-                    known.code == new.code && known.pointer == new.pointer
-                };
-                if !findings.iter().any(is_same) {
-                    findings.push(finding);
-                }
-                None
-            }
-        };
+        let check = self.check_delivered()?;
+        let mut findings = self.findings(&check)?;
+        let selection = self.select_next(&mut findings)?;
         // The one table decides what stops and what is disclosed (G61).
-        let refusals = |finding: &Finding| {
-            let code = finding.blocker.code;
-            if code == BlockerCode::AssessmentFollowupRequired {
-                // Another mistake before it was not a second look.
-                return self.refusals_with(code);
-            }
-            if code == BlockerCode::EvidenceMissing && self.evidence_is_for_people(&check.unproven) {
-                // The agent cannot supply what only a person can allow.
-                return TRIES_BEFORE_GAP;
-            }
-            self.retried.len()
-        };
         let at_gate = self.autonomy_at_gate();
         let stops = |finding: &Finding| {
-            let autonomy = if is_decision(finding) { at_gate } else { self.preferences.autonomy };
-            match on_advance(finding.reason, autonomy, refusals(finding)) {
+            let autonomy = if awaits_decision(finding) { at_gate } else { self.preferences.autonomy };
+            match on_advance(finding.reason, autonomy, self.tries_used(finding, &check)) {
                 AdvanceEffect::Block | AdvanceEffect::FailFast => true,
                 AdvanceEffect::RecordGap(_) => false,
             }
@@ -147,8 +91,8 @@ impl Case<'_> {
             Some(_) | None => {
                 // What does not block is not waited for, and a person decides only on what is otherwise complete.
                 findings.retain(stops);
-                if !findings.iter().all(is_decision) {
-                    findings.retain(|finding| !is_decision(finding));
+                if !findings.iter().all(awaits_decision) {
+                    findings.retain(|finding| !awaits_decision(finding));
                 }
                 let blockers = findings.into_iter().map(|finding| finding.blocker).collect();
                 let blockers = BlockerReport::new(blockers)
@@ -157,6 +101,80 @@ impl Case<'_> {
             }
         };
         Ok((check, result))
+    }
+
+    /// Checks what the attempt delivers against the step.
+    fn check_delivered(&self) -> Result<OutputCheck, DecideError> {
+        let command = &self.command;
+        let mut given = command.facts.answers_at(self.node.node_id).cloned().unwrap_or_default();
+        given.extend(self.delivered.context.as_map().clone());
+        let given = Context::new(given)?;
+        let submitted = Submitted {
+            notes: self.delivered.output.notes_markdown.as_deref(),
+            artifacts: &self.delivered.output.artifacts,
+            reported: &self.sent.output.artifacts,
+            context: &self.context,
+            given: &given,
+            known: &self.known_grades(),
+        };
+        Ok(interpret::check_output(command.workflow, self.pending, submitted))
+    }
+
+    /// Everything found about the attempt at this step, whether or not it stops the advance.
+    fn findings(&self, check: &OutputCheck) -> Result<Vec<Finding>, DecideError> {
+        let pending = self.pending;
+        let mut findings = check.findings.clone();
+        findings.extend(disclose::unknown_gaps(
+            self.command.facts,
+            self.node.run_id,
+            pending,
+            &self.delivered.output.artifacts,
+        ));
+        findings.extend(self.edit_finding(pending));
+        findings.extend(self.check_finding(pending));
+        findings.extend(self.evidence_finding(pending, &check.unproven));
+        findings.extend(self.gate_findings(pending, check)?);
+        Ok(findings)
+    }
+
+    /// Selects the next step; `None` if it cannot be selected, with the reason added to the findings.
+    fn select_next(&self, findings: &mut Vec<Finding>) -> Result<Option<StepSelection>, DecideError> {
+        let selection = interpret::advance_in(
+            self.strictness(),
+            self.command.workflow,
+            self.command.snapshot.state(),
+            &self.context,
+            &self.delivered.output.artifacts,
+        );
+        match selection {
+            Ok(selection) => Ok(Some(selection)),
+            Err(error) => {
+                let finding = error.finding(&self.pending.step_id).ok_or(error)?;
+                // A list that the step declares and a loop reads is reported missing once.
+                let is_same = |other: &Finding| {
+                    let (known, new) = (&other.blocker, &finding.blocker);
+                    known.code == new.code && known.pointer == new.pointer
+                };
+                if !findings.iter().any(is_same) {
+                    findings.push(finding);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// How many tries the agent has used to fix what was found.
+    fn tries_used(&self, finding: &Finding, check: &OutputCheck) -> usize {
+        let code = finding.blocker.code;
+        if code == BlockerCode::AssessmentFollowupRequired {
+            // Another mistake before it was not a second look.
+            return self.refusals_with(code);
+        }
+        if code == BlockerCode::EvidenceMissing && self.evidence_is_for_people(&check.unproven) {
+            // The agent cannot supply what only a person can allow.
+            return TRIES_BEFORE_GAP;
+        }
+        self.retried.len()
     }
 
     /// Files changed since the step began that it does not allow to change (G106), or that are outside the scope that
