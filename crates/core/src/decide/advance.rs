@@ -76,17 +76,17 @@ pub struct Decided {
 }
 
 pub fn advance(command: Advance<'_>) -> Result<Decided, DecideError> {
-    let case = Case::open(command)?;
-    let (check, result) = case.judge()?;
+    let attempt = PreparedAttempt::prepare(command)?;
+    let (check, result) = attempt.judge()?;
     match result {
-        AttemptResult::Blocked { blockers } => case.block(blockers, &check),
-        AttemptResult::Advanced { selection, waived } => case.advance(selection, waived, &check),
+        AttemptResult::Blocked { blockers } => attempt.block(blockers, &check),
+        AttemptResult::Advanced { selection, waived } => attempt.advance(selection, waived, &check),
     }
 }
 
 /// Identifies what the attempt would submit, so that a decision can be recorded about exactly that.
 pub(crate) fn delivered_digest(command: Advance<'_>) -> Result<Sha256, DecideError> {
-    retry::delivered_digest(&Case::open(command)?.delivered)
+    retry::delivered_digest(&PreparedAttempt::prepare(command)?.delivered)
 }
 
 /// Whether the run has already applied this proof elsewhere than where it is in effect: then it is a replayed copy.
@@ -98,7 +98,7 @@ fn is_spent(facts: &SessionState, node: &NodeState, proof: &PreferenceProof) -> 
 }
 
 /// An attempt with everything needed to decide it.
-pub(super) struct Case<'a> {
+pub(super) struct PreparedAttempt<'a> {
     pub(super) command: Advance<'a>,
     pub(super) attempt: AttemptId,
     pub(super) node: &'a NodeState,
@@ -117,8 +117,8 @@ pub(super) struct Case<'a> {
     pub(super) mode_proof: Option<&'a PreferenceProof>,
 }
 
-impl<'a> Case<'a> {
-    fn open(command: Advance<'a>) -> Result<Self, DecideError> {
+impl<'a> PreparedAttempt<'a> {
+    fn prepare(command: Advance<'a>) -> Result<Self, DecideError> {
         let Advance { facts, attempt: OpenAttempt { node: node_id, attempt, sent, .. }, .. } = command;
         let pending = command.snapshot.state().pending_step();
         let step = pending.and_then(|pending| command.workflow.step(&pending.step_id));
@@ -349,7 +349,7 @@ impl<'a> Case<'a> {
         waived: Vec<Finding>,
         check: &OutputCheck,
     ) -> Result<Decided, DecideError> {
-        let Case { command, node, .. } = self;
+        let PreparedAttempt { command, node, .. } = self;
         let child = derive::node_id(command.facts.session_id(), node.run_id, node.node_id, self.attempt);
         let gaps = self.gaps(&self.pending.step_id, &selection, &waived, check);
         let extras = self.step_extras(&selection.state, &gaps, check);

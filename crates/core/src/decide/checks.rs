@@ -15,7 +15,7 @@ use workrail_model::reply::{Warning, WarningCode};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::advance::Case;
+use super::advance::PreparedAttempt;
 use super::evidence::EvidenceDemand;
 use crate::evidence::{self, not_run};
 use crate::interpret::{CRITERIA_REF, Finding, UnprovenClaim};
@@ -148,7 +148,7 @@ fn next_step(reason: NotRunReason, label: &str) -> String {
     }
 }
 
-impl Case<'_> {
+impl PreparedAttempt<'_> {
     fn step(&self) -> Option<&CompiledStep> {
         self.command.workflow.step(&self.pending.step_id)
     }

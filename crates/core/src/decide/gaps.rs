@@ -13,7 +13,7 @@ use workrail_model::reason::{Advisory, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::advance::{Advance, Case};
+use super::advance::{Advance, PreparedAttempt};
 use super::disclose;
 use crate::builtins::LOOP_CONTROL_KIND;
 use crate::claims::{self, Contradiction, KnownFact};
@@ -23,7 +23,7 @@ use crate::project::GapState;
 use crate::reason::{GapCloser, disposition, gap_closer};
 use crate::{derive, routing};
 
-impl Case<'_> {
+impl PreparedAttempt<'_> {
     pub(super) fn gaps(
         &self,
         step: &StepId,

@@ -12,7 +12,7 @@ use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
 
-use super::advance::{Advance, Case};
+use super::advance::{Advance, PreparedAttempt};
 use super::{DecideError, disclose, retry};
 use crate::edits::AllowedEdits;
 use crate::evidence;
@@ -45,7 +45,7 @@ pub(super) enum AttemptResult {
     Advanced { selection: StepSelection, waived: Vec<Finding> },
 }
 
-impl Case<'_> {
+impl PreparedAttempt<'_> {
     /// Never-stop skips what is missing once the agent has used its tries.
     fn strictness(&self) -> Strictness {
         match self.preferences.autonomy {
