@@ -65,21 +65,12 @@ pub fn check_format<R: Read + Seek>(source: &mut R) -> Result<IntactBundle, Bund
     let mut reader = IndexReader::default();
     let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
     // A newer format need not be readable, but its version must be reported; it may be anywhere.
-    if error.problem() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
+    if error.kind() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
         source.rewind().map_err(BundleError::Source)?;
-        if let Err(BundleError::Refused {
-            problem: BundleErrorKind::UnsupportedVersion,
-            at,
-            what,
-            position,
-        }) = read(source, &mut VersionReader)
+        if let Err(newer) = read(source, &mut VersionReader)
+            && newer.kind() == Some(BundleErrorKind::UnsupportedVersion)
         {
-            return Err(BundleError::Refused {
-                problem: BundleErrorKind::UnsupportedVersion,
-                at,
-                what,
-                position,
-            });
+            return Err(newer);
         }
     }
     Err(error)
@@ -275,14 +266,14 @@ impl IndexReader {
             }
         }
         if let Some(section) = self.entries.keys().find(|section| !self.found.contains_key(section)) {
-            let problem = if matches!(section, Section::Snapshot(_)) {
+            let kind = if matches!(section, Section::Snapshot(_)) {
                 BundleErrorKind::MissingSnapshot
             } else if matches!(section, Section::Workflow(_)) {
                 BundleErrorKind::MissingPinnedWorkflow
             } else {
                 BundleErrorKind::IntegrityFailed
             };
-            return Err(BundleError::new(problem, section, "is listed in `integrity` but missing"));
+            return Err(BundleError::new(kind, section, "is listed in `integrity` but missing"));
         }
         match self.deferred.take() {
             Some(error) => Err(error),

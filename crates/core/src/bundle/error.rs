@@ -39,7 +39,7 @@ pub(super) const WHOLE_DOCUMENT: &str = "the document";
 #[derive(Debug)]
 pub enum BundleError {
     Refused {
-        problem: BundleErrorKind,
+        kind: BundleErrorKind,
         /// The part of the document, such as `session/events/17`.
         at: String,
         what: String,
@@ -51,9 +51,9 @@ pub enum BundleError {
 }
 
 impl BundleError {
-    pub(super) fn new(problem: BundleErrorKind, at: impl fmt::Display, what: impl fmt::Display) -> Self {
+    pub(super) fn new(kind: BundleErrorKind, at: impl fmt::Display, what: impl fmt::Display) -> Self {
         let (at, what) = (quoted_in_part(&at.to_string()), quoted_in_part(&what.to_string()));
-        Self::Refused { problem, at, what, position: None }
+        Self::Refused { kind, at, what, position: None }
     }
 
     pub(super) fn format(at: impl fmt::Display, what: impl fmt::Display) -> Self {
@@ -82,9 +82,9 @@ impl BundleError {
         self
     }
 
-    pub(crate) fn problem(&self) -> Option<BundleErrorKind> {
+    pub(crate) fn kind(&self) -> Option<BundleErrorKind> {
         match self {
-            Self::Refused { problem, .. } => Some(*problem),
+            Self::Refused { kind, .. } => Some(*kind),
             Self::Source(_) => None,
         }
     }

@@ -62,7 +62,7 @@ pub(super) enum Item {
     Blob(BlobRef, Value),
 }
 
-/// Who reads.
+/// Receives the items of a document in its order.
 pub(super) trait Reader {
     /// Whether the items of this part are wanted; the others are skipped.
     fn wants(&self, part: BundlePart) -> bool;
@@ -82,7 +82,7 @@ pub(super) fn read<R: Read>(source: R, reader: &mut dyn Reader) -> Result<(), Bu
     };
     let mut deserializer = serde_json::Deserializer::from_reader(metered);
     let result = Document(&walk).deserialize(&mut deserializer).and_then(|()| {
-        walk.lavish();
+        walk.lift_budget();
         deserializer.end()
     });
     result.map_err(|error| walk.failed(error))
@@ -134,8 +134,8 @@ impl Walk<'_> {
         *self.at.borrow_mut() = at;
     }
 
-    /// Skipped items take no memory and have no limit.
-    fn lavish(&self) {
+    /// Ends the limit on text: skipped items take no memory.
+    fn lift_budget(&self) {
         self.budget.left.set(u64::MAX);
     }
 
@@ -166,7 +166,7 @@ impl Walk<'_> {
     }
 }
 
-/// The next key of an object.
+/// The next key of an object, read within the budget of a part.
 fn key<'de, A: MapAccess<'de>>(
     walk: &Walk<'_>,
     part: BundlePart,
@@ -213,7 +213,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
             check_new::<A::Error>(self.0, &mut seen, &name)?;
             match name.as_str() {
                 "session" | "integrity" if !self.0.wants(BundlePart::Events) => {
-                    self.0.lavish();
+                    self.0.lift_budget();
                     map.next_value::<IgnoredAny>()?;
                 }
                 "session" => map.next_value_seed(Session(self.0))?,
@@ -279,8 +279,8 @@ impl<'de> Visitor<'de> for IntegrityObject<'_, '_> {
                     let kind = value(walk, &mut map)?;
                     if kind != workrail_model::bundle::INTEGRITY_KIND {
                         let what = format!("{kind} is unknown; update WorkRail if the bundle is newer");
-                        let problem = super::BundleErrorKind::UnsupportedVersion;
-                        return Err(walk.stop(BundleError::new(problem, "integrity/kind", what)));
+                        let error_kind = super::BundleErrorKind::UnsupportedVersion;
+                        return Err(walk.stop(BundleError::new(error_kind, "integrity/kind", what)));
                     }
                 }
                 _ => {
@@ -320,7 +320,7 @@ fn require<E: serde::de::Error>(
 fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A) -> Result<(), A::Error> {
     walk.begin(BundlePart::Members, section.to_string());
     if !walk.wants(BundlePart::Members) {
-        walk.lavish();
+        walk.lift_budget();
         return map.next_value::<IgnoredAny>().map(|_| ());
     }
     let found = value(walk, map)?;
@@ -336,7 +336,7 @@ where
     if walk.wants(part) {
         return map.next_value_seed(reader);
     }
-    walk.lavish();
+    walk.lift_budget();
     map.next_value::<IgnoredAny>().map(|_| ())
 }
 
@@ -397,6 +397,7 @@ impl<'de> Visitor<'de> for Table<'_, '_> {
         let Self { walk, part } = self;
         let of = walk.at.borrow().clone();
         let mut seen = BTreeSet::new();
+        // The smallest budget is enough for a name: it is a digest.
         while let Some(name) = key(walk, BundlePart::Manifest, &mut map)? {
             walk.begin(part, format!("{of}/{name}"));
             let at = || format!("{of}/{name}");

@@ -112,7 +112,7 @@ fn the_digest_of_a_request_is_dropped_with_what_it_covers(values: Value, stays: 
 
 fn refusal(text: &str) -> (Option<BundleErrorKind>, String) {
     let error = check_format(&mut std::io::Cursor::new(text.as_bytes())).map(|_| ()).unwrap_err();
-    (error.problem(), error.to_string())
+    (error.kind(), error.to_string())
 }
 
 #[test_case("", "EOF"; "nothing")]
@@ -125,8 +125,8 @@ fn refusal(text: &str) -> (Option<BundleErrorKind>, String) {
 #[test_case("{\"producer\":9007199254740993}", "beyond 2^53-1"; "a number that is rounded")]
 #[test_case("{\"producer\":\"\\ud800\"}", "hex escape"; "half a character")]
 fn refused_by_the_reader(text: &str, what: &str) {
-    let (problem, said) = refusal(text);
-    assert_eq!(problem, Some(BundleErrorKind::InvalidFormat), "{said}");
+    let (kind, said) = refusal(text);
+    assert_eq!(kind, Some(BundleErrorKind::InvalidFormat), "{said}");
     assert!(said.contains(what), "{said}");
 }
 

@@ -9,15 +9,15 @@ use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 use super::{Boxed, envelope};
 
 pub(crate) fn bundle(cause: &BundleError) -> Boxed {
-    let (problem, at, position) = match cause {
+    let (kind, at, position) = match cause {
         BundleError::Source(error) => {
             let message = format!("The bundle cannot be read: {error}. Nothing was imported.");
             let suggestion = "Check the file and the disk that it is on, then import it again.";
             return envelope(ErrorCode::StoreIo, Retry::NotRetryable, message, suggestion);
         }
-        BundleError::Refused { problem, at, position, .. } => (*problem, at, *position),
+        BundleError::Refused { kind, at, position, .. } => (*kind, at, *position),
     };
-    let suggestion = match problem {
+    let suggestion = match kind {
         BundleErrorKind::UnsupportedVersion => "Update WorkRail, then import the bundle again.",
         BundleErrorKind::InvalidFormat | BundleErrorKind::IntegrityFailed => {
             "Copy the file again from where it was made, or export the session again there."
@@ -31,7 +31,7 @@ pub(crate) fn bundle(cause: &BundleError) -> Boxed {
         }
     };
     let message = format!("The bundle was rejected: {cause}. Nothing was imported.");
-    let mut error = envelope(problem.code(), Retry::NotRetryable, message, suggestion);
+    let mut error = envelope(kind.code(), Retry::NotRetryable, message, suggestion);
     let (line, column) = position.unzip();
     error.details = Some(json!({ "at": at, "line": line, "column": column }));
     error
