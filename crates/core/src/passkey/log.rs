@@ -206,7 +206,7 @@ impl Passkeys {
                     public_key: &public_key,
                     replaces: replaces.as_ref(),
                 };
-                let trust = self.agreed(&statement, authorized_by.as_ref(), owner.as_ref())?;
+                let trust = self.authorize(&statement, authorized_by.as_ref(), owner.as_ref())?;
                 if let Some(replaced) = &replaces {
                     self.end(replaced, KeyEnd::Replaced, owner.as_ref())?;
                 }
@@ -225,11 +225,11 @@ impl Passkeys {
             PasskeyChange::Removed { credential_id, authorized_by } => {
                 let owner = self.active(&credential_id).and_then(|enrolment| enrolment.owner.clone());
                 let statement = Statement::Remove { credential: &credential_id };
-                self.agreed(&statement, Some(&authorized_by), owner.as_ref())?;
+                self.authorize(&statement, Some(&authorized_by), owner.as_ref())?;
                 self.end(&credential_id, KeyEnd::Removed, owner.as_ref())?;
             }
             PasskeyChange::Used { credential_id, challenge, counter } => {
-                self.count(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
+                self.record_use(&credential_id, challenge, counter).map_err(|refusal| refusal.to_string())?;
             }
             PasskeyChange::Reset { .. } => {
                 for enrolment in self.enrolments.iter_mut().filter(|enrolment| enrolment.ended.is_none()) {
@@ -241,8 +241,9 @@ impl Passkeys {
         Ok(())
     }
 
-    /// Whether a change to an owner's keys was allowed: by one of their keys, or because there was none to ask.
-    fn agreed(
+    /// Why a change to an owner's keys is allowed: one of their keys agreed, whose use is recorded, or there was none to
+    /// ask.
+    fn authorize(
         &mut self,
         statement: &Statement<'_>,
         authorized_by: Option<&SignedChallenge>,
@@ -252,9 +253,9 @@ impl Passkeys {
             Some(signed) => {
                 let challenge = statement.challenge(signed.origin.as_str(), &signed.nonce);
                 let counter = self.check(signed, challenge).map_err(|refusal| refusal.to_string())?;
-                self.is_of(&signed.assertion.credential_id, owner).map_err(|refusal| refusal.to_string())?;
                 let credential = &signed.assertion.credential_id;
-                self.count(credential, challenge, counter).map_err(|refusal| refusal.to_string())?;
+                self.check_owner(credential, owner).map_err(|refusal| refusal.to_string())?;
+                self.record_use(credential, challenge, counter).map_err(|refusal| refusal.to_string())?;
                 Ok(Trust::Agreed)
             }
             None if self.has_any_of(owner) => Err("no enrolled key agreed to this change".to_owned()),
@@ -297,12 +298,12 @@ impl Passkeys {
             false => AssertionRefusal::UnknownKey,
         })?;
         let counter = assertion::check(signed, challenge, &own.public_key)?;
-        self.is_fresh(own, challenge, counter)?;
+        self.check_fresh(own, challenge, counter)?;
         Ok(counter)
     }
 
     /// An authenticator that counts sends a larger number every time; one that does not always sends 0.
-    fn is_fresh(
+    fn check_fresh(
         &self,
         enrolment: &Enrolment,
         challenge: Sha256,
@@ -317,14 +318,14 @@ impl Passkeys {
         }
     }
 
-    fn count(
+    fn record_use(
         &mut self,
         credential: &CredentialId,
         challenge: Sha256,
         counter: u32,
     ) -> Result<(), AssertionRefusal> {
         let own = self.active(credential).ok_or(AssertionRefusal::UnknownKey)?;
-        self.is_fresh(own, challenge, counter)?;
+        self.check_fresh(own, challenge, counter)?;
         let entry = own.entry;
         self.used.insert(challenge, AcceptedUse { entry, resets: self.resets.len() as u32 });
         let own = self.enrolments.iter_mut().find(|enrolment| enrolment.entry == entry);
@@ -334,7 +335,7 @@ impl Passkeys {
         Ok(())
     }
 
-    fn is_of(
+    fn check_owner(
         &self,
         credential: &CredentialId,
         owner: Option<&PrincipalName>,
@@ -350,7 +351,7 @@ impl Passkeys {
         statement: &Statement<'_>,
         signed: &SignedChallenge,
     ) -> Result<Accepted, AssertionRefusal> {
-        self.is_of(&signed.assertion.credential_id, owner)?;
+        self.check_owner(&signed.assertion.credential_id, owner)?;
         self.accept(statement, signed)
     }
 

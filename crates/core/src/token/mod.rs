@@ -183,15 +183,15 @@ impl Unverified {
     pub fn verify(self, keyring: &Keyring) -> Result<VerifiedToken, TokenError> {
         for key in keyring.in_order() {
             let mac = mac(key, &self.message);
-            let (signed, bond) = match &self.signature {
+            let (signed, binding) = match &self.signature {
                 Signature::Whole(bytes) => (mac.verify_slice(bytes).is_ok(), None),
                 Signature::Split(split) => {
-                    let bond = split.bond(signature(key, &self.message));
-                    (mac.verify_truncated_left(&split.left).is_ok(), Some(bond))
+                    let binding = split.binding(signature(key, &self.message));
+                    (mac.verify_truncated_left(&split.left).is_ok(), Some(binding))
                 }
             };
             if signed {
-                return Ok(VerifiedToken { reference: self.reference, bond });
+                return Ok(VerifiedToken { reference: self.reference, binding });
             }
         }
         let label = match self.reference {
@@ -207,7 +207,7 @@ impl Unverified {
 pub struct VerifiedToken {
     reference: TokenRef,
     /// What a `v2` token still has to prove: that its node is the one it was minted for.
-    bond: Option<v2::EventBinding>,
+    binding: Option<v2::EventBinding>,
 }
 
 impl VerifiedToken {
@@ -226,7 +226,7 @@ impl VerifiedToken {
 
     /// Whether the token was minted for the node created by this event, or for no node.
     fn is_of(&self, created_by: Option<EventId>) -> bool {
-        self.bond.is_none_or(|bond| bond.holds(created_by))
+        self.binding.is_none_or(|binding| binding.holds(created_by))
     }
 }
 

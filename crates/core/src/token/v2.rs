@@ -53,7 +53,7 @@ impl SplitMac {
     }
 
     /// What is left to prove once the signature is known.
-    pub(super) fn bond(self, signature: [u8; 32]) -> EventBinding {
+    pub(super) fn binding(self, signature: [u8; 32]) -> EventBinding {
         EventBinding { signature, right: self.right }
     }
 }
