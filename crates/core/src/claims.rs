@@ -82,10 +82,10 @@ pub struct Contradiction {
 
 /// How well each check in a report is known, in order; empty for other artifacts.
 pub fn grades(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<String> {
-    let silence = silence(known);
+    let nothing_passed = why_nothing_passed(known);
     let words = |check: &Value| {
         let claim = TestClaim::of(check);
-        match (claim.map(|claim| support(claim, known)), &silence) {
+        match (claim.map(|claim| support(claim, known)), &nothing_passed) {
             (Some(Support::Agrees(grade)), _) => grade.as_str().to_owned(),
             (Some(Support::Contradicts { grade, fact }), _) => contradicted(grade, &fact),
             (Some(Support::Nothing), Some(fact)) if claim.is_some_and(|claim| claim.says_passed()) => {
@@ -94,7 +94,7 @@ pub fn grades(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<String> {
             (Some(Support::Nothing) | None, _) => EvidenceGrade::Claimed.as_str().to_owned(),
         }
     };
-    reported(artifact).iter().map(words).collect()
+    reported_checks(artifact).iter().map(words).collect()
 }
 
 fn contradicted(grade: EvidenceGrade, fact: &str) -> String {
@@ -113,21 +113,21 @@ pub fn contradictions(
     known: &[KnownFact<'_>],
     changed: Option<&[String]>,
 ) -> Vec<Contradiction> {
-    let tests = artifacts.iter().flat_map(|artifact| tests(artifact, known));
-    let files = artifacts
-        .iter()
-        .flat_map(|artifact| changed.map(|changed| changed_files(artifact, changed)).unwrap_or_default());
+    let tests = artifacts.iter().flat_map(|artifact| test_contradictions(artifact, known));
+    let files = artifacts.iter().flat_map(|artifact| {
+        changed.map(|changed| file_contradictions(artifact, changed)).unwrap_or_default()
+    });
     tests.chain(files).collect()
 }
 
-fn reported(artifact: &Value) -> &[Value] {
+fn reported_checks(artifact: &Value) -> &[Value] {
     let checks = artifact.get("checks").filter(|_| kind_of(artifact) == VERIFICATION);
     checks.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn tests(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contradiction> {
+fn test_contradictions(artifact: &Value, known: &[KnownFact<'_>]) -> Vec<Contradiction> {
     let claims: Vec<TestClaim<'_>> =
-        reported(artifact).iter().filter_map(TestClaim::of).filter(TestClaim::says_passed).collect();
+        reported_checks(artifact).iter().filter_map(TestClaim::of).filter(TestClaim::says_passed).collect();
     let wrong = claims.iter().filter_map(|claim| match support(*claim, known) {
         Support::Contradicts { grade, fact } => Some(Contradiction {
             about: claim.name.to_owned(),
@@ -210,7 +210,7 @@ fn is_environment(words: &[&str]) -> bool {
 
 /// Claims without any run that could have shown them, in a chat whose commands would have been seen.
 fn nothing_ran(claims: usize, known: &[KnownFact<'_>]) -> Option<Contradiction> {
-    let fact = silence(known)?;
+    let fact = why_nothing_passed(known)?;
     let checks = if claims == 1 { "1 check".to_owned() } else { format!("{claims} checks") };
     Some(Contradiction {
         about: "checks".to_owned(),
@@ -218,8 +218,9 @@ fn nothing_ran(claims: usize, known: &[KnownFact<'_>]) -> Option<Contradiction> 
     })
 }
 
-/// That nothing in this step can have passed: the chat is watched, and its hooks saw no command, or only commands that failed.
-fn silence(known: &[KnownFact<'_>]) -> Option<String> {
+/// Why nothing in this step can have passed, if that is known: the chat is watched, and its hooks saw no command, or only
+/// commands that failed.
+fn why_nothing_passed(known: &[KnownFact<'_>]) -> Option<String> {
     let watched = known.iter().rev().find(|fact| matches!(fact.evidence, Evidence::ChatWatched))?;
     let ends = known.iter().filter_map(|fact| match fact.evidence {
         Evidence::CommandRun { exit_code, .. } => Some(exit_code.is_none_or(|code| code == 0)),
@@ -247,7 +248,7 @@ fn hooks(host: Option<&str>) -> String {
 }
 
 /// What a handoff says about changed files, compared with the repository (G123).
-fn changed_files(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
+fn file_contradictions(artifact: &Value, changed: &[String]) -> Vec<Contradiction> {
     let named = artifact.get("filesChanged").filter(|_| kind_of(artifact) == HANDOFF);
     let Some(named) = named.and_then(Value::as_array) else { return Vec::new() };
     let named: Vec<&str> = named.iter().filter_map(Value::as_str).map(path_of).collect();
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_contradicts_only_where_the_chat_is_watched() {
+    fn a_missing_run_contradicts_only_where_the_chat_is_watched() {
         let claim = [report(None, "passed")];
         assert_eq!(contradictions(&claim, &[], None), []);
         assert_eq!(contradictions(&claim, &known(&[ran("ls", None)]), None), []);
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_what_the_reply_says_about_silence() {
+    fn a_row_says_what_the_reply_says_about_a_missing_run() {
         let watched = [Evidence::ChatWatched];
         assert_eq!(
             grades(&report(None, "passed"), &known(&watched)),

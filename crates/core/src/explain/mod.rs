@@ -126,7 +126,7 @@ pub fn topics() -> Vec<Topic> {
         drafts.add(code.as_str(), TopicKind::CompiledWarning, runs::compiled(code));
     }
     // Reasons that are blockers or warnings in another mode (G61).
-    for code in same_words() {
+    for code in reason_codes() {
         drafts.occurs(code, TopicKind::Gap);
     }
     for reason in DivergenceReason::ALL {
@@ -163,7 +163,7 @@ fn folded(text: &str) -> String {
     inner.trim().to_lowercase().replace(['_', ' '], "-")
 }
 
-fn same_words() -> impl Iterator<Item = &'static str> {
+fn reason_codes() -> impl Iterator<Item = &'static str> {
     let violations = ContractViolation::ALL.into_iter().map(ContractViolation::as_str);
     let capabilities = CapabilityMissing::ALL.into_iter().map(CapabilityMissing::as_str);
     let unexpected = Unexpected::ALL.into_iter().map(Unexpected::as_str);
@@ -256,7 +256,7 @@ mod tests {
             }
             assert!(topic.meaning.ends_with('.'), "{}: {}", topic.code, topic.meaning);
         }
-        for code in same_words() {
+        for code in reason_codes() {
             assert!(find(code).is_ok_and(|topic| topic.kinds.contains(&TopicKind::Gap)), "{code}");
         }
     }

@@ -178,7 +178,7 @@ fn run_hit(
     })
 }
 
-/// The texts of an artifact, each after its name; `None` for bytes that are not JSON.
+/// The texts of an artifact, each after its name, or the bytes as text if they are not JSON; `None` if they are neither.
 fn artifact_text(mut bytes: Vec<u8>) -> Option<String> {
     let value: Value = serde_json::from_slice(&bytes).ok().or_else(|| {
         bytes.truncate(ARTIFACT_SEARCHED_BYTES_MAX);

@@ -71,7 +71,7 @@ impl<'a> RunRecord<'a> {
         RunLabel::of(self.run.run_id)
     }
 
-    /// The steps on the path to the current point, in order; the last one is pending or ends the run.
+    /// The steps on the path to a point, in order; at a tip, the last one is pending or ends the run.
     fn path(&self, end: NodeId) -> Vec<PathStep<'a>> {
         let mut steps: Vec<_> = self.facts.path_steps(end).collect();
         steps.reverse();
@@ -86,13 +86,14 @@ impl<'a> RunRecord<'a> {
         self.facts.context_at(self.tip.node_id).unwrap_or_default()
     }
 
-    /// A step's title as shown at its own node, and its id.
+    /// A step's title as shown at its own node; its id if the workflow cannot be read.
     fn title(&self, node: &NodeState, pending: &PendingStep) -> String {
         let Some(workflow) = self.workflow else { return pending.step_id.to_string() };
         let own = self.facts.context_at(node.node_id).unwrap_or_default();
         truncate_with_marker(&render_title(workflow, pending, &own), TITLE_BYTES_MAX).into_owned()
     }
 
+    /// The pending step's id, and its title with the loops that it is in.
     fn named(&self, node: &NodeState, state: &EngineState) -> Option<(StepId, String)> {
         let pending = state.pending_step()?;
         let title = self.title(node, pending);

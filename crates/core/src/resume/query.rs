@@ -66,7 +66,7 @@ impl WordSet {
         self.0 & (1 << position) != 0
     }
 
-    fn and(self, other: Self) -> Self {
+    fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -205,7 +205,7 @@ impl Query {
 
     fn held_by(&self, words: &Words) -> WordSet {
         let held = self.words.iter().enumerate().filter(|(_, word)| words.contain_all(&word.stems));
-        held.fold(WordSet::default(), |set, (position, _)| set.and(WordSet(1 << position)))
+        held.fold(WordSet::default(), |set, (position, _)| set.union(WordSet(1 << position)))
     }
 
     /// How many runs contain each word.
@@ -223,7 +223,7 @@ impl Query {
         let by_field = Field::ALL.map(|field| (field, self.held_by(field.of(card))));
         let all_of = |wanted: &dyn Fn(Field) -> bool| {
             let sets = by_field.iter().filter(|(field, _)| wanted(*field)).map(|(_, set)| *set);
-            sets.fold(WordSet::default(), WordSet::and)
+            sets.fold(WordSet::default(), WordSet::union)
         };
         let (recorded, held) = (all_of(&Field::is_recorded), all_of(&|_| true));
         let is_all = |set: WordSet| self.has_words() && set.len() == self.words_len();

@@ -195,11 +195,11 @@ pub(super) fn check_plan(workflow: &CompiledWorkflow, ids: &BTreeSet<&StepId>) -
             return bad("conditions", condition_id);
         }
     }
-    check_each_loop_stands_once(workflow)
+    check_each_loop_occurs_once(workflow)
 }
 
 /// A loop that occurs only once can neither contain itself nor be walked twice.
-fn check_each_loop_stands_once(workflow: &CompiledWorkflow) -> Result<(), CompiledError> {
+fn check_each_loop_occurs_once(workflow: &CompiledWorkflow) -> Result<(), CompiledError> {
     let bodies = workflow.loops.iter().flat_map(|owner| &owner.body);
     let mut seen = BTreeSet::new();
     for item in workflow.plan.iter().chain(bodies) {
