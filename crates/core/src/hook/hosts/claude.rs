@@ -56,7 +56,7 @@ pub(super) fn chat_start(source: &str) -> ChatStart {
 }
 
 fn used(input: &Input) -> Option<ToolUse> {
-    Some(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+    Some(tool::tool_use(text(input, "tool_name")?, input.get("tool_input")))
 }
 
 /// Whether something is running that will wake the agent up again. An agent that ends is itself in the list.

@@ -33,7 +33,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
 }
 
 fn used(input: &Input) -> Option<ToolUse> {
-    Some(tool::named(text(input, "toolName")?, input.get("toolArgs")))
+    Some(tool::tool_use(text(input, "toolName")?, input.get("toolArgs")))
 }
 
 fn result(input: &Input, used: &ToolUse) -> ToolResult {

@@ -12,7 +12,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         "sessionStart" => HookEventKind::ChatBegins(ChatStart::New),
         "preCompact" => HookEventKind::HistoryShrinks,
         "preToolUse" => {
-            HookEventKind::ToolStarts(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+            HookEventKind::ToolStarts(tool::tool_use(text(input, "tool_name")?, input.get("tool_input")))
         }
         "beforeShellExecution" => HookEventKind::ToolStarts(tool::shell(owned(input, "command")?)),
         "afterShellExecution" => HookEventKind::ToolEnds {
@@ -24,7 +24,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
             },
         },
         "afterMCPExecution" => HookEventKind::ToolEnds {
-            tool: tool::named(text(input, "tool_name")?, input.get("tool_input")),
+            tool: tool::tool_use(text(input, "tool_name")?, input.get("tool_input")),
             result: tool::result(input.get("result_json")),
         },
         "afterFileEdit" => HookEventKind::ToolEnds {

@@ -28,7 +28,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
 }
 
 fn used(input: &Input) -> Option<ToolUse> {
-    Some(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+    Some(tool::tool_use(text(input, "tool_name")?, input.get("tool_input")))
 }
 
 fn result(input: &Input, used: &ToolUse) -> ToolResult {

@@ -36,7 +36,7 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
 }
 
 fn used(input: &Input) -> Option<ToolUse> {
-    Some(tool::named(text(input, "tool")?, input.get("args")))
+    Some(tool::tool_use(text(input, "tool")?, input.get("args")))
 }
 
 pub(super) fn write(reply: &HookReply) -> Option<Value> {

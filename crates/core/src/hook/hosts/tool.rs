@@ -56,8 +56,8 @@ const PATCHES: [&str; 5] = ["input", "patch", "patchText", "patch_text", "comman
 const TEXT_BYTES_MAX: usize = 512 * 1024;
 const DEPTH_MAX: usize = 8;
 
-pub(super) fn named(name: &str, arguments: Option<&Value>) -> ToolUse {
-    if let Some(own) = own(name) {
+pub(super) fn tool_use(name: &str, arguments: Option<&Value>) -> ToolUse {
+    if let Some(own) = own_tool(name) {
         return ToolUse::Own(own);
     }
     // Some hosts send arguments as JSON in a text.
@@ -85,7 +85,7 @@ pub(super) fn shell(command: String) -> ToolUse {
 }
 
 /// One of our tools: its name without the host's prefix for the server.
-pub(super) fn own(name: &str) -> Option<ToolName> {
+pub(super) fn own_tool(name: &str) -> Option<ToolName> {
     let fits = |tool: &ToolName| {
         name.strip_suffix(tool.as_str())
             .is_some_and(|before| before.is_empty() || before.ends_with(['_', '-', ':', '.', '/']))

@@ -16,10 +16,10 @@ pub(super) fn read(input: &Input, event: &str) -> Option<HookEvent> {
         // It has no event after the compaction.
         "PreCompact" => HookEventKind::HistoryShrinks,
         "PreToolUse" => {
-            HookEventKind::ToolStarts(tool::named(text(input, "tool_name")?, input.get("tool_input")))
+            HookEventKind::ToolStarts(tool::tool_use(text(input, "tool_name")?, input.get("tool_input")))
         }
         "PostToolUse" => HookEventKind::ToolEnds {
-            tool: tool::named(text(input, "tool_name")?, input.get("tool_input")),
+            tool: tool::tool_use(text(input, "tool_name")?, input.get("tool_input")),
             result: tool::result(input.get("tool_response")),
         },
         "SubagentStart" => {
