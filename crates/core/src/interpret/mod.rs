@@ -33,7 +33,7 @@ use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::{CompiledWorkflow, ConditionTest, LoopControl};
 use workrail_model::event::{Context, TraceEntry};
 use workrail_model::name::{ContextKey, LoopId, StepId};
-use workrail_model::reason::{Advisory as AdvisoryReason, ContractViolation, Reason, Unexpected};
+use workrail_model::reason::{Advisory, ContractViolation, Reason, Unexpected};
 use workrail_model::snapshot::{ActiveLoop, CompletedSteps, EngineState, LoopDecision, Pending, PendingStep};
 use workrail_model::text::BoundedText;
 
@@ -53,21 +53,21 @@ pub struct StepSelection {
     /// At most as many entries as fit one trace event; omitted ones are counted in an entry.
     pub trace: Vec<TraceEntry>,
     /// Facts to disclose that never block.
-    pub advisories: Vec<Advisory>,
+    pub advisories: Vec<SelectionAdvisory>,
     /// Under never-stop: what would have blocked and is recorded as a gap instead.
     pub waived: Vec<Finding>,
 }
 
-/// A fact to disclose durably.
+/// A fact about a selection, to disclose durably: an advisory reason with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Advisory {
+pub enum SelectionAdvisory {
     LoopLimitReached { loop_id: LoopId, iteration: u32, max_iterations: u32 },
 }
 
-impl Advisory {
+impl SelectionAdvisory {
     pub(crate) fn reason(&self) -> Reason {
         match self {
-            Self::LoopLimitReached { .. } => Reason::Advisory(AdvisoryReason::LoopLimitReached),
+            Self::LoopLimitReached { .. } => Reason::Advisory(Advisory::LoopLimitReached),
         }
     }
 

@@ -11,7 +11,7 @@ use workrail_model::step_key::LoopFrame;
 
 use super::scope::overlay;
 use super::trace::TraceLog;
-use super::{Advisory, Finding, InterpretError, StepSelection, Strictness};
+use super::{Finding, InterpretError, SelectionAdvisory, StepSelection, Strictness};
 use crate::condition::{ValueScope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
@@ -32,7 +32,7 @@ pub(super) struct Walk<'a> {
     position: WalkPosition,
     visits: u32,
     trace: TraceLog,
-    advisories: Vec<Advisory>,
+    advisories: Vec<SelectionAdvisory>,
     waived: Vec<Finding>,
 }
 
@@ -216,7 +216,11 @@ impl<'a> Walk<'a> {
         let max_iterations = looped.max_iterations;
         match looped.on_limit {
             OnLimit::Advance => {
-                self.advisories.push(Advisory::LoopLimitReached { loop_id, iteration, max_iterations });
+                self.advisories.push(SelectionAdvisory::LoopLimitReached {
+                    loop_id,
+                    iteration,
+                    max_iterations,
+                });
                 Ok(())
             }
             OnLimit::Block => {

@@ -1,7 +1,7 @@
 //! The interpreter: forward only, loops decided between passes, every decision traced (G44).
 
 use serde_json::{Value, json};
-use workrail_core::interpret::{Advisory, InterpretError, Strictness, advance_in, start};
+use workrail_core::interpret::{InterpretError, SelectionAdvisory, Strictness, advance_in, start};
 use workrail_model::blocker::BlockerCode;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::event::{Context, TraceKind};
@@ -83,7 +83,10 @@ fn the_limit_ends_a_loop_and_is_disclosed() {
     let third = advance(&workflow, &second.state, &empty, &go).unwrap();
     assert_eq!(at(&third.state), "after");
     let loop_id = workrail_model::name::LoopId::parse("again").unwrap();
-    assert_eq!(third.advisories, [Advisory::LoopLimitReached { loop_id, iteration: 1, max_iterations: 2 }]);
+    assert_eq!(
+        third.advisories,
+        [SelectionAdvisory::LoopLimitReached { loop_id, iteration: 1, max_iterations: 2 }]
+    );
     let exit = third.trace.iter().find(|entry| entry.kind == TraceKind::ExitedLoop).unwrap();
     assert!(exit.summary.as_str().contains("limit"), "the true reason: {}", exit.summary);
 }

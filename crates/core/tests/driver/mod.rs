@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use workrail_core::interpret::{
-    self, Advisory, ApprovalState, AskedProof, Finding, InterpretError, StepSelection, Strictness, Submitted,
-    asked_confirmation, check_output, user_findings,
+    self, ApprovalState, AskedProof, Finding, InterpretError, SelectionAdvisory, StepSelection, Strictness,
+    Submitted, asked_confirmation, check_output, user_findings,
 };
 use workrail_core::render::prompt::{Lifecycle, render_step, render_title};
 use workrail_model::blocker::BlockerPointer;
@@ -17,7 +17,7 @@ use workrail_model::snapshot::{EngineState, ExecutionSnapshot, PendingStep};
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) steps: Vec<String>,
-    pub(crate) advisories: Vec<Advisory>,
+    pub(crate) advisories: Vec<SelectionAdvisory>,
     pub(crate) traces: usize,
 }
 
