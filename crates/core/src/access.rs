@@ -19,7 +19,7 @@ pub fn allows(role: Role, act: Act) -> bool {
 }
 
 /// The roles that may do this, weakest first.
-pub fn allowed(act: Act) -> impl Iterator<Item = Role> {
+pub fn roles_allowed(act: Act) -> impl Iterator<Item = Role> {
     Role::ALL.into_iter().filter(move |role| allows(*role, act))
 }
 
@@ -42,11 +42,11 @@ pub fn check(
     if !same(stored.digest.as_bytes(), sent.secret.digest().as_bytes()) {
         return Err(TokenRefusal::Unknown);
     }
-    holds(stored, now)
+    check_valid(stored, now)
 }
 
-/// Whether a token that is known to be genuine is still valid.
-pub fn holds(stored: &AccessToken, now: &Timestamp) -> Result<Principal, TokenRefusal> {
+/// The principal of a token that is known to be genuine, if it is still valid.
+pub fn check_valid(stored: &AccessToken, now: &Timestamp) -> Result<Principal, TokenRefusal> {
     if stored.revoked_at.is_some() {
         return Err(TokenRefusal::Revoked);
     }
@@ -57,20 +57,21 @@ pub fn holds(stored: &AccessToken, now: &Timestamp) -> Result<Principal, TokenRe
     Ok(Principal { name: stored.name.clone(), role: stored.role, token_id: stored.id })
 }
 
+/// Compares secrets in constant time.
 fn same<const N: usize>(a: &[u8; N], b: &[u8; N]) -> bool {
     a.iter().zip(b).fold(0, |seen, (a, b)| std::hint::black_box(seen | (a ^ b))) == 0
 }
 
 /// What a browser is given for a token, so that the token itself is in no cookie: `ID.SECONDS.MAC`. Every server with the
 /// store's keys accepts it until it or the token expires (G125).
-pub fn login(keyring: &Keyring, token: AccessTokenId, until_epoch_s: u64) -> String {
+pub fn mint_login(keyring: &Keyring, token: AccessTokenId, until_epoch_s: u64) -> String {
     let said = format!("{token}.{until_epoch_s}");
     let mac = data_encoding::BASE64URL_NOPAD.encode(&seal(&keyring.current, "login", said.as_bytes()));
     format!("{said}.{mac}")
 }
 
 /// The token that a login was made for; `None` if no key of this store made it, or if it is too old.
-pub fn logged_in(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<AccessTokenId> {
+pub fn verify_login(keyring: &Keyring, text: &str, now_epoch_s: u64) -> Option<AccessTokenId> {
     let (said, mac) = text.rsplit_once('.')?;
     let mac: [u8; 32] = data_encoding::BASE64URL_NOPAD.decode(mac.as_bytes()).ok()?.try_into().ok()?;
     let is_ours = keyring.in_order().any(|key| same(&seal(key, "login", said.as_bytes()), &mac));
@@ -179,15 +180,15 @@ mod tests {
     fn a_login_is_valid_with_the_keys_that_made_it_until_it_expires() {
         let keys = |n| Keyring { current: SigningKey::new([n; 32]), previous: None };
         let token = AccessTokenId::from_bits([1; 10]);
-        let login = login(&keys(1), token, 1000);
-        assert_eq!(logged_in(&keys(1), &login, 999), Some(token));
-        assert_eq!(logged_in(&keys(1), &login, 1000), None, "too late");
-        assert_eq!(logged_in(&keys(2), &login, 999), None, "other keys");
+        let login = mint_login(&keys(1), token, 1000);
+        assert_eq!(verify_login(&keys(1), &login, 999), Some(token));
+        assert_eq!(verify_login(&keys(1), &login, 1000), None, "too late");
+        assert_eq!(verify_login(&keys(2), &login, 999), None, "other keys");
         let rotated = keys(1).rotated(SigningKey::new([2; 32]));
-        assert_eq!(logged_in(&rotated, &login, 999), Some(token), "one rotation");
+        assert_eq!(verify_login(&rotated, &login, 999), Some(token), "one rotation");
         let later = login.replace(".1000.", ".9999.");
         for forged in ["", "..", &later, &login[1..], &format!("{login}A")] {
-            assert_eq!(logged_in(&keys(1), forged, 999), None, "{forged:?}");
+            assert_eq!(verify_login(&keys(1), forged, 999), None, "{forged:?}");
         }
         assert_ne!(form_token(&keys(1), &login), form_token(&keys(1), &later));
     }

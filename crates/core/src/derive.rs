@@ -201,12 +201,12 @@ pub(crate) fn evidence_id(
 
 /// The id of an imported session whose own id is taken; `number` skips derived ids that are taken, too. A check
 /// before the import yields the same one.
-pub fn imported_session(bundle: BundleId, number: u32) -> SessionId {
+pub fn imported_session_id(bundle: BundleId, number: u32) -> SessionId {
     SessionId::from_bits(bits_80("workrail/imported-session/1", &[&bundle.bits(), &number.to_be_bytes()]))
 }
 
 /// The id of a run in an imported session.
-pub fn imported_run(session: SessionId, run: RunId, number: u32) -> RunId {
+pub fn imported_run_id(session: SessionId, run: RunId, number: u32) -> RunId {
     let parts: [&[u8]; 3] = [&session.bits(), &run.bits(), &number.to_be_bytes()];
     RunId::from_bits(bits_80("workrail/imported-run/1", &parts))
 }

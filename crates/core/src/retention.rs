@@ -15,9 +15,10 @@ pub struct SessionFacts<'a> {
     pub is_kept: bool,
 }
 
-/// Why a session is kept.
+/// Why a session is not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RetainReason {
+    /// A user marked it with `session keep`.
     Kept,
     Unfinished,
     Recent,
@@ -48,7 +49,7 @@ impl Now {
         Self { ms }
     }
 
-    pub fn is_believed(&self) -> bool {
+    pub fn is_clock_trusted(&self) -> bool {
         self.ms.is_some()
     }
 }
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_speaks_for_a_session_keeps_it() {
+    fn every_reason_alone_retains_a_session() {
         let (old, now) = (at("2026-01-01T00:00:00.000Z"), at("2026-04-01T00:00:00.000Z"));
         let facts = SessionFacts { newest_at: Some(&old), unfinished_runs: 0, is_kept: false };
         let ttl = Ttl::parse("90d").unwrap();
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(stays(&facts, &a_millisecond_less), RetentionDecision::Retain(RetainReason::Recent));
         // One event in another session is ahead of the clock, so nothing at all is removed.
         let behind = Now::new(&now, Some(&at("2026-04-01T00:00:00.001Z")));
-        assert!(!behind.is_believed());
+        assert!(!behind.is_clock_trusted());
         assert_eq!(stays(&facts, &behind), RetentionDecision::Retain(RetainReason::ClockBehind));
     }
 

@@ -73,7 +73,8 @@ impl<S: Store> Engine<S> {
         self.permit(Act::Administer)?;
         let now = self.environment.clock.now();
         let expires_at = now.plus_ms(lasts.ms()).ok_or_else(|| error::token_lasts_too_long(lasts))?;
-        let usable = self.access_tokens()?.iter().filter(|token| access::holds(token, &now).is_ok()).count();
+        let usable =
+            self.access_tokens()?.iter().filter(|token| access::check_valid(token, &now).is_ok()).count();
         if usable >= ACCESS_TOKENS_MAX {
             return Err(error::too_many_access_tokens());
         }
@@ -135,16 +136,16 @@ impl<S: Store> Engine<S> {
         };
         self.signer.refresh(KeyUse::CreateIfNew).map_err(AccessRefusal::Store)?;
         let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
-        Ok(access::login(&keyring, principal.token_id, self.now_epoch_s() + LOGIN_SECONDS))
+        Ok(access::mint_login(&keyring, principal.token_id, self.now_epoch_s() + LOGIN_SECONDS))
     }
 
     /// Who is logged in, and the token for their forms.
     pub fn logged_in(&self, login: &str) -> Result<(Caller, HttpSecret), AccessRefusal> {
         self.signer.refresh(KeyUse::ReadOnly).map_err(AccessRefusal::Store)?;
         let keyring = self.signer.keyring().ok_or(AccessRefusal::Unknown)?;
-        let id = access::logged_in(&keyring, login, self.now_epoch_s()).ok_or(AccessRefusal::Unknown)?;
+        let id = access::verify_login(&keyring, login, self.now_epoch_s()).ok_or(AccessRefusal::Unknown)?;
         let stored = self.stored_token(id)?.ok_or(AccessRefusal::Unknown)?;
-        let principal = access::holds(&stored, &self.environment.clock.now())?;
+        let principal = access::check_valid(&stored, &self.environment.clock.now())?;
         let form_token = HttpSecret::new(access::form_token(&keyring, login));
         Ok((Caller::Member { principal, client: None }, form_token))
     }

@@ -86,10 +86,10 @@ impl<S: Store> Engine<S> {
         if taken || mode == ImportMode::AsNew {
             // Derived, so that a check names the same id as the import.
             let mut number = 0;
-            session = derive::imported_session(checked.bundle.id, number);
+            session = derive::imported_session_id(checked.bundle.id, number);
             while self.store.is_taken(session).map_err(error::store)? {
                 number += 1;
-                session = derive::imported_session(checked.bundle.id, number);
+                session = derive::imported_session_id(checked.bundle.id, number);
             }
         }
         let last = self.store.newest_activity().map_err(error::store)?.get();
@@ -122,7 +122,7 @@ impl<S: Store> Engine<S> {
         let mut labels: BTreeSet<RunLabel> = known.iter().map(|run| RunLabel::of(*run)).collect();
         let mut renamed = BTreeMap::new();
         for (run, _) in &checked.runs {
-            let drawn = |number| derive::imported_run(session, *run, number);
+            let drawn = |number| derive::imported_run_id(session, *run, number);
             let is_free = |run: &RunId| !labels.contains(&RunLabel::of(*run)) && !known.contains(run);
             let fresh =
                 (0..LABEL_DRAWS_MAX).map(drawn).find(is_free).unwrap_or_else(|| drawn(LABEL_DRAWS_MAX));

@@ -20,7 +20,7 @@ fn in_words(act: Act) -> &'static str {
 }
 
 pub(crate) fn not_allowed(principal: &Principal, act: Act) -> Boxed {
-    let roles: Vec<&str> = access::allowed(act).map(Role::as_str).collect();
+    let roles: Vec<&str> = access::roles_allowed(act).map(Role::as_str).collect();
     let message = format!(
         "{} has the role {}, which may not {}. Nothing was changed.",
         principal.name,

@@ -355,7 +355,7 @@ impl<S: Store + Upkeep> Engine<S> {
         let times = seen.iter().filter_map(|(session, facts)| Some((facts.newest_at.as_ref()?, *session)));
         let newest = times.max();
         let now = Now::new(&self.environment.clock.now(), newest.map(|(at, _)| at));
-        if !now.is_believed() {
+        if !now.is_clock_trusted() {
             let ahead = newest.map(|(at, session_id)| AheadOfClock { session_id, at: at.clone() });
             cleaned.ahead_of_clock = ahead;
         }
