@@ -30,7 +30,7 @@ pub(crate) enum AdvanceEffect {
 }
 
 impl Disposition {
-    pub(crate) fn outcome(self) -> AdvanceEffect {
+    fn advance_effect(self) -> AdvanceEffect {
         match self {
             Self::Block { .. } => AdvanceEffect::Block,
             Self::Gap { severity } => AdvanceEffect::RecordGap(severity),
@@ -87,9 +87,9 @@ pub(crate) const TRIES_BEFORE_GAP: usize = 2;
 /// The effect of this reason on an advance after this many consecutive refusals of the same step. Never-stop waits
 /// for no person, but gives the agent a few tries to correct its own mistakes (G61).
 pub(crate) fn on_advance(reason: Reason, autonomy: Autonomy, refused: usize) -> AdvanceEffect {
-    match disposition(reason, autonomy).outcome() {
+    match disposition(reason, autonomy).advance_effect() {
         AdvanceEffect::RecordGap(Severity::Critical) if refused < tries(reason) => AdvanceEffect::Block,
-        outcome @ (AdvanceEffect::Block | AdvanceEffect::RecordGap(_) | AdvanceEffect::FailFast) => outcome,
+        effect @ (AdvanceEffect::Block | AdvanceEffect::RecordGap(_) | AdvanceEffect::FailFast) => effect,
     }
 }
 
@@ -332,7 +332,7 @@ mod tests {
             assert_eq!(AUTONOMIES.map(|autonomy| disposition(reason, autonomy)), expected, "{reason:?}");
             assert_eq!(
                 AUTONOMIES.map(|autonomy| on_advance(reason, autonomy, TRIES_BEFORE_GAP)),
-                expected.map(Disposition::outcome)
+                expected.map(Disposition::advance_effect)
             );
         }
     }

@@ -187,7 +187,7 @@ pub(crate) fn open_keys<'a>(
     if readers.peek().is_none() {
         return open;
     }
-    let (steps, loops) = after(workflow, pending, context);
+    let (steps, loops) = still_reachable(workflow, pending, context);
     for (id, reads) in readers {
         if !steps.contains(id) && !loops.contains(id) {
             continue;
@@ -216,7 +216,7 @@ fn is_asked_of_user(workflow: &CompiledWorkflow, key: &str) -> bool {
     dependencies.filter_map(|dependency| dependency.context_key.as_ref()).any(|other| other.as_str() == key)
 }
 
-/// Whether a condition is known not to hold: everything it reads is set.
+/// Whether a condition cannot hold, whatever values the unset keys get.
 fn is_ruled_out(workflow: &CompiledWorkflow, condition: Option<&ConditionId>, context: &Context) -> bool {
     let test = condition.and_then(|id| workflow.condition(id)).map(|condition| &condition.test);
     let Some(ConditionTest::Context { expr }) = test else { return false };
@@ -294,14 +294,15 @@ pub(crate) fn gates_ahead<'a>(
     let others = workflow.steps.iter().filter(|step| step.step_id != pending.step_id);
     let gates: Vec<&CompiledStep> = others.filter(|step| is_gate(step)).collect();
     // Most workflows have none, and every reply asks.
-    let ahead = if gates.is_empty() { BTreeSet::new() } else { after(workflow, pending, context).0 };
+    let ahead =
+        if gates.is_empty() { BTreeSet::new() } else { still_reachable(workflow, pending, context).0 };
     let may_run = move |step: &CompiledStep| !is_ruled_out(workflow, step.run_condition.as_ref(), context);
     gates.into_iter().filter(move |step| ahead.contains(step.step_id.as_str()) && may_run(step))
 }
 
 /// The ids of the steps and loops that the run may still reach: what follows in the plan, and everything in a
 /// loop around the step, which may repeat.
-fn after<'a>(
+fn still_reachable<'a>(
     workflow: &'a CompiledWorkflow,
     pending: &PendingStep,
     context: &Context,

@@ -172,6 +172,11 @@ impl SessionState {
         })
     }
 
+    /// The outputs on the path to a node, the newest first.
+    pub(crate) fn newest_outputs(&self, node: NodeId) -> impl Iterator<Item = &OutputState> {
+        self.path_steps(node).flat_map(|step| step.outputs.into_iter().rev()).map(|entry| entry.output)
+    }
+
     fn collect_outputs<'a>(
         &'a self,
         node: &'a NodeState,

@@ -14,7 +14,7 @@ use workrail_model::tool::ToolName;
 
 use crate::contract::kind_of;
 use crate::label::RunLabel;
-use crate::project::{OutputState, RunState, SessionState};
+use crate::project::{RunState, SessionState};
 use crate::report::ContentReader;
 
 /// As many as one step usually delegates; the text names the others by label.
@@ -63,13 +63,9 @@ fn result(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -> 
     })
 }
 
-fn newest_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &OutputState> {
-    facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev()).map(|entry| entry.output)
-}
-
 /// The newest notes on the path to a node, as contained in the event.
 pub(crate) fn last_notes(facts: &SessionState, tip: NodeId) -> Option<String> {
-    newest_outputs(facts, tip).find_map(|output| match &output.payload {
+    facts.newest_outputs(tip).find_map(|output| match &output.payload {
         OutputPayload::Notes { notes_markdown, .. } => {
             Some(notes_markdown.as_str().replace(TRUNCATION_MARKER, " "))
         }
@@ -80,7 +76,7 @@ pub(crate) fn last_notes(facts: &SessionState, tip: NodeId) -> Option<String> {
 /// The newest artifact of each kind, the newest first.
 fn artifacts(facts: &SessionState, tip: NodeId, content: &dyn ContentReader) -> Vec<ArtifactGist> {
     let mut kinds = BTreeSet::new();
-    let values = newest_outputs(facts, tip).filter_map(|output| match &output.payload {
+    let values = facts.newest_outputs(tip).filter_map(|output| match &output.payload {
         OutputPayload::ArtifactRef { sha256, .. } => {
             serde_json::from_slice::<Value>(&content.blob(*sha256)?).ok()
         }

@@ -130,7 +130,7 @@ impl Report {
         facts.extend(self.workspace.iter().map(observed));
         facts.push(line("Events", plain(self.events.to_string())));
         facts.push(line("Grades", plain(GRADES)));
-        given(facts)
+        without_empty(facts)
     }
 }
 
@@ -140,7 +140,7 @@ impl RunReport {
         let parent = self.parent.as_ref().map(|parent| {
             vec![text("run "), TextSpan::Run { label: parent.label.clone(), run_id: parent.run_id }]
         });
-        given(vec![
+        without_empty(vec![
             line("Goal", self.goal.clone().map(plain).unwrap_or_default()),
             line("Workflow", self.workflow_line()),
             Fact {
@@ -429,7 +429,7 @@ fn gap(gap: &GapReport) -> Vec<Vec<TextSpan>> {
     ]
 }
 
-fn given(mut facts: Vec<Fact>) -> Vec<Fact> {
+fn without_empty(mut facts: Vec<Fact>) -> Vec<Fact> {
     facts.retain(|fact| !fact.value.is_empty());
     facts
 }

@@ -88,7 +88,7 @@ pub fn cards(facts: &SessionState, content: &dyn ContentReader) -> Vec<RunCard> 
     }
     let card = |run: &RunState| {
         let tip = facts.node(facts.preferred_tip(run.run_id)?)?;
-        let newest: Vec<&OutputState> = newest_outputs(facts, tip.node_id).chain(of_session()).collect();
+        let newest: Vec<&OutputState> = searched_outputs(facts, tip.node_id).chain(of_session()).collect();
         let newest = || newest.iter().copied();
         let context = facts.context_at(tip.node_id).ok()?;
         let goal = context.get("goal").and_then(serde_json::Value::as_str).unwrap_or_default();
@@ -122,10 +122,9 @@ fn observed_text(value: &ObservationValue) -> Option<Box<str>> {
     }
 }
 
-/// What was recorded on the path to a node, the newest first.
-fn newest_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &OutputState> {
-    let outputs = facts.path_steps(tip).flat_map(|step| step.outputs.into_iter().rev());
-    outputs.map(|entry| entry.output).take(OUTPUTS_PER_RUN_MAX)
+/// The outputs of a run that are searched, the newest first.
+fn searched_outputs(facts: &SessionState, tip: NodeId) -> impl Iterator<Item = &OutputState> {
+    facts.newest_outputs(tip).take(OUTPUTS_PER_RUN_MAX)
 }
 
 fn words_of<'a>(
@@ -167,7 +166,7 @@ pub fn snippet(
     query: &Query,
     content: &dyn ContentReader,
 ) -> Option<String> {
-    let of_run = tip.into_iter().flat_map(|tip| newest_outputs(facts, tip));
+    let of_run = tip.into_iter().flat_map(|tip| searched_outputs(facts, tip));
     let newest = of_run.chain(facts.session_outputs().iter().rev().take(OUTPUTS_PER_RUN_MAX));
     let mut best: Option<(u32, String)> = None;
     for text in newest.filter_map(|output| notes_text(output, content)) {
