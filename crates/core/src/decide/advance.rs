@@ -391,7 +391,7 @@ impl<'a> PreparedAttempt<'a> {
             draft.push_once(self.on_node(), EventData::GapRecorded(gap));
         }
         let trace_id = derive::trace_id(node.node_id, self.attempt);
-        let entries = disclose::fork(self.cause()).into_iter().chain(selection.trace).collect();
+        let entries = disclose::fork_entry(self.cause()).into_iter().chain(selection.trace).collect();
         if let Some(trace) = DecisionTraceAppended::bounded(trace_id, entries) {
             draft.push(self.on_node(), EventData::DecisionTraceAppended(trace));
         }

@@ -74,7 +74,7 @@ pub(super) fn degraded(
 }
 
 /// The trace entry of an advance that makes another branch; none for an ordinary one.
-pub(super) fn fork(cause: EdgeCauseKind) -> Option<TraceEntry> {
+pub(super) fn fork_entry(cause: EdgeCauseKind) -> Option<TraceEntry> {
     let summary = match cause {
         EdgeCauseKind::IntentionalFork => {
             "This step was completed before; a new branch was requested and starts here."
@@ -292,28 +292,30 @@ pub(super) fn resolutions(
 ) -> Vec<GapRecorded> {
     let resolved = artifacts.iter().filter_map(|artifact| {
         let gap = named_gap(facts, run, artifact)?;
-        let id = gap.gap_id;
         let said = artifact.get("summary").and_then(Value::as_str).unwrap_or("resolved");
-        Some(GapRecorded {
-            gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{id}")),
-            severity: Severity::Info,
-            reason: gap.reason,
-            summary: BoundedText::clip(said),
-            resolution: Resolution::Resolves { resolves_gap_id: id },
-            cause: None,
-            evidence_refs: Vec::new(),
-        })
+        Some(resolution(gap, node, attempt, said))
     });
     resolved.collect()
 }
 
+/// The record that resolves a gap.
+pub(super) fn resolution(gap: &GapState, node: NodeId, attempt: AttemptId, summary: &str) -> GapRecorded {
+    let id = gap.gap_id;
+    GapRecorded {
+        gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{id}")),
+        severity: Severity::Info,
+        reason: gap.reason,
+        summary: BoundedText::clip(summary),
+        resolution: Resolution::Resolves { resolves_gap_id: id },
+        cause: None,
+        evidence_refs: Vec::new(),
+    }
+}
+
 /// Kinds under `wr.` are a closed set: an unknown one is usually a typo, and nothing reads it.
 pub(super) fn unknown_kinds(artifacts: &[Value]) -> Vec<Warning> {
-    let known: Vec<&str> = builtins::contracts()
-        .iter()
-        .map(|contract| contract.artifact_kind)
-        .chain(["wr.gap_resolution"])
-        .collect();
+    let known: Vec<&str> =
+        builtins::contracts().iter().map(|contract| contract.artifact_kind).chain([GAP_RESOLUTION]).collect();
     let kinds: BTreeSet<&str> = artifacts.iter().map(kind_of).collect();
     let unknown = kinds
         .into_iter()

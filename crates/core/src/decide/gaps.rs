@@ -54,7 +54,7 @@ impl PreparedAttempt<'_> {
         }
         for contradiction in self.contradictions() {
             let reason = Reason::Advisory(Advisory::ClaimContradicted);
-            gaps.push(self.gap(reason, &self.contradicted(&contradiction), &contradiction.text));
+            gaps.push(self.gap(reason, &self.contradiction_cause(&contradiction), &contradiction.text));
         }
         // An open gap stays one gap, however often it is encountered again.
         gaps.retain(|new| !self.open_gaps().any(|old| old.reason == new.reason && is_same_cause(old, new)));
@@ -75,8 +75,8 @@ impl PreparedAttempt<'_> {
         claims::contradictions(&self.delivered.output.artifacts, &known, changed)
     }
 
-    /// Names a contradiction, as it is recorded.
-    fn contradicted(&self, contradiction: &Contradiction) -> String {
+    /// Names a contradiction as the cause of its gap, as recorded.
+    fn contradiction_cause(&self, contradiction: &Contradiction) -> String {
         let cause = format!("{}#claim:{}", step_text(self.pending), contradiction.about);
         BoundedText::<GAP_CAUSE_BYTES_MAX>::clip(&cause).as_str().to_owned()
     }
@@ -99,10 +99,10 @@ impl PreparedAttempt<'_> {
         let (facts, run) = (self.command.facts, self.node.run_id);
         let (node, attempt) = (self.node.node_id, self.attempt);
         let mut resolved = disclose::resolutions(facts, run, node, attempt, &self.delivered.output.artifacts);
-        let passed = waived.iter().map(|finding| cause(self.pending, &finding.blocker));
+        let waived = waived.iter().map(|finding| cause(self.pending, &finding.blocker));
         let contradicted =
-            self.contradictions().into_iter().map(|contradiction| self.contradicted(&contradiction));
-        let still: Vec<String> = passed.chain(contradicted).collect();
+            self.contradictions().into_iter().map(|contradiction| self.contradiction_cause(&contradiction));
+        let still: Vec<String> = waived.chain(contradicted).collect();
         for gap in self.open_gaps().filter(|gap| gap_closer(gap.reason) == GapCloser::Agent) {
             let Some(cause) = gap.cause.as_ref().map(BoundedText::as_str) else { continue };
             let named = |record: &GapRecorded| {
@@ -112,15 +112,8 @@ impl PreparedAttempt<'_> {
                 && !still.iter().any(|other| other == cause)
                 && !resolved.iter().any(named)
             {
-                resolved.push(GapRecorded {
-                    gap_id: derive::gap_id(node, attempt, gap.reason, &format!("resolves:{}", gap.gap_id)),
-                    severity: Severity::Info,
-                    reason: gap.reason,
-                    summary: BoundedText::clip(&format!("Delivered at step `{step}`.")),
-                    resolution: Resolution::Resolves { resolves_gap_id: gap.gap_id },
-                    cause: None,
-                    evidence_refs: Vec::new(),
-                });
+                let summary = format!("Delivered at step `{step}`.");
+                resolved.push(disclose::resolution(gap, node, attempt, &summary));
             }
         }
         resolved
