@@ -192,7 +192,7 @@ impl<S: Store> Engine<S> {
             evidence.workspace.changed_in_run =
                 self.changed_in_run(facts, at.run, folder.as_ref(), &evidence.workspace.tree);
         }
-        let observed_here = evidence.recorded();
+        let observed_here = evidence.recorded_count();
         let drift = facts.run(at.run).and_then(|run| drift_from(run, sources));
         let pending = snapshot.state().pending_step();
         let approvals = match pending {

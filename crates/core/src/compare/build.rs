@@ -8,8 +8,8 @@ use workrail_model::strict_json;
 use super::align::{Aligned, align};
 use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared};
 use super::{
-    ArtifactComparison, Comparison, ContextComparison, Continuation, Continues, DiffLine, Difference,
-    DifferenceCounts, End, Extent, FieldDifference, GapComparison, GapState, PartEnd, RunPart, Side,
+    ArtifactComparison, ComparedGapState, Comparison, ContextComparison, Continuation, Continues, DiffLine,
+    Difference, DifferenceCounts, End, Extent, FieldDifference, GapComparison, PartEnd, RunPart, Side,
     StepComparison, StepOutcome, StepSide, VERSION, diff, words,
 };
 use crate::report::{
@@ -381,8 +381,8 @@ fn gaps(a: (&RunReport, &Covered<'_>), b: (&RunReport, &Covered<'_>)) -> Vec<Gap
             .collect::<Vec<_>>()
     };
     let state = |gap: &GapReport| match gap.state {
-        GapReportState::Open => GapState::Open,
-        GapReportState::Resolved { .. } => GapState::Resolved,
+        GapReportState::Open => ComparedGapState::Open,
+        GapReportState::Resolved { .. } => ComparedGapState::Resolved,
     };
     let reported = align(&keys(&own), &keys(&other)).into_iter().filter_map(|aligned| {
         let (left, right) = match aligned {

@@ -267,14 +267,15 @@ pub struct GapComparison {
     pub summary: String,
     pub difference: Difference,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub a: Option<GapState>,
+    pub a: Option<ComparedGapState>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub b: Option<GapState>,
+    pub b: Option<ComparedGapState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum GapState {
+#[schemars(rename = "GapState")]
+pub enum ComparedGapState {
     Open,
     Resolved,
 }

@@ -6,8 +6,8 @@ use workrail_model::preferences::RunStatus;
 use workrail_model::time::Timestamp;
 
 use super::{
-    ArtifactComparison, Comparison, Continuation, Continues, Difference, DifferenceCounts, Extent,
-    FieldDifference, GapComparison, GapState, Side, StepOutcome, StepSide,
+    ArtifactComparison, ComparedGapState, Comparison, Continuation, Continues, Difference, DifferenceCounts,
+    Extent, FieldDifference, GapComparison, Side, StepOutcome, StepSide,
 };
 use crate::report::sections::{Section, TextSpan};
 use crate::report::words::{context_value, one_line, plain, point, preferences};
@@ -124,9 +124,9 @@ pub fn value(value: &Value) -> String {
 
 /// The state of a gap on each side.
 pub fn gap(gap: &GapComparison) -> String {
-    let word = |state: GapState| match state {
-        GapState::Open => "open",
-        GapState::Resolved => "resolved",
+    let word = |state: ComparedGapState| match state {
+        ComparedGapState::Open => "open",
+        ComparedGapState::Resolved => "resolved",
     };
     match (gap.a, gap.b) {
         (Some(a), Some(b)) if a == b => format!("{} in both", word(a)),

@@ -14,11 +14,11 @@ use super::report::{DraftDiagnostic, Report, shown};
 use super::source::{StandardStep, Workflow};
 
 /// The functions visible to the step being compiled: the workflow's and its loops'.
-pub(super) struct Visible<'a> {
+pub(super) struct VisibleFunctions<'a> {
     levels: Vec<&'a [FunctionDefinition]>,
 }
 
-impl<'a> Visible<'a> {
+impl<'a> VisibleFunctions<'a> {
     pub(super) fn new(workflow: &'a [FunctionDefinition]) -> Self {
         Self { levels: vec![workflow] }
     }
@@ -68,8 +68,8 @@ impl<'a> Visible<'a> {
         }
     }
 
-    /// Functions of the workflow that no step refers to, calls or names.
-    pub(super) fn unused(&self, source: &Workflow, steps: &[CompiledStep], report: &mut Report) {
+    /// Reports functions of the workflow that no step refers to, calls or names.
+    pub(super) fn report_unused(&self, source: &Workflow, steps: &[CompiledStep], report: &mut Report) {
         if source.functions.is_empty() {
             return;
         }

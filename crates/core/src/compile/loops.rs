@@ -57,13 +57,13 @@ pub(super) fn open<'a>(builder: &mut Builder<'a>, step: &'a LoopStep) -> Vec<Pla
     if let Some(test) = run_condition.as_ref().and_then(|id| builder.conditions.get(id))
         && lint::never_holds_test(test)
     {
-        unreachable(builder, id, at);
+        report_unreachable(builder, id, at);
     }
     builder.loops.push(LoopDraft { loop_id: loop_id.clone(), step, run_condition, body });
     vec![PlanItem::Loop { loop_id }]
 }
 
-fn unreachable(builder: &mut Builder<'_>, id: &str, at: &DocPath) {
+fn report_unreachable(builder: &mut Builder<'_>, id: &str, at: &DocPath) {
     builder.report.push(
         DraftDiagnostic::on(Code::UnreachableStep, &at.key("runCondition"))
             .message(format!("the loop `{}` never runs: its condition can never hold", shown(id)))

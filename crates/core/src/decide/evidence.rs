@@ -92,7 +92,7 @@ pub fn changed_files(before: &DirtyFiles, now: &DirtyFiles, committed: Vec<Strin
 
 impl AvailableEvidence {
     /// How many of the observations one plan records; the rest is left for the next one.
-    pub fn recorded(&self) -> usize {
+    pub fn recorded_count(&self) -> usize {
         self.observations.len().min(OBSERVATIONS_PER_ADVANCE_MAX)
     }
 }
@@ -164,7 +164,8 @@ impl EvidenceSubject<'_> {
                 CheckStatus::PassedBefore(_) => {}
             }
         }
-        let observed = available.observations.iter().take(available.recorded()).map(FoundEvidence::observed);
+        let observed =
+            available.observations.iter().take(available.recorded_count()).map(FoundEvidence::observed);
         for found in observed.filter(|found| !self.is_recorded(found)) {
             self.push_one(draft, found);
         }

@@ -184,7 +184,7 @@ pub fn list(
 }
 
 /// All workflows that match the filter, in listing order.
-pub fn chosen(
+pub fn matching(
     summaries: &[&Summary],
     filter: &Filter,
     is_taken: impl Fn(&str) -> bool,

@@ -11,7 +11,7 @@ mod select;
 pub use alias::older_names;
 pub use copy::with_id;
 pub use inspect::{Inspected, inspect};
-pub use list::{Filter, Summary, chosen, list};
+pub use list::{Filter, Summary, list, matching};
 pub use outline::{condition_text, plan};
 pub(crate) use outline::{confirmation_text, repeats_text};
 pub use provenance::{LineOrigin, PromptLine, prompt_lines};

@@ -20,13 +20,14 @@ use session::{Session, StepResult};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialReport {
-    pub runs: Vec<RunReport>,
+    pub runs: Vec<TrialRun>,
     pub coverage: Coverage,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RunReport {
+#[schemars(rename = "RunReport")]
+pub struct TrialRun {
     pub name: String,
     /// The steps in the order they were pending.
     pub steps: Vec<String>,
@@ -47,8 +48,8 @@ pub fn try_workflow(workflow: &CompiledWorkflow, script: &Script) -> TrialReport
     TrialReport { runs, coverage }
 }
 
-fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Coverage) -> RunReport {
-    let mut report = RunReport { name: script.name.clone(), steps: Vec::new(), failures: Vec::new() };
+fn try_run(workflow: &CompiledWorkflow, script: &RunScript, coverage: &mut Coverage) -> TrialRun {
+    let mut report = TrialRun { name: script.name.clone(), steps: Vec::new(), failures: Vec::new() };
     let mut session = match Session::start(workflow, script) {
         Ok(session) => session,
         Err(problem) => {

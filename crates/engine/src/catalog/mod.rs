@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use workrail_core::compile::{Diagnostics, Library};
 pub use workrail_core::discover::{Choice, Filter};
-use workrail_core::discover::{IdClaim, OwnerSelection, Summary, chosen, kind_of, list};
+use workrail_core::discover::{IdClaim, OwnerSelection, Summary, kind_of, list, matching};
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::discovery::{
@@ -251,7 +251,7 @@ impl Catalog {
         let known = self.current_listing(workspace);
         let (usable, unusable) = &*self.everything(&known);
         let summaries: Vec<&Summary> = usable.iter().map(|summary| &**summary).collect();
-        (chosen(&summaries, filter, |id| known.listing.has(id)), unusable.clone())
+        (matching(&summaries, filter, |id| known.listing.has(id)), unusable.clone())
     }
 
     /// The answer of `list_workflows`; without a filter it is cached for as long as nothing changes.

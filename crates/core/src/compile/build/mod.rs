@@ -47,7 +47,7 @@ pub(super) struct Builder<'a> {
     /// The context keys that each unconditional step sets.
     pub(super) declared: BTreeMap<StepId, Vec<ContextKey>>,
     pub(super) warnings: Vec<CompiledWarning>,
-    pub(super) functions: super::functions::Visible<'a>,
+    pub(super) functions: super::functions::VisibleFunctions<'a>,
     blocks_seen: bool,
     /// Top-level steps that are the body of a loop, with their compiled form.
     pub(super) named_bodies: BTreeMap<String, Vec<PlanItem>>,
@@ -116,7 +116,7 @@ impl<'a> Builder<'a> {
             deciders: BTreeSet::new(),
             declared: BTreeMap::new(),
             warnings: Vec::new(),
-            functions: super::functions::Visible::new(&source.functions),
+            functions: super::functions::VisibleFunctions::new(&source.functions),
             blocks_seen: false,
             named_bodies: bodies,
         }
@@ -339,7 +339,7 @@ impl<'a> Builder<'a> {
             }
         }
         check::assessments_used(self.source, &self.steps, self.report);
-        self.functions.unused(self.source, &self.steps, self.report);
+        self.functions.report_unused(self.source, &self.steps, self.report);
     }
 
     fn finish(
