@@ -12,7 +12,7 @@ use crate::{name, times, wiring};
 pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let report = engine.report(name::session_or_run(&engine, about)?, ContextValues::NotShown)?;
-    let extent = if all { GraphDetail::Everything } else { GraphDetail::Condensed };
+    let detail = if all { GraphDetail::Everything } else { GraphDetail::Condensed };
     if json {
         let runs: Vec<_> = report
             .runs
@@ -52,7 +52,7 @@ pub(super) fn run(about: &str, ascii: bool, all: bool, json: bool) -> Result<(),
         if let Some(closed) = words::closed(run, times::LOCAL) {
             output::toned(Tone::Quiet, &format!("closed: {}", words::one_line(&closed)));
         }
-        for line in drawn(&rows(&run.nodes, extent), &run.nodes, strokes) {
+        for line in drawn(&rows(&run.nodes, detail), &run.nodes, strokes) {
             let text = if ascii { line.text.replace('·', "-") } else { line.text };
             match line.point {
                 Point::Node(at) => {

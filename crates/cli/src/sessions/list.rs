@@ -91,10 +91,10 @@ pub(super) fn run(arguments: &ListArguments) -> Result<(), Failure> {
     let engine = wiring::read_only_default()?;
     let now = SystemClock.now();
     let filter = filter(arguments, &engine, &now)?;
-    let mut wanted = ListQuery { extent: ListLength::Short, filter, limit: arguments.limit };
+    let mut wanted = ListQuery { length: ListLength::Short, filter, limit: arguments.limit };
     // A user who narrows the list is looking for something, so nothing that matches is left out.
     if arguments.all || wanted.is_narrowed() {
-        wanted.extent = ListLength::Whole;
+        wanted.length = ListLength::Whole;
     }
     let mut progress: Option<Progress> = None;
     let list = engine.sessions(&wanted, &mut |done, total| {

@@ -142,7 +142,7 @@ impl<'t> Reader<'t> {
                 _ => None,
             };
             let value = self.value()?;
-            let mut trailing = self.behind();
+            let mut trailing = self.trailing_comments();
             if !fit_on_one_line(&trailing) {
                 leading.append(&mut trailing);
             }
@@ -151,8 +151,8 @@ impl<'t> Reader<'t> {
     }
 
     /// Comments after an element on its line, before and after the comma. Those on later lines belong to what follows.
-    fn behind(&mut self) -> Vec<Comment<'t>> {
-        let mut trailing = self.on_this_line();
+    fn trailing_comments(&mut self) -> Vec<Comment<'t>> {
+        let mut trailing = self.comments_on_this_line();
         let start = self.next;
         let end = self.end;
         let later = self.comments();
@@ -160,14 +160,14 @@ impl<'t> Reader<'t> {
             // A comment between the element and a comma on its own line would move the comma.
             trailing.extend(later);
             let _ = self.take();
-            trailing.extend(self.on_this_line());
+            trailing.extend(self.comments_on_this_line());
         } else {
             (self.next, self.end) = (start, end);
         }
         trailing
     }
 
-    fn on_this_line(&mut self) -> Vec<Comment<'t>> {
+    fn comments_on_this_line(&mut self) -> Vec<Comment<'t>> {
         let mut found = Vec::new();
         while self.lines_before() == 0 && matches!(self.peek(), Some(own) if is_comment(&own.token)) {
             let (next, end) = (self.next, self.end);

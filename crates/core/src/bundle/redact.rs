@@ -167,9 +167,9 @@ impl Needle {
     }
 
     /// The next match of the needle at or after `from`.
-    fn find(&self, haystack: &str, from: usize, extent: NeedlePart) -> Option<(usize, usize)> {
+    fn find(&self, haystack: &str, from: usize, part: NeedlePart) -> Option<(usize, usize)> {
         let mut from = from;
-        let text = match extent {
+        let text = match part {
             NeedlePart::Whole => &self.text,
             NeedlePart::Beginning => &self.beginning,
         };
@@ -185,14 +185,12 @@ impl Needle {
         }
         None
     }
-}
 
-impl Needle {
     /// The text with every match replaced; `None` if there is none.
-    fn replaced(&self, text: &str, extent: NeedlePart) -> Option<String> {
+    fn replaced(&self, text: &str, part: NeedlePart) -> Option<String> {
         let mut out = String::new();
         let mut from = 0;
-        while let Some((at, end)) = self.find(text, from, extent) {
+        while let Some((at, end)) = self.find(text, from, part) {
             out.push_str(&text[from..at]);
             out.push_str(REPLACEMENT);
             from = end;
@@ -308,10 +306,8 @@ impl Redactor {
         if Event::from_value(event.clone()).is_err() {
             *event = before;
             if let Some(data) = event.get_mut("data") {
-                let whole = |text: &str| {
-                    let found = self.is_in(text);
-                    if found { Cow::Owned(REPLACEMENT.to_owned()) } else { Cow::Borrowed(text) }.into_owned()
-                };
+                let whole =
+                    |text: &str| if self.is_in(text) { REPLACEMENT.to_owned() } else { text.to_owned() };
                 replace(data, &|text| Cow::Owned(whole(text)));
             }
         }
@@ -364,9 +360,9 @@ impl Redactor {
     fn replaced<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         // Whole values first: one that begins like another must not be taken for the rest of it.
-        for extent in [NeedlePart::Whole, NeedlePart::Beginning] {
+        for part in [NeedlePart::Whole, NeedlePart::Beginning] {
             for needle in &self.needles {
-                if let Some(changed) = needle.replaced(&text, extent) {
+                if let Some(changed) = needle.replaced(&text, part) {
                     text = Cow::Owned(changed);
                 }
             }

@@ -19,6 +19,7 @@ use super::path::DocPath;
 use super::report::{DraftDiagnostic, Report, shown};
 use super::source::Workflow;
 use crate::condition::{ValueScope, holds};
+use crate::interpret::VISITS_MAX;
 use crate::render::template::{Token, tokens};
 use crate::routing;
 
@@ -189,7 +190,6 @@ pub(super) fn contradicted_bodies(
 
 /// Nested loops whose passes multiply beyond what one call may examine.
 pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], paths: &StepPaths, report: &mut Report) {
-    const PASSES_ADVISED: u64 = 100_000;
     let by_id: BTreeMap<&LoopId, &CompiledLoop> =
         loops.iter().map(|looped| (&looped.loop_id, looped)).collect();
     let mut queue: Vec<(&PlanItem, u64)> = plan.iter().map(|item| (item, 1)).collect();
@@ -200,7 +200,7 @@ pub(super) fn loop_cost(plan: &[PlanItem], loops: &[CompiledLoop], paths: &StepP
         };
         let Some(owner) = owner else { continue };
         let passes = passes.saturating_mul(u64::from(owner.max_iterations));
-        if passes > PASSES_ADVISED {
+        if passes > u64::from(VISITS_MAX) {
             report.push(
                 DraftDiagnostic::on(Code::LoopCost, &path_of(paths, owner.loop_id.as_str()))
                     .message(format!("the loop `{}` may make {passes} passes", owner.loop_id))

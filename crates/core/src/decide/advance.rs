@@ -183,21 +183,16 @@ impl<'a> PreparedAttempt<'a> {
             signed == effective && delta.iter().all(|change| proof.changes.contains(change))
         };
         let proof = self.mode_proof.filter(vouches);
-        if let Some(proof) = proof {
-            return PreferencesChanged {
-                change_id: derive::change_id(self.node.node_id, self.attempt, effective),
-                source: PreferenceSource::Passkey,
-                delta: proof.changes.clone(),
-                effective,
-                proof: Some(proof.clone()),
-            };
-        }
+        let (source, delta) = match proof {
+            Some(proof) => (PreferenceSource::Passkey, proof.changes.clone()),
+            None => (PreferenceSource::CommandLine, delta),
+        };
         PreferencesChanged {
             change_id: derive::change_id(self.node.node_id, self.attempt, effective),
-            source: PreferenceSource::CommandLine,
+            source,
             delta,
             effective,
-            proof: None,
+            proof: proof.cloned(),
         }
     }
 

@@ -27,6 +27,7 @@ pub use output::{
 pub use position::{PositionError, PositionNumbers, Positions, StepPosition, position};
 pub(crate) use scope::step_scope;
 pub(crate) use trace::skipped;
+pub(crate) use walk::VISITS_MAX;
 
 use serde_json::Value;
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};

@@ -16,7 +16,7 @@ use crate::condition::{ValueScope, holds};
 
 /// Items examined in one call. Nested loops whose conditions skip everything could otherwise spin for
 /// a billion iterations; a body that does real work returns after one item.
-const VISITS_MAX: u32 = 100_000;
+pub(crate) const VISITS_MAX: u32 = 100_000;
 
 /// Where the walk is.
 pub(super) struct WalkPosition {

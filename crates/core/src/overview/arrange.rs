@@ -81,7 +81,7 @@ impl ListLength {
 /// What is requested of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
-    pub extent: ListLength,
+    pub length: ListLength,
     pub filter: RowFilter,
     /// At most so many rows.
     pub limit: Option<usize>,
@@ -89,17 +89,17 @@ pub struct ListQuery {
 
 impl ListQuery {
     /// Without a filter.
-    pub fn all_of(extent: ListLength) -> Self {
-        Self { extent, ..Self::default() }
+    pub fn all_of(length: ListLength) -> Self {
+        Self { length, ..Self::default() }
     }
 
     /// How many of the newest runs of each stage the list needs; `None` if any run may be in it.
     pub fn newest_of_stages(&self) -> Option<Vec<(Stage, usize)>> {
-        let is_bounded = self.extent == ListLength::Short || self.limit.is_some();
+        let is_bounded = self.length == ListLength::Short || self.limit.is_some();
         if !is_bounded || !self.filter.is_empty() {
             return None;
         }
-        let (running, finished) = self.extent.most_shown();
+        let (running, finished) = self.length.most_shown();
         let shown = |stage: Stage| match stage {
             Stage::WaitsForPerson | Stage::Blocked | Stage::Unreadable => usize::MAX,
             Stage::InProgress => running,
@@ -131,7 +131,7 @@ pub fn arrange<'a>(healthy: impl IntoIterator<Item = &'a [RunRow]>, wanted: &Lis
             }
         }
     }
-    let (running_max, finished_max) = wanted.extent.most_shown();
+    let (running_max, finished_max) = wanted.length.most_shown();
     list.left_out += keep_first(&mut running, running_max, recency);
     list.left_out += keep_first(&mut finished, finished_max, recency);
     shown.extend(running.into_iter().chain(finished));
@@ -198,8 +198,8 @@ mod tests {
         (list.runs.iter().map(number).collect(), list.left_out)
     }
 
-    fn with(extent: ListLength) -> ListQuery {
-        ListQuery::all_of(extent)
+    fn with(length: ListLength) -> ListQuery {
+        ListQuery::all_of(length)
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         rows[2].stage = Stage::Closed;
         rows[3].last_at = at("2026-01-02T00:00:00.000Z");
         rows[4].last_at = at("2026-01-01T00:00:00.000Z");
-        let narrowed = |filter, limit| listed(&rows, &ListQuery { extent: ListLength::Whole, filter, limit });
+        let narrowed = |filter, limit| listed(&rows, &ListQuery { length: ListLength::Whole, filter, limit });
         let none = RowFilter::default;
         assert_eq!(narrowed(RowFilter { workflow: Some("chan".to_owned()), ..none() }, None), (vec![0], 0));
         assert_eq!(

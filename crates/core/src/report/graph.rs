@@ -53,8 +53,8 @@ pub struct Row {
     pub below: Vec<bool>,
 }
 
-pub fn rows(nodes: &[NodeReport], extent: GraphDetail) -> Vec<Row> {
-    let mut rows = match extent {
+pub fn rows(nodes: &[NodeReport], detail: GraphDetail) -> Vec<Row> {
+    let mut rows = match detail {
         GraphDetail::Condensed => condensed(walk(nodes, WAYS_MAX, LANES_MAX), nodes),
         GraphDetail::Everything => walk(nodes, usize::MAX, usize::MAX),
     };

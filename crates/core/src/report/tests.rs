@@ -51,8 +51,8 @@ fn node(number: u64, parent: Option<u64>, branch: u64) -> NodeReport {
     }
 }
 
-fn text(nodes: &[NodeReport], extent: GraphDetail) -> Vec<String> {
-    let rows = rows(nodes, extent);
+fn text(nodes: &[NodeReport], detail: GraphDetail) -> Vec<String> {
+    let rows = rows(nodes, detail);
     drawn(&rows, nodes, Strokes::Unicode)
         .iter()
         .map(|line| {

@@ -53,7 +53,7 @@ impl Reading<'_> {
                 let limit = Some(INSPECTED_MAX);
                 first.extend(first_of(&arrange(
                     known.rows(),
-                    &ListQuery { limit, ..ListQuery::all_of(wanted.extent) },
+                    &ListQuery { limit, ..ListQuery::all_of(wanted.length) },
                 )));
             }
             first.retain(|session| inspected.insert(*session));
