@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledWorkflow, ConditionTest, Expr, ForCount, LoopControl, PlanItem,
+    CompiledLoop, CompiledWorkflow, ConditionTest, ForCount, LoopControl, PlanItem,
 };
 use workrail_model::event::Context;
 use workrail_model::name::{ConditionId, StepId};
@@ -16,6 +16,7 @@ use workrail_model::snapshot::{CompletedSteps, EngineState, PendingStep};
 
 use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
+use crate::routing;
 
 /// A loop whose end is unknown counts as this many iterations of what is left.
 const UNKNOWN_ITERATIONS: u64 = 1;
@@ -154,27 +155,11 @@ impl Remaining<'_> {
         let Some(condition) = condition else { return true };
         condition_holds(self.workflow, condition, &self.scope)
             || match self.workflow.condition(condition).map(|found| &found.test) {
-                Some(ConditionTest::Context { expr }) => self.names_something_unset(expr),
+                Some(ConditionTest::Context { expr }) => {
+                    routing::keys_of(expr).into_iter().any(|key| self.scope.get(key).is_none())
+                }
                 Some(ConditionTest::LoopControl { .. }) => true,
                 None => false,
             }
-    }
-
-    fn names_something_unset(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Always | Expr::Malformed => false,
-            Expr::Truthy { var }
-            | Expr::Equals { var, .. }
-            | Expr::NotEquals { var, .. }
-            | Expr::Gt { var, .. }
-            | Expr::Gte { var, .. }
-            | Expr::Lt { var, .. }
-            | Expr::Lte { var, .. }
-            | Expr::Contains { var, .. }
-            | Expr::In { var, .. } => self.scope.get(var).is_none(),
-            Expr::And { all } => all.iter().any(|inner| self.names_something_unset(inner)),
-            Expr::Or { any } => any.iter().any(|inner| self.names_something_unset(inner)),
-            Expr::Not { inner } => self.names_something_unset(inner),
-        }
     }
 }

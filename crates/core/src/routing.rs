@@ -260,17 +260,13 @@ fn possible(expr: &Expr, scope: &ValueScope<'_>) -> Possible {
         | Expr::Gte { .. }
         | Expr::Lt { .. }
         | Expr::Lte { .. }
-        | Expr::In { .. } => {
-            let mut reads = KeyReads::new();
-            read_expr(expr, &mut reads);
-            match reads.keys().all(|key| scope.get(key).is_some()) {
-                true => {
-                    let holds = holds(expr, scope);
-                    Possible { holds, fails: !holds }
-                }
-                false => Possible { holds: true, fails: true },
+        | Expr::In { .. } => match keys_of(expr).into_iter().all(|key| scope.get(key).is_some()) {
+            true => {
+                let holds = holds(expr, scope);
+                Possible { holds, fails: !holds }
             }
-        }
+            false => Possible { holds: true, fails: true },
+        },
     }
 }
 
@@ -342,10 +338,8 @@ pub(crate) fn never_decided<'a>(
     let scope = ValueScope::new(context);
     let skipped = |condition: Option<&'a ConditionId>| -> Option<Vec<&'a str>> {
         let ConditionTest::Context { expr } = &workflow.condition(condition?)?.test else { return None };
-        let mut reads = KeyReads::new();
-        read_expr(expr, &mut reads);
         let is_absent = |key: &&str| context.get(key).is_none() && !is_asked_of_user(workflow, key);
-        let absent: Vec<&str> = reads.into_keys().filter(is_absent).collect();
+        let absent: Vec<&str> = keys_of(expr).into_iter().filter(is_absent).collect();
         let is_undecided = !absent.is_empty() && !holds(expr, &scope) && possible(expr, &scope).holds;
         is_undecided.then_some(absent)
     };

@@ -188,7 +188,7 @@ impl<S: Store> Engine<S> {
         let facts = SessionState::new(session);
         let started = self.decide_start(&facts, prepared, None, keyed)?;
         match self.create_once(session, started.plan)? {
-            Creation::Made => Ok(Some((session, started.begun))),
+            Creation::Made => Ok(Some((session, started.run))),
             Creation::Exists => match keyed {
                 Some(_) => Ok(None),
                 None => Err(error::internal("a fresh session id is in use")),
@@ -294,7 +294,7 @@ impl<S: Store> Engine<S> {
             }
             let parent = link(held.state())?;
             let started = self.decide_start(held.state(), prepared, parent, keyed)?;
-            begun = Some(started.begun);
+            begun = Some(started.run);
             held.append(started.plan)
         });
         match appended {

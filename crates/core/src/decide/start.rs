@@ -64,7 +64,7 @@ pub struct Start<'a> {
 #[derive(Debug)]
 pub struct Started {
     pub plan: AppendPlan,
-    pub begun: StartedRun,
+    pub run: StartedRun,
 }
 
 /// The result of a start once its plan is appended.
@@ -151,8 +151,8 @@ pub fn start(command: Start<'_>) -> Result<Started, DecideError> {
     if let Some((_, stored)) = recorded {
         draft.attach(stored);
     }
-    let begun = StartedRun { root, attempt: derive::root_attempt(root), workflow_hash, reply };
-    Ok(Started { plan: draft.plan()?, begun })
+    let started = StartedRun { root, attempt: derive::root_attempt(root), workflow_hash, reply };
+    Ok(Started { plan: draft.plan()?, run: started })
 }
 
 fn first_reply(

@@ -100,8 +100,8 @@ impl<'a> Session<'a> {
             workflow,
             facts: SessionState::new(session),
             snapshots: MemorySnapshots::default(),
-            node: started.begun.root,
-            attempt: started.begun.attempt,
+            node: started.run.root,
+            attempt: started.run.attempt,
             plans: 0,
             earlier_output: StepOutput::default(),
         };

@@ -171,7 +171,7 @@ impl History {
         });
         let started = started.unwrap_or_else(|error| panic!("a history can start: {error:?}"));
         let parts = self.record(PlanParts::of(&started.plan));
-        self.arrive(started.begun.root, started.begun.attempt);
+        self.arrive(started.run.root, started.run.attempt);
         parts
     }
 
