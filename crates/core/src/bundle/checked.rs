@@ -63,7 +63,7 @@ impl IntactBundle {
 pub fn check_format<R: Read + Seek>(source: &mut R) -> Result<IntactBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
     let mut reader = IndexReader::default();
-    let Err(error) = read(&mut *source, &mut reader) else { return reader.judge() };
+    let Err(error) = read(&mut *source, &mut reader) else { return reader.verify() };
     // A newer format need not be readable, but its version must be reported; it may be anywhere.
     if error.kind() == Some(BundleErrorKind::InvalidFormat) && !reader.version_seen {
         source.rewind().map_err(BundleError::Source)?;
@@ -247,8 +247,8 @@ impl IndexReader {
         Ok(())
     }
 
-    /// Compares what was found with what is attested, then reports the outcome.
-    fn judge(mut self) -> Result<IntactBundle, BundleError> {
+    /// Compares what was found with what is attested. A deferred problem is reported only if everything matches.
+    fn verify(mut self) -> Result<IntactBundle, BundleError> {
         let events = std::mem::take(&mut self.events).finish();
         self.found.insert(Section::Events, events);
         self.found.insert(Section::Manifest, std::mem::take(&mut self.manifest).finish());
@@ -277,11 +277,11 @@ impl IndexReader {
         }
         match self.deferred.take() {
             Some(error) => Err(error),
-            None => self.described(events),
+            None => self.into_bundle(events),
         }
     }
 
-    fn described(mut self, events: Attested) -> Result<IntactBundle, BundleError> {
+    fn into_bundle(mut self, events: Attested) -> Result<IntactBundle, BundleError> {
         let salvage: Option<Salvage> = self.optional(Section::Salvage)?;
         if let Some(salvage) = &salvage
             && !matches!(salvage.health, SessionHealth::CorruptTail { .. })

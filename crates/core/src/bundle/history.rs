@@ -46,7 +46,7 @@ impl ImportableBundle {
 /// Reads the events again and checks their meaning. Stores nothing.
 pub fn check<R: Read + Seek>(source: &mut R, bundle: IntactBundle) -> Result<ImportableBundle, BundleError> {
     source.rewind().map_err(BundleError::Source)?;
-    let mut history = History::new(&bundle);
+    let mut history = HistoryReader::new(&bundle);
     read(source, &mut history)?;
     let salvaged_before = history.salvaged_before;
     let EventSummary { runs, event_count, activities } = history.finish()?;
@@ -60,7 +60,8 @@ struct EventSummary {
     activities: Vec<u64>,
 }
 
-struct History<'s> {
+/// Checks each event against those before it and against the content.
+struct HistoryReader<'s> {
     bundle: &'s IntactBundle,
     state: SessionState,
     list: ListDigest,
@@ -78,7 +79,7 @@ struct History<'s> {
     blobs: BTreeSet<BlobRef>,
 }
 
-impl Reader for History<'_> {
+impl Reader for HistoryReader<'_> {
     fn wants(&self, part: BundlePart) -> bool {
         matches!(part, BundlePart::Events | BundlePart::Workflows)
     }
@@ -95,7 +96,7 @@ impl Reader for History<'_> {
     }
 }
 
-impl<'s> History<'s> {
+impl<'s> HistoryReader<'s> {
     fn new(bundle: &'s IntactBundle) -> Self {
         Self {
             bundle,

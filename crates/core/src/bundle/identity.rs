@@ -71,7 +71,7 @@ impl Identity {
     }
 }
 
-/// Sets an existing member of an object.
+/// Sets a member of an object that exists; the member itself may be new.
 fn set(event: &mut Value, pointer: &str, value: Value) {
     let Some((parent, name)) = pointer.rsplit_once('/') else { return };
     if let Some(Value::Object(members)) = event.pointer_mut(parent) {

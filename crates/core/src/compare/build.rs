@@ -6,15 +6,15 @@ use workrail_model::id::{NodeId, RunId};
 use workrail_model::strict_json;
 
 use super::align::{Aligned, align};
-use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared};
+use super::sides::{Covered, ReachedStep, UnknownPart, is_advanced, is_shared, led_to};
 use super::{
     ArtifactComparison, ComparedGapState, Comparison, ContextComparison, Continuation, Continues, DiffLine,
     Difference, DifferenceCounts, End, Extent, FieldDifference, GapComparison, PartEnd, RunPart, Side,
     StepComparison, StepOutcome, StepSide, VERSION, diff, words,
 };
 use crate::report::{
-    Artifact, Attempt, Body, Covers, GapReport, GapReportState, Outcome, Report, ReportInput, RunReport,
-    StepReport, Times, branch_letter, elapsed, seen_context_value, words as report_words,
+    Artifact, Body, Covers, GapReport, GapReportState, Report, ReportInput, RunReport, StepReport, Times,
+    branch_letter, elapsed, seen_context_value, words as report_words,
 };
 
 /// Larger artifacts are compared only by digest.
@@ -133,10 +133,6 @@ fn continuation(
     covered: &Covered<'_>,
 ) -> (Option<NodeId>, Continuation) {
     let facts = compared.subject.facts;
-    let led_to = |attempt: &Attempt| match attempt.outcome {
-        Outcome::Advanced { to_node_id, .. } => Some(to_node_id),
-        Outcome::Blocked { .. } => None,
-    };
     let attempt = covered.steps.first().and_then(|step| step.attempt);
     let at = match compared.part.extent {
         Extent::Path | Extent::Point => covered.end.node_id,

@@ -185,7 +185,8 @@ impl<'a> OwnedPoints<'a> {
     }
 }
 
-fn led_to(attempt: &Attempt) -> Option<NodeId> {
+/// The node that an attempt led to.
+pub(super) fn led_to(attempt: &Attempt) -> Option<NodeId> {
     match attempt.outcome {
         Outcome::Advanced { to_node_id, .. } => Some(to_node_id),
         Outcome::Blocked { .. } => None,

@@ -47,10 +47,10 @@ pub struct RecordedIn {
 pub fn check_recorded(
     proof: &PasskeyProof,
     statement: &Statement<'_>,
-    around: RecordedIn,
+    recorded_in: RecordedIn,
     keys: &Passkeys,
 ) -> Result<(Sha256, SignerOrigin), ProofError> {
-    let origin = match (proof.run == around.run, around.is_imported) {
+    let origin = match (proof.run == recorded_in.run, recorded_in.is_imported) {
         (true, is_imported) => RecordOrigin { is_imported, is_renamed: false },
         (false, true) => RecordOrigin { is_imported: true, is_renamed: true },
         (false, false) => return Err(ProofError::OtherRun),

@@ -41,14 +41,14 @@ pub struct SessionState {
 
 /// The node that an event is scoped to.
 #[derive(Clone, Copy, Debug)]
-struct At {
+struct ScopedNode {
     index: EventIndex,
     run: RunId,
     node: NodeId,
     ix: NodeIx,
 }
 
-impl At {
+impl ScopedNode {
     fn record<T: Clone>(&self, data: &T) -> Recorded<T> {
         Recorded { node_id: self.node, index: self.index, data: data.clone() }
     }
@@ -198,8 +198,8 @@ impl SessionState {
         }
     }
 
-    fn fold_on_node(&mut self, at: At, data: &EventData) -> Result<(), FoldError> {
-        let At { index, ix, .. } = at;
+    fn fold_on_node(&mut self, at: ScopedNode, data: &EventData) -> Result<(), FoldError> {
+        let ScopedNode { index, ix, .. } = at;
         match data {
             EventData::AdvanceRecorded(advance) => {
                 return self.advances.record(&mut self.dag, index, ix, advance);
@@ -301,11 +301,11 @@ impl SessionState {
         self.runs.get(run).map(|_| run).ok_or(FoldError::UnknownRun { index, run })
     }
 
-    fn scoped_node(&self, event: &Event) -> Result<At, FoldError> {
+    fn scoped_node(&self, event: &Event) -> Result<ScopedNode, FoldError> {
         let index = event.event_index;
         let run = self.scoped_run(event)?;
         let node = event.scope.node().ok_or(FoldError::WrongScope { index, kind: event.kind() })?;
-        Ok(At { index, run, node, ix: self.node_of_run(index, run, node)? })
+        Ok(ScopedNode { index, run, node, ix: self.node_of_run(index, run, node)? })
     }
 
     fn node_of_run(&self, index: EventIndex, run: RunId, node: NodeId) -> Result<NodeIx, FoldError> {

@@ -233,7 +233,7 @@ pub(super) fn apply_consequences(step: &CompiledStep, scope: &ValueScope<'_>, ch
 }
 
 /// The author's guidance followed by the instruction to assess again, which authors often write themselves.
-fn and_again(guidance: &str) -> String {
+fn with_reassessment(guidance: &str) -> String {
     const OWN_ENDINGS: [&str; 2] = ["Then rate again.", "Then assess again."];
     let own = OWN_ENDINGS.iter().find_map(|ending| guidance.trim_end().strip_suffix(ending));
     let is_said = own.is_none() && (guidance.contains("rate again") || guidance.contains("assess again"));
@@ -261,7 +261,7 @@ fn followup(applied: &AppliedConsequence, names: &[String], scope: &ValueScope<'
             if names.len() == 1 { "was" } else { "were" },
             applied.level.as_str()
         )),
-        suggested_fix: Some(BoundedText::clip(&and_again(&guidance))),
+        suggested_fix: Some(BoundedText::clip(&with_reassessment(&guidance))),
     };
     Finding { reason: Reason::ContractViolation(ContractViolation::AssessmentFollowupRequired), blocker }
 }
