@@ -83,7 +83,7 @@ pub(crate) fn loops(
 }
 
 /// How often a loop runs, if that does not depend on what happens in it.
-fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
+pub(crate) fn iterations(owner: &CompiledLoop, context: &Context) -> Option<u64> {
     let wanted = match &owner.control {
         LoopControl::While { .. } | LoopControl::Until { .. } => return None,
         LoopControl::For { count: ForCount::Fixed { value } } => u64::from(*value),

@@ -253,12 +253,12 @@ fn inherit_demands(step: &mut StandardStep, caller: &StandardStep) {
     replace(&mut step.verification, &caller.verification);
 }
 
-/// The `{names}` in a text: one pair of braces around an identifier, with no adjacent brace.
 #[cfg(test)]
 pub(crate) fn argument_names(text: &str) -> Vec<&str> {
     holes(text).map(|(_, name)| name).collect()
 }
 
+/// The `{names}` in a text, each with its position: one pair of braces around an identifier, with no adjacent brace.
 pub(super) fn holes(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.match_indices('{').filter_map(move |(start, _)| {
         let rest = &text[start + 1..];

@@ -327,7 +327,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, overridden by what is given; each value has already been checked against its key's kind.
+    /// The defaults, overridden by what is given. A value that its key does not accept is ignored.
     pub fn layered(given: impl IntoIterator<Item = (Key, Value, ValueOrigin)>) -> Self {
         let defaults = Key::ALL.iter().filter_map(|key| {
             let value = key.default()?;

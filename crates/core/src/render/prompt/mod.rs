@@ -11,7 +11,7 @@ mod require;
 use serde_json::Value;
 use workrail_model::capability::Capability;
 use workrail_model::compiled::{
-    CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, ForCount, LoopControl, MetricsDuty, StepKind,
+    CompiledLoop, CompiledStep, CompiledWorkflow, ConditionTest, LoopControl, MetricsDuty, StepKind,
 };
 use workrail_model::event::Context;
 use workrail_model::limits::{RENDERED_STEP_BYTES_MAX, TITLE_BYTES_MAX};
@@ -24,6 +24,7 @@ use super::template::fill;
 use crate::builtins::LOOP_CONTROL_CONTRACT;
 use crate::condition::ValueScope;
 use crate::interpret::{condition_holds, step_scope};
+use crate::progress;
 use crate::secrets::is_secret;
 
 /// Why the step is shown. At start and on resume the agent may know nothing yet.
@@ -323,18 +324,8 @@ fn is_refinement(workflow: &CompiledWorkflow, condition: &ConditionId) -> bool {
 
 /// How many passes the loop can have, and whether it will have exactly that many.
 fn passes(owner: &CompiledLoop, context: &Context) -> (u64, bool) {
-    let limit = u64::from(owner.max_iterations);
-    let known = match &owner.control {
-        LoopControl::While { .. } | LoopControl::Until { .. } => None,
-        LoopControl::For { count: ForCount::Fixed { value } } => Some(u64::from(*value)),
-        LoopControl::For { count: ForCount::FromContext { context_key } } => {
-            context.get(context_key).and_then(Value::as_u64)
-        }
-        LoopControl::ForEach { items, .. } => {
-            context.get(items).and_then(Value::as_array).map(|list| list.len() as u64)
-        }
-    };
-    known.map_or((limit, false), |known| (known.min(limit), true))
+    let known = progress::iterations(owner, context);
+    (known.unwrap_or(u64::from(owner.max_iterations)), known.is_some())
 }
 
 fn guidance(
