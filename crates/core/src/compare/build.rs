@@ -138,9 +138,9 @@ fn continuation(
         Extent::Path | Extent::Point => covered.end.node_id,
         // The result of an attempt continues at the newest tip below it.
         Extent::Attempt { .. } => attempt.and_then(led_to).map_or(covered.end.node_id, |next| {
-            let below = |leaf: &&crate::project::NodeState| facts.is_ancestor_or_self(next, leaf.node_id);
+            let below = |tip: &&crate::project::NodeState| facts.is_ancestor_or_self(next, tip.node_id);
             let tip = run.tip.filter(|tip| facts.is_ancestor_or_self(next, *tip));
-            let newest = || facts.leaves(run.run_id).rev().find(below).map(|leaf| leaf.node_id);
+            let newest = || facts.tips(run.run_id).rev().find(below).map(|tip| tip.node_id);
             tip.or_else(newest).unwrap_or(next)
         }),
     };

@@ -1,11 +1,11 @@
 //! The preferred tip: where work on a run continues, from the order of events alone (G6, G52).
 //!
-//! Leaves are ranked by last activity, then by `node_created` index, then by id. The last activity of a
-//! leaf is the highest index among the events that touch its reachable history, which is its path to the
+//! Tips are ranked by last activity, then by `node_created` index, then by id. The last activity of a
+//! tip is the highest index among the events that touch its reachable history, which is its path to the
 //! root. An event touches the node it is scoped to; an edge touches the node it leads to, and a context
 //! set the node from which on it applies.
 //!
-//! **Leaves are steps.** A checkpoint is a note on a step, and it is the step that is continued. So the
+//! **Tips are steps.** A checkpoint is a note on a step, and it is the step that is continued. So the
 //! candidates are the steps that were not continued ([`SessionState::is_tip`]), and what touches a
 //! checkpoint touches the step that owns it. G38 requires this: a checkpoint never makes the next
 //! advance a fork, so it must not hide the step whose advance is awaited.
@@ -41,7 +41,7 @@ impl SessionState {
     }
 
     /// The tips of the run's branches: its steps that were not continued, oldest first.
-    pub(crate) fn leaves(&self, run: RunId) -> impl DoubleEndedIterator<Item = &NodeState> {
+    pub(crate) fn tips(&self, run: RunId) -> impl DoubleEndedIterator<Item = &NodeState> {
         self.dag.tips(run).map(|tip| self.dag.node(tip))
     }
 }

@@ -62,7 +62,7 @@ impl<'a> RunRecord<'a> {
         let preferred = facts.preferred_tip(run)?;
         let elsewhere = at.filter(|at| !facts.is_ancestor_or_self(*at, preferred));
         let tip = elsewhere
-            .and_then(|at| facts.leaves(run).rev().find(|leaf| facts.is_ancestor_or_self(at, leaf.node_id)));
+            .and_then(|at| facts.tips(run).rev().find(|tip| facts.is_ancestor_or_self(at, tip.node_id)));
         let tip = tip.or_else(|| facts.node(preferred))?;
         Some(Self { facts, run: facts.run(run)?, workflow, content, tip })
     }

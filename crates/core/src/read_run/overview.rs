@@ -133,12 +133,8 @@ impl RunRecord<'_> {
 
     /// Every open tip of the run except the one where it continues.
     fn other_tips(&self, tools: ToolSet) -> Option<String> {
-        let others: Vec<&NodeState> = self
-            .facts
-            .leaves(self.run.run_id)
-            .rev()
-            .filter(|leaf| leaf.node_id != self.tip.node_id)
-            .collect();
+        let others: Vec<&NodeState> =
+            self.facts.tips(self.run.run_id).rev().filter(|tip| tip.node_id != self.tip.node_id).collect();
         if others.is_empty() {
             return None;
         }

@@ -166,7 +166,7 @@ impl Recovering<'_> {
         let with_tip = |child: &'_ NodeState| {
             let below = |tip: &NodeId| facts.is_ancestor_or_self(child.node_id, *tip);
             let preferred = facts.preferred_tip(child.run_id).filter(below);
-            preferred.or_else(|| facts.leaves(child.run_id).rev().map(|leaf| leaf.node_id).find(below))
+            preferred.or_else(|| facts.tips(child.run_id).rev().map(|tip| tip.node_id).find(below))
         };
         let ways = children.into_iter().map(|child| {
             let tip = with_tip(child).and_then(|tip| facts.node(tip));

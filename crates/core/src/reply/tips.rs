@@ -32,7 +32,7 @@ impl Recovering<'_> {
             // An unreadable tip is not known to be finished.
             self.snapshots.state_at(tip).is_none_or(|state| !state.is_complete())
         };
-        let newest = facts.leaves(run).rev().filter(elsewhere).take(TIPS_READ_MAX);
+        let newest = facts.tips(run).rev().filter(elsewhere).take(TIPS_READ_MAX);
         let mut tips: Vec<&NodeState> = newest.filter(is_open).collect();
         // The sort is stable: among equally long branches, the newest stays first.
         tips.sort_by_key(|tip| std::cmp::Reverse(tip.step_number));

@@ -111,7 +111,7 @@ fn walk<'w>(
     }
 }
 
-/// ", after step `a`", ", at the start of loop `b`".
+/// "after step `a`", "at the start of loop `b`".
 fn position_text(position: &PlanPartPosition<'_>) -> String {
     match (&position.after, &position.inside) {
         (Some(after), _) => format!("after {after}"),

@@ -63,7 +63,7 @@ fn work_that_continues_from_a_checkpoint_continues_from_its_step() {
     let child = log.advance(run, checkpoint, attempt);
     let state = log.state();
     assert!(!state.is_tip(root));
-    assert_eq!(state.leaves(run).map(|leaf| leaf.node_id).collect::<Vec<_>>(), [child]);
+    assert_eq!(state.tips(run).map(|tip| tip.node_id).collect::<Vec<_>>(), [child]);
 }
 
 #[test]

@@ -63,7 +63,7 @@ proptest! {
         let state = fold(&history);
         let naive = Naive(&history.log.events);
         for run in &history.runs {
-            let leaves: Vec<NodeId> = state.leaves(*run).map(|leaf| leaf.node_id).collect();
+            let leaves: Vec<NodeId> = state.tips(*run).map(|tip| tip.node_id).collect();
             prop_assert_eq!(leaves, naive.leaves(*run));
         }
         for (_, node, kind) in &history.nodes {
