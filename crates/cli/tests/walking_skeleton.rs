@@ -1,7 +1,5 @@
 //! One linear workflow over real stdio MCP: start, advance, blocked, replay, rehydrate, rewind, crash.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use serde_json::{Value, json};
 use workrail_testkit::folder::recorded;
 use workrail_testkit::home::Home;

@@ -12,7 +12,6 @@ use workrail_model::passkey::{PendingPreferences, PreferenceProof};
 use workrail_model::preferences::Preferences;
 use workrail_ports::control::{PendingPreferencesReader, PendingPreferencesStore};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, WritableFile};
-use workrail_ports::session_store::StoreError;
 
 use crate::content::create_fresh;
 use crate::layout;

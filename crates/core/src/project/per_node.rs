@@ -6,22 +6,23 @@
 //! Slots are saved in chunks, and a chunk read from a cache is parsed when one of its nodes is first accessed:
 //! a new process that continues a long run needs the last few nodes, not all of them (G23).
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use data_encoding::BASE64;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
-use serde::de::DeserializeOwned;
+use serde::de::{self, DeserializeOwned, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser};
-use workrail_model::limits::CACHE_BYTES_MAX;
 
 use super::dag::NodeIx;
 
 /// Nodes per chunk: few enough to parse a chunk at once, enough that there are not too many.
 const CHUNK_NODES: usize = 64;
 
-/// Of a chunk before it is compressed.
-const CHUNK_BYTES_MAX: usize = CACHE_BYTES_MAX as usize;
+/// Of a chunk before it is compressed. A forged cache must not fill the memory (G18).
+const CHUNK_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The fastest level of deflate: higher ones make chunks only a little smaller.
 const COMPRESSION: u8 = 1;
@@ -70,7 +71,37 @@ fn parse<T: DeserializeOwned>(saved: &str) -> Option<Vec<Vec<T>>> {
     }
     let compressed = BASE64.decode(saved.as_bytes()).ok()?;
     let json = decompress_to_vec_with_limit(&compressed, CHUNK_BYTES_MAX).ok()?;
-    serde_json::from_slice(&json).ok()
+    serde_json::from_slice(&json).ok().map(|Slots(slots)| slots)
+}
+
+/// The slots of a chunk as they are read: never more than a chunk has. Millions of empty ones are short as text.
+struct Slots<T>(Vec<Vec<T>>);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Slots<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AtMostAChunk<T>(PhantomData<T>);
+
+        impl<'de, T: DeserializeOwned> Visitor<'de> for AtMostAChunk<T> {
+            type Value = Slots<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "at most {CHUNK_NODES} slots")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Slots<T>, A::Error> {
+                let mut slots = Vec::new();
+                while let Some(slot) = items.next_element()? {
+                    if slots.len() == CHUNK_NODES {
+                        return Err(de::Error::invalid_length(CHUNK_NODES + 1, &self));
+                    }
+                    slots.push(slot);
+                }
+                Ok(Slots(slots))
+            }
+        }
+
+        deserializer.deserialize_seq(AtMostAChunk(PhantomData))
+    }
 }
 
 impl<T: Serialize> Chunk<T> {
@@ -213,7 +244,10 @@ mod tests {
 
     #[test]
     fn a_chunk_that_does_not_parse_is_detected_and_never_equal() {
-        for text in ["no base64", "bm8ganNvbg==", "y8tXyCrOzwMA"] {
+        let forged = |json: &str| BASE64.encode(&compress_to_vec(json.as_bytes(), COMPRESSION));
+        let many_slots = forged(&format!("[{}[]]", "[],".repeat(CHUNK_NODES)));
+        let large = forged(&format!("[[\"{}\"]]", "a".repeat(CHUNK_BYTES_MAX)));
+        for text in ["no base64", "bm8ganNvbg==", "y8tXyCrOzwMA", &many_slots, &large] {
             let mut facts: PerNode<String> = serde_json::from_value(serde_json::json!(["", text])).unwrap();
             assert!(facts.is_readable(), "nothing was asked for");
             facts.push(NodeIx::at(CHUNK_NODES), "dropped".to_owned());

@@ -314,13 +314,11 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         let removed = unkept.and_then(|()| self.target.remove(session, Some(end)).map(drop));
         let Err(cause) = removed else { return Ok(Room::Made { was_kept }) };
         self.keep_again(session, was_kept);
-        match cause {
-            UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. }) => {
-                self.in_use(session, "not copied");
-                Ok(Room::InUse)
-            }
-            cause => Err(error::upkeep(cause)),
+        if !matches!(cause, UpkeepError::Changed { .. } | UpkeepError::Store(StoreError::Locked { .. })) {
+            return Err(error::upkeep(cause));
         }
+        self.in_use(session, "not copied");
+        Ok(Room::InUse)
     }
 
     /// Restores the mark of `session keep`.
@@ -358,7 +356,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         if let Relation::Behind(end) = relation {
             // The target's copy goes only for one that is whole: it may be the only good one.
             let read = self.source.segments(session, None, &mut |_| ControlFlow::Continue(()));
-            if self.sound(session, read).is_none() {
+            if self.end_if_healthy(session, read).is_none() {
                 return Ok(false);
             }
             match self.make_room(session, end)? {
