@@ -174,6 +174,34 @@ fn work_over_the_network_is_recorded_under_its_tokens_name() {
 }
 
 /// G115: the rules for a public name, on a listener that only this machine can reach.
+/// Broke: the agent was told to send `workspacePath` and to have hooks installed; neither helps on a team's server.
+#[test]
+fn missing_evidence_leads_to_a_local_server() {
+    let home = home();
+    let step = |id: &str, min: &str| json!({ "id": id, "title": "Do it", "prompt": "Do it.", "evidence": { "min": min } });
+    for min in ["observed", "checked"] {
+        home.workflow(&json!({
+            "id": format!("team.{min}"), "name": "Needs evidence", "description": "One step.", "version": "1.0.0",
+            "steps": [step("do", min)],
+        }));
+    }
+    let server = serve(&home, &[]);
+    let made = token(&home, "ada", "agent");
+    for min in ["observed", "checked"] {
+        let begun =
+            call(&server, secret(&made), "start_workflow", json!({ "workflowId": format!("team.{min}") }));
+        let begun = reply_data(&begun["result"]).clone();
+        let arguments = json!({ "ackToken": begun["ackToken"], "output": { "notesMarkdown": "Did it." } });
+        let blocked = call(&server, secret(&made), "continue_workflow", arguments);
+        let blocker = reply_data(&blocked["result"])["blockers"][0].clone();
+        assert_eq!(blocker["code"], "EVIDENCE_MISSING", "{blocked}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(blocker["suggestedFix"].as_str().unwrap(), @"Ask the user to connect you through `workrail mcp` on the machine of the repository. With the same store, this run continues there.");
+        }
+    }
+    server.end("TERM");
+}
+
 #[test]
 fn a_request_must_name_the_public_address_and_come_from_no_other_page() {
     let home = home();

@@ -6,7 +6,7 @@ use workrail_core::claims;
 use workrail_core::decide::advance::{Advance, advance};
 use workrail_core::decide::attempt::AttemptState;
 use workrail_core::decide::checks::passes_in_chain;
-use workrail_core::decide::evidence::{AvailableEvidence, EvidenceDemand};
+use workrail_core::decide::evidence::AvailableEvidence;
 use workrail_core::decide::observe::{ObservedFact, is_same_repository};
 use workrail_core::decide::retry;
 use workrail_core::derive;
@@ -186,7 +186,7 @@ impl<S: Store> Engine<S> {
             observations: self.store.take_observations(session, at.run),
             workspace: self.current_workspace(facts, at.node, folder.as_ref(), (tree, anchors)),
             checks: checked.map(|checked| checked.checks.clone()).unwrap_or_default(),
-            demand: EvidenceDemand::Enforced,
+            demand: self.checks_here.demand(),
         };
         if says_what_changed(&workflow, &snapshot) {
             evidence.workspace.changed_in_run =

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use workrail_core::decide::checks::{CheckStatus, still_holds};
+use workrail_core::decide::evidence::EvidenceDemand;
 use workrail_model::compiled::{CheckRequest, CompiledWorkflow};
 use workrail_model::digest::{Sha256, WorkflowHash};
 use workrail_model::error::ErrorEnvelope;
@@ -49,6 +50,15 @@ pub type CallProgress = Arc<dyn Fn(&str) + Send + Sync>;
 pub(crate) enum ChecksHere {
     Run,
     NotRun,
+}
+
+impl ChecksHere {
+    pub(crate) fn demand(self) -> EvidenceDemand {
+        match self {
+            Self::Run => EvidenceDemand::Enforced,
+            Self::NotRun => EvidenceDemand::EnforcedFromAfar,
+        }
+    }
 }
 
 /// Clients that time out without progress wait longer than this.

@@ -71,6 +71,7 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
         if !bytes.is_empty() {
             // A failed write only costs time.
             let _ = self.append_to_index(version, &bytes, if_absent);
+            self.drop_index_if_deleted(version, records);
         }
     }
 }
@@ -91,6 +92,19 @@ impl<F: FileSystem> LocalStore<F> {
     fn index_bytes_max(&self) -> u64 {
         let sessions = self.fs().list(&layout::sessions()).map_or(0, |entries| entries.len() as u64);
         INDEX_BYTES_MAX.min(FEW_SESSIONS_BYTES_MAX + sessions * PER_SESSION_BYTES_MAX)
+    }
+
+    /// Removes the index if one of the sessions was deleted while it was added: a text that was purged from the session
+    /// must not come back (G85).
+    fn drop_index_if_deleted(&self, version: u32, records: &[IndexRecord]) {
+        let is_deleted = |record: &IndexRecord| {
+            let found = self.fs().stat(&layout::session(record.session));
+            found.is_err_and(|error| error.kind == FsErrorKind::NotFound)
+        };
+        if records.iter().any(is_deleted) {
+            // If this fails, the purge that deleted the session searches after this and names the file.
+            let _ = self.fs().remove_file(&layout::index(version));
+        }
     }
 
     fn append_to_index(&self, version: u32, bytes: &[u8], if_absent: IfAbsent) -> Result<(), FsError> {

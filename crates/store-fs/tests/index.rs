@@ -13,6 +13,7 @@ use workrail_ports::file_system::{FileSystem as _, RelPath};
 use workrail_ports::session_store::{
     Appended, LockedSession as _, SessionReader as _, SessionStore as _, StampDepth, StoreError,
 };
+use workrail_ports::upkeep::Upkeep as _;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::sim::SimFs;
 use workrail_testkit::history::Step;
@@ -65,6 +66,20 @@ fn another_process_reads_the_newest_record_of_each_existing_session() {
     let gone = records[2].session;
     assert_eq!(open(fs.clone()).index_records(VERSION, &|session| session != gone).len(), 2);
     assert!(open(fs).index_records(VERSION + 1, &|_| true).is_empty(), "another version is another index");
+}
+
+/// Broke: a server added a session to the index just after the session was purged, with the text that was purged.
+#[test]
+fn a_session_that_was_deleted_meanwhile_leaves_no_index_behind() {
+    let fs = SimFs::new();
+    let (store, records) = indexed(&fs);
+    let deleted = records[0].session;
+    store.remove(deleted, None).unwrap();
+    fs.remove_raw(&index_file());
+    store.add_to_index(VERSION, &records[..1], IfAbsent::Create);
+    assert!(!fs.all_files().contains(&index_file()));
+    store.add_to_index(VERSION, &records[1..], IfAbsent::Create);
+    assert_eq!(all(&open(fs)), records[1..]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn show(cleaned: &CleanupReport, store_kind: StoreKind) {
             .as_ref()
             .map_or_else(String::new, |at| format!(", last worked on {}", local(at)));
         output::line(&format!(
-            "{verb}: {} (finished, {} days old{last}; {})",
+            "{verb}: {} ({} days old{last}; {})",
             session.session_id,
             session.age_days,
             bytes_shown(session.bytes)

@@ -126,6 +126,9 @@ fn is_for_people(reason: NotRunReason) -> bool {
     }
 }
 
+const LOCAL_SERVER_NEEDED: &str = "Ask the user to connect you through `workrail mcp` on the machine of the repository. \
+                                   With the same store, this run continues there.";
+
 /// The next step after a check that was not run.
 fn next_step(reason: NotRunReason, label: &str) -> String {
     match reason {
@@ -213,7 +216,7 @@ impl PreparedAttempt<'_> {
     /// What the reply says about checks besides failures.
     pub(super) fn check_warnings(&self) -> Vec<Warning> {
         match self.command.evidence.demand {
-            EvidenceDemand::Enforced => {}
+            EvidenceDemand::Enforced | EvidenceDemand::EnforcedFromAfar => {}
             EvidenceDemand::Assumed => return Vec::new(),
         }
         let label = self.label();
@@ -236,7 +239,7 @@ impl PreparedAttempt<'_> {
     pub(super) fn known_grades(&self) -> Vec<RequiredGrade> {
         let holds = |grade: &RequiredGrade| match self.command.evidence.demand {
             EvidenceDemand::Assumed => true,
-            EvidenceDemand::Enforced => match grade {
+            EvidenceDemand::Enforced | EvidenceDemand::EnforcedFromAfar => match grade {
                 RequiredGrade::Observed => self.is_observed(),
                 RequiredGrade::Checked => self.is_checked(),
             },
@@ -291,7 +294,16 @@ impl PreparedAttempt<'_> {
     /// finding of its own.
     fn missing_evidence(&self, subject: &str, min: RequiredGrade) -> Option<(String, String)> {
         let has_checks = self.step().is_some_and(|step| !step.checks.is_empty());
+        let is_from_afar = self.command.evidence.demand == EvidenceDemand::EnforcedFromAfar;
         Some(match min {
+            RequiredGrade::Observed if is_from_afar => (
+                format!("{subject} needs evidence that was observed, and this server cannot see your repository."),
+                LOCAL_SERVER_NEEDED.to_owned(),
+            ),
+            RequiredGrade::Checked if is_from_afar && !has_checks => (
+                format!("{subject} needs evidence that WorkRail checked, and this server cannot see your repository."),
+                LOCAL_SERVER_NEEDED.to_owned(),
+            ),
             RequiredGrade::Observed => (
                 format!(
                     "{subject} needs evidence that was observed, and there is only your word: no hook of the host saw a \

@@ -37,6 +37,8 @@ pub struct AvailableEvidence {
 pub enum EvidenceDemand {
     #[default]
     Enforced,
+    /// The same, on a server that the agent's repository and hooks cannot reach.
+    EnforcedFromAfar,
     /// A trial has no workspace and runs nothing: checks pass there.
     Assumed,
 }
