@@ -110,7 +110,7 @@ fn a_session_in_use_in_the_target_is_reported_and_the_others_are_copied() {
     assert_eq!(
         problems,
         json!([{ "subject": session, "fix": "Copy again when no agent uses it there.",
-            "problem": "its mark of `session keep` and its pending modes were not copied: it is in use in the target" }])
+            "problem": "its mark of `session keep` or its pending modes were not copied: it is in use in the target" }])
     );
     drop(lock);
     let ran = copy();
