@@ -173,7 +173,6 @@ fn work_over_the_network_is_recorded_under_its_tokens_name() {
     assert!(home.done(&["report", &label]).out.contains("ci-bot (agent)"));
 }
 
-/// G115: the rules for a public name, on a listener that only this machine can reach.
 /// Broke: the agent was told to send `workspacePath` and to have hooks installed; neither helps on a team's server.
 #[test]
 fn missing_evidence_leads_to_a_local_server() {
@@ -202,6 +201,7 @@ fn missing_evidence_leads_to_a_local_server() {
     server.end("TERM");
 }
 
+/// G115: the rules for a public name, on a listener that only this machine can reach.
 #[test]
 fn a_request_must_name_the_public_address_and_come_from_no_other_page() {
     let home = home();

@@ -276,5 +276,5 @@ fn or_refused<T>(done: Result<T, String>) -> EngineResult<T> {
 }
 
 fn refused(message: &str) -> Box<ErrorEnvelope> {
-    refusal(ErrorCode::ValidationError, message, "Go back and load the page again.")
+    refusal(ErrorCode::ValidationError, message, "Go back to correct it, or to load the page again.")
 }

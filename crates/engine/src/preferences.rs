@@ -49,8 +49,16 @@ impl<S: Store> Engine<S> {
         found: SessionOrRun,
         facts: &SessionState,
     ) -> Result<Vec<RunPreferences>, Box<ErrorEnvelope>> {
+        let is_unreadable = self
+            .store
+            .has_unreadable_pending_preferences(facts.session_id(), &|run| facts.run(run).is_some());
+        let pending_problem = is_unreadable.then_some(UNREADABLE_PREFERENCES);
         let runs = facts.runs().filter(|run| found.run.is_none_or(|wanted| wanted == run.run_id));
-        runs.map(|run| self.run_preferences(facts, run.run_id)).collect()
+        let preferences = runs.map(|run| {
+            let preferences = self.run_preferences(facts, run.run_id)?;
+            Ok(RunPreferences { pending_problem, ..preferences })
+        });
+        preferences.collect()
     }
 
     fn run_preferences(
@@ -72,10 +80,7 @@ impl<S: Store> Engine<S> {
             applied: facts.preferences(tip.node_id),
             applied_at: tip.node_id,
             pending: pending.map_err(|cause| error::io(&cause))?.map(|pending| pending.preferences),
-            pending_problem: self
-                .store
-                .has_unreadable_pending_preferences(facts.session_id(), &|run| facts.run(run).is_some())
-                .then_some(UNREADABLE_PREFERENCES),
+            pending_problem: None,
         })
     }
 
@@ -123,6 +128,9 @@ impl<S: Store> Engine<S> {
                 // Stored even if it equals what is in effect at the tip: the next completed step may be elsewhere.
                 pending.insert(run.run_id, PendingPreferences { preferences, proof: proof.cloned() });
                 (run.pending, run.pending_problem) = (Some(preferences), None);
+            }
+            if !held.state().is_readable() {
+                return Err(error::internal("the saved state of the session could not be read"));
             }
             let stored = self.store.set_pending_preferences(session, &pending);
             stored.map_err(|cause| error::io(&cause))?;

@@ -57,6 +57,7 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
         if !bytes.starts_with(HEADER) || (garbage > used && garbage > GARBAGE_BYTES_MIN) {
             // Best effort: another process may be rewriting it, or the store may be read-only.
             let _ = self.rewrite_index(version, newest.values().map(|body| &bytes[body.clone()]));
+            self.drop_index_if_deleted(version, newest.keys());
         }
         newest.into_values().filter_map(|body| decoded(&bytes[body])).collect()
     }
@@ -71,7 +72,7 @@ impl<F: FileSystem> SessionIndex for LocalStore<F> {
         if !bytes.is_empty() {
             // A failed write only costs time.
             let _ = self.append_to_index(version, &bytes, if_absent);
-            self.drop_index_if_deleted(version, records);
+            self.drop_index_if_deleted(version, records.iter().map(|record| &record.session));
         }
     }
 }
@@ -94,15 +95,15 @@ impl<F: FileSystem> LocalStore<F> {
         INDEX_BYTES_MAX.min(FEW_SESSIONS_BYTES_MAX + sessions * PER_SESSION_BYTES_MAX)
     }
 
-    /// Removes the index if one of the sessions was deleted while it was added: a text that was purged from the session
-    /// must not come back (G85).
-    fn drop_index_if_deleted(&self, version: u32, records: &[IndexRecord]) {
-        let is_deleted = |record: &IndexRecord| {
-            let found = self.fs().stat(&layout::session(record.session));
+    /// Removes the index if one of the sessions was deleted while it was written: a text that was purged from the
+    /// session must not come back (G85).
+    fn drop_index_if_deleted<'a>(&self, version: u32, mut written: impl Iterator<Item = &'a SessionId>) {
+        let is_deleted = |session: &SessionId| {
+            let found = self.fs().stat(&layout::session(*session));
             found.is_err_and(|error| error.kind == FsErrorKind::NotFound)
         };
-        if records.iter().any(is_deleted) {
-            // If this fails, the purge that deleted the session searches after this and names the file.
+        if written.any(is_deleted) {
+            // Best effort: a reader replaces what it cannot use.
             let _ = self.fs().remove_file(&layout::index(version));
         }
     }

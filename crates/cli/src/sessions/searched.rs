@@ -61,7 +61,11 @@ impl<'a> SearchedStore<'a> {
     pub(super) fn remove_caches(&self, purge: &Purge) -> Result<(), Failure> {
         let Self::Directory(root) = self else { return Ok(()) };
         for path in holding(&root.join("cache"), purge)? {
-            std::fs::remove_file(&path).map_err(|error| unreadable(&path, &error))?;
+            match std::fs::remove_file(&path) {
+                // A server drops an index that has a deleted session.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| unreadable(&path, &error))?,
+            }
         }
         Ok(())
     }

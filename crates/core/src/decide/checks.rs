@@ -332,6 +332,9 @@ impl PreparedAttempt<'_> {
 
     /// Whether all of the missing evidence is a person's to allow: never-stop does not ask the agent for it.
     pub(super) fn evidence_is_for_people(&self, unproven: &[UnprovenClaim]) -> bool {
+        if self.command.evidence.demand == EvidenceDemand::EnforcedFromAfar {
+            return true;
+        }
         self.unmet_demands(unproven).iter().all(|demand| demand.min == RequiredGrade::Checked)
             && self.not_run().next().is_some()
             && self.not_run().all(|(_, reason)| is_for_people(reason))

@@ -321,9 +321,12 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
         Ok(Room::InUse)
     }
 
-    /// Restores the mark of `session keep`.
+    /// Restores the mark of `session keep`, unless it is still there.
     fn keep_again(&mut self, session: SessionId, was_kept: bool) {
-        if was_kept && let Err(cause) = self.target.keep(session) {
+        if was_kept
+            && !self.target.is_kept(session)
+            && let Err(cause) = self.target.keep(session)
+        {
             let fix = format!("Run `workrail session keep {session}` on the target.");
             self.problem(session.to_string(), format!("its mark of `session keep` was lost: {cause}"), fix);
         }

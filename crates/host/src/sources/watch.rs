@@ -91,10 +91,12 @@ impl FolderWatch {
         walk: impl Fn() -> Walked,
     ) -> SourceListing {
         let mut inner = self.inner();
-        // The last listing is out of date: folders may have been replaced, so all of them are watched anew.
-        if inner.by_workspace.contains_key(workspace) || inner.by_workspace.len() >= WORKSPACES_MAX {
-            inner.by_workspace.clear();
-            inner.feed = None;
+        // A listing is out of date: folders may have been replaced, so all of them are watched anew.
+        if inner.by_workspace.contains_key(workspace)
+            || inner.by_workspace.len() >= WORKSPACES_MAX
+            || inner.has_changed()
+        {
+            inner.start_over();
         }
         for _ in 0..WALKS_MAX {
             let before = inner.is_watching(workspace).then(|| inner.reported()).flatten();
@@ -116,8 +118,7 @@ impl FolderWatch {
                     if inner.unwatchable.len() < WORKSPACES_MAX {
                         inner.unwatchable.insert(workspace.to_owned());
                     }
-                    inner.by_workspace.clear();
-                    inner.feed = None;
+                    inner.start_over();
                     return walked.listing;
                 }
             }
@@ -149,10 +150,24 @@ impl Inner {
     fn reported(&mut self) -> Option<u64> {
         let changes = self.feed.as_mut()?.reported();
         if changes.is_none() {
-            self.by_workspace.clear();
-            self.feed = None;
+            self.start_over();
         }
         changes
+    }
+
+    /// Whether anything was reported since a listing that is remembered.
+    fn has_changed(&mut self) -> bool {
+        let changes = self.reported();
+        self.by_workspace.values().any(|state| Some(state.changes) != changes)
+    }
+
+    fn start_over(&mut self) {
+        self.by_workspace.clear();
+        if let Some(feed) = self.feed.take() {
+            // The system takes milliseconds to end the watches, and no call should wait for that. Without a thread to
+            // spare it does.
+            let _ = std::thread::Builder::new().spawn(move || drop(feed));
+        }
     }
 
     fn listen(&mut self, folders: &[Utf8PathBuf], folders_max: usize) -> WatchResult {

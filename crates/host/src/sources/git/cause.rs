@@ -28,7 +28,7 @@ pub(super) enum Cause {
 const SIGNS: [(&str, Cause); 27] = [
     ("the commit has no folder", Cause::NoFolder),
     ("git is not installed", Cause::NoGit),
-    ("MiB on disk, so the fetch was stopped", Cause::TooLarge),
+    ("MiB on disk", Cause::TooLarge),
     ("did not end within", Cause::Timeout),
     ("could not read Username", Cause::Unauthorized),
     ("could not read Password", Cause::Unauthorized),
