@@ -276,33 +276,52 @@ fn probes_need_no_token_but_metrics_do() {
     assert!(server.end("TERM").success(), "a stop is no failure");
 }
 
-/// Two lengths, or a length and chunks, are how one request is smuggled in another.
+/// Two lengths, or a length and chunks, are how one request is smuggled in another: what follows is read as the body by
+/// a proxy, and as a request by the server.
 #[test]
-fn a_request_with_two_lengths_is_not_served() {
+fn no_request_is_smuggled_in_another() {
     let home = home();
     let server = serve(&home, &[]);
     let made = token(&home, "ada", "agent");
-    let inner = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-    let lengths = [
-        format!("Content-Length: 0\r\nContent-Length: {}\r\n", inner.len()),
-        format!("Content-Length: {}\r\nTransfer-Encoding: chunked\r\n", inner.len()),
-        "Transfer-Encoding: xchunked\r\n".to_owned(),
-        "Content-Length: +5\r\n".to_owned(),
-    ];
-    for lengths in lengths {
+    let body = stateless(1, "tools/list", json!({})).to_string();
+    // Needs no token, so it is answered wherever it is taken for a request.
+    let inner = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address);
+    let answers = |lengths: &str, rest: &str| {
         let mut stream = TcpStream::connect(&server.address).unwrap();
+        let headers = stateless_headers(&stateless(1, "tools/list", json!({})));
         write!(
             stream,
-            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json\r\n\
-             Authorization: Bearer {}\r\nConnection: close\r\n{lengths}\r\n{inner}",
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nAuthorization: Bearer {}\r\n{headers}{lengths}\r\n{rest}",
             server.address,
             secret(&made)
         )
         .unwrap();
-        let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{lengths:?}: {answer}");
-        assert!(!answer.starts_with("HTTP/1.1 200"), "{lengths:?}: {answer}");
+        let mut answer = Vec::new();
+        // The server may reset the connection after its answer.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let count = |answer: &str| answer.matches("HTTP/1.1 ").count();
+    let honest = answers(&format!("Content-Length: {}\r\n", body.len()), &format!("{body}{inner}"));
+    assert_eq!(count(&honest), 2, "two requests are answered twice: {honest}");
+    assert!(honest.starts_with("HTTP/1.1 200"), "{honest}");
+
+    let (own, both) = (body.len(), body.len() + inner.len());
+    let chunked = format!("{own:x}\r\n{body}\r\n0\r\n\r\n{inner}");
+    let plain = format!("{body}{inner}");
+    for (lengths, rest) in [
+        (format!("Content-Length: {own}\r\nContent-Length: {both}\r\n"), &plain),
+        (format!("Content-Length: {both}\r\nContent-Length: {own}\r\n"), &plain),
+        (format!("Content-Length: {own}, {both}\r\n"), &plain),
+        (format!("Content-Length: +{own}\r\n"), &plain),
+        (format!("Content-Length: {both}\r\nTransfer-Encoding: chunked\r\n"), &chunked),
+        (format!("Transfer-Encoding: chunked\r\nContent-Length: {own}\r\n"), &chunked),
+        ("Transfer-Encoding: xchunked\r\n".to_owned(), &chunked),
+        (format!("Transfer-Encoding: identity, chunked\r\nContent-Length: {own}\r\n"), &chunked),
+    ] {
+        let answer = answers(&lengths, rest);
+        assert!(count(&answer) <= 1, "{lengths:?}: {answer}");
     }
     server.end("TERM");
 }

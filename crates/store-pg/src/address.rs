@@ -12,6 +12,29 @@ use crate::connection::Limits;
 use crate::encryption::{CertificateCheck, Encryption, Roots};
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+/// Ours, and those of the client that an address may set.
+const OPTIONS: [&str; 20] = [
+    "tenant",
+    "password_file",
+    "key_file",
+    "sslmode",
+    "sslrootcert",
+    "timeout",
+    "options",
+    "host",
+    "hostaddr",
+    "port",
+    "user",
+    "dbname",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_retries",
+    "target_session_attrs",
+    "channel_binding",
+    "load_balance_hosts",
+    "sslnegotiation",
+];
 const DEFAULT_TENANT: &str = "default";
 const TENANT_BYTES_MAX: usize = 63;
 const TIMEOUT_SECONDS: u64 = 20;
@@ -31,6 +54,8 @@ pub enum AddressError {
          `password_file=/PATH` in the address or `WORKRAIL_STORE_PASSWORD_FILE` names"
     )]
     Password,
+    #[error("the address has an option that is not known; known are {}", OPTIONS.join(", "))]
+    UnknownOption,
     #[error("`{option}` in the address is not valid: {problem}")]
     Option { option: &'static str, problem: String },
     #[error("the address names no {part}: `postgres://USER@HOST/DATABASE`")]
@@ -99,16 +124,21 @@ impl Address {
     /// are encrypted with a verified certificate, unless the address says otherwise (G116).
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)).ok_or(AddressError::Scheme)?;
+        // As the client reads it: up to the first `@`, before options are looked for, since a password may contain `?`.
+        let has_password = rest.split_once('@').is_some_and(|(user, _)| user.contains(':'));
         let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // The last `@`: a password may contain one.
-        let user = server.rsplit_once('@').map_or("", |(user, _)| user);
         let options: Vec<(&str, &str)> = query
             .split('&')
             .filter(|option| !option.is_empty())
             .map(|option| option.split_once('=').unwrap_or((option, "")))
             .collect();
-        if user.contains(':') || options.iter().any(|(name, _)| *name == "password") {
+        if has_password || server.contains("password=") || options.iter().any(|(name, _)| *name == "password")
+        {
             return Err(AddressError::Password);
+        }
+        // The client decodes names, so that an encoded one could be any option.
+        if options.iter().any(|(name, _)| !OPTIONS.contains(name)) {
+            return Err(AddressError::UnknownOption);
         }
         let (mut tenant, mut password_file, mut mode, mut for_client) = (None, None, None, Vec::new());
         let (mut limits, mut key_file, mut roots) =
@@ -352,11 +382,28 @@ mod tests {
             "postgres://agent:hunter2@localhost/team",
             "postgres://agent:hun@ter2@localhost/team",
             "postgresql://agent@localhost/team?password=hunter2",
+            "postgres://agent:hunter2?@localhost/team",
+            "postgres://agent:hunter2/?@localhost/team?tenant=acme",
+            "postgres://agent@localhost/team;password=hunter2",
         ] {
             let refused = refusal(text);
             assert_eq!(refused, AddressError::Password);
             assert!(!refused.to_string().contains("hunter2"));
         }
+    }
+
+    /// Broke: the client decodes `%77`, so that this was a password that was shown.
+    #[test]
+    fn an_option_that_is_not_known_is_refused_and_not_repeated() {
+        for text in
+            ["postgres://agent@localhost/team?pass%77ord=hunter2", "postgres://agent@localhost/team?hunter2"]
+        {
+            let refused = refusal(text);
+            assert_eq!(refused, AddressError::UnknownOption);
+            assert!(!refused.to_string().contains("hunter2"));
+        }
+        let path = Address::parse("postgres://agent@localhost:5433/team?password_file=/etc/a@b:c").unwrap();
+        assert_eq!(path.password_file(), Some("/etc/a@b:c"));
     }
 
     /// G116

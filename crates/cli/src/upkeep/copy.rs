@@ -29,6 +29,13 @@ impl StoreLocation {
                 .map(|address| Self::Database(Box::new(address)))
                 .map_err(|error| Failure::Call(format!("{error}.")));
         }
+        // Not repeated: it may be an address with a password.
+        if text.contains("://") {
+            return Err(Failure::Call(
+                "A store is a folder, or a database address that begins with `postgres://`. Nothing was copied."
+                    .to_owned(),
+            ));
+        }
         let path = Utf8Path::new(text);
         let resolved = folders::resolved(path);
         resolved
