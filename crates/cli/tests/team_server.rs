@@ -169,6 +169,9 @@ fn work_over_the_network_is_recorded_under_its_tokens_name() {
         assert_eq!((&actor["name"], &actor["role"]), (&json!("ci-bot"), &json!("agent")), "{event}");
         assert_eq!((&actor["tokenId"], &actor["client"]), (&made["id"], &json!("test 0")), "{event}");
     }
+    for list in [&["session", "list", "--json"][..], &["status", "--json"], &["show", &label, "--json"]] {
+        assert!(home.done(list).out.contains(r#""lastActor": "ci-bot (agent)""#), "{list:?}");
+    }
     assert!(home.done(&["log", &label]).out.contains("[ci-bot (agent)]"));
     assert!(home.done(&["report", &label]).out.contains("ci-bot (agent)"));
 }

@@ -11,11 +11,12 @@ use workrail_model::time::Timestamp;
 use crate::layout::{self, Column, ColumnFit};
 use crate::output::{Line, Tone};
 
-const RUNNING: [Column; 5] = [
+const RUNNING: [Column; 6] = [
     Column { title: "RUN", fit: ColumnFit::Whole },
     Column { title: "GOAL", fit: ColumnFit::Cut { min: 10, good: 30 } },
     Column { title: "STEP", fit: ColumnFit::Cut { min: 10, good: 18 } },
     Column { title: "LAST", fit: ColumnFit::Whole },
+    Column { title: "BY", fit: ColumnFit::Cut { min: 8, good: 16 } },
     Column { title: "WORKFLOW", fit: ColumnFit::Drop(1) },
 ];
 
@@ -29,6 +30,7 @@ pub(super) fn running(rows: &[RunRow], now: &Timestamp, width: Option<usize>) ->
                 one_line(row.goal.as_deref().unwrap_or_default()),
                 step(row),
                 row.last_at.as_ref().and_then(|at| ago(at, now)).unwrap_or_default(),
+                one_line(row.last_actor.as_deref().unwrap_or_default()),
                 row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             ]
         })

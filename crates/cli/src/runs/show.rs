@@ -98,6 +98,8 @@ fn print(run: &RunReport, continuation: Option<&RunContinuation>) {
     if let Some(parent) = &run.parent {
         fact("started inside", &parent.label);
     }
+    fact("started by", run.started_by.as_deref().unwrap_or_default());
+    fact("worked on by", run.last_actor.as_deref().unwrap_or_default());
     fact("time", &words::span(&run.span, times::LOCAL));
     fact("counts", &words::counts(run));
     fact("evidence", &words::evidence(run));

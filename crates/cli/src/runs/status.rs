@@ -87,6 +87,11 @@ fn needed(needs: &NeedsYou, width: Option<usize>) -> Vec<Line> {
     let title = width.map_or(title.clone(), |width| cut(&title, width).into_owned());
     let mut lines = vec![Line::toned(Tone::Heading, &title)];
     let when = run.last_at.as_ref().and_then(|at| list::ago(at, &SystemClock.now()));
+    let when = match (&run.last_actor, when) {
+        (Some(actor), Some(when)) => Some(format!("{}, {when}", one_line(actor))),
+        (Some(actor), None) => Some(one_line(actor)),
+        (None, when) => when,
+    };
     let room = width.map(|width| width.saturating_sub(INDENT.len()));
     for (at, text) in why(&needs.need.why).into_iter().enumerate() {
         let when = when.as_ref().filter(|_| at == 0).map(|when| format!(" ({when})")).unwrap_or_default();

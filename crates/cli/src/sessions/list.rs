@@ -20,12 +20,13 @@ use crate::output::{self, Progress, Tone};
 use crate::wiring::{self, AnyEngine};
 use crate::{runs, sessions, times};
 
-const COLUMNS: [Column; 8] = [
+const COLUMNS: [Column; 9] = [
     Column { title: "RUN", fit: ColumnFit::Whole },
     Column { title: "STATUS", fit: ColumnFit::Cut { min: 11, good: 18 } },
     Column { title: "STEP", fit: ColumnFit::Cut { min: 7, good: 12 } },
     Column { title: "GOAL", fit: ColumnFit::Cut { min: 10, good: 24 } },
     Column { title: "LAST", fit: ColumnFit::Whole },
+    Column { title: "BY", fit: ColumnFit::Cut { min: 8, good: 16 } },
     Column { title: "WORKFLOW", fit: ColumnFit::Drop(2) },
     Column { title: "INSIDE", fit: ColumnFit::Drop(3) },
     Column { title: "SESSION", fit: ColumnFit::Drop(1) },
@@ -201,6 +202,7 @@ fn cells(
         runs::list::step(row),
         one_line(row.goal.as_deref().unwrap_or_default()),
         row.last_at.as_ref().map(|at| times::when(at, now)).unwrap_or_default(),
+        one_line(row.last_actor.as_deref().unwrap_or_default()),
         row.workflow_id.as_ref().map(ToString::to_string).unwrap_or_default(),
         parent.map(|parent| RunLabel::of(parent).to_string()).unwrap_or_default(),
         row.session_id.to_string(),

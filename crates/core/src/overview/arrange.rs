@@ -183,6 +183,7 @@ mod tests {
             repository: None,
             step: None,
             last_at: None,
+            last_actor: None,
             activity: Activity::new(activity),
         }
     }

@@ -108,6 +108,9 @@ pub struct RunRow {
     pub step: Option<StepAt>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_at: Option<Timestamp>,
+    /// Who worked on it last (G114); absent in a data directory, which has one user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_actor: Option<String>,
     /// The store-wide number by which rows of one stage are ordered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
@@ -140,6 +143,7 @@ pub fn rows(facts: &SessionState, content: &dyn ContentReader) -> Vec<RunRow> {
             repository: repository(facts),
             step: None,
             last_at: facts.last_at().cloned(),
+            last_actor: None,
             activity: facts.last_activity(),
         }];
     }
@@ -175,6 +179,7 @@ fn row(facts: &SessionState, run: &RunState, content: &dyn ContentReader) -> Run
         stage: stage(facts, run, state.as_ref()),
         step,
         last_at: run.last_at.clone(),
+        last_actor: run.last_actor.clone(),
         activity: run.last_activity,
     }
 }

@@ -47,4 +47,4 @@ pub use run::{Closing, RunState};
 pub use session::SessionState;
 
 /// The version of the serialised state. A cache written under another one is discarded and rebuilt.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;

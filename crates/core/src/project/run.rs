@@ -40,6 +40,9 @@ pub struct RunState {
     pub last_activity: Option<Activity>,
     /// The time of the last event of this run that had one; shown, never compared.
     pub last_at: Option<Timestamp>,
+    /// Who caused the last event of this run that names somebody (G114).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_actor: Option<String>,
     /// Set if a person closed it and nothing of it was recorded since (G65).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Closing>,
@@ -136,6 +139,7 @@ impl Runs {
             started_at_index: index,
             last_activity: None,
             last_at: None,
+            last_actor: None,
             closed: None,
             closings: 0,
             touched_index: None,

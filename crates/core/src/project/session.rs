@@ -138,6 +138,9 @@ impl SessionState {
             if let Some(at) = &event.at {
                 run.last_at = Some(at.clone());
             }
+            if let Some(actor) = &event.actor {
+                run.last_actor = Some(actor.to_string());
+            }
             if touched.is_some() {
                 run.touched = touched;
                 run.touched_index = Some(index);

@@ -192,6 +192,7 @@ impl<'a> RunBuilder<'a> {
             status: state.and_then(|state| facts.run_status(run.run_id, state.is_complete())),
             is_damaged: !self.subject.health.is_healthy(),
             started_by: subject.caused_by(run.started_at_index),
+            last_actor: run.last_actor.clone(),
             waits_for_person: tip.is_some_and(|tip| facts.waits_for_person(tip)),
             closed: run.closed.as_ref().map(|closed| ClosedRun {
                 reason: closed.reason.as_str().to_owned(),

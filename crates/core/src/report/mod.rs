@@ -132,6 +132,9 @@ pub struct RunReport {
     /// The member of the team who started it, where the record names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_by: Option<String>,
+    /// The member of the team who worked on it last, where a record names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_actor: Option<String>,
     /// The last attempt was refused for something that only a person can give.
     pub waits_for_person: bool,
     /// That a person closed it, while nothing was recorded of it since.

@@ -107,6 +107,7 @@ impl Writer {
             }
         });
         self.option(row.last_at.as_ref(), |out, at| out.text(at.as_str()));
+        self.option(row.last_actor.as_deref(), Self::text);
         self.option(row.activity, |out, activity| out.number(activity.get()));
     }
 }
@@ -225,6 +226,7 @@ impl<'a> Reader<'a> {
                 })
             })?,
             last_at: self.option(|from| Timestamp::parse(from.text()?).ok())?,
+            last_actor: self.option(|from| from.text().map(str::to_owned))?,
             activity: self.activity()?,
         })
     }

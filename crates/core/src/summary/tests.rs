@@ -88,8 +88,16 @@ fn row() -> impl Strategy<Value = RunRow> {
     let at = Timestamp::parse("2026-01-31T23:59:59.999Z").unwrap();
     let ids = (of(any::<[u8; 10]>()), of(workflow_id()), of(any::<String>()));
     let about = (of(any::<String>()), of(any::<[u8; 10]>()), of(any::<[u8; 32]>()));
-    (ids, stage(), about, of(step()), of(Just(at)), activity()).prop_map(
-        |((run, workflow_id, goal), stage, (closed, parent, repository), step, last_at, activity)| {
+    let last = (of(Just(at)), of(any::<String>()));
+    (ids, stage(), about, of(step()), last, activity()).prop_map(
+        |(
+            (run, workflow_id, goal),
+            stage,
+            (closed, parent, repository),
+            step,
+            (last_at, last_actor),
+            activity,
+        )| {
             let run_id = run.map(RunId::from_bits);
             RunRow {
                 session_id: session(),
@@ -103,6 +111,7 @@ fn row() -> impl Strategy<Value = RunRow> {
                 repository: repository.map(Sha256::from_bytes),
                 step,
                 last_at,
+                last_actor,
                 activity,
             }
         },

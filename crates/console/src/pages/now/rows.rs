@@ -78,6 +78,7 @@ pub(super) fn card(console: &Console, row: &RunRow, filters: &Filters, nesting: 
                 h3 { a href=(address(row)) { (name(row)) } }
                 (chip_of(row.stage))
                 @if let Some(at) = &row.last_at { (time(at)) }
+                @if let Some(actor) = &row.last_actor { span.meta { "by " (clean(actor)) } }
             }
             @if let Some(goal) = &row.goal { p.goal { (clean(goal)) } }
             p.meta {
@@ -143,7 +144,10 @@ fn row(console: &Console, row: &RunRow, has_steps: bool, nesting: &Nesting<'_>) 
                     @else if row.stage == Stage::NotesOnly { span.quiet { "no run" } }
                 }
             }
-            td { @if let Some(at) = &row.last_at { (time(at)) } }
+            td {
+                @if let Some(at) = &row.last_at { (time(at)) }
+                @if let Some(actor) = &row.last_actor { div.meta { "by " (clean(actor)) } }
+            }
             td.actions-of-row {
                 details data-key={ "more-" (row.session_id) "-" (name(row)) } {
                     summary aria-label={ "Compare, close, keep or delete " (name(row)) } { "…" }
