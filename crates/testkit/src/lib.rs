@@ -17,6 +17,7 @@ pub mod monitor;
 pub mod page;
 pub mod pooler;
 pub mod postgres;
+pub mod skipped;
 pub mod team;
 pub mod tls;
 pub mod volatile;

@@ -10,6 +10,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use tempfile::TempDir;
 
 use crate::postgres::{Cluster, ROLE, unprivileged};
+use crate::skipped::skip;
 
 /// Starts the pooler, and stops it by its process id when standard input ends, which it does with the test process.
 const KEEPER: &str = r#"
@@ -33,13 +34,12 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// `None` if PgBouncer is not installed, after printing a line that says so.
-    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
+    /// `None` if PgBouncer is not installed, after naming that as skipped.
     pub fn start(cluster: &Cluster) -> Option<Self> {
         let found =
             ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
         let Some(program) = found else {
-            println!("skipped: PgBouncer is not installed");
+            skip("sessions through PgBouncer", "PgBouncer is not installed");
             return None;
         };
         let folder = tempfile::Builder::new().prefix("pb").tempdir().expect("a temporary folder");

@@ -15,6 +15,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use postgres::{Client, NoTls};
 
 use crate::home::{NOBODY, User};
+use crate::skipped::skip;
 use crate::tls::ServerIdentity;
 
 /// The role that tests connect as: not a superuser, and subject to row-level security.
@@ -68,33 +69,28 @@ enum DataOnStop {
 }
 
 impl Cluster {
-    /// The cluster of this process, started by the first call; `None`, after printing a line that says so, if
-    /// PostgreSQL 15 or newer is not installed.
+    /// The cluster of this process, started by the first call; `None`, like all the others, if no PostgreSQL can run
+    /// here, after naming that as skipped.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(|| Self::start(&[])).as_ref()
     }
 
     /// A cluster for one test, with its own settings (`fsync=off`).
-    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
     pub fn start(settings: &[&str]) -> Option<Self> {
-        let Some(programs) = programs() else {
-            println!("skipped: PostgreSQL 15 or newer is not installed");
-            return None;
-        };
+        let programs = programs()?;
         let folder = folder_with_data(&programs);
         Some(Self::run_in(folder, programs, None, settings))
     }
 
     /// A cluster on its own disk, of a size such as `120m`. It cannot be killed and restarted: the disk ends with it.
-    /// `None` if this user may not mount a disk.
-    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
+    /// `None` also if this user may not mount a disk.
     pub fn start_on_disk_of(size: &'static str, settings: &[&str]) -> Option<Self> {
         let programs = programs()?;
         let may_mount =
             Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status();
         if User::find() != User::Nobody || !may_mount.is_ok_and(|status| status.success()) {
-            println!("skipped: this user may not make a disk");
+            skip("PostgreSQL on a full disk", "this user may not mount a disk");
             return None;
         }
         let folder = folder_with_data(&programs);
@@ -118,12 +114,8 @@ impl Cluster {
         Self::start_on_loopback(rules, &[], &[])
     }
 
-    #[expect(clippy::print_stdout, reason = "a test that proves nothing says so")]
     fn start_on_loopback(rules: &str, files: &[(&str, &str)], settings: &[&str]) -> Option<(Self, String)> {
-        let Some(programs) = programs() else {
-            println!("skipped: PostgreSQL 15 or newer is not installed");
-            return None;
-        };
+        let programs = programs()?;
         let folder = folder_with_data(&programs);
         let data = folder.join("data");
         // The whole network 127.0.0.0/8 is this machine, so every cluster gets its own address with the usual port.
@@ -411,13 +403,24 @@ impl Drop for Cluster {
     }
 }
 
-/// Where the newest installed server's programs are.
+/// Where the programs of a server are that can run here; otherwise this is named as skipped.
 fn programs() -> Option<PathBuf> {
+    let why = match newest_programs() {
+        None => "PostgreSQL 15 or newer is not installed",
+        Some(_) if User::find() == User::OnlyRoot => "setpriv cannot drop root, which PostgreSQL refuses",
+        Some(programs) => return Some(programs),
+    };
+    skip("sessions on PostgreSQL", why);
+    None
+}
+
+/// Where the newest installed server's programs are.
+fn newest_programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let numbers = versions.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let newest = numbers.filter(|version| *version >= 15).max()?;
     let programs = PathBuf::from(format!("/usr/lib/postgresql/{newest}/bin"));
-    (programs.join("postgres").exists() && User::find() != User::OnlyRoot).then_some(programs)
+    programs.join("postgres").exists().then_some(programs)
 }
 
 /// A command that does not run as root, which PostgreSQL refuses.
