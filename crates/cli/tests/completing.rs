@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::json;
 use workrail_testkit::home::Home;
+use workrail_testkit::skipped::skip;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
 
@@ -187,7 +188,7 @@ fn shells_complete_labels_workflows_and_commands() {
     let (home, label) = home();
     for shell in SHELLS {
         if !["/usr/bin", "/bin"].iter().any(|folder| Path::new(folder).join(shell.name).exists()) {
-            println!("skipped: {} is not installed", shell.name);
+            skip(&format!("completion in {}", shell.name), "the shell is not installed");
             continue;
         }
         let mut typing = Typing::start(&home, &shell);

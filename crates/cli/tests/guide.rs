@@ -4,7 +4,6 @@
 //! as servers that are ended again. `sh` lines of other programs must be listed here.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-#![expect(clippy::print_stdout, reason = "figures, and what was skipped, are shown")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,6 +13,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::with_own_words;
+use workrail_testkit::skipped::skip;
 
 /// Commands of other programs that pages may show.
 const OTHERS: [&str; 7] = [
@@ -167,7 +167,7 @@ impl Machine {
             return if known { Ok(()) } else { Err("is no command that this test knows".to_owned()) };
         }
         if line.contains("--format pdf") && !has_browser() {
-            println!("skipped: no Chromium or Chrome is here to print `{line}`");
+            skip("commands of the guide that print a PDF", "Chromium or Chrome is not installed");
             return Ok(());
         }
         match kind {

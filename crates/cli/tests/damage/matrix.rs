@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use workrail_testkit::home::{Home, User};
+use workrail_testkit::skipped::skip;
 
 use crate::commands::{About, Call, Command, CommandResult, Compare, Effect, End, commands};
 use crate::damages::{self, Damage, FOREIGN};
@@ -66,8 +67,10 @@ fn figure_damage_matrix_of_a_long_session() {
 #[expect(clippy::print_stdout, reason = "figures are for people to read")]
 fn try_cells(figure: &str, checkpoints: usize, is_wanted: &dyn Fn(&Target) -> bool) -> usize {
     let user = User::find();
-    if !user.respects_permissions() {
-        println!("skipped: permission cases, because setpriv cannot give up root here");
+    match user {
+        User::Nobody => {}
+        User::Ourselves => skip("damage: files of another user", "only root can give files away"),
+        User::OnlyRoot => skip("damage: permissions, files of another user", "setpriv cannot drop root"),
     }
     let place = scratch();
     let template = Template::build(&place.path().join("template"), user, checkpoints);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use workrail_testkit::folder;
 use workrail_testkit::home::{CommandRun, Home};
+use workrail_testkit::skipped::skip;
 
 use crate::killed::{CALLS, copy_tree, may_trace, survives};
 use crate::scene::{advance, content, finished, home, label, run, session, session_dir, start, unfinished};
@@ -380,7 +381,7 @@ fn a_plain_copy_in_the_documented_order_is_complete() {
 #[test]
 fn figure_backup_and_restore_killed_at_system_calls() {
     if !may_trace() {
-        println!("skipped: strace is not here or may not trace");
+        skip("backup and restore killed at system calls", "strace is not here or may not trace");
         return;
     }
     let (home, place) = (home(), Destination::new());

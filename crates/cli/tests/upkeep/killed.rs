@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 use workrail_testkit::home::Home;
+use workrail_testkit::skipped::skip;
 
 use crate::scene::{PROGRAM, finished, home, run, session, session_dir, unfinished};
 
@@ -42,7 +43,7 @@ pub(crate) fn survives(data: &Path, arguments: &[&str], call: &str, when: usize)
 #[test]
 fn figure_upkeep_killed_at_system_calls() {
     if !may_trace() {
-        println!("skipped: strace is not here or may not trace");
+        skip("upkeep killed at system calls", "strace is not here or may not trace");
         return;
     }
     let home = home();

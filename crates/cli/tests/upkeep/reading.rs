@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use workrail_testkit::home::{CommandRun, Home, NOBODY, User};
 use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::skipped::skip;
 
 use crate::scene::{PROGRAM, advance, finished, home, label, session, session_dir, start, unfinished};
 
@@ -220,7 +221,7 @@ fn reading_needs_no_usable_keyring() {
 #[test]
 fn keys_of_another_user_are_refused_and_reading_still_works() {
     if !is_root() {
-        // Only root can give a file away.
+        skip("keys of another user", "only root can give files away");
         return;
     }
     let home = home();

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use workrail_ports::file_system::{
     Created, FileKind, FileSystem as _, FsErrorKind, FsOp, LockMode, RelPath, WritableFile as _,
 };
+use workrail_testkit::skipped::skip;
 
 use super::lock::LockAttempt;
 use super::{Disk, lock};
@@ -247,8 +248,9 @@ fn a_renamed_root_is_still_the_same_store() {
 
 #[test]
 fn writing_to_a_full_device_is_no_space() {
-    // Only Linux has such a device; elsewhere there is nothing to test.
-    let Ok(file) = fs::OpenOptions::new().append(true).open("/dev/full") else { return };
+    let Ok(file) = fs::OpenOptions::new().append(true).open("/dev/full") else {
+        return skip("writing to a full device", "there is no /dev/full");
+    };
     let mut full = super::DiskFile::new(file, path("full"));
     let error = full.append(b"x").unwrap_err();
     assert_eq!((error.op, error.kind), (FsOp::Write, FsErrorKind::NoSpace));
