@@ -90,7 +90,7 @@ fn refused(scene: &Scene, reply: &ToolReply, code: ErrorCode, cause: &str) {
         assert!(!reply.string(member).is_empty(), "{member} of {code:?}");
     }
     assert!(reply.structured["retry"]["kind"].is_string());
-    for forbidden in ["rm ", "delete the", "--force"] {
+    for forbidden in ["rm ", "delete the", "session delete", "--force"] {
         assert!(!reply.text.contains(forbidden), "{}", reply.text);
     }
     let mut structured = reply.structured.clone();

@@ -341,7 +341,7 @@ pub(crate) fn closed_already(label: &str, reason: &str) -> Boxed {
 pub(crate) fn finished_already(label: &str) -> Boxed {
     invalid(
         format!("Run {label} is complete, so there is nothing to close."),
-        "`workrail session delete` removes its session.",
+        "Nothing more is needed: finished runs need nobody.",
     )
 }
 
