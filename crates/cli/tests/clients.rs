@@ -41,6 +41,7 @@ fn text(answer: &Value) -> String {
     items.iter().map(|item| item["text"].as_str().unwrap()).collect::<Vec<_>>().join("\n\n")
 }
 
+/// G72: the text is in `content` once, the data in `_meta`, and nothing is structured content.
 #[test]
 fn a_result_has_its_text_once_and_its_data_separately() {
     let home = new_home();
@@ -67,6 +68,7 @@ fn a_result_has_its_text_once_and_its_data_separately() {
     assert!(server.close().0.success());
 }
 
+/// G72: `structuredContent` and output schemas are served only if the setting is on.
 #[test]
 fn structured_content_is_sent_on_request_and_does_not_repeat_the_prompt() {
     let home = new_home();
@@ -91,6 +93,26 @@ fn structured_content_is_sent_on_request_and_does_not_repeat_the_prompt() {
     }
 }
 
+/// G72: for hosts that show a model the whole result, a setting leaves the texts out of the data.
+#[test]
+fn the_data_does_not_repeat_the_text_if_the_setting_is_off() {
+    let home = new_home().with("WORKRAIL_TEXT_IN_DATA", "false");
+    let mut server = opened(&home);
+    let started = server.ask(&start_call(1));
+    let data = reply_data(&started["result"]);
+    assert!(data.get("text").is_none() && data["pending"].get("prompt").is_none(), "{data}");
+    assert!(data["ackToken"].is_string() && !text(&started).is_empty(), "{started}");
+    let refused = server.ask(&call(2, "continue_workflow", &json!({ "ackToken": "no-token" })));
+    let data = reply_data(&refused["result"]);
+    assert_eq!(data["code"], "TOKEN_INVALID_FORMAT", "{data}");
+    for member in ["text", "message", "suggestion"] {
+        assert!(data.get(member).is_none(), "{member}: {data}");
+    }
+    assert!(text(&refused).starts_with("TOKEN_INVALID_FORMAT: "), "{refused}");
+    assert!(server.close().0.success());
+}
+
+/// G74: beyond the size limit, a request is answered under its id.
 #[test]
 fn a_call_over_the_line_limit_is_answered_under_its_id() {
     let home = new_home();
@@ -157,6 +179,7 @@ fn check_batch(answers: &Value) {
     assert_eq!(answers[2]["error"]["code"], -32600);
 }
 
+/// G74: every request of a batch is answered.
 #[test]
 fn a_batch_is_answered_by_one_array() {
     let home = new_home();
@@ -201,6 +224,7 @@ fn media_types_are_case_insensitive_and_wildcards_are_accepted() {
     assert!(http.end("TERM").success());
 }
 
+/// G74: the wait for a request has a limit.
 #[test]
 fn a_client_that_does_not_finish_its_request_is_disconnected() {
     let home = new_home();
@@ -231,6 +255,7 @@ fn a_client_that_does_not_finish_its_request_is_disconnected() {
     assert!(http.end("TERM").success());
 }
 
+/// G74: the wait for a reader has a limit.
 #[test]
 fn a_client_that_does_not_read_its_answer_is_disconnected() {
     let home = new_home();

@@ -1,7 +1,10 @@
 //! One linear workflow over real stdio MCP: start, advance, blocked, replay, rehydrate, rewind, crash.
 
+use std::path::PathBuf;
+use std::process::Command;
+
 use serde_json::{Value, json};
-use workrail_testkit::folder::recorded;
+use workrail_testkit::folder::{entries, recorded};
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::{McpClient, ToolReply};
 
@@ -33,6 +36,42 @@ fn a_run_from_start_to_completion() {
     assert_eq!(steps, ["understand", "change", "verify", "report"]);
     assert_eq!(reply.structured["nextIntent"], "complete");
     assert!(client.close().success());
+}
+
+/// G1: a run, and the commands that show it, write only to the data directory and use no network.
+#[test]
+fn a_run_stays_in_its_data_directory_and_off_the_network() {
+    let home = home();
+    // Temporary files would be found in the project.
+    let home = home.with("TMPDIR", home.project());
+    let outside = || -> Vec<PathBuf> {
+        entries(home.root()).into_iter().filter(|path| !path.starts_with("data")).collect()
+    };
+    let before = outside();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("network");
+    let tracer = ["strace", "-f", "-qq", "-A", "-o", log.to_str().unwrap(), "-e", "trace=%network"];
+    let traced = Command::new(tracer[0]).args(&tracer[1..]).arg("true").status();
+    let may_trace = traced.is_ok_and(|status| status.success());
+    let tracer: &[&str] = if may_trace { &tracer } else { &[] };
+
+    let mut client = home.server_in(tracer).unwrap();
+    let mut reply = start(&mut client);
+    while reply.structured["isComplete"] != true {
+        reply = client.call("continue_workflow", ack(&reply, "Did the work."));
+        assert!(!reply.is_error, "{}", reply.text);
+    }
+    client.until_indexed();
+    assert!(client.close().success());
+    for command in [&["status"][..], &["session", "list"], &["workflow", "list"], &["store", "verify"]] {
+        let ran = home.run_in(tracer, command);
+        assert_eq!(ran.code, 0, "{command:?}: {ran:?}");
+    }
+    assert_eq!(outside(), before);
+    match may_trace {
+        true => assert!(!std::fs::read_to_string(&log).unwrap().contains("AF_INET")),
+        false => println!("the network was not watched: strace is not here or may not trace"),
+    }
 }
 
 #[test]
@@ -70,6 +109,7 @@ fn the_same_ack_returns_the_same_bytes_across_restart_and_kill() {
     assert_eq!(recorded(&home.data()), before, "a replay writes nothing");
 }
 
+/// G31: the recorded answer with a warning, and an ack for a fork.
 #[test]
 fn the_same_ack_with_another_payload_is_reported_and_offers_a_branch() {
     let home = home();
@@ -88,6 +128,7 @@ fn the_same_ack_with_another_payload_is_reported_and_offers_a_branch() {
     assert_eq!(client.call("continue_workflow", fork), forked);
 }
 
+/// G36: rehydrating returns the pending step and appends nothing.
 #[test]
 fn rehydrating_changes_no_byte_of_the_data_directory() {
     let home = home();
@@ -107,6 +148,7 @@ fn rehydrating_changes_no_byte_of_the_data_directory() {
     assert_eq!(recorded(&home.data()), before);
 }
 
+/// G40: a blocked advance is recorded, and the retry has its own ack.
 #[test]
 fn a_step_without_notes_is_blocked_and_its_retry_advances() {
     let home = home();

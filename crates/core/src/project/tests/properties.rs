@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use workrail_model::capability::Capability;
 use workrail_model::event::{AdvanceOutcome, NodeKind};
 use workrail_model::id::NodeId;
+use workrail_model::time::Timestamp;
 
 use super::fixture::session;
 use super::history::{History, history};
@@ -43,6 +44,7 @@ proptest! {
         prop_assert_eq!(&plain, &fold(&history));
     }
 
+    /// G52: the preferred tip is that of the literal rule, after every event.
     #[test]
     fn the_preferred_tip_and_the_status_equal_the_walk_at_every_event(history in history()) {
         let mut state = SessionState::new(session());
@@ -55,6 +57,26 @@ proptest! {
             prop_assert_eq!(state.run_status(run, false), naive.run_status(run, false));
             prop_assert_eq!(state.run_status(run, true), naive.run_status(run, true));
             prop_assert_eq!(state.unresolved_critical(run), naive.open_critical(run).len());
+        }
+    }
+
+    /// G6: with a clock that runs backwards, every run has the same tip, the same status and the same context.
+    #[test]
+    fn clock_times_decide_nothing(history in history()) {
+        let state = fold(&history);
+        let mut backwards = SessionState::new(session());
+        for (position, event) in history.log.events.iter().enumerate() {
+            let mut event = event.clone();
+            event.at = Some(Timestamp::parse(&format!("{:04}-01-01T00:00:00.000Z", 9000 - position)).unwrap());
+            backwards.apply(&event).unwrap();
+        }
+        for run in &history.runs {
+            prop_assert_eq!(backwards.preferred_tip(*run), state.preferred_tip(*run));
+            prop_assert_eq!(backwards.run_status(*run, false), state.run_status(*run, false));
+            prop_assert_eq!(backwards.run_status(*run, true), state.run_status(*run, true));
+        }
+        for (_, node, _) in &history.nodes {
+            prop_assert_eq!(backwards.context_at(*node), state.context_at(*node));
         }
     }
 
@@ -83,6 +105,7 @@ proptest! {
         }
     }
 
+    /// G50: a node sees the values set on its own path from the root.
     #[test]
     fn context_equals_the_walk(history in history()) {
         let state = fold(&history);
@@ -96,6 +119,7 @@ proptest! {
         }
     }
 
+    /// G51: a node contributes only the outputs of the attempt that created the path.
     #[test]
     fn notes_equal_the_walk(history in history()) {
         let state = fold(&history);
@@ -106,6 +130,7 @@ proptest! {
         }
     }
 
+    /// G60: the preferences in effect are those recorded nearest on the node's path.
     #[test]
     fn modes_equal_the_walk(history in history()) {
         let state = fold(&history);
@@ -119,7 +144,7 @@ proptest! {
         }
     }
 
-    /// Context sets carry the id of the node they were made for, notes the attempt they were made by.
+    /// Context sets carry the id of the node they were made for, notes the attempt they were made by (G50, G51).
     #[test]
     fn a_branch_sees_nothing_of_an_abandoned_one(history in history()) {
         let state = fold(&history);
