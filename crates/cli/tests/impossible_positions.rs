@@ -83,6 +83,7 @@ fn planted(bundle: &Value, data: &Path) {
     }
 }
 
+/// G9: a position that the workflow does not have is refused by an import and reported by `verify`.
 #[test]
 fn import_and_verify_agree_about_positions() {
     let base = bundle();

@@ -82,6 +82,7 @@ fn enlarged(home: &Home, session: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// G54: the size is known before anything is copied, and a recorded value never stops a run.
 #[test]
 fn figure_memory_of_hostile_renders() {
     let home = hostile_home();

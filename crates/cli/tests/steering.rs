@@ -140,6 +140,7 @@ fn an_answer_needs_no_name_either() {
     assert_eq!((left.code, left.err.trim()), (2, "No run waits for an answer."));
 }
 
+/// G64: a mode is changed later, pending at first, and recorded.
 #[test]
 fn a_mode_chosen_later_is_pending_and_then_applied() {
     let home = home();

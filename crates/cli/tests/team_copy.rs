@@ -269,7 +269,7 @@ fn content_is_cleaned_up_and_purged_in_a_database() {
     assert_eq!(verified["counts"]["sessions"], 1, "{verified}");
 }
 
-/// A running server on another machine uses rotated keys with its next call.
+/// G119: a running server on another machine uses rotated keys with its next call.
 #[test]
 fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
     let Some(team) = Team::new(PROGRAM) else { return };
@@ -287,7 +287,7 @@ fn a_rotation_of_keys_reaches_running_servers_with_their_next_call() {
     advance(&mut there, &third, "dried");
 }
 
-/// With a wrapping key, the rows do not contain the signing keys; without it, no server can sign or replace them.
+/// G119: with a wrapping key, the rows do not contain the signing keys; without it, no server can sign or replace them.
 #[test]
 fn signing_keys_are_encrypted_if_a_wrapping_key_is_given() {
     const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

@@ -19,6 +19,7 @@ fn new_home() -> Home {
     Home::new(env!("CARGO_BIN_EXE_workrail"))
 }
 
+/// G74: every handshake revision over standard input and output.
 #[test]
 fn stdio_speaks_every_handshake_revision() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -37,6 +38,7 @@ fn stdio_speaks_every_handshake_revision() {
     }
 }
 
+/// G74: the stateless revision over standard input and output.
 #[test]
 fn stdio_speaks_the_stateless_revision_without_a_handshake() {
     let home = new_home();
@@ -227,6 +229,7 @@ fn a_killed_server_leaves_no_temporary_files() {
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
+/// G74: both generations over HTTP.
 #[test]
 fn http_speaks_both_eras() {
     let home = new_home();
@@ -252,6 +255,7 @@ fn http_speaks_both_eras() {
     assert!(server.end("TERM").success());
 }
 
+/// G75: a request must name this listener and not come from another site's page.
 #[test]
 fn http_refuses_foreign_hosts_and_origins_on_every_route() {
     let home = new_home();
@@ -276,6 +280,7 @@ fn http_refuses_foreign_hosts_and_origins_on_every_route() {
     assert!(server.end("INT").success());
 }
 
+/// G75: every request carries the secret, which only the user can read.
 #[test]
 fn http_answers_only_requests_with_the_secret() {
     use std::os::unix::fs::MetadataExt as _;
@@ -314,6 +319,7 @@ fn http_answers_only_requests_with_the_secret() {
     assert!(server.end("TERM").success());
 }
 
+/// G75: the secret is never logged.
 #[test]
 fn the_http_secret_is_never_logged() {
     let home = new_home();
@@ -411,6 +417,7 @@ fn http_answers_sixteen_calls_at_once() {
     assert!(server.end("TERM").success());
 }
 
+/// G75: only the loopback address is listened on.
 #[test]
 fn only_loopback_addresses_are_served() {
     let home = new_home();

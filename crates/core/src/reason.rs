@@ -324,6 +324,7 @@ mod tests {
         }
     }
 
+    /// G61: one table gives each reason its effect in every mode.
     #[test]
     fn the_table_is_as_specified() {
         for (position, reason) in REASONS.into_iter().enumerate() {
@@ -353,6 +354,7 @@ mod tests {
         }
     }
 
+    /// G61: a run that never stops asks for what the agent can supply, and then records the gap.
     #[test]
     fn never_stop_asks_the_agent_twice_for_what_is_missing_and_once_for_a_second_look() {
         for reason in REASONS {
@@ -379,6 +381,7 @@ mod tests {
         }
     }
 
+    /// G60: how early to warn never changes what is required.
     #[test]
     fn no_risk_policy_changes_what_blocks_or_is_disclosed() {
         for reason in REASONS {

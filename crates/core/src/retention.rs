@@ -81,6 +81,7 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
+    /// G6: the one place where clock times decide, and only if the clock can be right.
     #[test]
     fn every_reason_alone_retains_a_session() {
         let (old, now) = (at("2026-01-01T00:00:00.000Z"), at("2026-04-01T00:00:00.000Z"));

@@ -155,6 +155,7 @@ fn a_tag_and_a_commit_stay_where_they_are_and_a_folder_narrows() {
     assert!(matches!(mirror(&unknown).sync(), Err(SyncError::Failed(said)) if said.contains("nothing")));
 }
 
+/// G92: the version that was fetched last is served, and a failed fetch changes only the reason.
 #[test]
 fn the_last_commit_keeps_being_served_when_the_repository_is_gone() {
     let scene = Scene::new();
@@ -262,6 +263,7 @@ fn a_file_address_works_with_the_switch() {
     assert!(mirror(&sources).sync().is_ok());
 }
 
+/// G92: one process fetches at a time, and serving waits for none.
 #[test]
 fn two_processes_do_not_fetch_at_once() {
     let scene = Scene::new();

@@ -92,12 +92,14 @@ fn every_change_is_noticed(sources: &Sources, scene: &Scene) {
     }
 }
 
+/// G93: every call sees the changes made before it.
 #[test]
 fn every_change_made_before_a_call_is_seen_by_it() {
     let scene = Scene::new();
     every_change_is_noticed(&scene.sources().watched(), &scene);
 }
 
+/// G93: where changes are not reported, every call scans the folders.
 #[test]
 fn folders_that_cannot_be_watched_are_walked() {
     let scene = Scene::new();
@@ -107,6 +109,7 @@ fn folders_that_cannot_be_watched_are_walked() {
     every_change_is_noticed(&sources, &scene);
 }
 
+/// G93: while nothing changes, no folder is scanned.
 #[test]
 fn without_a_change_the_listing_stays_known_for_each_workspace() {
     let scene = Scene::new();

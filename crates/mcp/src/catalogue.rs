@@ -204,6 +204,7 @@ mod tests {
         }
     }
 
+    /// G74: the schemas are flat.
     #[test]
     fn schemas_are_flat_objects() {
         for tool in tools(|_| true, StructuredContent::Served) {

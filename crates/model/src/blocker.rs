@@ -145,6 +145,7 @@ mod tests {
         assert!(BlockerCode::ALL.is_sorted());
     }
 
+    /// G40: one to ten blockers in a fixed order.
     #[test]
     fn reports_sort_and_are_bounded() {
         let many = (0..12).rev().map(|n| blocker(BlockerCode::MissingRequiredNotes, &format!("s{n:02}")));

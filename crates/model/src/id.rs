@@ -213,6 +213,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// G2: an id of one kind cannot be used as another.
     #[test]
     fn the_prefix_says_what_kind_of_id_it_is() {
         assert_eq!(RunId::parse("sess_0123456789abcdef"), Err(IdError::Prefix { prefix: "run_" }));
@@ -225,6 +226,7 @@ mod tests {
         }
     }
 
+    /// G2: ids are lowercase base32.
     #[test]
     fn every_symbol_of_the_alphabet_is_accepted_and_no_other() {
         for c in (0..=0x24f).filter_map(char::from_u32) {
@@ -240,6 +242,7 @@ mod tests {
         );
     }
 
+    /// G2: what is no id never becomes a path.
     #[test]
     fn path_tricks_are_not_ids() {
         assert!(SessionId::parse("sess_../../../etc/pa").is_err());

@@ -178,6 +178,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// G55: quoted, escaped or formatted, a placeholder is recognised.
     #[test]
     fn every_placeholder_is_recognised_and_other_words_are_not() {
         for text in FIXED.into_iter().chain(FORMER).map(str::to_owned).chain([

@@ -143,6 +143,7 @@ mod tests {
     use super::*;
     use test_case::test_case;
 
+    /// G3: what is ambiguous or cannot be held is refused, never rounded or dropped.
     #[test_case(br#"{"a":1,"a":2}"#, "duplicate key \"a\"")]
     #[test_case(br#"{"o":{"k":1,"k":1}}"#, "duplicate key \"k\"")]
     #[test_case(b"9007199254740993", "integer 9007199254740993 is beyond 2^53-1; send it as a string")]
@@ -160,6 +161,7 @@ mod tests {
         assert_eq!(parse(input).map_err(|error| error.reason), Err(reason.to_owned()));
     }
 
+    /// G3: excessive depth is refused.
     #[test]
     fn depth_is_limited_without_a_stack_overflow() {
         let deep = "[".repeat(100_000);

@@ -136,6 +136,7 @@ mod tests {
         assert_eq!(truncate_with_marker("abc", 3), "abc");
     }
 
+    /// G4: shortened text fits its limit including the marker.
     #[test]
     fn truncated_text_ends_with_the_marker_and_fits() {
         let cut = truncate_with_marker("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 20);
@@ -143,6 +144,7 @@ mod tests {
         assert_eq!(cut.len(), 20);
     }
 
+    /// G4: shortening never splits a character.
     #[test]
     fn a_multi_byte_character_is_never_split() {
         let cut = truncate_with_marker("ääääääääääääääääääää", 18);
@@ -167,6 +169,7 @@ mod tests {
         }
     }
 
+    /// G4: limits count UTF-8 bytes.
     #[test]
     fn bounded_text_counts_bytes_not_characters() {
         assert_eq!(BoundedText::<3>::new("ää"), Err(OverBudget { bytes: 4, max: 3 }));

@@ -106,6 +106,7 @@ fn the_bytes_of_a_snapshot_are_pinned() {
     assert_eq!(ExecutionSnapshot::parse(&bytes).unwrap(), snapshot);
 }
 
+/// G9: a snapshot that contradicts itself cannot be built and is refused when read.
 #[test]
 fn impossible_states_are_refused() {
     let pending =

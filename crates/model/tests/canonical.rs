@@ -236,6 +236,7 @@ fn figure_published_number_sequence() {
     println!("figure: RFC 8785 published number digests, {count} lines, all equal");
 }
 
+/// G3: the canonical form is that of RFC 8785.
 #[test]
 fn the_example_of_the_rfc() {
     let input = br#"{
@@ -304,6 +305,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
+    /// G3: one byte form, whoever writes it.
     #[test]
     fn equal_to_an_independent_implementation(value in json_value()) {
         let oracle = serde_json_canonicalizer::to_vec(&value).unwrap();

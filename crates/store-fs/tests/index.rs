@@ -55,6 +55,7 @@ fn all(store: &LocalStore<SimFs>) -> Vec<IndexRecord> {
     records
 }
 
+/// G23: a new process finds a summary of all sessions in one file.
 #[test]
 fn another_process_reads_the_newest_record_of_each_existing_session() {
     let fs = SimFs::new();
@@ -207,6 +208,7 @@ fn long_log(fs: &SimFs) -> (SessionId, RelPath, Vec<workrail_testkit::history::P
     (session, segments.min().unwrap(), written)
 }
 
+/// G23: a new process does not read the beginning of a long session again.
 #[test]
 fn a_new_process_appends_to_a_long_session_without_reading_its_beginning() {
     let fs = SimFs::new();

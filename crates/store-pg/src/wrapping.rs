@@ -68,6 +68,7 @@ fn about(tenant: &TenantName, slot: KeySlot) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// G119: encrypted and authenticated, bound to tenant and key slot.
     #[test]
     fn a_wrapped_key_opens_only_with_its_key_tenant_and_slot() {
         let tenant = |name: &str| TenantName::parse(name).expect("a name");

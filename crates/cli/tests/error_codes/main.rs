@@ -82,7 +82,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap()
 }
 
-/// An error reply with this code, word for word as in its snapshot.
+/// An error reply with this code, word for word as in its snapshot. It suggests nothing that deletes or overwrites (G71).
 fn refused(scene: &Scene, reply: &ToolReply, code: ErrorCode, cause: &str) {
     assert!(reply.is_error, "{}", reply.text);
     assert_eq!(reply.code(), code.as_str(), "{}", reply.text);
@@ -135,6 +135,7 @@ fn validation_error() {
     refused(&scene, &reply, ErrorCode::ValidationError, "path as workflow id");
 }
 
+/// G4: the error gives the measured size and the limit.
 #[test]
 fn budget_errors_measure() {
     let mut scene = Scene::new();

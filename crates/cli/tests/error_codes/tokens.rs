@@ -45,6 +45,7 @@ fn token_unsupported_version() {
     refused(&scene, &reply, ErrorCode::TokenUnsupportedVersion, "version 9");
 }
 
+/// G32: only what WorkRail signed is a token.
 #[test]
 fn token_bad_signature() {
     let mut scene = Scene::new();
@@ -53,6 +54,7 @@ fn token_bad_signature() {
     refused(&scene, &reply, ErrorCode::TokenBadSignature, "changed at its end");
 }
 
+/// G32: each kind of token grants one right; a state token completes no step.
 #[test]
 fn token_scope_mismatch() {
     let mut scene = Scene::new();

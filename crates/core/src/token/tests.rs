@@ -384,6 +384,7 @@ prop_compose! {
 }
 
 proptest! {
+    /// G32: a token refers to a position in the log, and another key's signature is refused.
     #[test]
     fn tokens_round_trip(at in any_facts(), session: [u8; 10], attempt: u64, signing: [u8; 32]) {
         let (session, attempt) = (SessionId::from_bits(session), AttemptId::from_bits(attempt));

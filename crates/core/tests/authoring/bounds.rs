@@ -25,6 +25,7 @@ fn values(value: Value) -> Context {
     context(json!({ "b": value, "small": "x" }))
 }
 
+/// G54: a text over its limit is refused with the step and the variable, or shown with excerpts.
 #[test]
 fn a_text_over_its_limit_names_the_step_and_the_variable() {
     let workflow = compiled(&workflow(json!([repeating(13_000)])));
@@ -85,6 +86,7 @@ fn problems(source: &Value) -> Vec<&'static str> {
     checked.diagnostics.errors().map(|problem| problem.code.as_str()).collect()
 }
 
+/// G54: a file that would exceed its limit during compilation is refused.
 #[test]
 fn a_file_cannot_make_the_compiler_write_gigabytes() {
     let steps =
@@ -120,6 +122,7 @@ fn nested(passes: [u32; 3]) -> CompiledWorkflow {
     compiled(&workflow(json!([counted("outer", passes[0], json!([middle])), plain("end")])))
 }
 
+/// G9: a snapshot counts completed steps and does not list them.
 #[test]
 fn snapshots_stay_small_however_long_a_run_is() {
     let workflow = nested([20, 20, 10]);

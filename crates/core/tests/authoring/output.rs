@@ -284,6 +284,7 @@ fn a_catastrophic_pattern_ends_in_bounded_time() {
     assert!(started.elapsed().as_secs() < 5);
 }
 
+/// G62: what an agent reports about itself, including a use, is recorded as weak.
 #[test]
 fn divergences_and_observations_are_facts() {
     let workflow = compiled(&one(json!({})));
@@ -317,6 +318,7 @@ fn an_artifact_that_cannot_be_read_is_answered_not_dropped(artifact: Value, told
     assert!(check.findings[0].blocker.message.as_str().contains(told), "{:?}", check.findings);
 }
 
+/// G62: only the probe that WorkRail injected is strong evidence.
 #[test]
 fn a_required_capability_is_probed_first_and_only_its_own_observation_answers() {
     let mut source = one(json!({}));

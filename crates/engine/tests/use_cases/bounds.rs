@@ -60,6 +60,7 @@ fn refused(answer: Result<Value, Box<ErrorEnvelope>>) -> ErrorEnvelope {
     *error
 }
 
+/// G54: the advance that sends the value is refused, and nothing is recorded.
 #[test]
 fn a_value_that_makes_the_next_step_too_long_is_refused_before_anything_is_recorded() {
     let scene = hostile();
@@ -123,6 +124,7 @@ fn notes_that_contain_tags_are_accepted() {
     assert_eq!(send(&scene, &first, Some(notes), json!({})).unwrap()["kind"], "ok");
 }
 
+/// G55: a placeholder is never recorded as notes, even decorated.
 #[test]
 fn our_own_placeholders_do_not_count_as_notes() {
     let scene = scene(json!([step("one", "Do."), step("two", "Do more.")]));
@@ -153,6 +155,7 @@ fn our_own_placeholders_do_not_count_as_notes() {
     refused(scene.engine.checkpoint_workflow(request).map(|reply| reply.into_structured()));
 }
 
+/// G55: nor as part of an artifact or of the context.
 #[test]
 fn a_placeholder_inside_an_artifact_or_the_context_is_refused_with_its_place() {
     let scene = scene(json!([step("one", "Do."), step("two", "Do more.")]));

@@ -116,6 +116,7 @@ fn a_refused_answer_in_the_console_names_the_run_by_its_label() {
     assert!(refused.suggestion.contains(&format!("workrail answer {label} branch=")), "{refused:?}");
 }
 
+/// G60: without a parent run, it takes the mode of the session's newest run.
 #[test]
 fn a_later_run_joins_the_session_of_an_earlier_one_by_its_label_and_keeps_its_mode() {
     let run = Played::start(json!([step("one", json!({}))]), Mode::FullAutoStopOnUserDeps);

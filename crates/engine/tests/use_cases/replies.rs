@@ -169,6 +169,7 @@ fn an_advance_shows_the_next_step_and_nothing_old() {
     insta::assert_snapshot!(text(&second));
 }
 
+/// G40: a refusal says what would pass, and can be retried any number of times.
 #[test]
 fn a_refusal_says_what_would_pass_and_after_five_offers_a_way_out() {
     let scene = scene();
@@ -231,6 +232,7 @@ fn looking_back_tells_of_the_ways_taken_from_there() {
     insta::assert_snapshot!(text(&look(&scene, &first)));
 }
 
+/// G38: it is stored once, and the step is completed by the same ack as before.
 #[test]
 fn a_checkpoint_is_short_and_leaves_the_step() {
     let scene = scene();

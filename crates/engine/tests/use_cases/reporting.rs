@@ -95,6 +95,7 @@ fn a_secret_never_reaches_a_report() {
     assert!(markdown::render(&report, Times::UTC).contains("| api\\_token | (withheld) |"));
 }
 
+/// G41: a closed gap stays visible, with what closed it.
 #[test]
 fn a_gap_that_was_closed_says_by_what() {
     let rich = Rich::play("Plan.");

@@ -10,6 +10,7 @@ use crate::gates::gated;
 use crate::played::{Played, delivering, files, step};
 use crate::scene::{Scene, authored};
 
+/// G61: a mistake is requested twice more before the gap is recorded.
 #[test]
 fn never_stop_returns_a_mistake_twice_and_then_records_one_gap() {
     let typo = |run: &mut Played| {
@@ -61,6 +62,7 @@ fn a_loop_whose_decision_never_comes_ends_and_leaves_one_gap() {
     );
 }
 
+/// G61: no reply asks to wait in a mode that does not wait.
 #[test]
 fn never_stop_waits_for_no_one() {
     let gate = step("gate", json!({ "requireConfirmation": { "kind": "human_approval" } }));
@@ -70,6 +72,7 @@ fn never_stop_waits_for_no_one() {
     assert_eq!(run.gaps(), ["needs_user_approval"]);
 }
 
+/// G41: another branch that delivers what was missing closes the gap.
 #[test]
 fn a_fork_that_delivers_what_was_missing_closes_the_gap() {
     let mut run = Played::start(json!([delivering(), step("end", json!({}))]), Mode::FullAutoNeverStop);
@@ -84,6 +87,7 @@ fn a_fork_that_delivers_what_was_missing_closes_the_gap() {
     assert_eq!(run.gaps(), Vec::<String>::new());
 }
 
+/// G41: the end of a run lists the steps that were skipped because a context key was never set.
 #[test]
 fn undecided_steps_are_disclosed_when_the_run_ends() {
     let when = json!({ "runCondition": { "var": "path", "equals": "long" } });
@@ -97,6 +101,7 @@ fn undecided_steps_are_disclosed_when_the_run_ends() {
     assert_eq!(run.gaps(), ["context_key_never_set"]);
 }
 
+/// G41: the end of a run lists the loops that ended at their limit.
 #[test]
 fn a_loop_that_ended_at_its_limit_is_reported_at_the_end_as_well() {
     let mut steps = looping();

@@ -162,6 +162,7 @@ fn there_is_nothing_to_approve_if_nothing_waits() {
     assert_eq!(scene.engine.waiting("amber-nobody").unwrap_err().code, ErrorCode::SessionNotFound);
 }
 
+/// G64: a change is shown as pending until a node applies it.
 #[test]
 fn a_requested_mode_applies_to_one_run_is_shown_as_pending_and_warns_about_high_autonomy() {
     let scene = scene(&json!({}));
@@ -177,6 +178,7 @@ fn a_requested_mode_applies_to_one_run_is_shown_as_pending_and_warns_about_high_
     assert!(look(&scene, &applied).get("warnings").is_none(), "applied is no longer pending");
 }
 
+/// G60: without a chosen mode, a run takes the mode of its parent run.
 #[test]
 fn a_nested_run_has_the_autonomy_of_the_outer_one() {
     let scene = scene(&json!({}));
@@ -220,6 +222,7 @@ fn closing(done: &Value, gap: &str) -> CheckpointWorkflow {
     }
 }
 
+/// G41: a gap is resolved by a later record that links to it.
 #[test]
 fn a_gap_is_closed_by_a_link_and_stays_visible() {
     let scene = scene(&json!({ "output": { "contractRef": "wr.contracts.changed_files" } }));

@@ -152,6 +152,7 @@ mod tests {
         assert_eq!(nested(CONTEXT_DEPTH_MAX + 1), Err(ContextError::TooDeep));
     }
 
+    /// G50: `null` deletes a key.
     #[test]
     fn null_deletes_and_objects_are_replaced() {
         let merged = context(json!({"a": 1, "b": {"x": 1}, "c": 3}))
@@ -160,6 +161,7 @@ mod tests {
         assert_eq!(merged, context(json!({"b": {"y": 2}, "c": 3})));
     }
 
+    /// G50: reserved keys are refused.
     #[test]
     fn reserved_keys_are_refused() {
         for key in RESERVED_KEYS {

@@ -38,6 +38,7 @@ fn the_edge_names_its_attempt_wherever_the_record_is() {
     }
 }
 
+/// G38: a checkpoint never makes the next advance a fork.
 #[test]
 fn a_checkpoint_neither_ends_a_tip_nor_becomes_one() {
     let mut log = Log::new();
@@ -66,6 +67,7 @@ fn work_that_continues_from_a_checkpoint_continues_from_its_step() {
     assert_eq!(state.tips(run).map(|tip| tip.node_id).collect::<Vec<_>>(), [child]);
 }
 
+/// G52: the newest activity by event index wins, then the newest node.
 #[test]
 fn activity_on_an_abandoned_branch_brings_it_back() {
     let mut log = Log::new();
@@ -150,6 +152,7 @@ fn a_context_beyond_the_budget_is_an_error_until_it_fits_again() {
     assert_eq!(state.context_at(tip), Ok(context(json!({}))));
 }
 
+/// G51: a correction links to what it replaces, within one chain of retries.
 #[test]
 fn a_retry_supersedes_what_its_blocked_attempt_left() {
     let mut log = Log::new();
