@@ -1,7 +1,8 @@
-//! Guarantee numbers: each cited one exists, and each one that is kept is cited in code.
+//! Guarantee numbers: each cited one exists, and each one that is kept is cited in a test.
 //!
 //! In `docs/guarantees.md` a guarantee is a heading `### G12 What it says`; `(planned)` at the end of the heading
-//! means that it is not kept yet.
+//! means that it is not kept yet. A test is a file beneath a folder `tests`, a file `tests.rs` or `*_tests.rs`, or what
+//! follows the `#[cfg(test)]` of a module in a source file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +27,9 @@ pub(super) fn check(files: &[SourceFile]) -> Findings {
         return findings;
     };
     let declared = declared(&document.text, &mut findings);
-    let mut cited_by_code = BTreeSet::new();
+    let (mut cited_by_code, mut cited_by_tests) = (BTreeSet::new(), BTreeSet::new());
     for file in files.iter().filter(|file| is_scanned(file)) {
+        let first_test_line = first_test_line(file);
         for Citation { line, first, last } in citations(&file.text) {
             for number in BTreeSet::from([first, last]) {
                 if !declared.contains_key(&number) {
@@ -40,16 +42,40 @@ pub(super) fn check(files: &[SourceFile]) -> Findings {
             if !file.has_extension("md") {
                 cited_by_code.extend(first..=last);
             }
+            if first_test_line.is_some_and(|test| line >= test) {
+                cited_by_tests.extend(first..=last);
+            }
         }
     }
     for (number, status) in &declared {
         match status {
-            _ if cited_by_code.contains(number) => {}
+            Status::Planned if cited_by_code.contains(number) => {}
             Status::Planned => findings.note(format!("G{number} is planned and not cited yet")),
-            Status::Kept => findings.problem(format!("G{number} is cited by no code or test")),
+            Status::Kept if cited_by_tests.contains(number) => {}
+            Status::Kept => findings.problem(format!(
+                "G{number} is cited in no test: name it above the test that proves it, or mark it `(planned)`"
+            )),
         }
     }
     findings
+}
+
+/// The line from which a file is a test; `None` if it has none.
+fn first_test_line(file: &SourceFile) -> Option<usize> {
+    if !file.has_extension("rs") {
+        return None;
+    }
+    let (folders, name) = file.path.rsplit_once('/').unwrap_or(("", file.path.as_str()));
+    let is_test = name == "tests.rs" || name.ends_with("_tests.rs");
+    if is_test || folders.split('/').any(|folder| folder == "tests") {
+        return Some(1);
+    }
+    // Other items that only tests use, and modules in other files, can come before ordinary code.
+    let mut lines = file.text.lines().zip(file.text.lines().skip(1));
+    let module = lines.position(|(attribute, item)| {
+        attribute == "#[cfg(test)]" && item.starts_with("mod ") && item.ends_with('{')
+    });
+    module.map(|position| position + 1)
 }
 
 fn is_scanned(file: &SourceFile) -> bool {
@@ -142,29 +168,57 @@ mod tests {
 
     #[test]
     fn an_unknown_number_is_reported_with_its_location() {
-        let files = [file(DOCUMENT, "### G1 One\n"), file("crates/a/src/lib.rs", "//! (G1)\n//! (G2)\n")];
+        let files = [file(DOCUMENT, "### G1 One\n"), file("crates/a/tests/t.rs", "//! (G1)\n//! (G2)\n")];
         assert_eq!(
             check(&files).problems(),
-            ["crates/a/src/lib.rs:2 cites G2, which docs/guarantees.md does not have"]
+            ["crates/a/tests/t.rs:2 cites G2, which docs/guarantees.md does not have"]
         );
     }
 
     #[test]
-    fn kept_guarantees_need_code_and_planned_ones_are_noted() {
+    fn kept_guarantees_need_a_test_and_planned_ones_are_noted() {
         let files = [
-            file(DOCUMENT, "### G1 One\n### G2 Two\n### G3 Three (planned)\n### G4 Four\n"),
+            file(
+                DOCUMENT,
+                "### G1 One\n### G2 Two\n### G3 Three (planned)\n### G4 Four\n### G5 Five (planned)\n",
+            ),
             file("docs/x.md", "G1 is nice\n"),
+            file("crates/a/src/lib.rs", "//! G1, G5\n"),
             file("crates/a/tests/t.rs", "// G2-G2, G4\n"),
         ];
         let findings = check(&files);
-        assert_eq!(findings.problems(), ["G1 is cited by no code or test"]);
+        assert_eq!(
+            findings.problems(),
+            ["G1 is cited in no test: name it above the test that proves it, or mark it `(planned)`"]
+        );
         assert_eq!(findings.notes(), ["G3 is planned and not cited yet"]);
+    }
+
+    #[test]
+    fn tests_are_files_of_tests_and_modules_of_tests() {
+        let starts = |path: &str, text: &str| first_test_line(&file(path, text));
+        for path in
+            ["crates/a/tests/t.rs", "crates/a/src/b/tests/c.rs", "crates/a/src/tests.rs", "src/b_tests.rs"]
+        {
+            assert_eq!(starts(path, ""), Some(1), "{path}");
+        }
+        let module = "//! What it is.\n\n#[cfg(test)]\nmod tests {\n}\n";
+        assert_eq!(starts("crates/a/src/lib.rs", module), Some(3));
+        for (path, text) in [
+            ("crates/a/src/lib.rs", "#[cfg(test)]\nmod tests;\n\nfn a() {}\n"),
+            ("crates/a/src/lib.rs", "#[cfg(test)]\npub(crate) const A: usize = 1;\n"),
+            ("crates/tests_of_a/src/contests.rs", "fn a() {}\n"),
+            ("crates/a/tests/notes.md", "text\n"),
+            ("lib.rs", ""),
+        ] {
+            assert_eq!(starts(path, text), None, "{path}: {text}");
+        }
     }
 
     #[test]
     fn a_number_used_twice_and_a_missing_document_are_reported() {
         assert_eq!(check(&[]).problems(), ["docs/guarantees.md is missing"]);
-        let files = [file(DOCUMENT, "### G1 a\n### G1 b\n"), file("a.rs", "G1")];
+        let files = [file(DOCUMENT, "### G1 a\n### G1 b\n"), file("tests/a.rs", "G1")];
         assert_eq!(check(&files).problems(), ["docs/guarantees.md has G1 twice"]);
     }
 }
