@@ -59,3 +59,13 @@ pub(crate) fn events(
         false => Err(NoGroup::End),
     }
 }
+
+/// Whether these bytes start as a segment of this session, from the event `first`.
+pub(crate) fn begins(session: SessionId, first: EventIndex, name: &str, bytes: &[u8]) -> bool {
+    let line = bytes.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    match load::events_of(session, first, name, line) {
+        Ok(events) => !events.is_empty(),
+        Err(NoGroup::UnknownVersion { .. }) => true,
+        Err(NoGroup::End | NoGroup::Io(_) | NoGroup::Corrupt(_)) => false,
+    }
+}

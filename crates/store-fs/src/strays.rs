@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use workrail_model::event::EventIndex;
 use workrail_model::id::SessionId;
+use workrail_model::manifest::ManifestRecord;
 use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErrorKind, RelPath};
 use workrail_ports::upkeep::{Stray, StrayKind};
 
@@ -137,8 +138,12 @@ pub(crate) fn strays<F: FileSystem>(fs: &F, max: usize) -> Result<(Vec<Stray>, u
 /// What a session's manifest says about files named like segments.
 struct Segments {
     attested: BTreeSet<String>,
+    /// The first and last event of each attested one.
+    ranges: Vec<(u64, u64)>,
     /// The first event after the attested ones.
     end: u64,
+    /// Whether a record cannot be read, so that the segment it closed is not attested.
+    is_damaged: bool,
 }
 
 impl Segments {
@@ -147,18 +152,26 @@ impl Segments {
         let attested: BTreeSet<String> = rebuild::attested(session, &manifest).into_keys().collect();
         let indexes =
             attested.iter().filter_map(|name| layout::segment_indexes(name.strip_prefix("events/")?));
-        let end = indexes.map(|(_, last)| last + 1).max().unwrap_or(0);
-        Self { attested, end }
+        let ranges: Vec<(u64, u64)> = indexes.collect();
+        let end = ranges.iter().map(|(_, last)| last + 1).max().unwrap_or(0);
+        let mut lines = manifest.split(|byte| *byte == b'\n');
+        let is_damaged = lines.any(|line| !line.is_empty() && ManifestRecord::parse(line).is_err());
+        Self { attested, ranges, end, is_damaged }
     }
 
     /// Whether a file is a segment of the log, or is reported elsewhere as a pending write or as damage.
     fn explain<F: FileSystem>(&self, fs: &F, session: SessionId, name: &str) -> bool {
-        let Some((first, _)) = layout::segment_indexes(name) else { return false };
+        let Some((first, last)) = layout::segment_indexes(name) else { return false };
         if self.attested.contains(&format!("events/{name}")) || first > self.end {
             return true;
         }
-        let Some(index) = EventIndex::new(first).filter(|_| first == self.end) else { return false };
+        // Before the end, only a damaged record leaves events that no attested segment has.
+        let has_attested_events = self.ranges.iter().any(|(from, to)| first <= *to && *from <= last);
+        let Some(index) = EventIndex::new(first).filter(|_| !has_attested_events) else { return false };
         match segment::read(fs, session, name) {
+            Ok(SegmentRead::Read(bytes)) if first < self.end || self.is_damaged => {
+                segment::begins(session, index, name, &bytes)
+            }
             Ok(SegmentRead::Read(bytes)) => segment::events(session, index, name, &bytes).is_ok(),
             Ok(SegmentRead::Denied(_)) | Err(_) => true,
             Ok(SegmentRead::NoSegment) => false,

@@ -65,3 +65,24 @@ fn files_named_like_segments_are_moved_aside_and_only_by_an_append() {
         assert_eq!(fs.read_raw(&aside).as_deref(), Some(b"junk".as_slice()), "{name}");
     }
 }
+
+/// Broke: `verify` called the first segment of a session no WorkRail file when only its record was damaged.
+#[test]
+fn a_segment_whose_record_is_damaged_is_not_foreign() {
+    let fs = SimFs::new();
+    let written = write_session(&open(fs.clone()), 1, &[Step::Advance]);
+    let session = session_of(&written);
+    let manifest = within(session, "manifest.jsonl");
+    let sound = fs.read_raw(&manifest).unwrap();
+    for at in [0, 5, 20] {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 1;
+        fs.write_raw(&manifest, &damaged);
+        let (strays, _) = open(fs.clone()).strays(10).unwrap();
+        assert!(strays.is_empty(), "byte {at}: {strays:?}");
+    }
+    // What does not start as a segment is still foreign.
+    fs.write_raw(&within(session, "events/00000000-00000001.jsonl"), b"junk");
+    let (strays, _) = open(fs.clone()).strays(10).unwrap();
+    assert!(strays.len() == 1 && strays[0].path.ends_with("00000000-00000001.jsonl"), "{strays:?}");
+}
