@@ -102,9 +102,7 @@ pub fn text_like(pattern: &str) -> String {
 /// Whether a text is one of our placeholders and nothing else. Quotes, Markdown, escapes, white space and a full stop
 /// around it do not make it the caller's own words.
 pub fn is_placeholder(text: &str) -> bool {
-    // Every placeholder begins with `<`, plain or escaped; most texts contain none.
-    let has_start = text.bytes().any(|byte| matches!(byte, b'<' | b'&' | b'\\'));
-    if !has_start || text.trim().len() > DECORATED_BYTES_MAX {
+    if !may_contain_one(text) {
         return false;
     }
     let bare = undecorated(text);
@@ -119,6 +117,46 @@ pub fn is_placeholder(text: &str) -> bool {
         || FIXED.contains(&bare.as_str())
         || FORMER.contains(&bare.as_str())
         || is_long_text() == Some(true)
+}
+
+/// Whether notes consist only of our placeholders: one or several, with Markdown headings and punctuation around them.
+/// A word outside the headings makes them the caller's own.
+pub fn are_placeholder_notes(notes: &str) -> bool {
+    if is_placeholder(notes) {
+        return true;
+    }
+    if !may_contain_one(notes) {
+        return false;
+    }
+    let plain = unescaped(notes);
+    let (headings, body): (Vec<&str>, Vec<&str>) = plain.lines().partition(|line| is_heading(line));
+    let has_words = |text: &str| text.chars().any(char::is_alphanumeric);
+    let mut has_placeholder = headings.into_iter().any(is_placeholder);
+    let body = body.join("\n");
+    let mut rest = body.as_str();
+    while let Some((before, begun)) = rest.split_once('<') {
+        let Some((inner, after)) = begun.split_once('>') else { return false };
+        if has_words(before) || !is_placeholder(&format!("<{inner}>")) {
+            return false;
+        }
+        has_placeholder = true;
+        rest = after;
+    }
+    has_placeholder && !has_words(rest)
+}
+
+/// Whether a text could be a placeholder. Each begins with `<`, plain or escaped; most texts contain none.
+fn may_contain_one(text: &str) -> bool {
+    let has_start = text.bytes().any(|byte| matches!(byte, b'<' | b'&' | b'\\'));
+    has_start && text.trim().len() <= DECORATED_BYTES_MAX
+}
+
+/// Whether a line is a heading of Markdown: `#` to `######`, then a space or nothing.
+fn is_heading(line: &str) -> bool {
+    let line = line.trim();
+    let after = line.trim_start_matches('#');
+    let level = line.len() - after.len();
+    (1..=6).contains(&level) && (after.is_empty() || after.starts_with(char::is_whitespace))
 }
 
 /// Whether it is the placeholder of a text or an integer with limits: these words and numbers and nothing else.
@@ -137,8 +175,8 @@ fn is_limited(bare: &str) -> bool {
     SHAPES.contains(&shape.as_str())
 }
 
-/// The text without escapes and decoration, in lower case, with single spaces.
-fn undecorated(text: &str) -> String {
+/// The text without escapes, in lower case.
+fn unescaped(text: &str) -> String {
     const ESCAPES: [(&str, &str); 8] = [
         ("&amp;", "&"),
         ("&lt;", "<"),
@@ -149,8 +187,12 @@ fn undecorated(text: &str) -> String {
         ("\\u003e", ">"),
         ("\\", ""),
     ];
-    let text =
-        ESCAPES.iter().fold(text.to_lowercase(), |text, (escaped, plain)| text.replace(escaped, plain));
+    ESCAPES.iter().fold(text.to_lowercase(), |text, (escaped, plain)| text.replace(escaped, plain))
+}
+
+/// The text without escapes and decoration, in lower case, with single spaces.
+fn undecorated(text: &str) -> String {
+    let text = unescaped(text);
     // A placeholder begins with `<` and ends with `>`: neither is removed at its own end.
     let surrounds = |c: char| !c.is_alphanumeric() && c != '<' && c != '>';
     let text = text.trim_start_matches(|c| surrounds(c) || c == '>').trim_end_matches(surrounds);
@@ -230,6 +272,42 @@ mod tests {
             "<>",
         ] {
             assert!(!is_placeholder(text), "{text}");
+        }
+    }
+
+    /// Broke: a heading above the placeholder, or the placeholder twice, was accepted as notes.
+    #[test]
+    fn notes_of_placeholders_and_headings_only_are_placeholders() {
+        for notes in [
+            STEP_NOTES.to_owned(),
+            format!("# Notes\n{STEP_NOTES}"),
+            format!("## Done\n\n- {STEP_NOTES}\n\n## Next\n\n- {CHECKPOINT_NOTES}\n"),
+            format!("{STEP_NOTES}\n{STEP_NOTES}"),
+            format!("{STEP_NOTES}{STEP_NOTES}."),
+            format!("**{STEP_NOTES}**; `{SESSION_NOTES}`"),
+            format!("# Notes\n# {STEP_NOTES}"),
+            format!("# Notes\n{}", STEP_NOTES.replace('<', "&lt;").replace('>', "&gt;")),
+            format!("#\n{}", STEP_NOTES.replace(' ', "\n")),
+            format!("# Notes\n{}", text_of(Some(20), None)),
+        ] {
+            assert!(are_placeholder_notes(&notes), "{notes}");
+        }
+        for notes in [
+            "# Fixed the parser".to_owned(),
+            "# Fixed `<br>`".to_owned(),
+            "# Notes\n<br>".to_owned(),
+            format!("# Notes\n{STEP_NOTES}\nFixed it."),
+            format!("# Notes\nFixed it.\n{STEP_NOTES}"),
+            format!("{STEP_NOTES}: done"),
+            format!("{STEP_NOTES} {STEP_NOTES} 42"),
+            format!("{STEP_NOTES} <p>"),
+            format!("{STEP_NOTES} <"),
+            format!("#42\n{STEP_NOTES}"),
+            format!("####### Notes\n{STEP_NOTES}"),
+            format!("{STEP_NOTES}\n已完成"),
+            String::new(),
+        ] {
+            assert!(!are_placeholder_notes(&notes), "{notes}");
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::canonical::{CanonicalError, canonical_digest};
 use crate::digest::Sha256;
 use crate::event::Context;
-use crate::placeholder::is_placeholder;
+use crate::placeholder::are_placeholder_notes;
 
 /// Notes and artifacts. Comments on fields are served to agents.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -35,7 +35,9 @@ impl StepOutput {
 
     /// The notes, unless they have no content: blank ones, and our own placeholders sent back.
     pub fn own_notes(&self) -> Option<&str> {
-        self.notes_markdown.as_deref().filter(|notes| !notes.trim().is_empty() && !is_placeholder(notes))
+        self.notes_markdown
+            .as_deref()
+            .filter(|notes| !notes.trim().is_empty() && !are_placeholder_notes(notes))
     }
 
     /// Identifies the output together with its context.

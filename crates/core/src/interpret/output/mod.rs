@@ -23,7 +23,7 @@ use workrail_model::compiled::{
 use workrail_model::event::{Context, DivergenceReason, ValidationResult};
 use workrail_model::limits::{BLOCKER_FIX_BYTES_MAX, SUMMARY_BYTES_MAX};
 use workrail_model::name::{AssessmentName, ContractRef, StepId};
-use workrail_model::placeholder::is_placeholder;
+use workrail_model::placeholder::are_placeholder_notes;
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::snapshot::PendingStep;
 use workrail_model::text::BoundedText;
@@ -120,7 +120,7 @@ pub fn check_output(
     check_contract(workflow, pending, step, artifacts, &mut check);
     assess::check(workflow, step, artifacts, &mut check);
     let scope = step_scope(workflow, pending, context);
-    let notes = submitted.notes.filter(|text| !text.trim().is_empty() && !is_placeholder(text));
+    let notes = submitted.notes.filter(|text| !text.trim().is_empty() && !are_placeholder_notes(text));
     let notes = criteria::Notes { text: notes, known: submitted.known };
     criteria::check(workflow, step, notes, &scope, &mut check);
     if step.requires_notes() {

@@ -2,7 +2,7 @@
 
 use workrail_model::blocker::{Blocker, BlockerCode, BlockerPointer};
 use workrail_model::compiled::CompiledStep;
-use workrail_model::placeholder::{STEP_NOTES, is_placeholder};
+use workrail_model::placeholder::{STEP_NOTES, are_placeholder_notes};
 use workrail_model::reason::{ContractViolation, Reason};
 use workrail_model::text::BoundedText;
 
@@ -36,7 +36,7 @@ const SAY_NOTHING: [&str; 20] = [
 pub(super) fn finding(step: &CompiledStep, notes: Option<&str>) -> Option<Finding> {
     let message = match notes.filter(|text| !text.trim().is_empty()) {
         None => "This step needs notes: output.notesMarkdown is missing or blank.".to_owned(),
-        Some(text) if is_placeholder(text) => {
+        Some(text) if are_placeholder_notes(text) => {
             "This step needs notes: output.notesMarkdown is the placeholder that a WorkRail reply showed, not your \
              own words."
                 .to_owned()
