@@ -10,10 +10,12 @@ use workrail_model::id::{NodeId, RunId, SessionId};
 use workrail_model::read_run::ReadRunBody;
 use workrail_model::reply::{NextCall, replace_state_markers};
 use workrail_model::tool::ToolName;
+use workrail_ports::cache::IndexQuery;
 
 use crate::find::spelled_label;
 use crate::reply::Reply;
 use crate::request::{Echo, ReadRun};
+use crate::selection::{about_label, about_run};
 use crate::session::body as session_body;
 use crate::session_access::Reading;
 use crate::summaries::LabelMatch;
@@ -138,25 +140,40 @@ impl Reading<'_> {
         Ok(body)
     }
 
+    /// How many sessions could not be searched for this.
+    fn unhealthy_about(&self, query: &IndexQuery) -> Result<usize, Box<ErrorEnvelope>> {
+        let known = self.summaries_about(query, &mut |_, _| {})?;
+        Ok(known.unhealthy.len())
+    }
+
     /// What a label, an id or any token names.
     fn subject(&self, text: &str) -> Result<ReadSubject, Box<ErrorEnvelope>> {
         let text = text.trim();
         let lower = spelled_label(text);
         if let Ok(label) = RunLabel::parse(&lower) {
+            let refused = || {
+                let echo = Echo { run: Some(&lower), ..Echo::default() };
+                self.leading_back(error::unknown_label(&lower), echo, None)
+            };
             return match self.runs_with_label(label)? {
                 LabelMatch::One(found) => {
                     Ok(ReadSubject::Run(NamedRun { session: found.0, run: found.1.run, at: None }))
                 }
-                LabelMatch::Several(_) | LabelMatch::NoRun => {
-                    let echo = Echo { run: Some(&lower), ..Echo::default() };
-                    Err(self.leading_back(error::unknown_label(&lower), echo, None))
+                LabelMatch::NoRun => {
+                    let unhealthy = self.unhealthy_about(&about_label(label))?;
+                    Err(error::among_unhealthy(refused(), unhealthy))
                 }
+                LabelMatch::Several(_) => Err(refused()),
             };
         }
         if let Ok(id) = RunId::parse(&lower) {
-            let found = self.run_position(id)?;
-            let found = found.map(|(session, _)| NamedRun { session, run: id, at: None });
-            return found.map(ReadSubject::Run).ok_or_else(|| error::unknown_run(text));
+            return match self.run_position(id)? {
+                Some((session, _)) => Ok(ReadSubject::Run(NamedRun { session, run: id, at: None })),
+                None => {
+                    let unhealthy = self.unhealthy_about(&about_run(id))?;
+                    Err(error::among_unhealthy(error::unknown_run(text), unhealthy))
+                }
+            };
         }
         if let Ok(session) = SessionId::parse(&lower) {
             return self.look(session, |facts| Ok(of_session(facts)));

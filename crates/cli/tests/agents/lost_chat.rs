@@ -107,6 +107,7 @@ fn figure_agent_6_forgets_everything_after_every_step() {
     );
 }
 
+/// Broke: `read_run` said that no run has this name, and not that a session could not be read.
 #[test]
 fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     if is_on_database() {
@@ -144,6 +145,12 @@ fn a_run_of_a_damaged_session_is_reported_as_damaged_and_not_unknown() {
     let refused = asked(json!({ "run": label(&lost) }));
     assert_eq!(refused.code(), "SESSION_NOT_FOUND", "{}", refused.text);
     assert_text(&home, "run_that_may_be_damaged", &refused.text);
+    for run in [label(&lost), lost.structured["run"]["runId"].as_str().unwrap().to_owned()] {
+        let unread = Agent::of(&home).call("read_run", json!({ "run": run }));
+        assert_eq!(unread.code(), "SESSION_NOT_FOUND", "{}", unread.text);
+        assert!(unread.text.contains("1 session is damaged or unreadable"), "{}", unread.text);
+        assert_eq!(unread.structured["details"]["unhealthySessions"], json!(1), "{}", unread.text);
+    }
     assert_eq!(asked(json!({ "sessionId": session })).code(), "SESSION_CORRUPT");
     assert!(!asked(json!({ "run": label(&healthy) })).is_error);
 }

@@ -111,26 +111,30 @@ pub(crate) fn session_not_found(request: &ResumeSession, unhealthy: usize) -> Bo
     let named = request.session_id.as_ref().or(request.run_id.as_ref()).or(request.run.as_ref());
     let named: String =
         named.map_or("it", String::as_str).chars().filter(|c| !c.is_control()).take(80).collect();
-    let mut error = envelope(
+    let error = envelope(
         ErrorCode::SessionNotFound,
         Retry::NotRetryable,
         format!("No healthy session in this store has the id `{named}` or a run with that name."),
         "Make the call below for the latest runs, or check that WORKRAIL_DATA_DIR and the setting `store` are those it was \
          started with.",
     );
-    if unhealthy > 0 {
-        let count = if unhealthy == 1 {
-            "1 session is damaged or unreadable".to_owned()
-        } else {
-            format!("{unhealthy} sessions are damaged or unreadable")
-        };
-        error.message.push_str(&format!(" {count} and may contain it."));
-        let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
-        let latest = error.suggestion.clone();
-        advise(&mut error, advice.for_agents(&latest));
-        error.details = Some(json!({ "unhealthySessions": unhealthy }));
-    }
+    let mut error = among_unhealthy(error, unhealthy);
     error.next_call = Some(NextCall::new(ToolName::ResumeSession, []));
+    error
+}
+
+/// The same refusal if this many sessions could not be searched for what was not found.
+pub(crate) fn among_unhealthy(mut error: Boxed, unhealthy: usize) -> Boxed {
+    let count = match unhealthy {
+        0 => return error,
+        1 => "1 session is damaged or unreadable".to_owned(),
+        count => format!("{count} sessions are damaged or unreadable"),
+    };
+    error.message.push_str(&format!(" {count} and may contain it."));
+    let advice = Advice::for_the_user("`workrail session list` shows the damaged sessions");
+    let latest = error.suggestion.clone();
+    advise(&mut error, advice.for_agents(&latest));
+    error.details = Some(json!({ "unhealthySessions": unhealthy }));
     error
 }
 
