@@ -139,6 +139,12 @@ fn print_content(content: &ContentRepair, mode: ApplyMode, all: bool, store_kind
         }
     }
     for lost in &content.lost {
+        if let Some(fix) = lost.fix {
+            let what = format!("{}: {} ({}).", lost.path, lost.problem, lost.session_id);
+            output::toned(Tone::Warning, &what);
+            output::line(&format!("  {} {fix}", lost.effect));
+            continue;
+        }
         let what =
             format!("{}: {}, and cannot be recomputed ({}).", lost.path, lost.problem, lost.session_id);
         output::toned(Tone::Warning, &what);

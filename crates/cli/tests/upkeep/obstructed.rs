@@ -111,6 +111,38 @@ fn unreadable_files_need_a_permission_and_not_a_repair() {
     }
 }
 
+/// Broke: `verify` advised a repair that cannot recompute a stored reply, although only a permission was missing.
+#[test]
+fn unreadable_content_needs_a_permission_and_not_a_repair() {
+    let home = home();
+    finished(&home);
+    let copy = Copied::of(&home);
+    let blobs: Vec<_> =
+        fs::read_dir(copy.data().join("blobs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!blobs.is_empty());
+    for blob in &blobs {
+        deny(blob);
+    }
+    let verified = copy.run(&["store", "verify", "--json"]);
+    assert_eq!(verified.code, 1, "{verified:?}");
+    for problem in verified.json()["problems"].as_array().unwrap() {
+        assert!(problem["problem"].as_str().unwrap().contains("blobs/"), "{problem}");
+        assert_text(&home, "fix_of_a_denied_file", problem["fix"].as_str().unwrap());
+    }
+    let repaired = copy.run(&["store", "repair", "--all", "--json"]);
+    let lost = repaired.json()["content"]["lost"].as_array().unwrap().clone();
+    assert!(repaired.code == 1 && !lost.is_empty(), "{repaired:?}");
+    for lost in lost {
+        assert_text(&home, "fix_of_a_denied_file", lost["fix"].as_str().unwrap());
+    }
+    let said = copy.run(&["store", "repair", "--all"]);
+    assert!(said.out.contains("chmod u+r") && !said.out.contains("BACKUP"), "{said:?}");
+    for blob in &blobs {
+        allow(blob);
+    }
+    assert_eq!(copy.run(&["store", "verify"]).code, 0);
+}
+
 /// Broke: a session with a segment damaged after it was indexed vanished silently.
 #[test]
 fn resume_counts_a_session_damaged_since_it_was_indexed() {

@@ -17,7 +17,7 @@ use workrail_ports::content::ContentError;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Upkeep;
 
-use super::verify::described;
+use super::verify::{DENIED, described, is_denied};
 use super::{ApplyMode, VerifyScope};
 use crate::ProgressSink;
 use crate::{Engine, Store, error};
@@ -51,6 +51,9 @@ pub struct UnrestoredContent {
     pub problem: String,
     /// What it means for the run, and what still works.
     pub effect: &'static str,
+    /// What makes it usable again without a backup: a permission, if only that is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<&'static str>,
 }
 
 /// Goes through the store and remembers what it has handled.
@@ -152,8 +155,11 @@ impl<S: Store + Upkeep> ContentRestorer<'_, S> {
         let can_be_replaced =
             !matches!(damage, ContentError::Snapshot { .. } | ContentError::Workflow { .. });
         let Some((how, content)) = found.filter(|_| can_be_replaced) else {
-            let effect = effect_of(&event.data, kind);
-            self.report.lost.push(UnrestoredContent { path, session_id, problem, effect });
+            let (effect, fix) = match is_denied(&damage) {
+                true => ("What needs this content fails until it can be read.", Some(DENIED)),
+                false => (effect_of(&event.data, kind), None),
+            };
+            self.report.lost.push(UnrestoredContent { path, session_id, problem, effect, fix });
             return Ok(());
         };
         let kept_aside = match self.mode {

@@ -14,10 +14,11 @@ use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
 use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::file_system::FsErrorKind;
 use workrail_ports::upkeep::Obstacle;
 
 use super::remedy::Remedy;
-use super::{CheckedCounts, StoreProblem, Verified, VerifyScope};
+use super::{CheckedCounts, DENIED, StoreProblem, Verified, VerifyScope};
 
 /// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -52,6 +53,7 @@ pub(super) struct Check<'a> {
 struct Damaged {
     what: String,
     problem: String,
+    fix: &'static str,
     needed_by: BTreeSet<String>,
 }
 
@@ -163,7 +165,7 @@ impl<'a> Check<'a> {
             } else {
                 format!("needed by {}", names.join(", "))
             };
-            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), Remedy::Words(RESTORE));
+            self.problem(damaged.what, format!("{} ({needed})", damaged.problem), Remedy::Words(damaged.fix));
         }
     }
 
@@ -248,7 +250,8 @@ impl<'a> Check<'a> {
                 }
                 self.damaged_in_order.push((kind, digest));
                 let needed_by = BTreeSet::from([needed_by.to_owned()]);
-                self.damaged.insert((kind, digest), Damaged { what, problem, needed_by });
+                let fix = if is_denied(&cause) { DENIED } else { RESTORE };
+                self.damaged.insert((kind, digest), Damaged { what, problem, fix, needed_by });
                 false
             }
         }
@@ -328,6 +331,11 @@ impl<'a> Check<'a> {
             self.problem(session.to_owned(), problem, Remedy::RestoreSession);
         }
     }
+}
+
+/// Whether only a permission is missing, so that the content may be intact.
+pub(in crate::upkeep) fn is_denied(cause: &ContentError) -> bool {
+    matches!(cause, ContentError::Io(cause) if cause.kind == FsErrorKind::PermissionDenied)
 }
 
 /// The file that cannot be used, and why.

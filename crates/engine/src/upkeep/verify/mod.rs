@@ -23,7 +23,7 @@ use crate::{Engine, Store, error};
 use check::Check;
 use remedy::Remedy;
 
-pub(super) use check::described;
+pub(super) use check::{described, is_denied};
 pub use signed::SignedRecord;
 
 const NOTES_MAX: usize = 100;
@@ -84,7 +84,7 @@ pub struct Note {
 
 const UNREADABLE: &str = "Check the disk, and the owner and permissions of the session's folder.";
 
-const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder; \
+pub(super) const DENIED: &str = "Give the user that runs WorkRail read permission (`chmod u+r` on a file, `chmod u+rwx` on a folder; \
                       `chown` if another user owns it). Nothing is lost, so no repair is needed.";
 
 const PASSKEY_LOG: &str = "keys/passkeys.jsonl";
