@@ -8,6 +8,8 @@ use workrail_ports::upkeep::Obstacle;
 
 use crate::layout;
 
+pub(crate) const IN_PLACE_OF_FOLDER: &str = "a file or a link is in the place of this folder";
+
 pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
     let mut found: Vec<Obstacle> = Vec::new();
     for folder in layout::base_dirs() {
@@ -26,13 +28,24 @@ pub(crate) fn all<F: FileSystem>(fs: &F) -> Vec<Obstacle> {
                 .to_owned(),
         });
     }
-    let sessions = fs.list(&layout::sessions()).unwrap_or_default();
-    let sessions = sessions.iter().filter(|entry| entry.kind == FileKind::Directory);
-    let session_locks =
-        sessions.filter_map(|entry| SessionId::parse(&entry.name).ok()).map(layout::session_lock);
+    let entries = fs.list(&layout::sessions()).unwrap_or_default();
+    let named = entries.iter().filter_map(|entry| Some((entry.kind, SessionId::parse(&entry.name).ok()?)));
+    let (folders, others): (Vec<_>, Vec<_>) = named.partition(|(kind, _)| *kind == FileKind::Directory);
+    found.extend(others.into_iter().map(|(_, session)| in_place_of_session(session)));
+    let session_locks = folders.into_iter().map(|(_, session)| layout::session_lock(session));
     let locks = [layout::store_lock(), layout::import_lock(), layout::backup_lock()];
     found.extend(locks.into_iter().chain(session_locks).filter_map(|lock| lock_obstacle(fs, &lock)));
     found
+}
+
+/// Something else has the name of a session's folder. It is not followed: a link may lead anywhere.
+fn in_place_of_session(session: SessionId) -> Obstacle {
+    let path = layout::session(session).to_string();
+    let fix = format!(
+        "If `{path}` is a link, replace it with the folder that it leads to. Otherwise move it out of the data directory, then \
+         run `workrail store restore BACKUP {session}`."
+    );
+    Obstacle { path, problem: IN_PLACE_OF_FOLDER, fix }
 }
 
 /// Whether the folder of all sessions is missing although there is content. Once it exists again, empty, it looks
@@ -55,7 +68,7 @@ pub(crate) fn folder_obstacle<F: FileSystem>(fs: &F, folder: &RelPath) -> Option
                 "Move `{path}` out of the data directory, then run `workrail store restore BACKUP` to bring back what the folder \
                  held."
             );
-            return Some(Obstacle { path, problem: "a file or a link is in the place of this folder", fix });
+            return Some(Obstacle { path, problem: IN_PLACE_OF_FOLDER, fix });
         }
         Ok(_) => {}
         Err(error) if error.kind != FsErrorKind::PermissionDenied => return None,

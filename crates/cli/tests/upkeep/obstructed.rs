@@ -82,6 +82,41 @@ fn an_unobtainable_lock_is_reported() {
     }
 }
 
+/// Broke: `verify` blamed the disk, `repair` the first segment, and a deletion failed with "Not a directory".
+#[test]
+fn a_link_in_the_place_of_a_session_is_reported_as_such() {
+    let home = home();
+    let run = finished(&home);
+    let (id, folder) = (session(&run), session_dir(&home, &run));
+    let elsewhere = home.data().parent().unwrap().join("moved");
+    fs::rename(&folder, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &folder).unwrap();
+    let path = format!("sessions/{id}");
+    let scopes: [&[&str]; 2] = [&["store", "verify", "--json"], &["store", "verify", &id, "--json"]];
+    for scope in scopes {
+        let verified = home.run(scope);
+        assert_eq!(verified.json()["problems"].as_array().map(Vec::len), Some(1), "{verified:?}");
+        assert!(problem(&verified, &path)["fix"].as_str().unwrap().contains("link"), "{verified:?}");
+    }
+    let shown = home.run(&["show", &id]);
+    assert!(format!("{shown:?}").contains("a link is in the place"), "{shown:?}");
+    let commands: [&[&str]; 3] = [
+        &["store", "repair", &id, "--dry-run"],
+        &["store", "repair", &id, "--yes"],
+        &["session", "delete", &id, "--yes"],
+    ];
+    for command in commands {
+        let refused = home.run(command);
+        let said = format!("{refused:?}");
+        assert!(refused.code != 0, "{command:?}: {said}");
+        assert!(said.contains("a link is in the place"), "{command:?}: {said}");
+        assert!(said.contains("replace it with the folder"), "{command:?}: {said}");
+    }
+    fs::remove_file(&folder).unwrap();
+    fs::rename(&elsewhere, &folder).unwrap();
+    assert_eq!(home.run(&["store", "verify"]).code, 0);
+}
+
 /// Broke: `repair --dry-run` offered to give up what was only unreadable, and `doctor` recommended it.
 #[test]
 fn unreadable_files_need_a_permission_and_not_a_repair() {

@@ -8,7 +8,7 @@ use workrail_model::limits::LOCK_RETRY_AFTER_MS;
 use workrail_ports::backup::CopyError;
 use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::session_store::StoreError;
-use workrail_ports::upkeep::{SafeModeReason, UpkeepError};
+use workrail_ports::upkeep::{Obstacle, SafeModeReason, UpkeepError};
 
 use super::{Boxed, advise, envelope, health, invalid, io, remedy, sentence, store, unknown_reference};
 
@@ -47,6 +47,13 @@ pub(crate) fn upkeep(cause: UpkeepError) -> Boxed {
         UpkeepError::Store(StoreError::Io(cause)) => upkeep_io(&cause),
         UpkeepError::Store(cause) => store(cause),
     }
+}
+
+/// A refusal whose cause is that something is in the place of a session's folder.
+pub(crate) fn obstructed(mut refused: Boxed, obstacle: &Obstacle) -> Boxed {
+    refused.message = format!("`{}`: {}. Nothing was changed.", obstacle.path, obstacle.problem);
+    advise(&mut refused, obstacle.fix.as_str());
+    refused
 }
 
 /// A failing disk, reported to a person who ran a command.

@@ -12,10 +12,14 @@ mod sessions;
 mod verify;
 
 use workrail_core::project::SessionState;
+use workrail_model::error::ErrorEnvelope;
 use workrail_model::health::SessionHealth;
-use workrail_model::id::RunId;
+use workrail_model::id::{RunId, SessionId};
 use workrail_model::preferences::RunStatus;
 use workrail_ports::content::{ContentError, ContentStore};
+use workrail_ports::upkeep::Inspection;
+
+use crate::{Engine, Store, error};
 
 pub use backup::{
     ChangedSession, CopyProblem, CopySummary, KeysResult, SessionCounts, back_up, find_in_backup, restore,
@@ -41,6 +45,22 @@ fn status_of(
     let Some(tip) = tip else { return Ok(None) };
     let is_complete = content.snapshot(tip.snapshot_ref)?.state().is_complete();
     Ok(facts.run_status(run, is_complete))
+}
+
+/// Where a store in files has the session, beneath the data directory.
+fn session_folder(session: SessionId) -> String {
+    format!("sessions/{session}")
+}
+
+impl<S: Store + Inspection> Engine<S> {
+    /// A refusal; if something else is in the place of the session's folder, it says that instead.
+    fn unless_obstructed(&self, session: SessionId, refused: Box<ErrorEnvelope>) -> Box<ErrorEnvelope> {
+        let folder = session_folder(session);
+        match self.store.obstacles().into_iter().find(|obstacle| obstacle.path == folder) {
+            Some(obstacle) => error::obstructed(refused, &obstacle),
+            None => refused,
+        }
+    }
 }
 
 /// A health in words.

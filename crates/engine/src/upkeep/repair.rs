@@ -96,7 +96,8 @@ impl<S: Store + Upkeep> Engine<S> {
     pub fn repair(&self, session: SessionId, mode: ApplyMode) -> Result<RepairOutcome, Box<ErrorEnvelope>> {
         self.permit(Act::Administer)?;
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(outcome) = self.try_repair(session, mode)? {
+            let tried = self.try_repair(session, mode);
+            if let Some(outcome) = tried.map_err(|refused| self.unless_obstructed(session, refused))? {
                 return Ok(outcome);
             }
         }

@@ -116,6 +116,6 @@ impl<S: Store + Upkeep> Engine<S> {
             Err(cause) => return Err(error::store(cause)),
         };
         let removed = self.store.remove(session, judged.as_ref());
-        removed.map(FileTotals::from).map_err(error::upkeep)
+        removed.map(FileTotals::from).map_err(|cause| self.unless_obstructed(session, error::upkeep(cause)))
     }
 }

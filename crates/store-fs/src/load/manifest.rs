@@ -8,6 +8,7 @@ use workrail_model::manifest::Cursor;
 use workrail_ports::file_system::{FileKind, FileSystem, FsError, FsErrorKind};
 
 use super::{CursorOrigin, list_events};
+use crate::obstacles::IN_PLACE_OF_FOLDER;
 use crate::{layout, orphan};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +98,17 @@ pub(super) fn manifest_from<F: FileSystem>(
                 None => Manifest::Absent,
             }
         }
-        Err(error) => unusable(error),
+        Err(error) => unusable(about_folder(fs, session, error)),
+    }
+}
+
+/// If a link or a file is in the place of the session's folder, the error is about that and not about the manifest.
+fn about_folder<F: FileSystem>(fs: &F, session: SessionId, error: FsError) -> FsError {
+    let folder = layout::session(session);
+    let is_other = || fs.stat(&folder).is_ok_and(|stat| stat.kind != FileKind::Directory);
+    match error.kind == FsErrorKind::WrongKind && is_other() {
+        true => FsError { path: folder, detail: IN_PLACE_OF_FOLDER.to_owned(), ..error },
+        false => error,
     }
 }
 

@@ -10,6 +10,7 @@ use workrail_core::report::SeenChallenges;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{Event, EventData, NodeCreated, OutputPayload};
+use workrail_model::id::SessionId;
 use workrail_model::plan::AttachmentKind;
 use workrail_model::reply::StoredReply;
 use workrail_model::strict_json;
@@ -19,6 +20,7 @@ use workrail_ports::upkeep::Obstacle;
 
 use super::remedy::Remedy;
 use super::{CheckedCounts, DENIED, StoreProblem, Verified, VerifyScope};
+use crate::upkeep::session_folder;
 
 /// Problems reported in full; the rest is counted.
 const PROBLEMS_MAX: usize = 1000;
@@ -103,6 +105,12 @@ impl<'a> Check<'a> {
             path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.obstacles.iter().any(|obstacle| beneath(&obstacle.path))
+    }
+
+    /// Whether something is reported in the place of this session's folder.
+    pub(super) fn is_obstructed_session(&self, session: SessionId) -> bool {
+        let folder = session_folder(session);
+        self.obstacles.iter().any(|obstacle| obstacle.path == folder)
     }
 
     pub(super) fn savepoint(&self) -> Savepoint {

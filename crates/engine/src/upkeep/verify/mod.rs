@@ -196,6 +196,7 @@ impl<S: Store + Inspection> Engine<S> {
             // Removed since it was listed; if asked for by name, its absence is the answer.
             Err(StoreError::NotFound { .. }) if scope == VerifyScope::All => return Ok(()),
             Err(cause @ StoreError::NotFound { .. }) => return Err(error::upkeep(cause.into())),
+            Err(_) if check.is_obstructed_session(session) => return Ok(()),
             Err(cause) => {
                 check.problem(what, cause.to_string(), Remedy::Words(UNREADABLE));
                 return Ok(());
@@ -205,7 +206,7 @@ impl<S: Store + Inspection> Engine<S> {
         check.report.counts.sessions += 1;
         check.report.counts.events += slice.cursor.next_event_index.get();
         check.report.counts.segments += self.store.segment_count(session).unwrap_or(0);
-        if let Some(fix) = remedy(&slice.health) {
+        if let Some(fix) = remedy(&slice.health).filter(|_| !check.is_obstructed_session(session)) {
             check.problem(what.clone(), health_text(&slice.health), fix);
         }
         let mut facts = SessionState::new(session);
