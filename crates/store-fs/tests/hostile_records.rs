@@ -245,12 +245,26 @@ fn an_event_or_manifest_record_of_a_newer_version_is_an_unknown_version() {
     let record = "manifest record 0".to_owned();
     assert_eq!(judge(&fs, session), SessionHealth::UnknownVersion { record, version: 2 });
     // A record that says only what its segment implies is damaged, not newer.
-    for damaged in
-        [text.replacen("\"v\":1}", "\"v\":2}", 1), text.replacen("segment_closed", "segment_cloqed", 1)]
-    {
+    for damaged in [
+        text.replacen("\"v\":1}", "\"v\":2}", 1),
+        text.replacen("segment_closed", "segment_cloqed", 1),
+        text.replacen("segment_closed", "segment_close", 1),
+        text.replacen("segment_closed", "sgment_closed", 1).replacen("Index\":0", "Index\":4", 1),
+    ] {
         fs.write_raw(&manifest, damaged.as_bytes());
         let health = judge(&fs, session);
         assert!(matches!(health, SessionHealth::CorruptHead { .. }), "{health:?}");
+    }
+    // A new kind, also one with a similar name or with other fields, is newer.
+    for newer in [
+        text.replacen("segment_closed", "segment_closed2", 1),
+        text.replacen("segment_closed", "segments_close", 1).replacen("\"bytes\":", "\"bytes\":1", 1),
+        text.replacen("segment_closed", "segment_close", 1).replacen("\"v\":1}", "\"v\":1,\"w\":1}", 1),
+        text.replacen("segment_closed", "segment_close", 1).replacen("\"bytes\":", "\"bites\":", 1),
+    ] {
+        fs.write_raw(&manifest, newer.as_bytes());
+        let health = judge(&fs, session);
+        assert!(matches!(health, SessionHealth::UnknownVersion { version: 1, .. }), "{newer}: {health:?}");
     }
 }
 

@@ -91,6 +91,7 @@ fn a_step_whose_commit_was_cut_is_reported_and_recovered_by_the_same_ack() {
     assert_eq!(fs::read(&manifest).unwrap(), whole);
 }
 
+/// Broke: a record that lost one byte of its kind was taken for one of a newer version, and its repair was refused.
 #[test]
 fn a_damaged_or_lost_manifest_is_rebuilt_and_loses_nothing() {
     let home = home();
@@ -100,6 +101,12 @@ fn a_damaged_or_lost_manifest_is_rebuilt_and_loses_nothing() {
     let damages = [
         Some(sound.replacen("bytes", "bites", 1)),
         Some(sound.replacen("segment_closed", "segment_cloqed", 1)),
+        Some(sound.replacen("segment_closed", "segment_close", 1)),
+        Some(sound.replacen("segment_closed", "egment_closed", 1).replacen(
+            "\"manifestIndex\":0",
+            "\"manifestIndex\":8",
+            1,
+        )),
         Some(sound.replacen("\"v\":1", "\"v\":3", 1)),
         Some(sound[..40].to_owned()),
         Some(String::new()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use workrail_model::digest::Sha256;
 use workrail_model::event::{Event, EventError, EventIndex};
 use workrail_model::health::{CorruptionReason, SessionHealth};
@@ -16,6 +17,9 @@ use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
 use super::Loaded;
 use crate::{layout, orphan};
+
+/// A record that damage made longer or shorter by more than this is not recognised as ours.
+const DAMAGED_BYTES_MAX: usize = 8;
 
 /// Why the bytes at the read position are not a committed group.
 pub(crate) enum NoGroup {
@@ -278,16 +282,42 @@ pub(crate) fn events_of(
 }
 
 /// Whether a manifest line with an unknown version or kind is otherwise exactly the record that the segment implies.
-/// That is damage, because a newer build would have changed more than that.
+/// That is damage, because a newer build would have changed more than that. So is a kind that lost or changed one byte,
+/// even if one more field differs: no build calls a new kind almost like an old one and gives it the same fields.
 pub(crate) fn is_damaged_form(found: &[u8], expected: &[u8]) -> bool {
     let parse = |line| strict_json::parse(line).ok();
     let (Some(mut found_value), Some(expected_value)) = (parse(found), parse(expected)) else { return false };
+    let is_as_long = found.len().abs_diff(expected.len()) <= DAMAGED_BYTES_MAX;
+    if is_as_long && is_misspelt(&found_value, &expected_value) {
+        return true;
+    }
     for field in ["kind", "v"] {
         if let (Some(value), Some(right)) = (found_value.get_mut(field), expected_value.get(field)) {
             *value = right.clone();
         }
     }
     found.len() == expected.len() && found_value == expected_value
+}
+
+/// Whether a record has a kind that lost or changed one byte, the same fields, and at most one other value.
+fn is_misspelt(found: &Value, expected: &Value) -> bool {
+    let (Some(found), Some(expected)) = (found.as_object(), expected.as_object()) else { return false };
+    let (Some(kind), Some(right)) =
+        (found.get("kind").and_then(Value::as_str), expected.get("kind").and_then(Value::as_str))
+    else {
+        return false;
+    };
+    let same_before = kind.bytes().zip(right.bytes()).take_while(|(a, b)| a == b).count();
+    let same_after = kind.bytes().rev().zip(right.bytes().rev()).take_while(|(a, b)| a == b).count();
+    // A longer kind, such as `segment_closed2`, may be a new one.
+    let is_one_byte_off = kind != right
+        && (kind.len() == right.len() || kind.len() + 1 == right.len())
+        && same_before + same_after + 1 >= right.len();
+    let has_same_fields =
+        found.len() == expected.len() && found.keys().all(|name| expected.contains_key(name));
+    let others = expected.iter().filter(|(name, _)| name.as_str() != "kind");
+    let differing = others.filter(|(name, value)| found.get(name.as_str()) != Some(*value)).count();
+    is_one_byte_off && has_same_fields && differing <= 1
 }
 
 fn first_differing_line(expected: &[u8], found: &[u8]) -> usize {
