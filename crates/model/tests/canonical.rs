@@ -305,7 +305,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// G3: one byte form, whoever writes it.
+    /// G3: all writers produce the same bytes.
     #[test]
     fn equal_to_an_independent_implementation(value in json_value()) {
         let oracle = serde_json_canonicalizer::to_vec(&value).unwrap();
