@@ -1,6 +1,6 @@
 //! A fix is a delta: what a refused attempt sent is kept, and the retry sends only what was wrong.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use workrail_core::report::ContextValues;
 use workrail_engine::request::{ReadRun, StartWorkflow};
 use workrail_model::discovery::Precedence;
@@ -93,8 +93,8 @@ fn a_corrected_assessment_replaces_the_previous_one() {
     assert_eq!(next["run"]["stepId"], "end", "{}", next["text"]);
 }
 
-#[test]
-fn a_loop_decision_of_a_retry_replaces_the_previous_one_however_it_names_the_loop() {
+/// A loop with this label and one step, which decides about it and sets a value; then a last step.
+fn deciding_loop(label: &str) -> Value {
     let decide = step(
         "decide",
         json!({
@@ -102,12 +102,17 @@ fn a_loop_decision_of_a_retry_replaces_the_previous_one_however_it_names_the_loo
             "sets": { "size": { "values": ["small", "large"] } },
         }),
     );
-    let steps = json!([
+    json!([
         { "id": "again", "type": "loop", "title": "Again", "body": [decide],
           "loop": { "type": "while", "maxIterations": 5, "conditionSource": {
-              "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "rounds" } } },
+              "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": label } } },
         step("end", json!({})),
-    ]);
+    ])
+}
+
+#[test]
+fn a_loop_decision_of_a_retry_replaces_the_previous_one_however_it_names_the_loop() {
+    let steps = deciding_loop("rounds");
     let decision =
         |word: &str, name: &str| json!({ "kind": "wr.loop_control", "decision": word, "loopId": name });
     for (old, new, next) in [("continue", "stop", "end"), ("stop", "continue", "decide")] {
@@ -130,19 +135,7 @@ fn a_loop_decision_of_a_retry_replaces_the_previous_one_however_it_names_the_loo
 /// Broke: recorded artifacts are ordered by their digests, so after a refused call its second decision could win.
 #[test]
 fn of_two_loop_decisions_in_one_call_the_first_also_counts_after_a_retry() {
-    let decide = step(
-        "decide",
-        json!({
-            "output": { "contractRef": "wr.contracts.loop_control" },
-            "sets": { "size": { "values": ["small", "large"] } },
-        }),
-    );
-    let steps = json!([
-        { "id": "again", "type": "loop", "title": "Again", "body": [decide],
-          "loop": { "type": "while", "maxIterations": 5, "conditionSource": {
-              "kind": "artifact_contract", "contractRef": "wr.contracts.loop_control", "loopId": "again" } } },
-        step("end", json!({})),
-    ]);
+    let steps = deciding_loop("again");
     let decision = |word: &str| json!({ "kind": "wr.loop_control", "decision": word });
     for (first, second, next) in [("continue", "stop", "decide"), ("stop", "continue", "end")] {
         let mut run = Played::start(steps.clone(), Mode::Guided);
