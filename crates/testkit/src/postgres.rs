@@ -23,15 +23,17 @@ pub const ROLE: &str = "agent";
 /// The superuser of the cluster.
 pub const SUPERUSER: &str = "postgres";
 
-/// Starts the server, prints its process id, and when standard input ends, stops it and removes its folder.
+/// Starts the server, prints its process id, and when standard input ends, stops it and removes its folder, unless it
+/// read `keep` before. It always waits for the server: a process that ended and that nobody waited for keeps its id,
+/// and PostgreSQL does not start while the id in its lock file is in use.
 const KEEPER: &str = r#"
 "$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= $3 >>"$2/log" 2>&1 &
 server=$!
 echo "$server"
-read -r _
+read -r data
 kill -QUIT "$server" 2>/dev/null
 wait "$server"
-rm -rf "$2"
+[ "$data" = keep ] || rm -rf "$2"
 "#;
 
 /// Mounts a small disk on the data folder; only processes started from here see it, and it ends with them.
@@ -292,10 +294,16 @@ impl Cluster {
 
     /// Kills the server as a crash would, and returns once its processes are gone.
     pub fn kill(&self) {
-        let server = self.server_process();
-        let killed = Command::new("kill").args(["-9", &server.to_string()]).status();
+        let server = self.server_process().to_string();
+        let own = children_of(&server);
+        let killed = Command::new("kill").args(["-9", &server]).status();
         assert!(killed.is_ok_and(|status| status.success()), "the server could be killed");
         self.stop(DataOnStop::Kept);
+        for child in own {
+            while !has_ended(&child) {
+                std::thread::yield_now();
+            }
+        }
     }
 
     /// Stops all processes of the server, as on a host that is suspended or out of memory.
@@ -310,14 +318,7 @@ impl Cluster {
 
     fn signal(&self, signal: &str) {
         let server = self.server_process().to_string();
-        let parent_of = |process: &str| {
-            let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-            stat.rsplit_once(')')?.1.split_whitespace().nth(1).map(str::to_owned)
-        };
-        let processes = fs::read_dir("/proc").expect("processes can be listed").flatten();
-        let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
-        let own = names.filter(|process| parent_of(process).as_deref() == Some(&server));
-        let sent = Command::new("kill").arg(signal).arg(&server).args(own).status();
+        let sent = Command::new("kill").arg(signal).arg(&server).args(children_of(&server)).status();
         assert!(sent.is_ok_and(|status| status.success()), "the server's processes could be signalled");
     }
 
@@ -327,7 +328,7 @@ impl Cluster {
     }
 
     fn run(&self, settings: &[&str]) {
-        // A killed server's processes may hold its memory for a moment, so a failed start is repeated.
+        // A process of a killed server that was just being started may hold its memory, so a failed start is repeated.
         for _ in 0..100 {
             self.launch(settings);
             if self.accepts_connections() {
@@ -367,7 +368,7 @@ impl Cluster {
 
     /// Waits until the server answers; false if it has ended instead.
     fn accepts_connections(&self) -> bool {
-        let process = PathBuf::from(format!("/proc/{}", self.server_process()));
+        let server = self.server_process().to_string();
         loop {
             let ready = Command::new(self.programs.join("pg_isready"))
                 .args(["-q", "-U", SUPERUSER, "-d", "postgres", "-t", "1", "-h"])
@@ -377,8 +378,7 @@ impl Cluster {
             if ready.is_ok_and(|status| status.success()) {
                 return true;
             }
-            let state = fs::read_to_string(process.join("stat")).unwrap_or_default();
-            if state.is_empty() || state.contains(") Z ") {
+            if has_ended(&server) {
                 return false;
             }
             std::thread::yield_now();
@@ -387,10 +387,9 @@ impl Cluster {
 
     fn stop(&self, data: DataOnStop) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Running { mut keeper, pipe, .. }) = running else { return };
+        let Some(Running { mut keeper, mut pipe, .. }) = running else { return };
         if data == DataOnStop::Kept {
-            // Killed before the pipe ends, it removes nothing.
-            let _ = keeper.kill();
+            pipe.write_all(b"keep\n").expect("the keeper reads until its input ends");
         }
         drop(pipe);
         let _ = keeper.wait();
@@ -401,6 +400,24 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop(DataOnStop::Removed);
     }
+}
+
+/// A process's state and its parent, if it exists.
+fn state_and_parent(process: &str) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned);
+    Some((fields.next()?, fields.next()?))
+}
+
+fn children_of(server: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").expect("processes can be listed").flatten();
+    let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|process| state_and_parent(process).is_some_and(|(_, parent)| parent == server)).collect()
+}
+
+/// Whether a process is gone, or only its id is left.
+fn has_ended(process: &str) -> bool {
+    state_and_parent(process).is_none_or(|(state, _)| state == "Z")
 }
 
 /// Where the programs of a server are that can run here; otherwise this is named as skipped.
