@@ -5,7 +5,7 @@ use workrail_model::nearest::nearest;
 /// "did you mean `x`?" or the allowed words.
 pub(crate) fn suggestion(word: &str, known: &[&str]) -> String {
     if known.is_empty() {
-        return "none is declared: declare it, or remove this".to_owned();
+        return "none is declared: declare it, or remove the reference".to_owned();
     }
     // A built-in without its prefix is the likeliest mistake.
     let same_name = known.iter().copied().find(|name| name.rsplit('.').next() == Some(word));

@@ -28,13 +28,13 @@ pub(super) fn problem(text: &str, offset: usize, error: &ParseError) -> DraftDia
         ),
         ParseErrorKind::UnexpectedCloseBrace => (
             at,
-            "this } closes an object, but a list is still open".to_owned(),
-            "close the list with ] first, or remove this }".to_owned(),
+            "unexpected }: a value is missing before it, or a list is still open".to_owned(),
+            "write the value, or close the list with ]".to_owned(),
         ),
         ParseErrorKind::UnexpectedCloseBracket => (
             at,
-            "this ] closes a list, but an object is still open".to_owned(),
-            "close the object with } first, or remove this ]".to_owned(),
+            "unexpected ]: a value is missing before it, or an object is still open".to_owned(),
+            "write the value, or close the object with }".to_owned(),
         ),
         ParseErrorKind::ExpectedComma => (
             at,
