@@ -156,7 +156,8 @@ fn the_targets_copy_of_a_session_that_is_damaged_in_the_source_is_kept() {
         assert_eq!((ran.code, counted(&ran.json())), (1, [0, 0, 1, 1, 1]), "segment {damaged}");
         let problems = ran.json()["result"]["problems"].clone();
         assert_eq!(problems[0]["subject"], session.as_str());
-        assert_eq!(problems[0]["fix"], "Run `workrail store repair` on the source, then copy again.");
+        let fix = format!("Run `workrail store repair {session}` on the source, then copy again.");
+        assert_eq!(problems[0]["fix"], fix.as_str());
         assert_eq!(files(&target), before, "segment {damaged}: the target's copy is as it was");
     }
 }

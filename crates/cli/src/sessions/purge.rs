@@ -60,11 +60,10 @@ fn purged(arguments: &PurgeArguments, format: Format) -> Result<(), Failure> {
     let old = name::exact(&engine, &arguments.session)?.session;
     let seen = engine.overview(old)?;
     if !seen.health.is_healthy() {
-        return Err(Failure::Call(
+        return Err(Failure::Call(format!(
             "The session is damaged, and a copy would lack what cannot be read. Nothing was changed. Repair it first: \
-             `workrail store repair`, or delete it with `workrail session delete`."
-                .to_owned(),
-        ));
+             `workrail store repair {old}`, or delete it with `workrail session delete {old}`."
+        )));
     }
     if format == Format::Text {
         show(&seen);
@@ -205,11 +204,10 @@ fn purged_bundle(engine: &AnyEngine, session: SessionId, purge: &Purge) -> Resul
     engine.export_without(session, purge, &mut copy, &mut |_, _| {}).map_err(failed)?;
     copy.flush().map_err(unwritten)?;
     if copy.get_ref().is_found {
-        return Err(Failure::Environment(
+        return Err(Failure::Environment(format!(
             "The text is part of the pinned workflow or of a position in it, which cannot be changed. Nothing was \
-             changed. Delete the session with `workrail session delete`, and correct the workflow's file."
-                .to_owned(),
-        ));
+             changed. Delete the session with `workrail session delete {session}`, and correct the workflow's file."
+        )));
     }
     let Searching { out: mut file, .. } = copy.into_inner().map_err(|error| unwritten(error.into_error()))?;
     file.rewind().map_err(unwritten)?;

@@ -91,15 +91,21 @@ pub(super) fn new_http_secret(confirmation: Confirmation, format: Format) -> Res
         "Clients that have the old secret are refused once their server is restarted.\nType new to replace it:",
         &["new".to_owned()],
     )?;
-    let secret = machine.replace_http_secret().map_err(|error| unusable_secret(&error))?;
+    let secret = machine.replace_http_secret().map_err(|error| {
+        Failure::Environment(format!(
+            "The HTTP secret cannot be replaced: {error}. {PRIVATE_KEYS}. If something else is in the place of the \
+             folder, move it out of the data directory."
+        ))
+    })?;
     print_secret(&secret, format);
     Ok(())
 }
 
+const PRIVATE_KEYS: &str = "Make the folder `keys` and the files in it yours alone (modes 0700 and 0600)";
+
 fn unusable_secret(error: &KeyringError) -> Failure {
     Failure::Environment(format!(
-        "The HTTP secret cannot be used: {error}. Make the folder `keys` and the files in it yours alone (modes 0700 \
-         and 0600), or run `workrail store keys http-secret --new`."
+        "The HTTP secret cannot be used: {error}. {PRIVATE_KEYS}, or run `workrail store keys http-secret --new`."
     ))
 }
 

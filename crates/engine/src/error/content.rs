@@ -46,7 +46,7 @@ pub(crate) fn unexportable_content(cause: ContentError) -> Boxed {
             &mut error,
             format!(
                 "Run {REPAIR}. If neither works, move the session (from a data directory only) with \
-                 `workrail store backup FOLDER` and `workrail store restore`: they copy everything but this \
+                 `workrail store backup FOLDER` and `workrail store restore FOLDER`: they copy everything but this \
                  file."
             ),
         );

@@ -110,7 +110,7 @@ pub(crate) fn cleanup_changed() -> Boxed {
 }
 
 const RESTORE: &str = "`workrail store restore BACKUP SESSION` restores it from a backup of a data directory. In a database, delete it \
-                       with `workrail session delete`, then take it from a copy: `workrail store copy COPY DATABASE --merge`. \
+                       with `workrail session delete SESSION`, then take it from a copy: `workrail store copy COPY DATABASE --merge`. \
                        Nothing was changed.";
 
 /// The target of a copy has sessions that did not come from the source.

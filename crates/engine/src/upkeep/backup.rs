@@ -210,10 +210,11 @@ fn changed(copy: &SessionCopy, direction: CopyDirection) -> Option<ChangedSessio
     let (change, kept_aside, why) = match &copy.change {
         SessionChange::Unchanged | SessionChange::Extended => return None,
         SessionChange::Added => ("added", None, None),
-        SessionChange::Replaced { aside } => ("replaced", Some(aside.clone()), Some(replaced_why(direction))),
-        SessionChange::Left(reason) => ("skipped", None, Some(left_why(*reason, direction))),
+        SessionChange::Replaced { aside } => {
+            ("replaced", Some(aside.clone()), Some(replaced_why(direction).to_owned()))
+        }
+        SessionChange::Left(reason) => ("skipped", None, Some(left_why(copy.session, *reason, direction))),
     };
-    let why = why.map(str::to_owned);
     Some(ChangedSession { session_id: copy.session, change, events: copy.events, kept_aside, why })
 }
 
@@ -224,11 +225,13 @@ fn replaced_why(direction: CopyDirection) -> &'static str {
     }
 }
 
-fn left_why(reason: SkipReason, direction: CopyDirection) -> &'static str {
-    match (reason, direction) {
+fn left_why(session: SessionId, reason: SkipReason, direction: CopyDirection) -> String {
+    let why = match (reason, direction) {
         (SkipReason::TargetHasMore, CopyDirection::Backup) => "The backup has more of it than the store.",
         (SkipReason::RepairKeepsMore, _) => {
-            "It is damaged here, but `workrail store repair` keeps more of it than the backup has."
+            return format!(
+                "It is damaged here, but `workrail store repair {session}` keeps more of it than the backup has."
+            );
         }
         (SkipReason::TargetHasMore, CopyDirection::Restore) => {
             "The store has as much of it as the backup, or more."
@@ -236,7 +239,8 @@ fn left_why(reason: SkipReason, direction: CopyDirection) -> &'static str {
         (SkipReason::HistoriesDiffer, _) => "The store and the backup have different histories of it.",
         (SkipReason::SourceUnusable, CopyDirection::Backup) => "Nothing of it can be trusted in the store.",
         (SkipReason::SourceUnusable, CopyDirection::Restore) => "Nothing of it can be trusted in the backup.",
-    }
+    };
+    why.to_owned()
 }
 
 fn damaged_source(copy: &SessionCopy, direction: CopyDirection) -> Option<CopyProblem> {

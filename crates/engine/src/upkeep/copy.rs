@@ -269,11 +269,13 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
                 return if is_copied { self.side_data_unless_in_use(session, mode) } else { Ok(()) };
             }
             Relation::TargetHasMore => {
-                ("it continued in the target", "Nothing to do: the target has more of it.")
+                ("it continued in the target", "Nothing to do: the target has more of it.".to_owned())
             }
             Relation::Differs => (
                 "the target has another history of it",
-                "Decide which one to keep. Delete the other with `workrail session delete`, then copy again.",
+                format!(
+                    "Decide which one to keep. Delete the other with `workrail session delete {session}`, then copy again."
+                ),
             ),
             Relation::SourceDamaged(why) => {
                 self.summary.skipped += 1;
@@ -282,7 +284,9 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
             }
             Relation::Damaged => (
                 "it is damaged in the target",
-                "Run `workrail store repair` on the target, or delete it there, then copy again.",
+                format!(
+                    "Run `workrail store repair {session}` on the target, or delete it there, then copy again."
+                ),
             ),
         };
         self.summary.skipped += 1;
@@ -411,7 +415,7 @@ impl<S: Store + Upkeep + KeyringImport> Copier<'_, S> {
     }
 
     fn source_damaged(&mut self, session: SessionId, why: &str) {
-        let fix = "Run `workrail store repair` on the source, then copy again.";
+        let fix = format!("Run `workrail store repair {session}` on the source, then copy again.");
         self.problem(session.to_string(), format!("not copied: {why}"), fix);
     }
 

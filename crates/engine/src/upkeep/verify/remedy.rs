@@ -34,7 +34,7 @@ impl Remedy<'_> {
             }
             Self::RepairOrRestore => format!(
                 "`workrail store repair {session} --dry-run` shows what a repair would keep and lose; a backup may have \
-                 all of it (`workrail store restore` for a data directory, `pg_restore` for a database)."
+                 all of it (`workrail store restore BACKUP {session}` for a data directory, `pg_restore` for a database)."
             ),
             Self::RestoreUnproven => format!(
                 "Nobody proved this decision: the log or its copy was changed by hand. Where a passkey is required, it \
