@@ -116,7 +116,7 @@ fn run_hook(home: &Home, wrapper: &[&str], event: &str, input: &Value) -> Comman
     }
 }
 
-fn answer_of(home: &Home, ran: &CommandRun) -> CommandResult {
+pub(crate) fn answer_of(home: &Home, ran: &CommandRun) -> CommandResult {
     let output = format!("{}\n{}", ran.out, ran.err);
     let value: Option<Value> = serde_json::from_str(&ran.out).ok();
     let end = match (ran.code, &value) {

@@ -7,6 +7,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod advice;
 mod commands;
 mod damages;
 mod differences;

@@ -1,6 +1,6 @@
 //! Runs the cells: copies the store, damages it, runs the command, asks the oracle, and prints the table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use workrail_testkit::home::{Home, User};
 use workrail_testkit::skipped::skip;
 
+use crate::advice::{self, Advice};
 use crate::commands::{About, Call, Command, CommandResult, Compare, Effect, End, commands};
 use crate::damages::{self, Damage, FOREIGN};
 use crate::differences::short;
@@ -165,6 +166,11 @@ fn baseline(template: &Template, commands: &[Command], place: &Path) -> BTreeMap
     answers
 }
 
+fn remove(path: &Path) {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
+}
+
 /// All chosen commands on one target with one damage.
 struct Group<'a> {
     template: &'a Template,
@@ -176,8 +182,12 @@ struct Group<'a> {
 
 impl<'a> Group<'a> {
     fn damaged(&self) -> Home {
-        let _ = fs::remove_dir_all(self.folder);
-        let home = self.template.home.copy_to(self.folder);
+        self.damaged_in(self.folder)
+    }
+
+    fn damaged_in(&self, folder: &Path) -> Home {
+        let _ = fs::remove_dir_all(folder);
+        let home = self.template.home.copy_to(folder);
         self.damage.apply(self.target, &home);
         home
     }
@@ -185,11 +195,14 @@ impl<'a> Group<'a> {
     fn run(&self, chosen: &[&Command]) -> Vec<Violation> {
         let mut violations = Vec::new();
         let mut home = None;
+        let mut followed = BTreeSet::new();
         for command in chosen {
             let reusable = home.take().filter(|_| command.effect == Effect::Looks);
             let on = reusable.unwrap_or_else(|| self.damaged());
             let case = Case::new(self.template, self.baseline, self.target, self.damage, &on);
-            let (found, unchanged) = self.cell(&case, command, &on);
+            let (mut found, unchanged, advised) = self.cell(&case, command, &on);
+            let new = advised.into_iter().filter(|advice| followed.insert(advice.clone()));
+            found.extend(new.filter_map(|advice| self.follow(&advice)));
             violations.extend(found.into_iter().map(|what| Violation {
                 target: self.target.name,
                 damage: self.damage.name(),
@@ -216,8 +229,36 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// What is wrong in one cell, and whether the store is unchanged.
-    fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool) {
+    /// Whether something of another kind is in the place of the target.
+    fn is_obstacle(&self, home: &Home) -> bool {
+        let kind = |home: &Home| {
+            fs::symlink_metadata(home.root().join(&self.target.path)).map(|found| found.file_type())
+        };
+        kind(home).is_ok_and(|now| kind(&self.template.home).is_ok_and(|then| now != then))
+    }
+
+    /// What is wrong with a recommended command, on a store with the same damage.
+    fn follow(&self, advice: &Advice) -> Option<String> {
+        let Some(help) = self.template.help(&advice.path()) else {
+            return Some(format!("names a command that does not exist: {}", advice.line()));
+        };
+        let folder = self.folder.with_extension("advised");
+        let home = self.damaged_in(&folder);
+        let mut answer = advice.follow(&help, self.template, &home);
+        // Some advice is to move the obstacle away first.
+        if answer.as_ref().is_some_and(|answer| matches!(answer.end, End::Refused(_)))
+            && self.is_obstacle(&home)
+        {
+            remove(&home.root().join(&self.target.path));
+            answer = advice.follow(&help, self.template, &home);
+        }
+        let _ = fs::remove_dir_all(folder);
+        let answer = answer.filter(|answer| !advice.leads_on(answer))?;
+        Some(format!("recommends `{}`, which does not help: {}", advice.line(), short(&answer.output)))
+    }
+
+    /// What is wrong in one cell, whether the store is unchanged, and what the answer recommends.
+    fn cell(&self, case: &Case<'_>, command: &Command, home: &Home) -> (Vec<String>, bool, Vec<Advice>) {
         let before = tree::read(&home.data());
         let answer = command.run(home);
         let after = tree::read(&home.data());
@@ -255,7 +296,10 @@ impl<'a> Group<'a> {
             }
         }
         let unchanged = command.effect == Effect::Looks && differences.is_empty();
-        (found, unchanged)
+        // What the command says in every store is no advice about this one.
+        let usual = advice::of(&self.baseline[&command.name]);
+        let advised = advice::of(&answer).into_iter().filter(|advice| !usual.contains(advice)).collect();
+        (found, unchanged, advised)
     }
 
     /// A writer removes nothing; once the damaged file is restored, the store is what it was.
@@ -368,8 +412,7 @@ impl<'a> Group<'a> {
         let mut end = answer.end.clone();
         if end != End::Done && answer.output.contains("cannot be copied to a backup") {
             // The error says to move it elsewhere.
-            let moved = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            moved.unwrap();
+            remove(&path);
             end = command.run(home).end;
         }
         if end != End::Done {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use workrail_testkit::home::Home;
 
+use crate::advice;
 use crate::commands::{About, Command, CommandResult, Compare, Effect, End};
 use crate::damages::Damage;
 use crate::differences::{first_difference, is_same_but_for_titles, parts_of, short};
@@ -140,7 +141,7 @@ impl<'a> Case<'a> {
 
     /// Checks an answer on its own.
     pub(crate) fn judge(&self, command: &Command, answer: &CommandResult) -> Vec<String> {
-        let mut found = self.next_steps(answer);
+        let mut found = Vec::new();
         match &answer.end {
             End::Broken(what) => return vec![format!("broke: {}", short(what))],
             End::Refused(code) => found.extend(self.complete_error(code, answer)),
@@ -159,22 +160,6 @@ impl<'a> Case<'a> {
         found
     }
 
-    /// Every command that an answer recommends must be a command of this program.
-    fn next_steps(&self, answer: &CommandResult) -> Vec<String> {
-        let mut found = Vec::new();
-        for (at, _) in answer.output.match_indices("`workrail ") {
-            let rest = &answer.output[at + "`workrail ".len()..];
-            let words: Vec<&str> = rest.split('`').next().unwrap_or_default().split_whitespace().collect();
-            let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '-';
-            let is_word = |word: &&&str| !word.starts_with('-') && word.chars().all(is_letter);
-            let path: Vec<&str> = words.iter().take_while(is_word).copied().collect();
-            if !self.template.has_command(&path) {
-                found.push(format!("names a command that does not exist: {}", words.join(" ")));
-            }
-        }
-        found
-    }
-
     fn complete_error(&self, code: &str, answer: &CommandResult) -> Option<String> {
         if code == "NO_SERVER" {
             // Without settings or its own folder there is nothing to serve; everything else fails only the call.
@@ -185,7 +170,13 @@ impl<'a> Case<'a> {
             return Some(format!("error without a useful code: {code}: {}", short(&answer.output)));
         }
         let error = answer.value.get("error").unwrap_or(&answer.value);
-        error["message"].as_str().is_none_or(str::is_empty).then(|| format!("{code} without a message"))
+        let is_empty = |field: &str| error[field].as_str().is_none_or(str::is_empty);
+        if is_empty("message") {
+            return Some(format!("{code} without a message"));
+        }
+        let leads_on =
+            !is_empty("suggestion") || !advice::of(answer).is_empty() || advice::names_a_fix(&answer.output);
+        (!leads_on).then(|| format!("{code} without a next step: {}", short(&answer.output)))
     }
 
     /// Invalid settings are refused with their location, never half-used (G82).

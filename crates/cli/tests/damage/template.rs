@@ -50,7 +50,7 @@ pub(crate) struct Template {
     pub(crate) repaired: String,
     /// Which sessions refer to a digest.
     pub(crate) referrers: BTreeMap<String, Vec<String>>,
-    known_commands: Mutex<BTreeMap<String, bool>>,
+    helps: Mutex<BTreeMap<String, Option<String>>>,
 }
 
 fn workflow(id: &str, steps: usize) -> Value {
@@ -139,7 +139,7 @@ impl Template {
             finished,
             repaired,
             referrers: BTreeMap::new(),
-            known_commands: Mutex::default(),
+            helps: Mutex::default(),
         };
         template.repair_one();
         template.request_preferences();
@@ -159,11 +159,14 @@ impl Template {
         assert_eq!(ran.code, 0, "{arguments:?}: {ran:?}");
     }
 
-    /// Whether the program has such a command or group of commands; further words are arguments.
-    pub(crate) fn has_command(&self, path: &[&str]) -> bool {
-        let mut known = self.known_commands.lock().unwrap();
-        let asked = path.join(" ");
-        *known.entry(asked).or_insert_with(|| self.home.run(&[path, &["--help"]].concat()).code == 0)
+    /// The help of a command or group of commands; `None` if the program has no such command.
+    pub(crate) fn help(&self, path: &[&str]) -> Option<String> {
+        let mut known = self.helps.lock().unwrap();
+        let asked = || {
+            let ran = self.home.run(&[path, &["--help"]].concat());
+            (ran.code == 0).then_some(ran.out)
+        };
+        known.entry(path.join(" ")).or_insert_with(asked).clone()
     }
 
     fn repair_one(&self) {
