@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use workrail_core::label::RunLabel;
+use workrail_model::digest::Sha256;
 use workrail_testkit::home::Home;
 use workrail_testkit::large_store::Template;
 
@@ -28,6 +29,8 @@ const REPETITIONS: usize = 7;
 const LISTING_RATIO_MAX: f64 = 10.0;
 const REHYDRATE_RATIO_MAX: f64 = 3.0;
 const FEW_STEPS: usize = 50;
+/// With 20,000 sessions, 176,000 files in all that `gc` has to look at and remove.
+const UNUSED_FILES_PER_SESSION: u64 = 9;
 
 fn main() -> ExitCode {
     let full = std::env::var("WORKRAIL_PROOF").is_ok_and(|proof| proof == "full");
@@ -136,7 +139,28 @@ fn large_store(sessions: u64) -> f64 {
         println!("{name:<28} {taken:>10.1?}  {ratio:>6.1} times (at most {LISTING_RATIO_MAX})");
     }
     println!("{:<28} {:>10.1?}", "doctor", timed(&mut home.command(&["doctor"])));
+    println!("{:<28} {:>10.1?}", "store verify", timed(&mut home.command(&["store", "verify"])));
+    sweep(&home, sessions * UNUSED_FILES_PER_SESSION);
     worst
+}
+
+/// Removes content that no session needs, compared with `rm` of as many files.
+fn sweep(home: &Home, files: u64) {
+    let (blobs, others) = (home.data().join("blobs"), home.home().join("others"));
+    std::fs::create_dir(&others).expect("a new folder");
+    for number in 0..files {
+        let text = number.to_string();
+        let name = Sha256::of(text.as_bytes()).hex();
+        for folder in [&blobs, &others] {
+            std::fs::write(folder.join(&name), &text).expect("a file is written");
+        }
+    }
+    let removed = timed(Command::new("rm").arg("-r").arg(&others));
+    let swept = timed(&mut home.command(&["store", "gc"]));
+    let left = std::fs::read_dir(&blobs).expect("a folder").count();
+    assert!(left < 10, "{left} files are left");
+    let ratio = swept.as_secs_f64() / removed.as_secs_f64();
+    println!("sweeping {files} files: {swept:.1?}; rm: {removed:.1?}: {ratio:.1} times");
 }
 
 /// The first rehydrate of a long run in a new process, compared with that of a short one.
