@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use workrail_engine::checks::CallProgress;
 use workrail_engine::request::{Request, act_of};
-use workrail_engine::{AttemptAwaitingUser, ReplyResult, UserReply, WaitingStep};
+use workrail_engine::{AttemptAwaitingUser, ReplyResult, UserReply, WaitingStep, too_many_new_sessions};
 use workrail_host::clock::SystemClock;
 use workrail_host::entropy::OsEntropy;
 use workrail_host::processes;
@@ -15,6 +15,7 @@ use workrail_host::sources::{Sources, refresh_in_background};
 use workrail_host::workspace;
 use workrail_mcp::http::Lifetime;
 use workrail_mcp::metrics::Metrics;
+use workrail_mcp::quota::SessionQuotas;
 use workrail_mcp::{Authentication, ChatApprovals, ChatQuestions, Execution, StructuredContent, TextInData};
 use workrail_model::config::{Key, Settings};
 use workrail_model::error::ErrorEnvelope;
@@ -51,7 +52,7 @@ enum AgentLocation {
     /// On this machine: their folders exist here.
     Local,
     /// Anywhere: their folders mean nothing here.
-    Remote(Arc<Metrics>),
+    Remote { metrics: Arc<Metrics>, new_sessions: SessionQuotas },
 }
 
 impl ServedEngine {
@@ -61,7 +62,25 @@ impl ServedEngine {
 
     /// The same, for agents on other machines.
     pub(crate) fn remote(self, metrics: Arc<Metrics>) -> Self {
-        Self { engine: self.engine.without_checks(), agent_location: AgentLocation::Remote(metrics), ..self }
+        let agent_location = AgentLocation::Remote { metrics, new_sessions: SessionQuotas::default() };
+        Self { engine: self.engine.without_checks(), agent_location, ..self }
+    }
+}
+
+impl ServedEngine {
+    /// Refuses a new session to a member that started too many lately.
+    fn check_quota(&self, request: &Request, now: Instant) -> Result<(), Box<ErrorEnvelope>> {
+        match (&self.agent_location, self.engine.caller()) {
+            (AgentLocation::Remote { new_sessions, .. }, Caller::Member { principal, .. })
+                if request.wants_new_session() && !new_sessions.take(principal.token_id, now) =>
+            {
+                Err(too_many_new_sessions(principal))
+            }
+            (
+                AgentLocation::Local | AgentLocation::Remote { .. },
+                Caller::Member { .. } | Caller::Owner(_),
+            ) => Ok(()),
+        }
     }
 }
 
@@ -100,14 +119,14 @@ impl Execution for ServedEngine {
     fn is_folder(&self, path: &str) -> bool {
         match self.agent_location {
             AgentLocation::Local => workspace::is_folder(path),
-            AgentLocation::Remote(_) => false,
+            AgentLocation::Remote { .. } => false,
         }
     }
 
     fn assumed_folder(&self) -> Option<String> {
         match self.agent_location {
             AgentLocation::Local => workspace::process_folder().map(|folder| folder.as_str().to_owned()),
-            AgentLocation::Remote(_) => None,
+            AgentLocation::Remote { .. } => None,
         }
     }
 
@@ -153,17 +172,17 @@ impl Execution for ServedEngine {
     /// Answers a call and logs the outcome.
     fn answer(&self, mut request: Request) -> ReplyResult {
         let (at, begun, tool) = (SystemClock.now(), Instant::now(), request.tool());
-        if let AgentLocation::Remote(_) = self.agent_location {
+        if let AgentLocation::Remote { .. } = self.agent_location {
             request.forget_folder();
         }
-        let answered = self.engine.answer(request);
+        let answered = self.check_quota(&request, begun).and_then(|()| self.engine.answer(request));
         let took = begun.elapsed();
         let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let (outcome, run) = match &answered {
             Ok(reply) => (reply.kind().as_str().to_owned(), reply.run_label().map(str::to_owned)),
             Err(error) => (error.code.as_str().to_owned(), None),
         };
-        if let AgentLocation::Remote(metrics) = &self.agent_location {
+        if let AgentLocation::Remote { metrics, .. } = &self.agent_location {
             metrics.call(tool, &outcome, took);
         }
         if let Some(registered) = &self.registered {

@@ -85,7 +85,7 @@ pub use close::ClosedRun;
 use content::{Content, ContentCache};
 use counts::AppendCounters;
 pub use counts::AppendCounts;
-pub use error::io as disk_error;
+pub use error::{io as disk_error, too_many_new_sessions};
 pub use export::{ExportFailure, Exported, RunSummary};
 pub use find::{NameMatch, Naming, SessionOrRun};
 use folded::FoldedSessions;

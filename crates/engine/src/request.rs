@@ -247,6 +247,20 @@ impl Request {
         }
     }
 
+    /// Whether it asks for a new session, rather than for a run in one that exists.
+    pub fn wants_new_session(&self) -> bool {
+        match self {
+            Self::StartWorkflow(own) => own.parent.is_none() && own.session_token.is_none(),
+            Self::StartSession(_) => true,
+            Self::ListWorkflows(_)
+            | Self::InspectWorkflow(_)
+            | Self::ContinueWorkflow(_)
+            | Self::CheckpointWorkflow(_)
+            | Self::ResumeSession(_)
+            | Self::ReadRun(_) => false,
+        }
+    }
+
     pub fn tool(&self) -> ToolName {
         match self {
             Self::ListWorkflows(_) => ToolName::ListWorkflows,

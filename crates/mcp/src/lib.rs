@@ -21,7 +21,7 @@ mod output_schema;
 mod peers;
 mod progress;
 mod prompts;
-mod quota;
+pub mod quota;
 mod repair;
 mod resources;
 mod roots;

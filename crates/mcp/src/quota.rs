@@ -1,4 +1,5 @@
-//! Limits one member's requests at once and per second, so that a client that runs wild does not keep others waiting.
+//! Limits one member's requests at once, requests per second and new sessions, so that a client that runs wild neither
+//! keeps others waiting nor fills the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +10,44 @@ use workrail_model::id::AccessTokenId;
 /// An agent waits for each answer; several agents with one token run some calls at once.
 const AT_ONCE_MAX: u32 = 16;
 /// Enough for a whole run of a long workflow without a pause.
-const BURST: f64 = 120.0;
-const PER_SECOND: f64 = 20.0;
+const REQUESTS: Rate = Rate { burst: 120.0, per_second: 20.0 };
+/// More than a busy team starts, and far less than a loop that only starts sessions.
+const NEW_SESSIONS: Rate = Rate { burst: 120.0, per_second: 1.0 };
 /// The maximum number of members counted at once; the least recent is forgotten first.
 const MEMBERS_MAX: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    burst: f64,
+    per_second: f64,
+}
+
+/// What a member has left of a rate.
+#[derive(Debug)]
+struct Allowance {
+    left: f64,
+    last: Instant,
+}
+
+impl Allowance {
+    fn full(rate: Rate, now: Instant) -> Self {
+        Self { left: rate.burst, last: now }
+    }
+
+    fn refill(&mut self, rate: Rate, now: Instant) {
+        let passed = now.saturating_duration_since(self.last).as_secs_f64();
+        self.left = (self.left + passed * rate.per_second).min(rate.burst);
+        self.last = now;
+    }
+
+    fn take(&mut self) -> bool {
+        let is_left = self.left >= 1.0;
+        if is_left {
+            self.left -= 1.0;
+        }
+        is_left
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas(Arc<Mutex<BTreeMap<AccessTokenId, Usage>>>);
@@ -20,8 +55,7 @@ pub(crate) struct Quotas(Arc<Mutex<BTreeMap<AccessTokenId, Usage>>>);
 #[derive(Debug)]
 struct Usage {
     running: u32,
-    left: f64,
-    last: Instant,
+    allowance: Allowance,
 }
 
 /// A request, counted until this is dropped.
@@ -37,18 +71,17 @@ impl Quotas {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MEMBERS_MAX && !all.contains_key(&member) {
             let idle = all.iter().filter(|(_, usage)| usage.running == 0);
-            let oldest = idle.min_by_key(|(_, usage)| usage.last).map(|(member, _)| *member);
+            let oldest = idle.min_by_key(|(_, usage)| usage.allowance.last).map(|(member, _)| *member);
             all.remove(&oldest?);
         }
-        let usage = all.entry(member).or_insert(Usage { running: 0, left: BURST, last: now });
-        let passed = now.saturating_duration_since(usage.last).as_secs_f64();
-        usage.left = (usage.left + passed * PER_SECOND).min(BURST);
-        usage.last = now;
-        if usage.running >= AT_ONCE_MAX || usage.left < 1.0 {
+        let usage = all
+            .entry(member)
+            .or_insert_with(|| Usage { running: 0, allowance: Allowance::full(REQUESTS, now) });
+        usage.allowance.refill(REQUESTS, now);
+        if usage.running >= AT_ONCE_MAX || !usage.allowance.take() {
             return None;
         }
         usage.running += 1;
-        usage.left -= 1.0;
         Some(CountedRequest { quotas: self.clone(), member })
     }
 }
@@ -59,6 +92,24 @@ impl Drop for CountedRequest {
         if let Some(usage) = all.get_mut(&self.member) {
             usage.running = usage.running.saturating_sub(1);
         }
+    }
+}
+
+/// How many sessions each member may still start.
+#[derive(Clone, Debug, Default)]
+pub struct SessionQuotas(Arc<Mutex<BTreeMap<AccessTokenId, Allowance>>>);
+
+impl SessionQuotas {
+    /// Counts a new session; false if the member must wait.
+    pub fn take(&self, member: AccessTokenId, now: Instant) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MEMBERS_MAX && !all.contains_key(&member) {
+            let oldest = all.iter().min_by_key(|(_, allowance)| allowance.last).map(|(member, _)| *member);
+            oldest.and_then(|oldest| all.remove(&oldest));
+        }
+        let allowance = all.entry(member).or_insert_with(|| Allowance::full(NEW_SESSIONS, now));
+        allowance.refill(NEW_SESSIONS, now);
+        allowance.take()
     }
 }
 
@@ -86,9 +137,31 @@ mod tests {
     fn a_burst_is_used_up_and_recovers_with_time() {
         let (quotas, now) = (Quotas::default(), Instant::now());
         let served = (0..1000).filter(|_| quotas.take(member(1), now).is_some()).count();
-        assert_eq!(served, BURST as usize);
+        assert_eq!(served, REQUESTS.burst as usize);
         let later = now + Duration::from_secs(1);
         let served = (0..1000).filter(|_| quotas.take(member(1), later).is_some()).count();
-        assert_eq!(served, PER_SECOND as usize);
+        assert_eq!(served, REQUESTS.per_second as usize);
+    }
+
+    #[test]
+    fn new_sessions_have_a_limit_of_their_own() {
+        let (quotas, now) = (SessionQuotas::default(), Instant::now());
+        let started = (0..1000).filter(|_| quotas.take(member(1), now)).count();
+        assert_eq!(started, NEW_SESSIONS.burst as usize);
+        assert!(quotas.take(member(2), now), "another member is not limited by it");
+        let later = now + Duration::from_secs(10);
+        let started = (0..1000).filter(|_| quotas.take(member(1), later)).count();
+        assert_eq!(started, 10 * NEW_SESSIONS.per_second as usize);
+    }
+
+    #[test]
+    fn the_number_of_counted_members_is_bounded() {
+        let (quotas, now) = (SessionQuotas::default(), Instant::now());
+        for n in 0..=MEMBERS_MAX {
+            let mut bits = [0; 10];
+            bits[..8].copy_from_slice(&n.to_be_bytes());
+            assert!(quotas.take(AccessTokenId::from_bits(bits), now));
+        }
+        assert_eq!(quotas.0.lock().unwrap().len(), MEMBERS_MAX);
     }
 }

@@ -187,10 +187,10 @@ fn answer_to(refused: RefusalReason) -> Response {
     }
 }
 
-/// Serves until the process receives a termination signal and running requests are answered; over TLS if given.
-/// `listening` gets the address once requests are accepted.
+/// Serves on the first of these addresses that can be used, over TLS if given, until the process receives a termination
+/// signal and running requests are answered. `listening` gets the address once requests are accepted.
 pub fn serve(
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     tls: Option<Tls>,
     metrics: Arc<Metrics>,
     routes: impl FnOnce(SocketAddr, ShutdownSignal) -> Router,
@@ -199,7 +199,7 @@ pub fn serve(
     let runtime = runtime::with_sockets()?;
     let served = runtime.block_on(async {
         let signal = shutdown_signal()?;
-        let listener = TcpListener::bind(address).await?;
+        let listener = TcpListener::bind(addresses).await?;
         let bound = listener.local_addr()?;
         let (end, ending) = watch::channel(());
         let routes = routes(bound, ending.clone());

@@ -1,6 +1,7 @@
 //! `workrail serve`: one listener for a team's agents and members, on whichever store the settings name (G115).
 
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -33,9 +34,9 @@ use crate::{output, settings, version};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The address to listen on. Port 0 picks a free port.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
+    /// The address, or a host name of this machine, to listen on. Port 0 picks a free port.
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: String,
     /// The address that clients and browsers use. Needed unless the listener is on loopback.
     #[arg(long, value_name = "URL")]
     public_url: Option<PublicUrl>,
@@ -62,7 +63,8 @@ enum TlsTermination {
 /// How the server is reached.
 #[derive(Clone, Debug)]
 struct ServerEndpoint {
-    listen: SocketAddr,
+    /// What the name to listen on resolves to; the first one that can be used is used.
+    listen: Vec<SocketAddr>,
     encryption: TlsTermination,
     /// `None` on loopback: then its own addresses are its names.
     url: Option<PublicUrl>,
@@ -79,13 +81,15 @@ impl ServerEndpoint {
             (None, false) => TlsTermination::Off,
         };
         let scheme = public_url.as_ref().map(PublicUrl::scheme);
-        check(listen.ip().is_loopback(), &encryption, scheme).map_err(str::to_owned)?;
+        let listen = resolve(listen)?;
+        let is_local = listen.iter().all(|address| address.ip().is_loopback());
+        check(is_local, &encryption, scheme).map_err(str::to_owned)?;
         if public_url.as_ref().is_some_and(|url| url.scheme() == Scheme::Http && !is_loopback(url.host())) {
             return Err("Other machines use this name, so it must be encrypted: give a certificate with --tls-cert and \
                         --tls-key, or terminate TLS in a proxy and pass --behind-proxy."
                 .to_owned());
         }
-        Ok(Self { listen: *listen, encryption, url: public_url.clone() })
+        Ok(Self { listen, encryption, url: public_url.clone() })
     }
 
     fn scheme(&self) -> Scheme {
@@ -130,6 +134,20 @@ impl ServerEndpoint {
             TlsTermination::Own(files) => Tls::load(Box::new(OnDisk(files.clone()))).map(Some),
         }
     }
+}
+
+/// The addresses of `HOST:PORT`.
+fn resolve(listen: &str) -> Result<Vec<SocketAddr>, String> {
+    let resolved: io::Result<Vec<SocketAddr>> = listen.to_socket_addrs().map(Iterator::collect);
+    let why = match resolved {
+        Ok(addresses) if !addresses.is_empty() => return Ok(addresses),
+        Ok(_) => "it has no address".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(format!(
+        "Cannot listen on `{listen}`: {why}. Give --listen an address or a host name of this machine, and a port: \
+         --listen 127.0.0.1:8080, --listen [::1]:8080, --listen localhost:8080."
+    ))
 }
 
 /// Whether a name resolves only to this machine.
@@ -192,7 +210,7 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
     let engine = served.engine().clone();
     let (members, appended) = (Arc::new(TeamMembers { engine: engine.clone(), store }), engine.clone());
     let ended = team::serve(
-        site.listen,
+        &site.listen,
         tls,
         Arc::clone(&metrics),
         |bound, ending| {
@@ -210,7 +228,10 @@ fn serve(site: &ServerEndpoint) -> Result<(), Failure> {
         },
     );
     appended.index_appended();
-    ended.map_err(|error| Failure::Environment(format!("The server on {} ended: {error}.", site.listen)))
+    ended.map_err(|error| {
+        let listen: Vec<String> = site.listen.iter().map(ToString::to_string).collect();
+        Failure::Environment(format!("The server on {} ended: {error}.", listen.join(", ")))
+    })
 }
 
 struct TeamMembers {

@@ -8,7 +8,10 @@ use workrail_model::limits::ACCESS_TOKENS_MAX;
 use workrail_model::retention::Ttl;
 use workrail_model::team::{Act, Principal, Role};
 
-use super::{Boxed, envelope, invalid};
+use super::{Advice, Boxed, envelope, invalid};
+
+/// When a member that started too many sessions may start the next one.
+const NEW_SESSION_RETRY_AFTER_MS: u64 = 1000;
 
 fn in_words(act: Act) -> &'static str {
     match act {
@@ -31,6 +34,17 @@ pub(crate) fn not_allowed(principal: &Principal, act: Act) -> Boxed {
     let mut refused = envelope(ErrorCode::StoreAccessDenied, Retry::NotRetryable, message, next.as_str());
     refused.details = Some(json!({ "role": principal.role, "act": act, "roles": roles }));
     refused
+}
+
+/// A member started too many sessions lately.
+pub fn too_many_new_sessions(principal: &Principal) -> Boxed {
+    let message = format!(
+        "{} started too many sessions lately; other calls are not limited by this. Nothing was started.",
+        principal.name
+    );
+    let retry = Retry::RetryableAfterMs { after_ms: NEW_SESSION_RETRY_AFTER_MS };
+    let instead = "If the work has a run already, continue that one: resume_session finds it.";
+    envelope(ErrorCode::StoreBusy, retry, message, Advice::repeat_soon("").for_agents(instead))
 }
 
 pub(crate) fn token_lasts_too_long(lasts: Ttl) -> Boxed {

@@ -25,6 +25,7 @@ use workrail_model::tool::ToolName;
 use workrail_ports::file_system::{FsError, FsErrorKind, FsOp};
 use workrail_ports::session_store::StoreError;
 
+pub use access::too_many_new_sessions;
 pub(crate) use access::*;
 use advice::{Advice, sentence};
 pub(crate) use bundle::*;
@@ -118,9 +119,11 @@ fn remedy(cause: &FsError) -> &'static str {
         FsErrorKind::ReadOnly => "Make the data directory writable",
         FsErrorKind::PermissionDenied => "Give this user access to the data directory",
         FsErrorKind::TooManyOpenFiles => "Close other programs or raise the limit of open files",
+        FsErrorKind::WrongKind => {
+            "Something else is in the place of a file or folder. Fix what `workrail store verify` reports"
+        }
         FsErrorKind::NotFound
         | FsErrorKind::AlreadyExists
-        | FsErrorKind::WrongKind
         | FsErrorKind::TooLarge { .. }
         | FsErrorKind::Io => "Check the disk and the data directory",
         FsErrorKind::Database => "Check that the database of the store is running and can be reached",

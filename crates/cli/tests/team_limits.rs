@@ -1,0 +1,63 @@
+//! What a member may do at most, and where a team's server listens (G115).
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::process::Stdio;
+
+use serde_json::json;
+use workrail_testkit::home::Home;
+use workrail_testkit::mcp_client::ToolReply;
+use workrail_testkit::team::{access_token, call_server, serve};
+use workrail_testkit::wire::Http;
+
+#[path = "wording/mod.rs"]
+mod wording;
+
+/// More than the burst of new sessions (120) and what is added meanwhile (1 a second).
+const STARTS: usize = 200;
+
+fn home() -> Home {
+    Home::new(env!("CARGO_BIN_EXE_workrail"))
+}
+
+#[test]
+fn a_member_who_starts_too_many_sessions_has_to_wait() {
+    let home = home();
+    let server = serve(&home);
+    let (wild, other) = (access_token(&home, "wild", "agent"), access_token(&home, "other", "agent"));
+    let start = |token: &str| -> ToolReply {
+        call_server(&server, token, "start_workflow", &json!({ "workflowId": "wr.small_change" }))
+    };
+    let first = start(&wild);
+    let refused = (1..STARTS).map(|_| start(&wild)).find(|reply| reply.is_error).unwrap();
+    wording::assert_text(&home, "too_many_new_sessions", &refused.text);
+    assert_eq!(refused.structured["code"], "STORE_BUSY");
+    assert_eq!(refused.structured["retry"], json!({ "kind": "retryable_after_ms", "afterMs": 1000 }));
+    let nested = json!({ "workflowId": "wr.small_change", "parent": first.string("stateToken") });
+    let nested = call_server(&server, &wild, "start_workflow", &nested);
+    assert!(!nested.is_error, "a run in a session that exists is not limited: {}", nested.text);
+    assert!(!start(&other).is_error, "another member is not limited");
+    server.end("TERM");
+}
+
+#[test]
+fn a_server_listens_on_a_host_name() {
+    let home = home();
+    let server = Http::of_command(home.command(&["serve", "--listen", "localhost:0"]).stdin(Stdio::null()));
+    let token = access_token(&home, "ada", "agent");
+    let listed = call_server(&server, &token, "list_workflows", &json!({}));
+    assert!(!listed.is_error, "{}", listed.text);
+    server.end("TERM");
+}
+
+#[test]
+fn an_address_that_cannot_be_listened_on_is_refused_with_examples() {
+    let home = home();
+    for (name, listen) in
+        [("no_port", "localhost"), ("no_host", "8080"), ("no_number", "localhost:http-or-so")]
+    {
+        let ran = home.run(&["serve", "--listen", listen]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        wording::assert_text(&home, &format!("listen_{name}"), &ran.err);
+    }
+}
