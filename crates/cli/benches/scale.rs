@@ -29,7 +29,7 @@ const REPETITIONS: usize = 7;
 const LISTING_RATIO_MAX: f64 = 10.0;
 const REHYDRATE_RATIO_MAX: f64 = 3.0;
 const FEW_STEPS: usize = 50;
-/// With 20,000 sessions, 176,000 files in all that `gc` has to look at and remove.
+/// With 20,000 sessions, 180,000 files in all that `gc` has to look at and remove.
 const UNUSED_FILES_PER_SESSION: u64 = 9;
 
 fn main() -> ExitCode {
