@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use workrail_model::tool::ToolName;
 use workrail_testkit::home::Home;
 use workrail_testkit::mcp_client::reply_data;
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -61,32 +63,48 @@ fn get(server: &Http, path: &str, headers: &str) -> HttpResponse {
     server.exchange(&format!("GET {path} HTTP/1.1\r\nHost: {{address}}\r\n{headers}"), b"")
 }
 
+/// Who is offered a tool. A new tool does not compile without its roles.
+fn roles_of(tool: ToolName) -> &'static [&'static str] {
+    match tool {
+        ToolName::ListWorkflows | ToolName::InspectWorkflow | ToolName::ResumeSession | ToolName::ReadRun => {
+            &ROLES
+        }
+        ToolName::StartWorkflow
+        | ToolName::ContinueWorkflow
+        | ToolName::CheckpointWorkflow
+        | ToolName::StartSession => &["agent", "admin"],
+    }
+}
+
 /// G113: each tool with each role.
 #[test]
 fn the_role_table_of_tools() {
-    let home = home();
+    let home = home().with("WORKRAIL_ENABLE_START_SESSION", "true");
     let server = serve(&home, &[]);
-    let reading = ["list_workflows", "inspect_workflow", "resume_session", "read_run"];
-    let working = ["start_workflow", "continue_workflow", "checkpoint_workflow"];
     for role in ROLES {
         let made = token(&home, role, role);
         let listed = ask(&server, secret(&made), &stateless(1, "tools/list", json!({}))).json();
-        let mut offered: Vec<&str> = listed["result"]["tools"]
+        let offered: BTreeSet<&str> = listed["result"]["tools"]
             .as_array()
             .unwrap()
             .iter()
             .map(|tool| tool["name"].as_str().unwrap())
             .collect();
-        offered.sort_unstable();
-        let works = ["agent", "admin"].contains(&role);
-        let mut expected = [&reading[..], if works { &working } else { &[] }].concat();
-        expected.sort_unstable();
-        assert_eq!(offered, expected, "{role}");
-        for tool in working {
-            let arguments = json!({ "workflowId": "wr.small_change", "ackToken": "ack.v2.x" });
-            let called = call(&server, secret(&made), tool, arguments);
+        let expected = ToolName::ALL.into_iter().filter(|tool| roles_of(*tool).contains(&role));
+        assert_eq!(offered, expected.map(ToolName::as_str).collect(), "{role}");
+        for tool in ToolName::ALL {
+            let arguments = match tool {
+                ToolName::StartWorkflow | ToolName::InspectWorkflow => {
+                    json!({ "workflowId": "wr.small_change" })
+                }
+                ToolName::ContinueWorkflow => json!({ "ackToken": "ack.v2.x" }),
+                ToolName::CheckpointWorkflow => json!({ "checkpointToken": "chk.v2.x" }),
+                ToolName::ReadRun => json!({ "run": "amber-falcon" }),
+                ToolName::ListWorkflows | ToolName::ResumeSession | ToolName::StartSession => json!({}),
+            };
+            let called = call(&server, secret(&made), tool.as_str(), arguments);
             let is_denied = reply_data(&called["result"])["code"] == "STORE_ACCESS_DENIED";
-            assert_eq!(is_denied, !works, "{tool} as {role}: {called}");
+            assert_eq!(is_denied, !roles_of(tool).contains(&role), "{tool} as {role}: {called}");
         }
     }
     server.end("TERM");

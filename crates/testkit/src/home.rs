@@ -284,6 +284,19 @@ impl Home {
         }));
     }
 
+    /// Writes `team.asking`, whose first step needs an answer: `targetBranch`.
+    pub fn asking_workflow(&self) {
+        self.workflow(&serde_json::json!({
+            "id": "team.asking", "name": "Asking", "description": "Asks a person.", "version": "1.0.0",
+            "steps": [
+                { "id": "a", "title": "A", "prompt": "Do a.", "userDependencies": [{
+                    "reason": "needs_user_choice", "choiceKind": "scope_boundary",
+                    "description": "Which branch is released?", "contextKey": "targetBranch" }] },
+                { "id": "b", "title": "B", "prompt": "Do b." },
+            ],
+        }));
+    }
+
     /// A copy of everything, including owners, permissions and links.
     pub fn copy_to(&self, root: &Path) -> Self {
         let mut copy = Command::new("cp");
