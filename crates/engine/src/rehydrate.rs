@@ -134,7 +134,7 @@ impl Reading<'_> {
             .map(|pending| pending.preferences);
         if let Some(pending) = pending.filter(|pending| *pending != facts.preferences(at.node)) {
             let message = format!(
-                "A change to {} is pending; it is applied when this step is completed.",
+                "New preferences are pending (mode {}); they apply when this step is completed.",
                 pending.autonomy.as_str()
             );
             warnings.push(Warning { code: WarningCode::PreferencesPending, message });

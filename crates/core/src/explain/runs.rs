@@ -170,7 +170,7 @@ pub(super) fn warning(code: WarningCode) -> Page {
         ),
         WarningCode::CapabilityDegraded => (
             "A preferred capability is unavailable.",
-            "The run continues on the plainer path, and a gap records it.",
+            "The run continues without it, and a gap records it.",
             "Nothing, or continue with an agent that has the capability.",
         ),
         WarningCode::LoopLimitReached => return blocker(BlockerCode::LoopLimitReached),

@@ -323,7 +323,7 @@ pub fn capability_findings(
             pointer: BlockerPointer::Capability { capability: *capability },
             message: BoundedText::clip(&format!("This workflow requires `{name}`, which {what}.")),
             suggested_fix: Some(BoundedText::clip(&format!(
-                "Only the step that probes `{name}` can show it. Ask the user to enable a tool for it; then go back to \
+                "Only the step that probes `{name}` can show that it is available. Ask the user to enable a tool for it; then go back to \
                  that step (read_run lists the steps with their tokens) and try it there."
             ))),
         };

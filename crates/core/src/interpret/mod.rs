@@ -92,11 +92,11 @@ pub enum Strictness {
 /// Why there is no selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InterpretError {
-    #[error("loop `{loop_id}` needs the context key `{key}` to hold {expected}")]
+    #[error("Loop `{loop_id}` needs {expected} in the context key `{key}`.")]
     MissingContext { loop_id: LoopId, key: String, expected: &'static str },
-    #[error("loop `{loop_id}` has used all {max_iterations} iterations and must stop")]
+    #[error("Loop `{loop_id}` has reached its limit (maxIterations {max_iterations}) and must stop.")]
     LoopLimit { loop_id: LoopId, iteration: u32, max_iterations: u32 },
-    #[error("selecting the next step of loop `{loop_id}` takes too long: its conditions skip everything")]
+    #[error("Choosing the next step of loop `{loop_id}` takes too long: its conditions skip every step.")]
     TooMuchWork { loop_id: LoopId },
     #[error("the state does not fit the workflow: {detail}")]
     Drift { detail: String },
