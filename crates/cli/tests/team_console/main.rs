@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod browser;
+mod forms;
 mod limits;
 mod logins;
 mod passkeys;
@@ -21,6 +22,11 @@ pub(crate) const ROLES: [&str; 4] = ["viewer", "agent", "approver", "admin"];
 pub(crate) fn home() -> Home {
     let home = Home::new(env!("CARGO_BIN_EXE_workrail"));
     home.gated_workflow();
+    home.asking_workflow();
+    home.workflow(&serde_json::json!({
+        "id": "team.plain", "name": "Plain", "description": "Needs nobody.", "version": "1.0.0",
+        "steps": [{ "id": "a", "title": "A", "prompt": "Do a." }],
+    }));
     home
 }
 
@@ -48,10 +54,17 @@ pub(crate) struct WaitingRun {
 }
 
 pub(crate) fn waiting_run(home: &Home) -> WaitingRun {
+    waiting_run_of(home, "team.gated")
+}
+
+/// A run whose first step was submitted.
+pub(crate) fn waiting_run_of(home: &Home, workflow: &str) -> WaitingRun {
     let mut client = home.client();
-    let first = client
-        .call("start_workflow", serde_json::json!({ "workflowId": "team.gated", "goal": "Release it" }));
-    client.next(&first);
+    let first =
+        client.call("start_workflow", serde_json::json!({ "workflowId": workflow, "goal": "Release it" }));
+    let output = serde_json::json!({ "notesMarkdown": "Did it." });
+    let submitted = serde_json::json!({ "ackToken": first.string("ackToken"), "output": output });
+    client.call("continue_workflow", submitted);
     let run = |name: &str| first.structured["run"][name].as_str().unwrap().to_owned();
     WaitingRun { run: run("runId"), label: run("label"), session: run("sessionId") }
 }
