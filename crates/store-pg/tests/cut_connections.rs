@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[expect(dead_code, reason = "other tests use more of it")]
 mod proxy;
 #[expect(dead_code, reason = "other tests use more of it")]
 mod support;

@@ -3,13 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[expect(dead_code, reason = "other tests use more of it")]
+mod proxy;
+#[expect(dead_code, reason = "other tests use more of it")]
 mod support;
 
+use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
 use workrail_store_pg::{Address, OpenError, Password, PgStore};
 use workrail_testkit::fixed::SeededEntropy;
+use workrail_testkit::history::{Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE, SUPERUSER};
 
-use support::TestDatabase;
+use proxy::{Bytes, Proxy};
+use support::{TestDatabase, open};
 
 fn refusal(address: &str, password: Option<&Password>) -> OpenError {
     let address = Address::parse(address).unwrap();
@@ -39,9 +44,77 @@ fn a_server_that_can_lose_acknowledged_work_is_refused() {
 }
 
 #[test]
+fn a_server_before_version_15_is_refused() {
+    let Some(database) = TestDatabase::new() else { return };
+    let opened = |number, text| {
+        let bytes = Bytes::OfVersion(number, text);
+        let proxy = Proxy::start_with(database.cluster.socket_folder(), bytes);
+        let (folder, name) = (proxy.folder().display(), &database.name);
+        let address =
+            Address::parse(&format!("postgres://{ROLE}@/{name}?host={folder}&tenant=here")).unwrap();
+        PgStore::open(&address, None, Box::new(SeededEntropy::new(1)))
+            .map(|store| store.server().version.clone())
+    };
+    let refused = OpenError::OldServer { version: "14.99".to_owned() };
+    assert!(refused.to_string().contains("PostgreSQL 14.99; version 15 or newer"), "{refused}");
+    assert_eq!(opened("149999", "14.99"), Err(refused));
+    let tables = "SELECT count(*) FROM pg_namespace WHERE nspname = 'workrail'";
+    assert_eq!(database.cluster.sql(&database.name, tables), "0", "nothing was created");
+    assert_eq!(opened("150000", "15.0"), Ok("15.0".to_owned()));
+}
+
+/// As after a failover that the address does not follow.
+#[test]
+fn a_standby_is_refused_until_it_is_promoted() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let address = cluster.address(&cluster.database(), ROLE, "here");
+    let parsed = Address::parse(&address).unwrap();
+    let made = plans(1, &[Step::Advance]);
+    let session = made[0].events[0].session_id;
+    let store = open(&parsed);
+    store.create(session).unwrap().append(made[0].plan()).unwrap();
+
+    cluster.restart_as_standby();
+    assert_eq!(refusal(&address, None), OpenError::Standby);
+    // A store that was opened before reads, and records nothing.
+    let refused = store.lock(session).and_then(|mut locked| locked.append(made[1].plan()));
+    assert!(matches!(refused, Err(StoreError::Io(_))), "{refused:?}");
+    assert_eq!(store.read(session, None).unwrap().events, made[0].events);
+
+    cluster.promote();
+    for store in [store, open(&parsed)] {
+        let appended = store.lock(session).unwrap().append(made[1].plan()).unwrap();
+        assert!(matches!(appended, Appended::Committed { .. } | Appended::AlreadyRecorded), "{appended:?}");
+        let recorded = store.read(session, None).unwrap().events;
+        assert_eq!(recorded, [made[0].events.clone(), made[1].events.clone()].concat());
+    }
+}
+
+/// Such as a database that is being moved. The standby check does not see it.
+#[test]
+fn a_database_that_is_set_to_read_only_acknowledges_nothing() {
+    let Some(database) = TestDatabase::new() else { return };
+    let made = plans(1, &[Step::Advance]);
+    let session = made[0].events[0].session_id;
+    open(&database.address()).create(session).unwrap().append(made[0].plan()).unwrap();
+    let read_only = |value: &str| {
+        let sql = format!("ALTER DATABASE {} SET default_transaction_read_only = {value}", database.name);
+        database.cluster.sql("postgres", &sql);
+    };
+    read_only("on");
+    let store = open(&database.address());
+    let refused = store.lock(session).and_then(|mut locked| locked.append(made[1].plan()));
+    assert!(matches!(refused, Err(StoreError::Io(_))), "{refused:?}");
+    assert_eq!(store.read(session, None).unwrap().events, made[0].events);
+    read_only("off");
+    let appended = open(&database.address()).lock(session).unwrap().append(made[1].plan()).unwrap();
+    assert!(matches!(appended, Appended::Committed { .. }), "{appended:?}");
+}
+
+#[test]
 fn a_newer_schema_is_refused_and_left_alone() {
     let Some(database) = TestDatabase::new() else { return };
-    drop(support::open(&database.address()));
+    drop(open(&database.address()));
     database.cluster.sql(&database.name, "INSERT INTO workrail.schema_version (version) VALUES (99)");
     let address = database.cluster.address(&database.name, ROLE, "here");
     assert_eq!(refusal(&address, None), OpenError::NewerSchema { found: 99, known: 5 });
@@ -56,7 +129,7 @@ fn stores_opened_at_once_create_the_tables_once() {
     let Some(database) = TestDatabase::new() else { return };
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| support::open(&database.address()));
+            scope.spawn(|| open(&database.address()));
         }
     });
     assert_eq!(database.cluster.sql(&database.name, "SELECT count(*) FROM workrail.schema_version"), "5");

@@ -18,6 +18,7 @@ pub mod page;
 pub mod pooler;
 pub mod postgres;
 pub mod skipped;
+pub mod standby;
 pub mod team;
 pub mod tls;
 pub mod volatile;

@@ -1,5 +1,5 @@
-//! A socket between a store and its server that cuts the next connection that commits, or removes the durability from
-//! every transaction.
+//! A socket between a store and its server that cuts the next connection that commits, removes the durability from
+//! every transaction, or makes the server look older.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -18,6 +18,10 @@ const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 /// The setting of a transaction, and its sabotaged form of the same length.
 const DURABLE: &[u8] = b"'synchronous_commit', 'on'";
 const SABOTAGED: &[u8] = b"'synchronous_commit','off'";
+
+/// How a store asks for the server's version, as a number and as text.
+const VERSION_NUMBER: &str = "current_setting('server_version_num')::int4";
+const VERSION_TEXT: &str = "current_setting('server_version')";
 
 /// Where the connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(crate) enum Bytes {
     AsTheyAre,
     /// Commits are acknowledged before they are on the disk.
     Sabotaged,
+    /// The server says that it is another version: `server_version_num` and `server_version`.
+    OfVersion(&'static str, &'static str),
 }
 
 impl Proxy {
@@ -98,9 +104,7 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, p
         let (mut from, mut to) = (client, server);
         let mut buffer = [0; 65536];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            if passed == Bytes::Sabotaged {
-                sabotage(&mut buffer[..count]);
-            }
+            change(passed, &mut buffer[..count]);
             let bytes = &buffer[..count];
             if let Some(how) = takes(armed, bytes) {
                 // Held to the end: no more answers reach the client.
@@ -116,10 +120,22 @@ fn serve(client: &UnixStream, server: &UnixStream, armed: &Mutex<Option<Cut>>, p
     });
 }
 
-fn sabotage(bytes: &mut [u8]) {
-    let found = bytes.windows(DURABLE.len()).position(|window| window == DURABLE);
-    if let Some(at) = found {
-        bytes[at..at + SABOTAGED.len()].copy_from_slice(SABOTAGED);
+fn change(how: Bytes, bytes: &mut [u8]) {
+    match how {
+        Bytes::AsTheyAre => {}
+        Bytes::Sabotaged => replace(bytes, DURABLE, SABOTAGED),
+        Bytes::OfVersion(number, text) => {
+            // Spaces keep the length, which a message begins with.
+            replace(bytes, VERSION_NUMBER.as_bytes(), format!("{number:43}").as_bytes());
+            replace(bytes, VERSION_TEXT.as_bytes(), format!("{:33}", format!("'{text}'")).as_bytes());
+        }
+    }
+}
+
+fn replace(bytes: &mut [u8], from: &[u8], to: &[u8]) {
+    assert_eq!(from.len(), to.len());
+    if let Some(at) = bytes.windows(from.len()).position(|window| window == from) {
+        bytes[at..at + to.len()].copy_from_slice(to);
     }
 }
 
