@@ -4,28 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod command_tree;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
-use workrail_testkit::home::Home;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
-
-/// The help of a command, as printed without a terminal.
-fn help(command: &[String]) -> String {
-    let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
-    Home::new(PROGRAM).done(&words).out.trim_end().to_owned()
-}
-
-/// The names of the commands in a help text: the indented lines between the usage and the options.
-fn inner(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1);
-    let listed = listed.take_while(|line| !matches!(*line, "Options:" | "Arguments:"));
-    let names = listed
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
-}
+use command_tree::{help, inner};
 
 fn describe(command: &[String], page: &mut String) {
     let text = help(command);
@@ -34,9 +18,7 @@ fn describe(command: &[String], page: &mut String) {
     }
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     write!(page, "\n```text\n{}\n```\n", lines.join("\n")).unwrap();
-    for name in inner(&text) {
-        let mut deeper = command.to_vec();
-        deeper.push(name);
+    for deeper in inner(command, &text) {
         describe(&deeper, page);
     }
 }
@@ -66,15 +48,11 @@ fn every_command_shows_an_example() {
     let mut without = Vec::new();
     while let Some(command) = open.pop() {
         let text = help(&command);
-        let names = inner(&text);
-        if names.is_empty() && !text.contains("Example") {
+        let deeper = inner(&command, &text);
+        if deeper.is_empty() && !text.contains("Example") {
             without.push(command.join(" "));
         }
-        open.extend(names.into_iter().map(|name| {
-            let mut deeper = command.clone();
-            deeper.push(name);
-            deeper
-        }));
+        open.extend(deeper);
     }
     assert_eq!(without, Vec::<String>::new());
 }

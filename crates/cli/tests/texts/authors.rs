@@ -12,7 +12,7 @@ fn list_and_inspect() {
     stage.say(&["workflow", "list", "--problems"]);
     stage.say_both(&["workflow", "inspect", "team.release"]);
     stage.say_both(&["workflow", "inspect", "team.relase"]);
-    stage.say(&["workflow", "preview", "team.release"]);
+    stage.say_both(&["workflow", "preview", "team.release"]);
     stage.compare("workflow_list_and_inspect");
 }
 
@@ -23,7 +23,7 @@ fn write_and_check() {
     stage.say(&["workflow", "new", "team.notes"]);
     stage.say(&["workflow", "new", "Team Notes"]);
     stage.say_both(&["workflow", "validate", "workflows"]);
-    stage.say(&["workflow", "test", "workflows/team.notes.json"]);
+    stage.say_both(&["workflow", "test", "workflows/team.notes.json"]);
     stage.say(&["workflow", "compile", "workflows/team.notes.json", "--emit", "prompts"]);
     stage.project_file(
         "bad.json",
@@ -135,11 +135,14 @@ fn sources() {
     stage.say_both(&["workflow", "sources"]);
     stage.say(&["workflow", "sources", "add", "folder", folder]);
     stage.say(&["workflow", "sources", "add", "folder", "/nonexistent"]);
-    stage.say(&["workflow", "sources", "add", "plugin", folder]);
+    stage.say(&["workflow", "sources", "add", "folder", folder, "--json"]);
+    stage.say_both(&["workflow", "sources", "add", "plugin", folder]);
+    stage.say_both(&["workflow", "sources", "add", "git", "flows", "ftp://example.org/flows"]);
+    stage.say_both(&["workflow", "sources", "list"]);
     stage.say_both(&["workflow", "sources", "health"]);
     stage.say(&["workflow", "sources", "remove", folder]);
-    stage.say(&["workflow", "sources", "remove", folder]);
-    stage.say(&["workflow", "sources", "sync"]);
+    stage.say_both(&["workflow", "sources", "remove", folder]);
+    stage.say_both(&["workflow", "sources", "sync"]);
     stage.say(&["workflow", "sources", "sync", "team"]);
     stage.compare("workflow_sources");
 }

@@ -127,6 +127,53 @@ fn decisions_at_a_terminal() {
     stage.compare("decisions_at_a_terminal");
 }
 
+#[test]
+fn answer() {
+    let stage = Stage::new();
+    stage.home().asking_workflow();
+    stage.say_both(&["answer"]);
+    let mut client = stage.server();
+    let mut ask = |name: &str| {
+        let first =
+            client.call("start_workflow", json!({ "workflowId": "team.asking", "goal": "release 2.0" }));
+        let label = stage.name(&first, name);
+        let notes = json!({ "notesMarkdown": "Two branches could be meant." });
+        client.call("continue_workflow", json!({ "ackToken": first.string("ackToken"), "output": notes }));
+        label
+    };
+    let (first, second) = (ask("first run"), ask("second run"));
+    stage.say_both(&["answer"]);
+    stage.say(&["answer", &first]);
+    stage.say(&["answer", &first, "main"]);
+    stage.say_both(&["answer", &first, "targetBranch=main"]);
+    stage.type_line(&["answer", &first], "main");
+    stage.type_line(&["answer", &second, "targetBranch=release"], &second);
+    stage.say(&["answer", &first, "targetBranch=main"]);
+    stage.compare("answer");
+}
+
+#[test]
+fn close() {
+    let (stage, label, waiting) = with_runs();
+    stage.say(&["close", &label]);
+    stage.say(&["close", &label, "--reason", "the importer replaces it"]);
+    stage.say(&["close", &waiting, "--reason", "the importer replaces it", "--json"]);
+    stage.say_both(&["close", "no-such", "--reason", "over"]);
+    stage.compare("close");
+}
+
+#[test]
+fn watch() {
+    let stage = Stage::new();
+    let mut client = stage.server();
+    let first = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": "rename it" }));
+    stage.name(&first, "change run");
+    client.close();
+    stage.say_first_line(&["watch"]);
+    stage.say_first_line(&["watch", "--json"]);
+    stage.compare("watch");
+}
+
 /// Branches, attempts and runs side by side, with artifacts, context and a gap.
 #[test]
 fn compare() {

@@ -71,6 +71,28 @@ fn keep_and_delete() {
 }
 
 #[test]
+fn purge() {
+    let stage = Stage::new();
+    let mut client = stage.server();
+    let leaking = |client: &mut workrail_testkit::mcp_client::McpClient, name: &str| {
+        let goal = "rotate the key hunter2";
+        let first = client.call("start_workflow", json!({ "workflowId": "team.change", "goal": goal }));
+        stage.name(&first, name)
+    };
+    let first = leaking(&mut client, "leaking run");
+    let second = leaking(&mut client, "other run");
+    client.until_indexed();
+    client.close();
+    stage.say(&["session", "purge", &first, "--text", "hunter3"]);
+    stage.say_both(&["session", "purge", &first, "--text", "hunter2"]);
+    stage.say(&["session", "purge", &first, "--text", "hunter2", "--yes"]);
+    stage.say(&["session", "purge", &second, "--text", "hunter2", "--yes", "--json"]);
+    stage.say(&["session", "purge", "no-such", "--text", "hunter2"]);
+    stage.say(&["session", "purge", &second, "--text", "h"]);
+    stage.compare("session_purge");
+}
+
+#[test]
 fn export_and_import() {
     let (stage, finished, open) = with_a_finished_and_an_open_run();
     stage.say(&["session", "export", &finished, "-o", "work.json"]);

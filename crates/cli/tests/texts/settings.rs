@@ -12,7 +12,10 @@ fn config() {
     stage.say(&["config", "set", "retention.ttl_day", "30"]);
     stage.say(&["config", "get", "retention.ttl_days"]);
     stage.say(&["config", "set", "retention.ttl_days"]);
+    stage.say(&["config", "set", "retention.ttl_days", "20", "--json"]);
     stage.say_both(&["config", "path"]);
+    stage.say(&["config", "edit"]);
+    stage.say_with("EDITOR", "true", &["config", "edit"]);
     stage.compare("config");
 }
 

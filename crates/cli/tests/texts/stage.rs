@@ -2,14 +2,26 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use workrail_testkit::home::{Home, User};
+use workrail_testkit::home::{CommandRun, Home, User};
 use workrail_testkit::mcp_client::{McpClient, ToolReply, with_own_words};
 use workrail_testkit::volatile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_workrail");
+
+/// What only some commands print, with what replaces it.
+const VOLATILE: [(&str, &str); 6] = [
+    (r"\btok_[0-9a-z]{16}\.[\w-]{43}", "[token]"),
+    (r"\btok_[0-9a-z]{16}\b", "[token id]"),
+    (r"\b127\.0\.0\.1:\d+", "127.0.0.1:[port]"),
+    (r"\?code=[\w-]+", "?code=[code]"),
+    (r"(?m)^\d\d:\d\d:\d\d  ", "[clock]  "),
+    (r"\((bundled, [\d.]+), [0-9a-f]{8}\)", "($1, [hash])"),
+];
 
 /// One home, and all output in it so far.
 pub(crate) struct Stage {
@@ -69,13 +81,26 @@ impl Stage {
     /// Gives a reply's run a name that every snapshot shows instead of its label.
     pub(crate) fn name(&self, reply: &ToolReply, name: &str) -> String {
         let label = reply.structured["run"]["label"].as_str().unwrap().to_owned();
-        self.names.borrow_mut().push((label.clone(), format!("[{name}]")));
+        self.hide(&label, name);
         label
+    }
+
+    /// Shows a name in brackets instead of a text that differs from run to run.
+    pub(crate) fn hide(&self, text: &str, name: &str) {
+        self.names.borrow_mut().push((text.to_owned(), format!("[{name}]")));
     }
 
     /// Runs a command and records its output.
     pub(crate) fn say(&self, arguments: &[&str]) {
-        let ran = self.home.run(arguments);
+        self.record(arguments, &self.home.run(arguments));
+    }
+
+    /// Runs a command with an environment variable and records its output.
+    pub(crate) fn say_with(&self, name: &str, value: &str, arguments: &[&str]) {
+        self.record(arguments, &self.home.with(name, value).run(arguments));
+    }
+
+    fn record(&self, arguments: &[&str], ran: &CommandRun) {
         let mut said = self.transcript.borrow_mut();
         writeln!(said, "$ workrail {}", arguments.join(" ")).unwrap();
         said.push_str(&ran.out);
@@ -86,6 +111,21 @@ impl Stage {
             writeln!(said, "[exit code {}]", ran.code).unwrap();
         }
         said.push('\n');
+    }
+
+    /// Starts a command that runs until it is stopped, records its first line and stops it.
+    pub(crate) fn say_first_line(&self, arguments: &[&str]) {
+        let (output, end) = std::io::pipe().unwrap();
+        let mut command = self.home.command(arguments);
+        command.stdin(Stdio::null()).stdout(end.try_clone().unwrap()).stderr(end);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        child.wait().unwrap();
+        writeln!(self.transcript.borrow_mut(), "$ workrail {}\n{line}[stopped]\n", arguments.join(" "))
+            .unwrap();
     }
 
     /// Runs a command on a screen of this many columns: no line may be wider, and every run of the stage that the
@@ -145,7 +185,10 @@ impl Stage {
             text = text.replace(volatile.as_str(), stable);
         }
         let text = volatile::replaced(&text, &self.home);
-        let settings = crate::snapshot::settings();
+        let mut settings = crate::snapshot::settings();
+        for (pattern, stable) in VOLATILE {
+            settings.add_filter(pattern, stable);
+        }
         settings.bind(|| insta::assert_snapshot!(name, text));
     }
 }

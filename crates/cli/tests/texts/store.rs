@@ -88,16 +88,31 @@ fn gc() {
 fn keys() {
     let empty = Stage::new();
     empty.say_both(&["store", "keys", "show"]);
-    empty.say(&["store", "keys", "http-secret"]);
+    empty.say_both(&["store", "keys", "http-secret"]);
     empty.say(&["store", "keys", "rotate", "--yes"]);
     empty.compare("store_keys_empty");
     let (stage, _, _) = with_a_finished_run();
     stage.say_both(&["store", "keys", "show"]);
     stage.say(&["store", "keys", "rotate"]);
     stage.say(&["store", "keys", "rotate", "--yes"]);
+    stage.say(&["store", "keys", "rotate", "--yes", "--json"]);
     std::fs::remove_file(stage.home().data().join("keys/keyring.json")).unwrap();
     stage.say(&["store", "keys", "show"]);
     stage.say(&["store", "keys", "new"]);
     stage.say_both(&["store", "keys", "new", "--yes"]);
     stage.compare("store_keys");
+}
+
+#[test]
+fn copy() {
+    let (stage, _, _) = with_a_finished_run();
+    let (data, copy) = (stage.home().data(), stage.home().root().join("home/copy"));
+    let (data, copy) = (data.to_str().unwrap(), copy.to_str().unwrap());
+    stage.say_both(&["store", "copy", data, copy, "--dry-run"]);
+    stage.say(&["store", "copy", data, copy]);
+    stage.say(&["store", "copy", data, copy, "--with-keys", "--json"]);
+    stage.say(&["store", "copy", data, data]);
+    stage.say_both(&["store", "copy", "/nonexistent", copy]);
+    stage.say(&["store", "copy", data, "mysql://db.example/workrail"]);
+    stage.compare("store_copy");
 }
