@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use workrail_engine::disk_error;
 use workrail_host::config::{self, ConfigPath, variable};
 use workrail_model::approval::RequiredProof;
-use workrail_model::config::{Applies, Key, SettingDifference, Settings, Value, differences};
+use workrail_model::config::{Applies, Key, SettingDifference, SettingValue, Settings, differences};
 use workrail_model::preferences::Autonomy;
 use workrail_model::server::ServerRecord;
 use workrail_ports::servers::ServerDirectory as _;
@@ -189,7 +189,7 @@ fn get(text: &str, format: Format) -> Result<(), Failure> {
 }
 
 /// The typed value, checked; `None` without one, which resets the setting.
-fn read(key: Key, value: Option<&str>) -> Result<Option<Value>, Failure> {
+fn read(key: Key, value: Option<&str>) -> Result<Option<SettingValue>, Failure> {
     let problem = |problem| Failure::Call(format!("`{}`: {problem}", key.as_str()));
     value.map(|value| key.kind().read(value).map_err(problem)).transpose()
 }
@@ -242,9 +242,9 @@ enum WeakenedSafeguard {
     AllowLabels,
 }
 
-fn weakens(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<WeakenedSafeguard> {
+fn weakens(before: &Settings, key: Key, wanted: Option<&SettingValue>) -> Option<WeakenedSafeguard> {
     if key == Key::Autonomy
-        && let Some(Value::Text(text)) = wanted
+        && let Some(SettingValue::Text(text)) = wanted
         && let Some(after) = Autonomy::parse(text)
     {
         let before = before.preferences().autonomy;
@@ -252,19 +252,19 @@ fn weakens(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Weaken
     }
     let is_on = before.is_on(key);
     match wanted {
-        Some(Value::Switch(true)) if key == Key::ApprovalsChat && !is_on => {
+        Some(SettingValue::Switch(true)) if key == Key::ApprovalsChat && !is_on => {
             Some(WeakenedSafeguard::AllowChat)
         }
-        Some(Value::Switch(false)) if key == Key::ApprovalsRefuseDescendants && is_on => {
+        Some(SettingValue::Switch(false)) if key == Key::ApprovalsRefuseDescendants && is_on => {
             Some(WeakenedSafeguard::AllowDescendants)
         }
-        Some(Value::Text(text))
+        Some(SettingValue::Text(text))
             if key == Key::ApprovalsRequire
                 && RequiredProof::parse(text).is_some_and(|after| after < before.required_proof()) =>
         {
             Some(WeakenedSafeguard::AllowLabels)
         }
-        Some(Value::List(after))
+        Some(SettingValue::List(after))
             if key == Key::ApprovalsRequireIn
                 && before.list(key).iter().any(|folder| !after.contains(folder)) =>
         {
@@ -275,7 +275,7 @@ fn weakens(before: &Settings, key: Key, wanted: Option<&Value>) -> Option<Weaken
 }
 
 /// A change that gives agents more autonomy must be confirmed, as approving is (G63).
-fn allow(config_path: &ConfigPath, key: Key, wanted: Option<&Value>) -> Result<(), Failure> {
+fn allow(config_path: &ConfigPath, key: Key, wanted: Option<&SettingValue>) -> Result<(), Failure> {
     // An unreadable file has nothing to compare with, and the next step refuses it.
     let Ok(before) = config::load_file(config_path) else { return Ok(()) };
     let asked = |what: &str, way: &str| {

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_three_descents_round_trip() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
-        struct Record {
+        struct DescentRecord {
             #[serde(default, skip_serializing_if = "Descent::is_unknown")]
             descent: Descent,
         }
@@ -106,8 +106,8 @@ mod tests {
             (Descent::No, r#"{"descent":false}"#),
             (Descent::Unknown, "{}"),
         ] {
-            assert_eq!(serde_json::to_string(&Record { descent }).ok().as_deref(), Some(text));
-            assert_eq!(serde_json::from_str::<Record>(text).ok(), Some(Record { descent }));
+            assert_eq!(serde_json::to_string(&DescentRecord { descent }).ok().as_deref(), Some(text));
+            assert_eq!(serde_json::from_str::<DescentRecord>(text).ok(), Some(DescentRecord { descent }));
         }
     }
 }

@@ -163,7 +163,7 @@ impl BlobText {
 
 /// A part of a bundle with its own integrity entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Section {
+pub enum BundleSection {
     SchemaVersion,
     BundleId,
     ExportedAt,
@@ -186,7 +186,7 @@ const SNAPSHOTS: &str = "snapshots/";
 const WORKFLOWS: &str = "pinnedWorkflows/";
 const BLOBS: &str = "blobs/";
 
-impl Section {
+impl BundleSection {
     /// The section of a member of the envelope.
     pub fn of_member(name: &str) -> Self {
         match name {
@@ -227,7 +227,7 @@ impl Section {
     }
 }
 
-impl fmt::Display for Section {
+impl fmt::Display for BundleSection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SchemaVersion => f.write_str("bundleSchemaVersion"),
@@ -256,23 +256,23 @@ mod tests {
     fn every_section_round_trips_through_its_path() {
         let digest = Sha256::of(b"x");
         let sections = [
-            Section::SchemaVersion,
-            Section::BundleId,
-            Section::ExportedAt,
-            Section::Producer,
-            Section::Salvage,
-            Section::Redaction,
-            Section::SessionId,
-            Section::Events,
-            Section::Manifest,
-            Section::Snapshot(SnapshotRef::new(digest)),
-            Section::Workflow(WorkflowHash::new(digest)),
-            Section::Blob(BlobRef::new(digest)),
-            Section::Other("later".to_owned()),
-            Section::OtherOfSession("later".to_owned()),
+            BundleSection::SchemaVersion,
+            BundleSection::BundleId,
+            BundleSection::ExportedAt,
+            BundleSection::Producer,
+            BundleSection::Salvage,
+            BundleSection::Redaction,
+            BundleSection::SessionId,
+            BundleSection::Events,
+            BundleSection::Manifest,
+            BundleSection::Snapshot(SnapshotRef::new(digest)),
+            BundleSection::Workflow(WorkflowHash::new(digest)),
+            BundleSection::Blob(BlobRef::new(digest)),
+            BundleSection::Other("later".to_owned()),
+            BundleSection::OtherOfSession("later".to_owned()),
         ];
         for section in sections {
-            assert_eq!(Section::parse(&section.to_string()), Some(section));
+            assert_eq!(BundleSection::parse(&section.to_string()), Some(section));
         }
     }
 
@@ -290,9 +290,9 @@ mod tests {
             "/session/events",
         ];
         for path in bad {
-            let found = Section::parse(path);
-            assert!(matches!(found, None | Some(Section::OtherOfSession(_))), "{path}: {found:?}");
-            assert_ne!(found, Some(Section::Events), "{path}");
+            let found = BundleSection::parse(path);
+            assert!(matches!(found, None | Some(BundleSection::OtherOfSession(_))), "{path}: {found:?}");
+            assert_ne!(found, Some(BundleSection::Events), "{path}");
         }
     }
 

@@ -21,12 +21,12 @@ macro_rules! all_values {
 /// the case in which its values are spelled on the wire and on disk.
 macro_rules! closed_set {
     ($case:tt, $(#[$about:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $value:ident),+ $(,)? }) => {
-        $(#[$about])*
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
             schemars::JsonSchema, strum::EnumCount, strum::VariantArray, strum::VariantNames, strum::IntoStaticStr,
             strum::EnumString,
         )]
+        $(#[$about])*
         #[serde(rename_all = $case)]
         #[strum(serialize_all = $case, const_into_str)]
         $vis enum $name {
@@ -83,7 +83,7 @@ mod tests {
         check_all!(
             crate::approval::RequiredProof,
             crate::blocker::BlockerCode,
-            crate::compiled::WarningCode,
+            crate::compiled::CompiledWarningCode,
             crate::config::ValueOrigin,
             crate::discovery::DiscoveryWarningCode,
             crate::event::DivergenceReason,

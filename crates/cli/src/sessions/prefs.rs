@@ -6,7 +6,7 @@ use clap::Subcommand;
 use serde_json::json;
 use workrail_engine::RunPreferences;
 use workrail_host::config;
-use workrail_model::config::{Key, Value};
+use workrail_model::config::{Key, SettingValue};
 use workrail_model::preferences::{Autonomy, Mode, PreferenceChange, Preferences, RiskPolicy};
 
 use crate::outcome::{self, EXIT_CODES, Failure, Format};
@@ -112,7 +112,7 @@ fn set_default(changes: &[PreferenceChange], format: Format) -> Result<(), Failu
             PreferenceChange::Autonomy(autonomy) => (Key::Autonomy, autonomy.as_str()),
             PreferenceChange::RiskPolicy(policy) => (Key::RiskPolicy, policy.as_str()),
         };
-        let value = Value::Text(value.to_owned());
+        let value = SettingValue::Text(value.to_owned());
         config::set(&config_path, key, &value).map_err(|error| settings::unusable(&error))?;
     }
     let now = config::load(Some(&config_path), settings::named_store())

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use workrail_engine::upkeep::CleanupReport;
 use workrail_model::approval::RequiredProof;
 use workrail_model::config::{
-    Applies, Key, SettingDifference, Settings, Value, ValueKind, ValueOrigin, differences,
+    Applies, Key, SettingDifference, SettingValue, Settings, ValueKind, ValueOrigin, differences,
 };
 use workrail_model::error::{ErrorCode, ErrorEnvelope};
 use workrail_model::server::ServerRecord;
@@ -112,11 +112,14 @@ fn setting(console: &Console, key: Key, settings: &Settings) -> Markup {
     let current = settings.get(key);
     let shown = match current.map(|setting| &setting.value) {
         None => key.when_unset().to_owned(),
-        Some(Value::List(entries)) if entries.is_empty() => "none".to_owned(),
-        Some(Value::List(entries)) => entries.join(", "),
-        Some(value @ (Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_))) => {
-            value.to_string()
-        }
+        Some(SettingValue::List(entries)) if entries.is_empty() => "none".to_owned(),
+        Some(SettingValue::List(entries)) => entries.join(", "),
+        Some(
+            value @ (SettingValue::Switch(_)
+            | SettingValue::Count(_)
+            | SettingValue::Text(_)
+            | SettingValue::Git(_)),
+        ) => value.to_string(),
     };
     html! {
         tr data-item {
@@ -153,7 +156,7 @@ fn signs(console: &Console, key: Key, settings: &Settings) -> Option<&'static st
 }
 
 /// The field for a new value; `None` for settings with their own page.
-fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
+fn field(key: Key, value: Option<&SettingValue>) -> Option<Markup> {
     let text = value.map(ToString::to_string).unwrap_or_default();
     let choice = |options: &[&str]| {
         html! {
@@ -172,10 +175,14 @@ fn field(key: Key, value: Option<&Value>) -> Option<Markup> {
         ValueKind::List if matches!(key, Key::SourcePaths | Key::SourcePlugins) => None,
         ValueKind::List => {
             let text = match value {
-                Some(Value::List(entries)) => entries.join(":"),
-                Some(Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::Git(_)) | None => {
-                    String::new()
-                }
+                Some(SettingValue::List(entries)) => entries.join(":"),
+                Some(
+                    SettingValue::Switch(_)
+                    | SettingValue::Count(_)
+                    | SettingValue::Text(_)
+                    | SettingValue::Git(_),
+                )
+                | None => String::new(),
             };
             Some(
                 html! { input type="text" name="value" value=(text) placeholder="Separate items with colons"; },
@@ -202,8 +209,9 @@ fn applies(applies: Applies) -> &'static str {
 
 /// What running servers still use, compared with the file.
 fn restarts(wanted: &Settings, servers: &[ServerRecord]) -> Markup {
-    let value =
-        |value: &Option<Value>| value.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string);
+    let value = |value: &Option<SettingValue>| {
+        value.as_ref().map_or_else(|| "(automatic)".to_owned(), ToString::to_string)
+    };
     let row = |server: &ServerRecord, difference: &SettingDifference| {
         vec![
             html! { (server.process_id) },

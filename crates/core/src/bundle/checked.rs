@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workrail_model::bundle::{
-    Attested, BlobText, IntegrityEntry, Producer, Redaction, SCHEMA_VERSION, Salvage, Section,
+    Attested, BlobText, BundleSection, IntegrityEntry, Producer, Redaction, SCHEMA_VERSION, Salvage,
 };
 use workrail_model::canonical::value_to_canonical;
 use workrail_model::compiled::{CompiledError, CompiledWorkflow};
@@ -85,7 +85,11 @@ impl Reader for VersionReader {
     }
 
     fn take(&mut self, item: Item) -> Result<(), BundleError> {
-        if let Item::Member(Section::SchemaVersion, value) = item { check_version(&value) } else { Ok(()) }
+        if let Item::Member(BundleSection::SchemaVersion, value) = item {
+            check_version(&value)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -94,18 +98,18 @@ fn check_version(value: &Value) -> Result<(), BundleError> {
         Some(SCHEMA_VERSION) => Ok(()),
         Some(version) => {
             let what = format!("is {version}, this build reads version {SCHEMA_VERSION}");
-            Err(BundleError::new(BundleErrorKind::UnsupportedVersion, Section::SchemaVersion, what))
+            Err(BundleError::new(BundleErrorKind::UnsupportedVersion, BundleSection::SchemaVersion, what))
         }
-        None => Err(BundleError::format(Section::SchemaVersion, "must be a version number")),
+        None => Err(BundleError::format(BundleSection::SchemaVersion, "must be a version number")),
     }
 }
 
 #[derive(Default)]
 struct IndexReader {
     version_seen: bool,
-    members: BTreeMap<Section, Value>,
-    found: BTreeMap<Section, Attested>,
-    entries: BTreeMap<Section, Attested>,
+    members: BTreeMap<BundleSection, Value>,
+    found: BTreeMap<BundleSection, Attested>,
+    entries: BTreeMap<BundleSection, Attested>,
     events: ListDigest,
     manifest: ListDigest,
     segment_ends: Vec<EventIndex>,
@@ -145,8 +149,8 @@ impl IndexReader {
         self.deferred.get_or_insert(error);
     }
 
-    fn member(&mut self, section: Section, value: Value) -> Result<(), BundleError> {
-        if section == Section::SchemaVersion {
+    fn member(&mut self, section: BundleSection, value: Value) -> Result<(), BundleError> {
+        if section == BundleSection::SchemaVersion {
             self.version_seen = true;
             check_version(&value)?;
         }
@@ -180,7 +184,7 @@ impl IndexReader {
     fn entry(&mut self, index: u64, value: Value) -> Result<(), BundleError> {
         let at = format!("integrity/entries/{index}");
         let entry: IntegrityEntry = typed(&at, value)?;
-        let section = Section::parse(&entry.path).ok_or_else(|| {
+        let section = BundleSection::parse(&entry.path).ok_or_else(|| {
             BundleError::integrity(&at, format!("`{}` names no part of a bundle", entry.path))
         })?;
         if self.entries.len() > BUNDLE_SECTIONS_MAX {
@@ -194,7 +198,7 @@ impl IndexReader {
     }
 
     fn snapshot(&mut self, reference: SnapshotRef, value: &Value) -> Result<(), BundleError> {
-        let section = Section::Snapshot(reference);
+        let section = BundleSection::Snapshot(reference);
         let bytes = self.content(&section, AttachmentKind::Snapshot, reference.digest(), value)?;
         match ExecutionSnapshot::parse(&bytes) {
             Ok(snapshot) => {
@@ -210,7 +214,7 @@ impl IndexReader {
     }
 
     fn workflow(&mut self, hash: WorkflowHash, value: &Value) -> Result<(), BundleError> {
-        let section = Section::Workflow(hash);
+        let section = BundleSection::Workflow(hash);
         let bytes = self.content(&section, AttachmentKind::Workflow, hash.digest(), value)?;
         match CompiledWorkflow::parse(&bytes) {
             Ok(workflow) => {
@@ -227,7 +231,7 @@ impl IndexReader {
     /// The canonical bytes of content stored as JSON; its key must be their digest.
     fn content(
         &mut self,
-        section: &Section,
+        section: &BundleSection,
         kind: AttachmentKind,
         digest: Sha256,
         value: &Value,
@@ -239,7 +243,7 @@ impl IndexReader {
     }
 
     fn blob(&mut self, reference: BlobRef, value: Value) -> Result<(), BundleError> {
-        let section = Section::Blob(reference);
+        let section = BundleSection::Blob(reference);
         self.found.insert(section.clone(), attest(&canonical(&section.to_string(), &value)?));
         let bytes = blob_bytes(&section, value)?;
         check_content(&section, AttachmentKind::Blob, reference.digest(), &bytes)?;
@@ -250,8 +254,8 @@ impl IndexReader {
     /// Compares what was found with what is attested. A deferred problem is reported only if everything matches.
     fn verify(mut self) -> Result<IntactBundle, BundleError> {
         let events = std::mem::take(&mut self.events).finish();
-        self.found.insert(Section::Events, events);
-        self.found.insert(Section::Manifest, std::mem::take(&mut self.manifest).finish());
+        self.found.insert(BundleSection::Events, events);
+        self.found.insert(BundleSection::Manifest, std::mem::take(&mut self.manifest).finish());
         for (section, found) in &self.found {
             match self.entries.get(section) {
                 None => return Err(BundleError::integrity(section, "has no integrity entry")),
@@ -266,9 +270,9 @@ impl IndexReader {
             }
         }
         if let Some(section) = self.entries.keys().find(|section| !self.found.contains_key(section)) {
-            let kind = if matches!(section, Section::Snapshot(_)) {
+            let kind = if matches!(section, BundleSection::Snapshot(_)) {
                 BundleErrorKind::MissingSnapshot
-            } else if matches!(section, Section::Workflow(_)) {
+            } else if matches!(section, BundleSection::Workflow(_)) {
                 BundleErrorKind::MissingPinnedWorkflow
             } else {
                 BundleErrorKind::IntegrityFailed
@@ -282,21 +286,28 @@ impl IndexReader {
     }
 
     fn into_bundle(mut self, events: Attested) -> Result<IntactBundle, BundleError> {
-        let salvage: Option<Salvage> = self.optional(Section::Salvage)?;
+        let salvage: Option<Salvage> = self.optional(BundleSection::Salvage)?;
         if let Some(salvage) = &salvage
             && !matches!(salvage.health, SessionHealth::CorruptTail { .. })
         {
-            return Err(BundleError::format(Section::Salvage, "only a corrupt tail is salvaged"));
+            return Err(BundleError::format(BundleSection::Salvage, "only a corrupt tail is salvaged"));
         }
-        let unknown = |section: &Section| matches!(section, Section::Other(_) | Section::OtherOfSession(_));
+        let unknown = |section: &BundleSection| {
+            matches!(section, BundleSection::Other(_) | BundleSection::OtherOfSession(_))
+        };
         Ok(IntactBundle {
-            session: self.required(Section::SessionId)?,
-            id: self.required(Section::BundleId)?,
-            exported_at: self.required(Section::ExportedAt)?,
-            producer: self.required(Section::Producer)?,
-            redaction: self.optional(Section::Redaction)?,
+            session: self.required(BundleSection::SessionId)?,
+            id: self.required(BundleSection::BundleId)?,
+            exported_at: self.required(BundleSection::ExportedAt)?,
+            producer: self.required(BundleSection::Producer)?,
+            redaction: self.optional(BundleSection::Redaction)?,
             salvage,
-            unknown_members: self.members.keys().filter(|key| unknown(key)).map(Section::to_string).collect(),
+            unknown_members: self
+                .members
+                .keys()
+                .filter(|key| unknown(key))
+                .map(BundleSection::to_string)
+                .collect(),
             events,
             segment_ends: self.segment_ends,
             records: self.records,
@@ -307,11 +318,11 @@ impl IndexReader {
         })
     }
 
-    fn optional<T: DeserializeOwned>(&mut self, section: Section) -> Result<Option<T>, BundleError> {
+    fn optional<T: DeserializeOwned>(&mut self, section: BundleSection) -> Result<Option<T>, BundleError> {
         self.members.remove(&section).map(|value| typed(&section.to_string(), value)).transpose()
     }
 
-    fn required<T: DeserializeOwned>(&mut self, section: Section) -> Result<T, BundleError> {
+    fn required<T: DeserializeOwned>(&mut self, section: BundleSection) -> Result<T, BundleError> {
         let absent = BundleError::format(&section, "is missing");
         self.optional(section)?.ok_or(absent)
     }
@@ -351,13 +362,13 @@ pub(super) fn canonical(at: &str, value: &Value) -> Result<Vec<u8>, BundleError>
     value_to_canonical(value).map_err(|error| BundleError::format(at, error))
 }
 
-pub(super) fn blob_bytes(section: &Section, value: Value) -> Result<Vec<u8>, BundleError> {
+pub(super) fn blob_bytes(section: &BundleSection, value: Value) -> Result<Vec<u8>, BundleError> {
     let text: BlobText = typed(&section.to_string(), value)?;
     text.into_bytes().ok_or_else(|| BundleError::format(section, "is not canonical base64"))
 }
 
 pub(super) fn check_content(
-    section: &Section,
+    section: &BundleSection,
     kind: AttachmentKind,
     digest: Sha256,
     bytes: &[u8],

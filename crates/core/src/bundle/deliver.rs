@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 
 use serde_json::Value;
-use workrail_model::bundle::Section;
+use workrail_model::bundle::BundleSection;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::EventIndex;
 use workrail_model::plan::{Attachment, AttachmentKind, RawSegment};
@@ -82,17 +82,17 @@ impl<S: Sink> Reader for Delivery<'_, S> {
         match item {
             Item::Event(index, value) => self.event(index, value),
             Item::Snapshot(reference, value) => {
-                let section = Section::Snapshot(reference);
+                let section = BundleSection::Snapshot(reference);
                 let bytes = canonical(&section.to_string(), &value)?;
                 self.content(&section, AttachmentKind::Snapshot, reference.digest(), bytes)
             }
             Item::Workflow(hash, value) => {
-                let section = Section::Workflow(hash);
+                let section = BundleSection::Workflow(hash);
                 let bytes = canonical(&section.to_string(), &value)?;
                 self.content(&section, AttachmentKind::Workflow, hash.digest(), bytes)
             }
             Item::Blob(reference, value) => {
-                let section = Section::Blob(reference);
+                let section = BundleSection::Blob(reference);
                 let bytes = blob_bytes(&section, value)?;
                 self.content(&section, AttachmentKind::Blob, reference.digest(), bytes)
             }
@@ -108,7 +108,7 @@ fn changed(at: impl std::fmt::Display) -> BundleError {
 impl<S: Sink> Delivery<'_, S> {
     fn content(
         &mut self,
-        section: &Section,
+        section: &BundleSection,
         kind: AttachmentKind,
         digest: Sha256,
         bytes: Vec<u8>,
@@ -165,7 +165,7 @@ impl<S: Sink> Delivery<'_, S> {
     fn finish(self) -> Result<(), BundleError> {
         let bundle = &self.checked.bundle;
         if self.list.finish() != bundle.events || !self.segment.is_empty() {
-            return Err(changed(Section::Events));
+            return Err(changed(BundleSection::Events));
         }
         if self.contents != bundle.content_count() {
             return Err(changed("session"));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 
 use serde_json::Value;
-use workrail_model::bundle::Section;
+use workrail_model::bundle::BundleSection;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::event::{
@@ -142,7 +142,7 @@ impl<'s> HistoryReader<'s> {
     /// Every snapshot waits at a position that exists in its workflow. Checked here, because the workflow is not
     /// available earlier: the bundle's members come in any order.
     fn workflow(&mut self, hash: WorkflowHash, value: &Value) -> Result<(), BundleError> {
-        let section = Section::Workflow(hash);
+        let section = BundleSection::Workflow(hash);
         let bytes = canonical(&section.to_string(), value)?;
         check_content(&section, AttachmentKind::Workflow, hash.digest(), &bytes)?;
         let workflow =
@@ -189,7 +189,7 @@ impl<'s> HistoryReader<'s> {
                 let what = format!("is not in the bundle; event {index} refers to it");
                 return Err(BundleError::new(
                     BundleErrorKind::MissingSnapshot,
-                    Section::Snapshot(reference),
+                    BundleSection::Snapshot(reference),
                     what,
                 ));
             };
@@ -202,7 +202,7 @@ impl<'s> HistoryReader<'s> {
         for reference in event.data.blob_refs() {
             let Some(length) = self.bundle.blobs.get(&reference) else {
                 let what = format!("is not in the bundle; event {index} refers to it");
-                return Err(BundleError::integrity(Section::Blob(reference), what));
+                return Err(BundleError::integrity(BundleSection::Blob(reference), what));
             };
             if let EventData::NodeOutputAppended(output) = &event.data
                 && let OutputPayload::ArtifactRef { byte_length, .. } = &output.payload
@@ -222,7 +222,7 @@ impl<'s> HistoryReader<'s> {
             let what = format!("is not in the bundle; the run that event {index} starts is pinned to it");
             return Err(BundleError::new(
                 BundleErrorKind::MissingPinnedWorkflow,
-                Section::Workflow(hash),
+                BundleSection::Workflow(hash),
                 what,
             ));
         };
@@ -272,7 +272,7 @@ impl<'s> HistoryReader<'s> {
     fn finish(self) -> Result<EventSummary, BundleError> {
         let bundle = self.bundle;
         if self.list.finish() != bundle.events {
-            return Err(BundleError::integrity(Section::Events, "changed while it was read"));
+            return Err(BundleError::integrity(BundleSection::Events, "changed while it was read"));
         }
         let event_count = self.state.next_event_index().get();
         if event_count == 0 {
@@ -293,17 +293,17 @@ impl<'s> HistoryReader<'s> {
                     .snapshots
                     .keys()
                     .find(|key| !self.snapshots.contains(key))
-                    .map(|key| Section::Snapshot(*key))
+                    .map(|key| BundleSection::Snapshot(*key))
             })
             .or_else(|| {
                 bundle
                     .workflows
                     .keys()
                     .find(|key| !self.workflows.contains(key))
-                    .map(|key| Section::Workflow(*key))
+                    .map(|key| BundleSection::Workflow(*key))
             })
             .or_else(|| {
-                bundle.blobs.keys().find(|key| !self.blobs.contains(key)).map(|key| Section::Blob(*key))
+                bundle.blobs.keys().find(|key| !self.blobs.contains(key)).map(|key| BundleSection::Blob(*key))
             });
         if let Some(section) = stray {
             return Err(BundleError::format(section, "is referred to by no event"));
@@ -312,7 +312,7 @@ impl<'s> HistoryReader<'s> {
             && salvage.events_kept != event_count
         {
             let what = format!("names {} events, but there are {event_count}", salvage.events_kept);
-            return Err(BundleError::format(Section::Salvage, what));
+            return Err(BundleError::format(BundleSection::Salvage, what));
         }
         let runs = self.state.runs().map(|run| (run.run_id, run.workflow_id.clone())).collect();
         Ok(EventSummary { runs, event_count, activities: self.activities.into_iter().collect() })

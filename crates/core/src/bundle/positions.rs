@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use workrail_model::bundle::Section;
+use workrail_model::bundle::BundleSection;
 use workrail_model::compiled::CompiledWorkflow;
 use workrail_model::digest::{SnapshotRef, WorkflowHash};
 use workrail_model::snapshot::ExecutionSnapshot;
@@ -39,7 +39,7 @@ impl BundlePositions {
         self.bytes += POSITION_BYTES + step_position.loops.len() * LOOP_BYTES;
         if self.bytes > POSITIONS_BYTES_MAX {
             let what = "adds one position too many: no workflow has that many";
-            return Err(BundleError::format(Section::Snapshot(reference), what));
+            return Err(BundleError::format(BundleSection::Snapshot(reference), what));
         }
         step_positions.insert(step_position, (progress, reference));
         Ok(())
@@ -52,7 +52,7 @@ impl BundlePositions {
         for (step_position, (progress, reference)) in step_positions {
             positions
                 .check(step_position, progress)
-                .map_err(|error| BundleError::format(Section::Snapshot(*reference), error))?;
+                .map_err(|error| BundleError::format(BundleSection::Snapshot(*reference), error))?;
         }
         Ok(())
     }

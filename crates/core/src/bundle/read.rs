@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use workrail_model::bundle::Section;
+use workrail_model::bundle::BundleSection;
 use workrail_model::digest::{BlobRef, Sha256, SnapshotRef, WorkflowHash};
 use workrail_model::limits::{
     BLOB_BYTES_MAX, BUNDLE_ITEM_VALUES_MAX, BUNDLE_MEMBER_BYTES_MAX, BUNDLE_SECTIONS_MAX,
@@ -53,7 +53,7 @@ impl BundlePart {
 /// One item, as in the document.
 #[derive(Debug)]
 pub(super) enum Item {
-    Member(Section, Value),
+    Member(BundleSection, Value),
     Event(u64, Value),
     Record(u64, Value),
     Entry(u64, Value),
@@ -218,7 +218,7 @@ impl<'de> Visitor<'de> for Document<'_, '_> {
                 }
                 "session" => map.next_value_seed(Session(self.0))?,
                 "integrity" => map.next_value_seed(IntegrityObject(self.0))?,
-                _ => member(self.0, Section::of_member(&name), &mut map)?,
+                _ => member(self.0, BundleSection::of_member(&name), &mut map)?,
             }
         }
         require::<A::Error>(self.0, WHOLE_DOCUMENT, &MEMBERS, &seen)
@@ -249,8 +249,8 @@ impl<'de> Visitor<'de> for Session<'_, '_> {
                 "snapshots" => table(walk, BundlePart::Snapshots, &mut map)?,
                 "pinnedWorkflows" => table(walk, BundlePart::Workflows, &mut map)?,
                 "blobs" => table(walk, BundlePart::Blobs, &mut map)?,
-                "sessionId" => member(walk, Section::SessionId, &mut map)?,
-                _ => member(walk, Section::OtherOfSession(name), &mut map)?,
+                "sessionId" => member(walk, BundleSection::SessionId, &mut map)?,
+                _ => member(walk, BundleSection::OtherOfSession(name), &mut map)?,
             }
         }
         require::<A::Error>(walk, "session", &SESSION_MEMBERS, &seen)
@@ -317,7 +317,11 @@ fn require<E: serde::de::Error>(
     }
 }
 
-fn member<'de, A: MapAccess<'de>>(walk: &Walk<'_>, section: Section, map: &mut A) -> Result<(), A::Error> {
+fn member<'de, A: MapAccess<'de>>(
+    walk: &Walk<'_>,
+    section: BundleSection,
+    map: &mut A,
+) -> Result<(), A::Error> {
     walk.begin(BundlePart::Members, section.to_string());
     if !walk.wants(BundlePart::Members) {
         walk.lift_budget();

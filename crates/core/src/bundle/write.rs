@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use workrail_model::bundle::{Attested, INTEGRITY_KIND, IntegrityEntry, Producer, SCHEMA_VERSION, Section};
+use workrail_model::bundle::{
+    Attested, BundleSection, INTEGRITY_KIND, IntegrityEntry, Producer, SCHEMA_VERSION,
+};
 use workrail_model::canonical::to_canonical;
 use workrail_model::id::{BundleId, SessionId};
 use workrail_model::time::Timestamp;
@@ -17,7 +19,7 @@ use super::checked::{ListDigest, attest};
 #[derive(Debug)]
 pub struct BundleWriter<W> {
     out: W,
-    entries: BTreeMap<Section, Attested>,
+    entries: BTreeMap<BundleSection, Attested>,
 }
 
 fn canonical<T: Serialize + ?Sized>(value: &T) -> io::Result<Vec<u8>> {
@@ -34,17 +36,22 @@ impl<W: Write> BundleWriter<W> {
     ) -> io::Result<Self> {
         let mut writer = Self { out, entries: BTreeMap::new() };
         writer.out.write_all(b"{\n")?;
-        writer.member("bundleSchemaVersion", Section::SchemaVersion, &SCHEMA_VERSION)?;
-        writer.member("bundleId", Section::BundleId, &bundle)?;
-        writer.member("exportedAt", Section::ExportedAt, exported_at)?;
-        writer.member("producer", Section::Producer, producer)?;
+        writer.member("bundleSchemaVersion", BundleSection::SchemaVersion, &SCHEMA_VERSION)?;
+        writer.member("bundleId", BundleSection::BundleId, &bundle)?;
+        writer.member("exportedAt", BundleSection::ExportedAt, exported_at)?;
+        writer.member("producer", BundleSection::Producer, producer)?;
         writer.out.write_all(b"\"session\":{\n")?;
-        writer.member("sessionId", Section::SessionId, &session)?;
+        writer.member("sessionId", BundleSection::SessionId, &session)?;
         Ok(writer)
     }
 
     /// A single value, followed by a comma.
-    fn member<T: Serialize + ?Sized>(&mut self, name: &str, section: Section, value: &T) -> io::Result<()> {
+    fn member<T: Serialize + ?Sized>(
+        &mut self,
+        name: &str,
+        section: BundleSection,
+        value: &T,
+    ) -> io::Result<()> {
         let bytes = canonical(value)?;
         self.entries.insert(section, attest(&bytes));
         write!(self.out, "\"{name}\":")?;
@@ -55,10 +62,10 @@ impl<W: Write> BundleWriter<W> {
     /// `events` or `manifest`: items in canonical JSON, in order.
     pub fn list<E: From<io::Error>>(
         &mut self,
-        section: Section,
+        section: BundleSection,
         fill: impl FnOnce(&mut ListWriter<'_, W>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let name = if section == Section::Events { "events" } else { "manifest" };
+        let name = if section == BundleSection::Events { "events" } else { "manifest" };
         write!(self.out, "\"{name}\":[")?;
         let mut list = ListWriter { out: &mut self.out, digest: ListDigest::default() };
         fill(&mut list)?;
@@ -90,10 +97,10 @@ impl<W: Write> BundleWriter<W> {
     ) -> io::Result<()> {
         self.out.write_all(b"},\n")?;
         if let Some(salvage) = salvage {
-            self.member("salvage", Section::Salvage, salvage)?;
+            self.member("salvage", BundleSection::Salvage, salvage)?;
         }
         if let Some(redaction) = redaction {
-            self.member("redaction", Section::Redaction, redaction)?;
+            self.member("redaction", BundleSection::Redaction, redaction)?;
         }
         write!(self.out, "\"integrity\":{{\"entries\":[")?;
         for (position, (section, attested)) in self.entries.iter().enumerate() {
@@ -126,13 +133,13 @@ impl<W: Write> ListWriter<'_, W> {
 #[expect(missing_debug_implementations, reason = "lives for the length of a closure")]
 pub struct TableWriter<'w, W> {
     out: &'w mut W,
-    entries: &'w mut BTreeMap<Section, Attested>,
+    entries: &'w mut BTreeMap<BundleSection, Attested>,
     empty: bool,
 }
 
 impl<W: Write> TableWriter<'_, W> {
     /// `bytes` are the canonical JSON of the item, `key` the digest of what it represents.
-    pub fn item(&mut self, section: Section, key: &str, bytes: &[u8]) -> io::Result<()> {
+    pub fn item(&mut self, section: BundleSection, key: &str, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(if self.empty { b"\n" } else { b",\n" })?;
         self.empty = false;
         write!(self.out, "\"{key}\":")?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use workrail_model::compiled::{
-    CompiledLoop, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem, WarningCode,
+    CompiledLoop, CompiledWarningCode, ConditionTest, ForCount, LoopControl, OnLimit, PlanItem,
 };
 use workrail_model::name::{ConditionId, ContextKey, ContractRef, LoopId};
 
@@ -70,7 +70,7 @@ fn report_unreachable(builder: &mut Builder<'_>, id: &str, at: &DocPath) {
             .why("its steps would be skipped in every run")
             .fix("correct the condition, or remove the loop"),
     );
-    builder.warn(WarningCode::ConditionNeverHolds, id, None);
+    builder.warn(CompiledWarningCode::ConditionNeverHolds, id, None);
 }
 
 /// Every loop with its body and control, sorted by id.
@@ -197,7 +197,7 @@ fn condition(
                         .why("the loop would never run")
                         .fix("correct the condition"),
                 );
-                builder.warn(WarningCode::ConditionNeverHolds, draft.loop_id.as_str(), None);
+                builder.warn(CompiledWarningCode::ConditionNeverHolds, draft.loop_id.as_str(), None);
             }
             builder.conditions.insert(id.clone(), test);
             Some(id)
@@ -273,7 +273,7 @@ fn check_artifact(
                     .why("a missing decision never ends a loop, so it always runs to its limit")
                     .fix("end the body with a step whose outputContract is wr.contracts.loop_control"),
             );
-            builder.warn(WarningCode::LoopWithoutDecisionStep, loop_id.as_str(), None);
+            builder.warn(CompiledWarningCode::LoopWithoutDecisionStep, loop_id.as_str(), None);
         }
         Some(position) if position + 1 < body.len() => {
             builder.report.push(
@@ -309,7 +309,7 @@ fn by_context(
             .why("if the agent forgets to set a value, the loop ends too early or runs too long, unnoticed")
             .fix("prefer a decision step with wr.contracts.loop_control"),
     );
-    builder.warn(WarningCode::LoopControlledByContext, draft.loop_id.as_str(), None);
+    builder.warn(CompiledWarningCode::LoopControlledByContext, draft.loop_id.as_str(), None);
 }
 
 /// Where in the body the decision step is.

@@ -1,7 +1,9 @@
 //! `inspect_workflow`: what a workflow is and needs, and its whole plan on demand (G72, G73).
 
 use serde_json::{Map, Value};
-use workrail_model::compiled::{BindingSource, CompiledWarning, CompiledWorkflow, ResolveFrom, WarningCode};
+use workrail_model::compiled::{
+    BindingSource, CompiledWarning, CompiledWarningCode, CompiledWorkflow, ResolveFrom,
+};
 use workrail_model::digest::WorkflowHash;
 use workrail_model::discovery::{
     AUTHORING_SPEC_VERSION, DISCOVERY_TEXT_BYTES_MAX, DiscoveryWarning, DiscoveryWarningCode, IdStatus,
@@ -152,10 +154,10 @@ fn warnings(input: &Inspected<'_>) -> Vec<DiscoveryWarning> {
 /// True if a shown diagnostic says the same, with the position in the file and the fix.
 fn is_shown(recorded: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
     let same: &[Code] = match recorded.code {
-        WarningCode::ConditionNeverHolds => &[Code::ConditionNeverHolds, Code::UnreachableStep],
-        WarningCode::FeatureWithoutEffect => &[Code::FeatureWithoutEffect],
-        WarningCode::LoopControlledByContext => &[Code::LoopByContext],
-        WarningCode::LoopWithoutDecisionStep => &[Code::LoopWithoutDecision],
+        CompiledWarningCode::ConditionNeverHolds => &[Code::ConditionNeverHolds, Code::UnreachableStep],
+        CompiledWarningCode::FeatureWithoutEffect => &[Code::FeatureWithoutEffect],
+        CompiledWarningCode::LoopControlledByContext => &[Code::LoopByContext],
+        CompiledWarningCode::LoopWithoutDecisionStep => &[Code::LoopWithoutDecision],
     };
     let mut shown = diagnostics.problems.iter().filter(|problem| problem.severity == Severity::Warning);
     shown.any(|problem| same.contains(&problem.code))
@@ -164,15 +166,17 @@ fn is_shown(recorded: &CompiledWarning, diagnostics: &Diagnostics) -> bool {
 fn compiled_text(recorded: &CompiledWarning) -> String {
     let subject = &recorded.subject;
     match recorded.code {
-        WarningCode::ConditionNeverHolds => format!("`{subject}` never runs: its condition can never hold"),
-        WarningCode::FeatureWithoutEffect => {
+        CompiledWarningCode::ConditionNeverHolds => {
+            format!("`{subject}` never runs: its condition can never hold")
+        }
+        CompiledWarningCode::FeatureWithoutEffect => {
             format!("the feature `{subject}` adds nothing: no step has promptBlocks")
         }
-        WarningCode::LoopControlledByContext => format!(
+        CompiledWarningCode::LoopControlledByContext => format!(
             "the loop `{subject}` is decided by context values; if the agent forgets to set one, the loop ends \
              too early or runs too long"
         ),
-        WarningCode::LoopWithoutDecisionStep => {
+        CompiledWarningCode::LoopWithoutDecisionStep => {
             format!("no step of the loop `{subject}` delivers its decision; it always runs to its limit")
         }
     }

@@ -9,7 +9,7 @@ mod runs;
 use std::collections::BTreeMap;
 
 use workrail_model::blocker::BlockerCode;
-use workrail_model::compiled::WarningCode as CompiledWarningCode;
+use workrail_model::compiled::CompiledWarningCode;
 use workrail_model::discovery::DiscoveryWarningCode;
 use workrail_model::error::ErrorCode;
 use workrail_model::event::DivergenceReason;

@@ -1,7 +1,7 @@
 //! What the codes of blockers, gaps, warnings, divergences and damage mean.
 
 use workrail_model::blocker::BlockerCode;
-use workrail_model::compiled::WarningCode as CompiledWarningCode;
+use workrail_model::compiled::CompiledWarningCode;
 use workrail_model::discovery::DiscoveryWarningCode;
 use workrail_model::event::DivergenceReason;
 use workrail_model::health::CorruptionKind;

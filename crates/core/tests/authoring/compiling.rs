@@ -5,7 +5,7 @@ use workrail_core::compile::{
     Bindings, CompileInput, EXAMPLE_FILES, FileOrigin, Severity, check, compile, format_reference,
     workflow_schema,
 };
-use workrail_model::compiled::{CompiledWorkflow, StepProvenance, WarningCode};
+use workrail_model::compiled::{CompiledWarningCode, CompiledWorkflow, StepProvenance};
 
 use crate::{compiled, decide, decided, plain, workflow};
 
@@ -139,9 +139,9 @@ fn lists_of_the_snapshot_are_sorted_and_the_stored_form_is_checked() {
 fn compiler_warnings_are_in_the_snapshot() {
     let source = workflow(json!([{ "id": "l", "type": "loop", "title": "L", "body": "b",
         "loop": { "type": "while", "maxIterations": 2, "condition": { "var": "go" } } }, plain("b")]));
-    let codes: Vec<WarningCode> =
+    let codes: Vec<CompiledWarningCode> =
         compiled(&source).compiled_warnings.iter().map(|warning| warning.code).collect();
-    assert_eq!(codes, [WarningCode::LoopControlledByContext]);
+    assert_eq!(codes, [CompiledWarningCode::LoopControlledByContext]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use serde_json::Value;
 use workrail_core::bundle::{BundleWriter, Purge, Redactor, portable_event};
-use workrail_model::bundle::{BlobText, Producer, Redaction, Section};
+use workrail_model::bundle::{BlobText, BundleSection, Producer, Redaction};
 use workrail_model::canonical::to_canonical;
 use workrail_model::digest::BlobRef;
 use workrail_model::error::ErrorEnvelope;
@@ -116,7 +116,7 @@ impl<S: Store> Export<'_, S> {
     ) -> Result<(), ExportFailure> {
         let mut redactor = self.redactor.take();
         let mut notes = 0;
-        let written = writer.list(Section::Events, |list| {
+        let written = writer.list(BundleSection::Events, |list| {
             self.again(&mut |segment| {
                 for (line, event) in segment.lines().zip(segment.events()) {
                     list.item(&self.portable(line, redactor.as_mut())?)?;
@@ -178,7 +178,7 @@ impl<S: Store> Export<'_, S> {
         // Dropped values have already been counted.
         let mut redactor = self.redactor.clone();
         let mut next = ManifestIndex::ZERO;
-        writer.list(Section::Manifest, |list| {
+        writer.list(BundleSection::Manifest, |list| {
             self.again(&mut |segment| {
                 let mut bytes = Vec::with_capacity(segment.bytes().len());
                 for line in segment.lines() {
@@ -215,7 +215,7 @@ impl<S: Store> Export<'_, S> {
         writer.table::<ExportFailure>("snapshots", false, |table| {
             for reference in &self.found.snapshots {
                 let bytes = json(AttachmentKind::Snapshot, reference.digest())?;
-                table.item(Section::Snapshot(*reference), &reference.to_string(), &bytes)?;
+                table.item(BundleSection::Snapshot(*reference), &reference.to_string(), &bytes)?;
                 done.one_more();
             }
             Ok(())
@@ -223,7 +223,7 @@ impl<S: Store> Export<'_, S> {
         writer.table::<ExportFailure>("pinnedWorkflows", false, |table| {
             for hash in &self.found.workflows {
                 let bytes = json(AttachmentKind::Workflow, hash.digest())?;
-                table.item(Section::Workflow(*hash), &hash.to_string(), &bytes)?;
+                table.item(BundleSection::Workflow(*hash), &hash.to_string(), &bytes)?;
                 done.one_more();
             }
             Ok(())
@@ -248,7 +248,7 @@ impl<S: Store> Export<'_, S> {
                     }
                     let text = to_canonical(&BlobText::of(bytes));
                     let text = text.map_err(|cause| error::internal(&cause.to_string()))?;
-                    table.item(Section::Blob(reference), &reference.to_string(), &text)?;
+                    table.item(BundleSection::Blob(reference), &reference.to_string(), &text)?;
                     Ok::<(), ExportFailure>(())
                 };
                 if let Some(purge) = &self.purge {

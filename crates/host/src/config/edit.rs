@@ -1,25 +1,25 @@
 //! Changes one setting in the file and preserves the rest: comments, order, spacing.
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
-use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, Value, ValueKind};
+use workrail_model::config::{GitSource, Key, SYNC_HOURS_DEFAULT, SettingValue, ValueKind};
 
 use super::{ConfigError, ConfigPath, read};
 use crate::whole_file;
 
 /// Writes a value, creating the file and its folder if needed.
-pub fn set(config_path: &ConfigPath, key: Key, new: &Value) -> Result<(), ConfigError> {
-    if let Value::Git(sources) = new {
+pub fn set(config_path: &ConfigPath, key: Key, new: &SettingValue) -> Result<(), ConfigError> {
+    if let SettingValue::Git(sources) = new {
         return sources.iter().try_for_each(|(name, source)| add_git(config_path, name, source));
     }
     change(config_path, |document| {
         let Some((table, name)) = spot(document, key) else { return };
         let item = match new {
-            Value::Switch(on) => value(*on),
-            Value::Count(count) => value(i64::from(*count)),
-            Value::Text(text) => value(text),
-            Value::List(entries) => value(entries.iter().collect::<Array>()),
+            SettingValue::Switch(on) => value(*on),
+            SettingValue::Count(count) => value(i64::from(*count)),
+            SettingValue::Text(text) => value(text),
+            SettingValue::List(entries) => value(entries.iter().collect::<Array>()),
             // Written above, as one table each.
-            Value::Git(_) => return,
+            SettingValue::Git(_) => return,
         };
         match table.get_mut(name) {
             // A comment after the old value is kept after the new one.

@@ -7,7 +7,7 @@ mod live;
 mod read;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use workrail_model::config::{Key, Settings, Value, ValueOrigin, ValueProblem};
+use workrail_model::config::{Key, SettingValue, Settings, ValueOrigin, ValueProblem};
 use workrail_model::preferences::Mode;
 
 use crate::env_vars::{self, EnvVar};
@@ -143,7 +143,7 @@ pub fn load_file(config_path: &ConfigPath) -> Result<Settings, ConfigError> {
     read::file(config_path).map(Settings::layered)
 }
 
-type GivenSettings = Vec<(Key, Value, ValueOrigin)>;
+type GivenSettings = Vec<(Key, SettingValue, ValueOrigin)>;
 
 fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSettings, ConfigError> {
     let mut given = Vec::new();
@@ -154,7 +154,7 @@ fn from_environment(get: impl Fn(&EnvVar) -> Option<String>) -> Result<GivenSett
         // Presets are named after their autonomy.
         if let Some(mode) = Mode::parse(&text) {
             let preset = mode.preferences();
-            let text = |text: &str| Value::Text(text.to_owned());
+            let text = |text: &str| SettingValue::Text(text.to_owned());
             given.push((Key::Autonomy, text(preset.autonomy.as_str()), ValueOrigin::Environment));
             given.push((Key::RiskPolicy, text(preset.risk_policy.as_str()), ValueOrigin::Environment));
         }

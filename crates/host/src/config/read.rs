@@ -2,7 +2,7 @@
 
 use toml::Table;
 use workrail_model::config::{
-    GitSource, GitSources, Key, Value, ValueKind, ValueOrigin, ValueProblem, is_source_name,
+    GitSource, GitSources, Key, SettingValue, ValueKind, ValueOrigin, ValueProblem, is_source_name,
 };
 
 use super::{ConfigError, ConfigPath, GivenSettings};
@@ -59,13 +59,13 @@ fn entry(
     config_path: &ConfigPath,
     name: &str,
     value: &toml::Value,
-) -> Result<(Key, Value, ValueOrigin), ConfigError> {
+) -> Result<(Key, SettingValue, ValueOrigin), ConfigError> {
     let Some(key) = Key::parse(name) else {
         let key = name.chars().take(80).collect();
         return Err(ConfigError::UnknownKey { path: config_path.path.clone(), key, nearest: nearest(name) });
     };
     if let (ValueKind::GitSources, toml::Value::Table(table)) = (key.kind(), value) {
-        return Ok((key, Value::Git(git_sources(config_path, table)?), ValueOrigin::File));
+        return Ok((key, SettingValue::Git(git_sources(config_path, table)?), ValueOrigin::File));
     }
     let problem = |problem| ConfigError::WrongValue { path: config_path.path.clone(), key, problem };
     let plain = plain(value).ok_or_else(|| {
@@ -112,7 +112,7 @@ fn git_sources(config_path: &ConfigPath, table: &Table) -> Result<GitSources, Co
             let read = hours.as_integer().and_then(|hours| u32::try_from(hours).ok());
             let wanted = ValueKind::Count.what();
             source.sync_hours = read
-                .filter(|hours| ValueKind::Count.accepts(&Value::Count(*hours)))
+                .filter(|hours| ValueKind::Count.accepts(&SettingValue::Count(*hours)))
                 .ok_or_else(|| wrong(".sync_hours", &wanted, &hours.to_string()))?;
         }
         if let Some(switch) = members.get("allow_local") {
@@ -122,25 +122,27 @@ fn git_sources(config_path: &ConfigPath, table: &Table) -> Result<GitSources, Co
         }
         sources.insert(name.clone(), source);
     }
-    let checked = Key::SourceGit.kind().checked(Value::Git(sources)).map_err(|_| {
+    let checked = Key::SourceGit.kind().checked(SettingValue::Git(sources)).map_err(|_| {
         let problem =
             ValueProblem { wanted: "shorter texts and fewer sources".to_owned(), found: "…".to_owned() };
         ConfigError::WrongValue { path: config_path.path.clone(), key: Key::SourceGit, problem }
     })?;
     match checked {
-        Value::Git(sources) => Ok(sources),
-        Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_) => Ok(GitSources::new()),
+        SettingValue::Git(sources) => Ok(sources),
+        SettingValue::Switch(_) | SettingValue::Count(_) | SettingValue::Text(_) | SettingValue::List(_) => {
+            Ok(GitSources::new())
+        }
     }
 }
 
-fn plain(value: &toml::Value) -> Option<Value> {
+fn plain(value: &toml::Value) -> Option<SettingValue> {
     match value {
-        toml::Value::Boolean(on) => Some(Value::Switch(*on)),
-        toml::Value::Integer(count) => u32::try_from(*count).ok().map(Value::Count),
-        toml::Value::String(text) => Some(Value::Text(text.clone())),
+        toml::Value::Boolean(on) => Some(SettingValue::Switch(*on)),
+        toml::Value::Integer(count) => u32::try_from(*count).ok().map(SettingValue::Count),
+        toml::Value::String(text) => Some(SettingValue::Text(text.clone())),
         toml::Value::Array(entries) => {
             let texts = entries.iter().map(|entry| entry.as_str().map(str::to_owned));
-            texts.collect::<Option<Vec<String>>>().map(Value::List)
+            texts.collect::<Option<Vec<String>>>().map(SettingValue::List)
         }
         toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Table(_) => None,
     }

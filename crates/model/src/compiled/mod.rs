@@ -17,9 +17,9 @@ pub use flow::{
 pub use index::StepIndex;
 pub use part::{
     AssessmentDefinition, BindingSource, CapabilityNeeds, CompiledContract, CompiledFeature, CompiledWarning,
-    Dimension, FunctionDefinition, FunctionParameter, FunctionScope, InjectedRef, MetricsProfile, ModelTier,
-    ParameterType, RecommendedPreferences, ReferenceDeclaration, ResolveFrom, ResolvedBinding, ResolvedRef,
-    WarningCode,
+    CompiledWarningCode, Dimension, FunctionDefinition, FunctionParameter, FunctionScope, InjectedRef,
+    MetricsProfile, ModelTier, ParameterType, RecommendedPreferences, ReferenceDeclaration, ResolveFrom,
+    ResolvedBinding, ResolvedRef,
 };
 pub use step::{
     AcceptedValues, BlockItem, CompiledStep, Confirmation, Consequence, ContextDuty, Criteria, Delegation,

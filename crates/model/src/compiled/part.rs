@@ -194,7 +194,8 @@ pub struct CapabilityNeeds {
 closed_set! {
     "snake_case",
     /// What the compiler accepted but a reader of the compiled form should know.
-    pub enum WarningCode {
+    #[schemars(rename = "WarningCode")]
+    pub enum CompiledWarningCode {
         ConditionNeverHolds,
         FeatureWithoutEffect,
         LoopControlledByContext,
@@ -205,7 +206,7 @@ closed_set! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CompiledWarning {
-    pub code: WarningCode,
+    pub code: CompiledWarningCode,
     /// The feature, step, loop or condition it is about.
     pub subject: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

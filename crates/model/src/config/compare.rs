@@ -3,15 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Applies, Key, RestartTrigger, Settings, Value, ValueOrigin};
+use super::{Applies, Key, RestartTrigger, SettingValue, Settings, ValueOrigin};
 
 /// A setting that a running server has otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingDifference {
     pub key: Key,
-    pub desired: Option<Value>,
-    pub applied: Option<Value>,
+    pub desired: Option<SettingValue>,
+    pub applied: Option<SettingValue>,
     /// Why the server must be started again; absent when it sees the change by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartTrigger>,
@@ -47,26 +47,26 @@ pub fn differences(desired: &Settings, applied: &Settings) -> Vec<SettingDiffere
 mod tests {
     use super::*;
 
-    fn with(key: Key, value: Value, origin: ValueOrigin) -> Settings {
+    fn with(key: Key, value: SettingValue, origin: ValueOrigin) -> Settings {
         Settings::layered([(key, value, origin)])
     }
 
     #[test]
     fn only_tools_sources_flags_and_process_settings_need_a_restart() {
         let applied = Settings::default();
-        let tool = with(Key::ToolsStartSession, Value::Switch(true), ValueOrigin::File);
+        let tool = with(Key::ToolsStartSession, SettingValue::Switch(true), ValueOrigin::File);
         let found = differences(&tool, &applied);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].restart, Some(RestartTrigger::FeatureFlags));
-        let kept = with(Key::RetentionTtl, Value::Count(5), ValueOrigin::File);
+        let kept = with(Key::RetentionTtl, SettingValue::Count(5), ValueOrigin::File);
         assert_eq!(differences(&kept, &applied)[0].restart, None);
         assert_eq!(differences(&applied, &applied), []);
     }
 
     #[test]
     fn a_setting_fixed_by_the_environment_needs_no_restart() {
-        let desired = with(Key::ToolsResume, Value::Switch(true), ValueOrigin::File);
-        let applied = with(Key::ToolsResume, Value::Switch(false), ValueOrigin::Environment);
+        let desired = with(Key::ToolsResume, SettingValue::Switch(true), ValueOrigin::File);
+        let applied = with(Key::ToolsResume, SettingValue::Switch(false), ValueOrigin::Environment);
         assert_eq!(differences(&desired, &applied), []);
     }
 }

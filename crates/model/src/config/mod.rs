@@ -25,7 +25,7 @@ pub use git::{
     CheckedSource, GitProblem, GitRef, GitSource, GitSources, GitTransport, GitUrl, SYNC_HOURS_DEFAULT,
     is_source_name,
 };
-pub use value::{Value, ValueKind, ValueProblem};
+pub use value::{SettingValue, ValueKind, ValueProblem};
 
 /// How many days old a finished session may get before `workrail store gc` removes it.
 pub(crate) const RETENTION_DAYS_DEFAULT: u32 = 90;
@@ -244,31 +244,31 @@ impl Key {
     }
 
     /// The default; `None` if it depends on the machine.
-    pub fn default(self) -> Option<Value> {
-        let text = |text: &str| Some(Value::Text(text.to_owned()));
+    pub fn default(self) -> Option<SettingValue> {
+        let text = |text: &str| Some(SettingValue::Text(text.to_owned()));
         match self {
             Self::DataDir | Self::Store => None,
-            Self::ApprovalsChatWait => Some(Value::Count(CHAT_WAIT_SECONDS_DEFAULT)),
+            Self::ApprovalsChatWait => Some(SettingValue::Count(CHAT_WAIT_SECONDS_DEFAULT)),
             Self::ExportRedactKeys => {
-                Some(Value::List(SECRET_KEYS.iter().map(|key| (*key).to_owned()).collect()))
+                Some(SettingValue::List(SECRET_KEYS.iter().map(|key| (*key).to_owned()).collect()))
             }
             Self::ApprovalsRequire => text(RequiredProof::default().as_str()),
             Self::LogFilter => text("warn"),
             Self::Autonomy => text(Autonomy::Guided.as_str()),
             Self::RiskPolicy => text(RiskPolicy::Conservative.as_str()),
-            Self::RetentionTtl => Some(Value::Count(RETENTION_DAYS_DEFAULT)),
-            Self::SourceGit => Some(Value::Git(GitSources::new())),
+            Self::RetentionTtl => Some(SettingValue::Count(RETENTION_DAYS_DEFAULT)),
+            Self::SourceGit => Some(SettingValue::Git(GitSources::new())),
             Self::ApprovalsRequireIn | Self::SourcePaths | Self::SourcePlugins => {
-                Some(Value::List(Vec::new()))
+                Some(SettingValue::List(Vec::new()))
             }
             Self::TokenEncoding => text(TokenEncoding::default().as_str()),
             Self::RepliesTextInData | Self::ToolsCheckpoint | Self::ToolsExecution | Self::ToolsResume => {
-                Some(Value::Switch(true))
+                Some(SettingValue::Switch(true))
             }
             Self::ApprovalsChat
             | Self::ApprovalsRefuseDescendants
             | Self::RepliesStructured
-            | Self::ToolsStartSession => Some(Value::Switch(false)),
+            | Self::ToolsStartSession => Some(SettingValue::Switch(false)),
         }
     }
 
@@ -311,7 +311,7 @@ closed_set! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Setting {
-    pub value: Value,
+    pub value: SettingValue,
     pub origin: ValueOrigin,
 }
 
@@ -328,7 +328,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The defaults, overridden by what is given. A value that its key does not accept is ignored.
-    pub fn layered(given: impl IntoIterator<Item = (Key, Value, ValueOrigin)>) -> Self {
+    pub fn layered(given: impl IntoIterator<Item = (Key, SettingValue, ValueOrigin)>) -> Self {
         let defaults = Key::ALL.iter().filter_map(|key| {
             let value = key.default()?;
             Some((*key, Setting { value, origin: ValueOrigin::Default }))
@@ -352,30 +352,43 @@ impl Settings {
     }
 
     pub fn is_on(&self, key: Key) -> bool {
-        matches!(self.get(key), Some(Setting { value: Value::Switch(true), .. }))
+        matches!(self.get(key), Some(Setting { value: SettingValue::Switch(true), .. }))
     }
 
     pub fn text(&self, key: Key) -> Option<&str> {
         match &self.get(key)?.value {
-            Value::Text(text) => Some(text),
-            Value::Switch(_) | Value::Count(_) | Value::List(_) | Value::Git(_) => None,
+            SettingValue::Text(text) => Some(text),
+            SettingValue::Switch(_)
+            | SettingValue::Count(_)
+            | SettingValue::List(_)
+            | SettingValue::Git(_) => None,
         }
     }
 
     pub fn list(&self, key: Key) -> &[String] {
         match self.get(key).map(|setting| &setting.value) {
-            Some(Value::List(list)) => list,
-            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_) | Value::Git(_)) | None => &[],
+            Some(SettingValue::List(list)) => list,
+            Some(
+                SettingValue::Text(_)
+                | SettingValue::Switch(_)
+                | SettingValue::Count(_)
+                | SettingValue::Git(_),
+            )
+            | None => &[],
         }
     }
 
     /// The git repositories that are registered, by name.
     pub fn git_sources(&self) -> GitSources {
         match self.get(Key::SourceGit).map(|setting| &setting.value) {
-            Some(Value::Git(sources)) => sources.clone(),
-            Some(Value::Text(_) | Value::Switch(_) | Value::Count(_) | Value::List(_)) | None => {
-                GitSources::new()
-            }
+            Some(SettingValue::Git(sources)) => sources.clone(),
+            Some(
+                SettingValue::Text(_)
+                | SettingValue::Switch(_)
+                | SettingValue::Count(_)
+                | SettingValue::List(_),
+            )
+            | None => GitSources::new(),
         }
     }
 
@@ -390,8 +403,11 @@ impl Settings {
 
     fn count(&self, key: Key) -> Option<u32> {
         match &self.get(key)?.value {
-            Value::Count(count) => Some(*count),
-            Value::Text(_) | Value::Switch(_) | Value::List(_) | Value::Git(_) => None,
+            SettingValue::Count(count) => Some(*count),
+            SettingValue::Text(_)
+            | SettingValue::Switch(_)
+            | SettingValue::List(_)
+            | SettingValue::Git(_) => None,
         }
     }
 
@@ -439,7 +455,7 @@ mod tests {
 
     #[test]
     fn the_environment_wins_over_the_file_in_either_order() {
-        let text = |text: &str| Value::Text(text.to_owned());
+        let text = |text: &str| SettingValue::Text(text.to_owned());
         let file = (Key::TokenEncoding, text("v1"), ValueOrigin::File);
         let environment = (Key::TokenEncoding, text("v2"), ValueOrigin::Environment);
         for given in [[file.clone(), environment.clone()], [environment, file]] {
@@ -455,10 +471,11 @@ mod tests {
     #[test]
     fn the_hash_depends_on_values_and_not_on_their_origin() {
         let unset = Settings::default();
-        let said = Settings::layered([(Key::TokenEncoding, Value::Text("v2".to_owned()), ValueOrigin::File)]);
+        let said =
+            Settings::layered([(Key::TokenEncoding, SettingValue::Text("v2".to_owned()), ValueOrigin::File)]);
         assert_eq!(unset.hash(), said.hash());
         let other =
-            Settings::layered([(Key::TokenEncoding, Value::Text("v1".to_owned()), ValueOrigin::File)]);
+            Settings::layered([(Key::TokenEncoding, SettingValue::Text("v1".to_owned()), ValueOrigin::File)]);
         assert_ne!(unset.hash(), other.hash());
     }
 }

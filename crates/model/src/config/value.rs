@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// Written as the plain JSON value it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Value {
+pub enum SettingValue {
     Switch(bool),
     Count(u32),
     Text(String),
@@ -62,20 +62,20 @@ impl ValueKind {
         }
     }
 
-    pub fn accepts(self, value: &Value) -> bool {
+    pub fn accepts(self, value: &SettingValue) -> bool {
         let short = |text: &String| text.len() <= TEXT_BYTES_MAX && !text.contains('\0');
         match (self, value) {
-            (Self::Switch, Value::Switch(_)) => true,
-            (Self::Count, Value::Count(count)) => *count <= COUNT_MAX,
-            (Self::Text, Value::Text(text)) => short(text),
-            (Self::AbsolutePath, Value::Text(text)) => text.starts_with('/') && short(text),
-            (Self::StoreAddress, Value::Text(text)) => is_store_address(text) && short(text),
-            (Self::Choice(words), Value::Text(text)) => words.contains(&text.as_str()),
-            (Self::List, Value::List(entries)) => {
+            (Self::Switch, SettingValue::Switch(_)) => true,
+            (Self::Count, SettingValue::Count(count)) => *count <= COUNT_MAX,
+            (Self::Text, SettingValue::Text(text)) => short(text),
+            (Self::AbsolutePath, SettingValue::Text(text)) => text.starts_with('/') && short(text),
+            (Self::StoreAddress, SettingValue::Text(text)) => is_store_address(text) && short(text),
+            (Self::Choice(words), SettingValue::Text(text)) => words.contains(&text.as_str()),
+            (Self::List, SettingValue::List(entries)) => {
                 entries.len() <= LIST_ENTRIES_MAX
                     && entries.iter().all(|entry| !entry.is_empty() && short(entry))
             }
-            (Self::GitSources, Value::Git(sources)) => {
+            (Self::GitSources, SettingValue::Git(sources)) => {
                 let short = |text: &String| text.len() <= git::TEXT_BYTES_MAX;
                 sources.len() <= LIST_ENTRIES_MAX
                     && sources.iter().all(|(name, source)| {
@@ -94,31 +94,35 @@ impl ValueKind {
                 | Self::Choice(_)
                 | Self::List
                 | Self::GitSources,
-                Value::Switch(_) | Value::Count(_) | Value::Text(_) | Value::List(_) | Value::Git(_),
+                SettingValue::Switch(_)
+                | SettingValue::Count(_)
+                | SettingValue::Text(_)
+                | SettingValue::List(_)
+                | SettingValue::Git(_),
             ) => false,
         }
     }
 
     /// Checks a value that was read from a typed file.
-    pub fn checked(self, value: Value) -> Result<Value, ValueProblem> {
+    pub fn checked(self, value: SettingValue) -> Result<SettingValue, ValueProblem> {
         if self.accepts(&value) { Ok(value) } else { Err(self.problem(&value.to_string())) }
     }
 
     /// Parses what a person typed or an environment variable contains; lists are separated like `PATH`.
-    pub fn read(self, text: &str) -> Result<Value, ValueProblem> {
+    pub fn read(self, text: &str) -> Result<SettingValue, ValueProblem> {
         let value = match self {
             Self::Switch => match text.to_ascii_lowercase().as_str() {
-                "true" | "1" | "on" | "yes" => Some(Value::Switch(true)),
-                "false" | "0" | "off" | "no" => Some(Value::Switch(false)),
+                "true" | "1" | "on" | "yes" => Some(SettingValue::Switch(true)),
+                "false" | "0" | "off" | "no" => Some(SettingValue::Switch(false)),
                 _ => None,
             },
-            Self::Count => text.parse().ok().map(Value::Count),
+            Self::Count => text.parse().ok().map(SettingValue::Count),
             Self::Text | Self::AbsolutePath | Self::StoreAddress | Self::Choice(_) => {
-                Some(Value::Text(text.to_owned()))
+                Some(SettingValue::Text(text.to_owned()))
             }
             Self::List => {
                 let entries = text.split(':').filter(|entry| !entry.is_empty());
-                Some(Value::List(entries.map(str::to_owned).collect()))
+                Some(SettingValue::List(entries.map(str::to_owned).collect()))
             }
             // Several facts about several sources: too much to type in one line.
             Self::GitSources => None,
@@ -147,7 +151,7 @@ fn is_store_address(text: &str) -> bool {
     !user.contains(':') && !options.split('&').any(names_password)
 }
 
-impl Value {
+impl SettingValue {
     pub fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Switch(on) => (*on).into(),
@@ -183,14 +187,14 @@ impl Value {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for SettingValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = serde_json::Value::deserialize(deserializer)?;
         Self::from_json(&found).ok_or_else(|| serde::de::Error::custom("must be the value of a setting"))
     }
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for SettingValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Switch(on) => write!(f, "{on}"),
@@ -214,7 +218,7 @@ mod tests {
     fn a_store_address_with_a_password_is_refused_and_not_repeated() {
         let kind = ValueKind::StoreAddress;
         let good = "postgres://agent@db.example:5432/team?tenant=acme";
-        assert_eq!(kind.read(good), Ok(Value::Text(good.to_owned())));
+        assert_eq!(kind.read(good), Ok(SettingValue::Text(good.to_owned())));
         for bad in [
             "postgres://agent:hunter2@db.example/team",
             "postgres://agent:hun@ter2@db.example/team",
@@ -233,9 +237,9 @@ mod tests {
 
     #[test]
     fn typed_text_is_parsed_as_its_kind_or_refused_with_what_is_accepted() {
-        assert_eq!(ValueKind::Switch.read("On"), Ok(Value::Switch(true)));
-        assert_eq!(ValueKind::Count.read("30"), Ok(Value::Count(30)));
-        assert_eq!(ValueKind::List.read("a::b"), Ok(Value::List(vec!["a".into(), "b".into()])));
+        assert_eq!(ValueKind::Switch.read("On"), Ok(SettingValue::Switch(true)));
+        assert_eq!(ValueKind::Count.read("30"), Ok(SettingValue::Count(30)));
+        assert_eq!(ValueKind::List.read("a::b"), Ok(SettingValue::List(vec!["a".into(), "b".into()])));
         assert!(ValueKind::AbsolutePath.read("relative").is_err());
         assert!(ValueKind::Count.read("-1").is_err());
         let refused = ValueKind::Choice(&["v2", "v1"]).read("v3").map_err(|problem| problem.to_string());

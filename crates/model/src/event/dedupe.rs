@@ -40,18 +40,18 @@ impl DedupeKey {
         };
         match data {
             EventData::SessionCreated(_) => {}
-            EventData::RunStarted(_) => part(&RunPart(scope)),
+            EventData::RunStarted(_) => part(&RunKeyPart(scope)),
             EventData::NodeCreated(_) => {
-                part(&RunPart(scope));
-                part(&NodePart(scope));
+                part(&RunKeyPart(scope));
+                part(&NodeKeyPart(scope));
             }
             EventData::EdgeCreated(edge) => {
-                part(&RunPart(scope));
+                part(&RunKeyPart(scope));
                 part(&format_args!("{}->{}", edge.from_node_id, edge.to_node_id));
                 part(&edge.edge_kind.as_str());
             }
             EventData::AdvanceRecorded(advance) => {
-                part(&NodePart(scope));
+                part(&NodeKeyPart(scope));
                 part(&advance.attempt_id);
             }
             EventData::NodeOutputAppended(output) => part(&output.output_id),
@@ -87,16 +87,16 @@ impl DedupeKey {
     }
 }
 
-struct RunPart(Scope);
-struct NodePart(Scope);
+struct RunKeyPart(Scope);
+struct NodeKeyPart(Scope);
 
-impl fmt::Display for RunPart {
+impl fmt::Display for RunKeyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.run().map_or(Ok(()), |run: RunId| run.fmt(f))
     }
 }
 
-impl fmt::Display for NodePart {
+impl fmt::Display for NodeKeyPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.node().map_or(Ok(()), |node: NodeId| node.fmt(f))
     }

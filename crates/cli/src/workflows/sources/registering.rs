@@ -4,7 +4,7 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use serde_json::json;
 use workrail_host::config::{self, ConfigPath};
 use workrail_host::sources::{Mirror, Sources, plugin_name};
-use workrail_model::config::{GitSource, Key, Value, is_source_name};
+use workrail_model::config::{GitSource, Key, SettingValue, is_source_name};
 
 use super::AddGit;
 use crate::config::{outdated_servers, warn_of_outdated, warn_of_override};
@@ -64,7 +64,7 @@ pub(crate) fn register_folder(path: &Utf8Path, key: Key) -> Result<RegistrationR
         return Ok(RegistrationResult { config_path, source, done: "Already registered:" });
     }
     folders.push(source.clone());
-    config::set(&config_path, key, &Value::List(folders)).map_err(|error| unusable(&error))?;
+    config::set(&config_path, key, &SettingValue::List(folders)).map_err(|error| unusable(&error))?;
     Ok(RegistrationResult { config_path, source, done: "Registered" })
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn forget(source: &str) -> Result<(RegistrationResult, Key), Failure>
         }
         let done = match remaining.is_empty() {
             true => config::unset(&config_path, key),
-            false => config::set(&config_path, key, &Value::List(remaining)),
+            false => config::set(&config_path, key, &SettingValue::List(remaining)),
         };
         done.map_err(|error| unusable(&error))?;
         return Ok((

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use workrail_model::capability::Capability;
 use workrail_model::compiled::{
-    BindingSource, CompiledCondition, CompiledContract, CompiledStep, CompiledWarning, CompiledWorkflow,
-    ConditionTest, Expr, PlanItem, RENDER_VERSION, ResolvedBinding, WarningCode,
+    BindingSource, CompiledCondition, CompiledContract, CompiledStep, CompiledWarning, CompiledWarningCode,
+    CompiledWorkflow, ConditionTest, Expr, PlanItem, RENDER_VERSION, ResolvedBinding,
 };
 use workrail_model::name::{ConditionId, ContextKey, ContractRef, StepId};
 
@@ -296,7 +296,7 @@ impl<'a> Builder<'a> {
         ContractRef::parse(contract.id).ok()
     }
 
-    pub(super) fn warn(&mut self, code: WarningCode, subject: &str, step_id: Option<StepId>) {
+    pub(super) fn warn(&mut self, code: CompiledWarningCode, subject: &str, step_id: Option<StepId>) {
         self.warnings.push(CompiledWarning { code, subject: subject.to_owned(), step_id });
     }
 
@@ -332,7 +332,7 @@ impl<'a> Builder<'a> {
             );
             for feature in &self.features {
                 self.warnings.push(CompiledWarning {
-                    code: WarningCode::FeatureWithoutEffect,
+                    code: CompiledWarningCode::FeatureWithoutEffect,
                     subject: feature.compiled.feature_id.clone(),
                     step_id: None,
                 });

@@ -153,7 +153,7 @@ impl<'a> Builder<'a> {
                     .fix("correct the condition, or remove the step"),
             );
             let step_id = StepId::parse(id).ok();
-            self.warn(workrail_model::compiled::WarningCode::ConditionNeverHolds, id, step_id);
+            self.warn(workrail_model::compiled::CompiledWarningCode::ConditionNeverHolds, id, step_id);
         }
     }
 
