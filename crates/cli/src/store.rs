@@ -72,7 +72,7 @@ macro_rules! either {
 
 #[derive(Debug)]
 pub(crate) enum AnyLocked<'a> {
-    Directory(Box<directory::Locked<'a, Disk>>),
+    Directory(Box<directory::LockedLocalSession<'a, Disk>>),
     Database(Box<database::Locked<'a>>),
 }
 
@@ -339,7 +339,7 @@ impl SessionArchive for AnyStore {
 
 #[derive(Debug)]
 pub(crate) enum AnyStaged<'a> {
-    Directory(Box<directory::Staged<'a, Disk>>),
+    Directory(Box<directory::StagedLocalImport<'a, Disk>>),
     Database(Box<database::Staged<'a>>),
 }
 

@@ -16,7 +16,7 @@ use workrail_model::plan::{AppendPlan, AttachmentKind};
 use workrail_ports::file_system::FileSystem;
 use workrail_ports::session_store::{Appended, LockedSession, SessionStore};
 use workrail_store_fs::disk::Disk;
-use workrail_store_fs::{LocalStore, Locked};
+use workrail_store_fs::{LocalStore, LockedLocalSession};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{AdvancePayload, History, PlanParts};
 use workrail_testkit::monitor::Monitored;
@@ -77,7 +77,7 @@ fn disk(dir: &Path) -> Disk {
 }
 
 /// The session with its first plan, locked.
-fn begin<F: FileSystem>(store: &LocalStore<F>) -> Locked<'_, F> {
+fn begin<F: FileSystem>(store: &LocalStore<F>) -> LockedLocalSession<'_, F> {
     let mut history = History::new(1);
     let mut locked = store.create(history.session()).expect("a fresh session");
     append(&mut locked, history.start().plan());

@@ -22,7 +22,7 @@ use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{layout, load, repair, suspect};
 
 impl<F: FileSystem> SessionImport for LocalStore<F> {
-    type Staged<'a> = Staged<'a, F>;
+    type Staged<'a> = StagedLocalImport<'a, F>;
 
     fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
         match self.fs().stat(&layout::session(session)) {
@@ -32,7 +32,7 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
         }
     }
 
-    fn stage(&self, session: SessionId) -> Result<Staged<'_, F>, StoreError> {
+    fn stage(&self, session: SessionId) -> Result<StagedLocalImport<'_, F>, StoreError> {
         self.stage_over(session, false)
     }
 
@@ -47,11 +47,14 @@ impl<F: FileSystem> SessionImport for LocalStore<F> {
 
 impl<F: FileSystem> LocalStore<F> {
     /// Stages a session that replaces another one, which the caller has locked.
-    pub(crate) fn stage_replacement(&self, session: SessionId) -> Result<Staged<'_, F>, StoreError> {
+    pub(crate) fn stage_replacement(
+        &self,
+        session: SessionId,
+    ) -> Result<StagedLocalImport<'_, F>, StoreError> {
         self.stage_over(session, true)
     }
 
-    fn stage_over(&self, session: SessionId, replaces: bool) -> Result<Staged<'_, F>, StoreError> {
+    fn stage_over(&self, session: SessionId, replaces: bool) -> Result<StagedLocalImport<'_, F>, StoreError> {
         let fs = self.fs();
         let lock =
             |path: RelPath, mode| fs.lock(&path, mode, LOCK_WAIT)?.ok_or(StoreError::Locked { session });
@@ -61,7 +64,7 @@ impl<F: FileSystem> LocalStore<F> {
             return Err(StoreError::AlreadyExists { session });
         }
         remove_leftovers(fs)?;
-        let staged = Staged {
+        let staged = StagedLocalImport {
             store: self,
             session,
             import_lock,
@@ -106,7 +109,7 @@ fn absent_is_fine(result: Result<(), FsError>) -> Result<(), FsError> {
 }
 
 /// A session being imported. If it is dropped before it is published, it is removed again.
-pub struct Staged<'a, F: FileSystem> {
+pub struct StagedLocalImport<'a, F: FileSystem> {
     store: &'a LocalStore<F>,
     session: SessionId,
     #[expect(dead_code, reason = "held for its drop, which releases the lock")]
@@ -123,7 +126,7 @@ pub struct Staged<'a, F: FileSystem> {
     published: bool,
 }
 
-impl<F: FileSystem> Staged<'_, F> {
+impl<F: FileSystem> StagedLocalImport<'_, F> {
     /// The manifest of the segments staged so far.
     pub(crate) fn manifest_bytes(&self) -> &[u8] {
         &self.manifest
@@ -211,13 +214,13 @@ impl<F: FileSystem> Staged<'_, F> {
     }
 }
 
-impl<F: FileSystem> std::fmt::Debug for Staged<'_, F> {
+impl<F: FileSystem> std::fmt::Debug for StagedLocalImport<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Staged").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("StagedLocalImport").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-impl<F: FileSystem> StagedSession for Staged<'_, F> {
+impl<F: FileSystem> StagedSession for StagedLocalImport<'_, F> {
     /// Written even when it exists: its writer may have failed to sync it (G14).
     fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
         let (fs, kind) = (self.store.fs(), attachment.kind());
@@ -255,7 +258,7 @@ impl<F: FileSystem> StagedSession for Staged<'_, F> {
     }
 }
 
-impl<F: FileSystem> Drop for Staged<'_, F> {
+impl<F: FileSystem> Drop for StagedLocalImport<'_, F> {
     fn drop(&mut self) {
         if !self.published {
             // If this fails, the next import removes it.

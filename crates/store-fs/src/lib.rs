@@ -40,6 +40,6 @@ mod sweep;
 mod tree;
 mod upkeep;
 
-pub use import::Staged;
+pub use import::StagedLocalImport;
 pub use servers::ServerRegistration;
-pub use store::{LocalStore, Locked};
+pub use store::{LocalStore, LockedLocalSession};

@@ -23,13 +23,13 @@ pub(crate) struct ReachableContent {
     /// Digests found in backups, of any kind.
     in_backups: BTreeSet<Sha256>,
     /// How far each session was read, so that the next pass reads only what was appended since.
-    ends: BTreeMap<SessionId, End>,
+    ends: BTreeMap<SessionId, LogEnd>,
     backups_read: BTreeSet<String>,
 }
 
 /// Where a session's log ended when it was read.
 #[derive(Debug)]
-struct End {
+struct LogEnd {
     cursor: Cursor,
     /// The manifest's length and stamp; `None` if it held more than the log.
     stamp: Option<(u64, FileStamp)>,
@@ -99,7 +99,7 @@ impl ReachableContent {
         }
         let loaded = match load::load(fs, session, end.map(|end| &end.cursor)) {
             // Created without any commit, or removed since the listing.
-            Ok(None) => load::Loaded::nothing(),
+            Ok(None) => load::LoadedLog::nothing(),
             Ok(Some(loaded)) => loaded,
             Err(error) => return doubt(error.to_string()),
         };
@@ -117,7 +117,7 @@ impl ReachableContent {
         }
         if loaded.cursor != Cursor::start() {
             let stamp = stamp.filter(|(len, _)| *len == loaded.cursor.manifest_bytes);
-            self.ends.insert(session, End { cursor: loaded.cursor, stamp });
+            self.ends.insert(session, LogEnd { cursor: loaded.cursor, stamp });
         }
         None
     }

@@ -21,7 +21,7 @@ use crate::segment::{self, SegmentRead};
 
 /// The log that the segments form.
 #[derive(Debug)]
-pub(crate) struct Rebuilt {
+pub(crate) struct RebuiltLog {
     pub manifest: Vec<u8>,
     /// Named as in the manifest.
     pub segments: BTreeSet<String>,
@@ -53,11 +53,11 @@ pub(crate) fn rebuild<F: FileSystem>(
     fs: &F,
     session: SessionId,
     until: Option<EventIndex>,
-) -> Result<Rebuilt, FsError> {
+) -> Result<RebuiltLog, FsError> {
     let old = manifest_bytes(fs, session)?;
     let attested = attested(session, &old);
     let names = segment::names(fs, session)?;
-    let mut rebuilt = Rebuilt {
+    let mut rebuilt = RebuiltLog {
         manifest: Vec::new(),
         segments: BTreeSet::new(),
         end: EventIndex::ZERO,

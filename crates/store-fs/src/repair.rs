@@ -15,16 +15,16 @@ use workrail_ports::file_system::{FileKind, FileStat, FileSystem, FsError, FsErr
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError};
 
-use crate::rebuild::{self, Rebuilt};
+use crate::rebuild::{self, RebuiltLog};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::{commit, layout, load, orphan, suspect, tree};
 
 /// A damaged session and the result of its repair.
-struct Plan {
+struct RepairPlan {
     health: SessionHealth,
     /// How far the current manifest attests the log.
     validated_until: EventIndex,
-    rebuilt: Rebuilt,
+    rebuilt: RebuiltLog,
 }
 
 impl<F: FileSystem> LocalStore<F> {
@@ -36,7 +36,7 @@ impl<F: FileSystem> LocalStore<F> {
         self.plan_repair(session, trusted_until).and_then(|plan| self.described(session, &plan))
     }
 
-    fn described(&self, session: SessionId, plan: &Plan) -> Result<Diagnosis, UpkeepError> {
+    fn described(&self, session: SessionId, plan: &RepairPlan) -> Result<Diagnosis, UpkeepError> {
         let backup = layout::backup(session, next_number(self.fs(), session)?);
         let old = rebuild::manifest_bytes(self.fs(), session)?;
         let same = old.iter().zip(&plan.rebuilt.manifest).take_while(|(old, new)| old == new).count();
@@ -79,7 +79,7 @@ impl<F: FileSystem> LocalStore<F> {
         &self,
         session: SessionId,
         trusted_until: Option<EventIndex>,
-    ) -> Result<Plan, UpkeepError> {
+    ) -> Result<RepairPlan, UpkeepError> {
         let loaded = load::load(self.fs(), session, None)?.ok_or(StoreError::NotFound { session })?;
         let (health, validated_until) = (loaded.health, loaded.cursor.next_event_index);
         let not_repairable = |health| Err(UpkeepError::NotRepairable { session, health });
@@ -103,7 +103,7 @@ impl<F: FileSystem> LocalStore<F> {
         if rebuilt.end == EventIndex::ZERO {
             return not_repairable(health);
         }
-        Ok(Plan { health, validated_until, rebuilt })
+        Ok(RepairPlan { health, validated_until, rebuilt })
     }
 
     /// Copies the whole folder under the next free number; the name appears once everything is durable.

@@ -31,12 +31,12 @@ const LOG_END_BYTES: u64 = 64 * 1024;
 pub struct ServerRegistration<F: FileSystem> {
     store: Arc<LocalStore<F>>,
     id: ServerId,
-    log: Mutex<Log<F>>,
+    log: Mutex<ServerLog<F>>,
     #[expect(dead_code, reason = "held for its drop, which says that the server is gone")]
     lock: F::Lock,
 }
 
-struct Log<F: FileSystem> {
+struct ServerLog<F: FileSystem> {
     file: Option<F::File>,
     path: RelPath,
     before: RelPath,
@@ -65,7 +65,7 @@ impl<F: FileSystem> LocalStore<F> {
         file.append(&serde_json::to_vec(record).expect("ids, texts and settings always serialise"))?;
         self.fs().rename(&temp, &layout::server(id))?;
         let (path, before) = layout::server_logs(&record.started_at, id);
-        let log = Mutex::new(Log { file: None, path, before, bytes: 0 });
+        let log = Mutex::new(ServerLog { file: None, path, before, bytes: 0 });
         Ok(ServerRegistration { store: self, id, log, lock })
     }
 
@@ -209,7 +209,7 @@ impl<F: FileSystem> ServerRegistration<F> {
         }
     }
 
-    fn write(&self, log: &mut Log<F>, call: &LoggedCall) -> Result<(), FsError> {
+    fn write(&self, log: &mut ServerLog<F>, call: &LoggedCall) -> Result<(), FsError> {
         let fs = self.store.fs();
         if log.bytes >= LOG_BYTES_MAX {
             log.file = None;

@@ -18,7 +18,7 @@ use workrail_ports::session_store::{
 };
 
 use crate::commit::{self, ManifestEnd};
-use crate::load::{self, CursorOrigin, Loaded};
+use crate::load::{self, CursorOrigin, LoadedLog};
 use crate::memo::{Memo, Memos};
 use crate::orphan::LogContinuation;
 use crate::{layout, obstacles, orphan, stamps, suspect};
@@ -100,7 +100,7 @@ impl<F: FileSystem> LocalStore<F> {
 
     /// Validates what this process has not seen yet, makes it durable before relying on it, and rolls a completed
     /// write forward (G13).
-    fn admit(&self, session: SessionId, lock: F::Lock) -> Result<Locked<'_, F>, StoreError> {
+    fn admit(&self, session: SessionId, lock: F::Lock) -> Result<LockedLocalSession<'_, F>, StoreError> {
         let memo = self.memos().take(session);
         let admitted_before = memo.is_some();
         let mut memo = memo.or_else(|| self.saved_keys(session)).unwrap_or_else(Memo::new);
@@ -141,7 +141,7 @@ impl<F: FileSystem> LocalStore<F> {
         memo.cursor = loaded.cursor;
         memo.torn_bytes = loaded.torn_bytes;
         let new_events = loaded.events;
-        Ok(Locked { store: self, session, lock, memo, base, new_events, leftovers, failed: None })
+        Ok(LockedLocalSession { store: self, session, lock, memo, base, new_events, leftovers, failed: None })
     }
 
     /// Changes with every name in the segments folder. A name that another process adds within the resolution of the
@@ -156,8 +156,8 @@ impl<F: FileSystem> LocalStore<F> {
         session: SessionId,
         since: Option<&Cursor>,
         origin: CursorOrigin,
-    ) -> Result<Loaded, StoreError> {
-        let loaded = load::load_from(&self.fs, session, since, origin)?.unwrap_or_else(Loaded::nothing);
+    ) -> Result<LoadedLog, StoreError> {
+        let loaded = load::load_from(&self.fs, session, since, origin)?.unwrap_or_else(LoadedLog::nothing);
         if loaded.health.is_healthy() {
             Ok(loaded)
         } else {
@@ -166,7 +166,7 @@ impl<F: FileSystem> LocalStore<F> {
     }
 
     /// Commits the completed write at the end of the log, if there is one; returns whether it did.
-    fn roll_forward(&self, session: SessionId, loaded: &Loaded) -> Result<bool, StoreError> {
+    fn roll_forward(&self, session: SessionId, loaded: &LoadedLog) -> Result<bool, StoreError> {
         // As for an append: no sweep may remove the content meanwhile.
         let store_lock = self.fs.lock(&layout::store_lock(), LockMode::Shared, LOCK_WAIT)?;
         let _store_lock = store_lock.ok_or(StoreError::Busy)?;
@@ -225,7 +225,7 @@ fn starts_at(entries: &[DirEntry], index: u64) -> bool {
 
 /// Everything within the log's range that has a segment's name, is not named by any group, and could not be rolled
 /// forward. Only exact segment names count: other files are not in the way.
-fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &Loaded, base: Cursor) -> Vec<RelPath> {
+fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &LoadedLog, base: Cursor) -> Vec<RelPath> {
     let end = loaded.cursor.next_event_index.get();
     let is_left = |entry: &&DirEntry| {
         let Some((first, _)) = layout::segment_indexes(&entry.name) else { return false };
@@ -237,7 +237,7 @@ fn leftovers(session: SessionId, entries: &[DirEntry], loaded: &Loaded, base: Cu
     entries.iter().filter(is_left).filter_map(|entry| events.child(&entry.name)).collect()
 }
 
-fn slice(loaded: Loaded) -> SessionSlice {
+fn slice(loaded: LoadedLog) -> SessionSlice {
     SessionSlice {
         events: loaded.events,
         continues: loaded.continues,
@@ -288,9 +288,9 @@ impl<F: FileSystem> SessionReader for LocalStore<F> {
 }
 
 impl<F: FileSystem> SessionStore for LocalStore<F> {
-    type Locked<'a> = Locked<'a, F>;
+    type Locked<'a> = LockedLocalSession<'a, F>;
 
-    fn create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+    fn create(&self, session: SessionId) -> Result<LockedLocalSession<'_, F>, StoreError> {
         // A sweep may remove an empty folder before it is locked; then it is created again.
         for _ in 0..CREATE_TRIES_MAX {
             match self.try_create(session) {
@@ -301,7 +301,7 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
         Err(StoreError::Locked { session })
     }
 
-    fn lock(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+    fn lock(&self, session: SessionId) -> Result<LockedLocalSession<'_, F>, StoreError> {
         // Checked first, so that an unknown id does not leave a lock file behind.
         let stat = self.fs.stat(&layout::manifest(session));
         let absent = stat.is_err_and(|error| error.kind == FsErrorKind::NotFound);
@@ -319,7 +319,7 @@ impl<F: FileSystem> SessionStore for LocalStore<F> {
 }
 
 impl<F: FileSystem> LocalStore<F> {
-    fn try_create(&self, session: SessionId) -> Result<Locked<'_, F>, StoreError> {
+    fn try_create(&self, session: SessionId) -> Result<LockedLocalSession<'_, F>, StoreError> {
         let (folder, events) = (layout::session(session), layout::events(session));
         // Only an empty one is removed: a folder in use was synced before it was used.
         suspect::make_folder(&self.fs, &folder).inspect_err(|_| {
@@ -339,7 +339,7 @@ impl<F: FileSystem> LocalStore<F> {
 }
 
 /// The witness: a held lock over a log found healthy. Created only here, and ends with the lock.
-pub struct Locked<'a, F: FileSystem> {
+pub struct LockedLocalSession<'a, F: FileSystem> {
     store: &'a LocalStore<F>,
     session: SessionId,
     #[expect(dead_code, reason = "held for its drop, which releases the lock")]
@@ -354,13 +354,13 @@ pub struct Locked<'a, F: FileSystem> {
     failed: Option<FsError>,
 }
 
-impl<F: FileSystem> std::fmt::Debug for Locked<'_, F> {
+impl<F: FileSystem> std::fmt::Debug for LockedLocalSession<'_, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Locked").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("LockedLocalSession").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-impl<F: FileSystem> Locked<'_, F> {
+impl<F: FileSystem> LockedLocalSession<'_, F> {
     fn check(&self, plan: &AppendPlan) -> Result<(), StoreError> {
         if let Some(error) = &self.failed {
             return Err(error.clone().into());
@@ -382,7 +382,7 @@ impl<F: FileSystem> Locked<'_, F> {
     }
 }
 
-impl<F: FileSystem> LockedSession for Locked<'_, F> {
+impl<F: FileSystem> LockedSession for LockedLocalSession<'_, F> {
     fn session_id(&self) -> SessionId {
         self.session
     }
@@ -436,7 +436,7 @@ impl<F: FileSystem> LockedSession for Locked<'_, F> {
     }
 }
 
-impl<F: FileSystem> Drop for Locked<'_, F> {
+impl<F: FileSystem> Drop for LockedLocalSession<'_, F> {
     fn drop(&mut self) {
         // After a failure the disk is read again: memory may be wrong about what reached it.
         if self.failed.is_some() || self.memo.cursor == Cursor::start() {

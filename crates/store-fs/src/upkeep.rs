@@ -119,7 +119,7 @@ impl<F: FileSystem> Inspection for LocalStore<F> {
         if self.may_have_an_orphan(session).is_ok_and(|may| !may) {
             return Ok(None);
         }
-        let loaded = load::load(self.fs(), session, None)?.unwrap_or_else(load::Loaded::nothing);
+        let loaded = load::load(self.fs(), session, None)?.unwrap_or_else(load::LoadedLog::nothing);
         if !loaded.health.is_healthy() {
             return Ok(None);
         }

@@ -57,14 +57,14 @@ impl<F: FileSystem> ActivityCounter for LocalStore<F> {
         let (_lock, counted) = self.hold_counter()?;
         let next = counted.last.checked_add(1).and_then(Activity::new).ok_or_else(exhausted)?;
         match counted.state {
-            State::Usable { dots } if dots < RESERVED_AT_ONCE && next.get() <= counted.reserved => {
+            CounterFile::Usable { dots } if dots < RESERVED_AT_ONCE && next.get() <= counted.reserved => {
                 match self.fs().open_append(&counted.path) {
                     // A file that is readable but not writable is replaced as a whole.
                     Err(error) if is_in_the_way(&error) => self.write_counter(&counted.path, next)?,
                     opened => opened?.append(b".")?,
                 }
             }
-            State::Usable { .. } | State::Unusable => self.write_counter(&counted.path, next)?,
+            CounterFile::Usable { .. } | CounterFile::Unusable => self.write_counter(&counted.path, next)?,
         }
         Ok(next)
     }
@@ -101,7 +101,7 @@ impl<F: FileSystem> LocalStore<F> {
             return Ok((lock, counted));
         }
         let path = self.usable(layout::activity())?;
-        Ok((lock, CounterState { last: rebuilt, reserved: 0, state: State::Unusable, path }))
+        Ok((lock, CounterState { last: rebuilt, reserved: 0, state: CounterFile::Unusable, path }))
     }
 
     fn lock_counter(&self) -> Result<F::Lock, StoreError> {
@@ -131,13 +131,18 @@ impl<F: FileSystem> LocalStore<F> {
             return Ok(Some(CounterState {
                 last,
                 reserved: counter.reserved,
-                state: State::Usable { dots },
+                state: CounterFile::Usable { dots },
                 path,
             }));
         }
         let reserved =
             self.read_small(&self.usable(layout::activity_reserved())?)?.and_then(|bytes| reserved(&bytes));
-        Ok(reserved.map(|reserved| CounterState { last: reserved, reserved, state: State::Unusable, path }))
+        Ok(reserved.map(|reserved| CounterState {
+            last: reserved,
+            reserved,
+            state: CounterFile::Unusable,
+            path,
+        }))
     }
 
     /// One of our files, or `None` if there is no readable file of that name.
@@ -206,12 +211,12 @@ fn check(reserved: u64) -> Sha256 {
 struct CounterState {
     last: u64,
     reserved: u64,
-    state: State,
+    state: CounterFile,
     /// The counter file.
     path: RelPath,
 }
 
-enum State {
+enum CounterFile {
     /// The counter file is from this boot and can take another dot.
     Usable {
         dots: u64,

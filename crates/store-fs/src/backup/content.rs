@@ -12,14 +12,14 @@ use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, LockMode};
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::UpkeepError;
 
-use super::copier::{Checking, Copier};
+use super::copier::{BackupCopier, ContentCheck};
 use super::{source, target};
 use crate::content::{read_verified, set_aside, write_temp};
 use crate::layout::{self, CONTENT_KINDS};
 use crate::store::{LOCK_WAIT, LocalStore};
 use crate::suspect;
 
-impl<F: FileSystem> Copier<'_, F> {
+impl<F: FileSystem> BackupCopier<'_, F> {
     /// Copies everything that these events refer to into the target, durably.
     pub(super) fn bring_content(&mut self, session: SessionId, events: &[Event]) -> Result<(), CopyError> {
         let mut folders = BTreeSet::new();
@@ -58,7 +58,7 @@ impl<F: FileSystem> Copier<'_, F> {
         if found == CopyState::Damaged {
             self.report.repaired.push(layout::content(kind, digest).to_string());
         }
-        if self.checking == Checking::DryRun {
+        if self.check == ContentCheck::DryRun {
             return Ok(false);
         }
         self.put_content(piece, &bytes).map_err(target)?;
@@ -67,19 +67,21 @@ impl<F: FileSystem> Copier<'_, F> {
     }
 
     fn found_in_target(&self, (kind, digest): ContentKey) -> Result<CopyState, CopyError> {
-        match self.checking {
-            Checking::ByName => {
+        match self.check {
+            ContentCheck::ByName => {
                 Ok(if self.named.contains(&(kind, digest)) { CopyState::Intact } else { CopyState::Absent })
             }
-            Checking::ByDigest | Checking::DryRun => match read_verified(self.target.fs(), kind, digest) {
-                Ok(_) if self.in_doubt.contains(&kind) => Ok(CopyState::Absent),
-                Ok(_) => Ok(CopyState::Intact),
-                Err(ContentError::Missing { .. }) => Ok(CopyState::Absent),
-                Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
-                    Err(CopyError::Target(StoreError::Io(error).into()))
+            ContentCheck::ByDigest | ContentCheck::DryRun => {
+                match read_verified(self.target.fs(), kind, digest) {
+                    Ok(_) if self.in_doubt.contains(&kind) => Ok(CopyState::Absent),
+                    Ok(_) => Ok(CopyState::Intact),
+                    Err(ContentError::Missing { .. }) => Ok(CopyState::Absent),
+                    Err(ContentError::Io(error)) if error.kind != FsErrorKind::PermissionDenied => {
+                        Err(CopyError::Target(StoreError::Io(error).into()))
+                    }
+                    Err(_) => Ok(CopyState::Damaged),
                 }
-                Err(_) => Ok(CopyState::Damaged),
-            },
+            }
         }
     }
 
@@ -106,7 +108,7 @@ impl<F: FileSystem> Copier<'_, F> {
                 let Ok((_, bytes)) = read_verified(self.source.fs(), kind, digest) else { continue };
                 self.report.content.add(bytes.len() as u64);
                 self.report.repaired.push(layout::content(kind, digest).to_string());
-                if self.checking != Checking::DryRun {
+                if self.check != ContentCheck::DryRun {
                     self.put_content(piece, &bytes).map_err(target)?;
                     self.copied.push(piece);
                     wrote = true;
@@ -122,7 +124,7 @@ impl<F: FileSystem> Copier<'_, F> {
     /// After all sessions were copied, rewrites the content in doubt that no session brought (G14). Every sync of
     /// this run succeeded, so no doubt remains.
     pub(super) fn rewrite_content_in_doubt(&mut self) -> Result<(), CopyError> {
-        if self.checking == Checking::DryRun {
+        if self.check == ContentCheck::DryRun {
             return Ok(());
         }
         for kind in std::mem::take(&mut self.in_doubt) {

@@ -17,17 +17,17 @@ use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::Tally;
 
 use super::decide::{BackupDirection, CopyStep, decide};
-use super::log::Log;
+use super::log::AttestedLog;
 use super::{Listed, source, target};
 use crate::commit::{self, ManifestEnd};
 use crate::content::{read_verified, write_temp};
-use crate::load::Loaded;
+use crate::load::LoadedLog;
 use crate::store::LocalStore;
 use crate::{layout, load, rebuild, segment, suspect};
 
 /// How to find out whether the target has a piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Checking {
+pub(super) enum ContentCheck {
     /// By its name: it was verified when it was copied.
     ByName,
     /// By reading it and checking its digest.
@@ -36,11 +36,11 @@ pub(super) enum Checking {
     DryRun,
 }
 
-pub(super) struct Copier<'a, F: FileSystem> {
+pub(super) struct BackupCopier<'a, F: FileSystem> {
     pub(super) source: &'a LocalStore<F>,
     pub(super) target: &'a LocalStore<F>,
     direction: BackupDirection,
-    pub(super) checking: Checking,
+    pub(super) check: ContentCheck,
     /// Names of the target's content when it was listed.
     pub(super) named: BTreeSet<(AttachmentKind, Sha256)>,
     /// A sync failed in this content folder: what it shows may not be on the disk, so all of it is rewritten (G14).
@@ -54,21 +54,21 @@ pub(super) struct Copier<'a, F: FileSystem> {
     pub(super) report: CopyReport,
 }
 
-impl<'a, F: FileSystem> Copier<'a, F> {
+impl<'a, F: FileSystem> BackupCopier<'a, F> {
     pub(super) fn new(
         source: &'a LocalStore<F>,
         target_store: &'a LocalStore<F>,
         direction: BackupDirection,
-        checking: Checking,
+        check: ContentCheck,
     ) -> Result<Self, CopyError> {
-        if checking != Checking::DryRun {
+        if check != ContentCheck::DryRun {
             make_names_durable(target_store.fs()).map_err(target)?;
         }
         let (mut named, mut in_doubt) = (BTreeSet::new(), BTreeSet::new());
         for kind in layout::CONTENT_KINDS {
             if suspect::is_marked(target_store.fs(), &layout::content_dir(kind)).map_err(target)? {
                 in_doubt.insert(kind);
-            } else if checking == Checking::ByName {
+            } else if check == ContentCheck::ByName {
                 let contents = target_store.contents_of(kind).map_err(target)?;
                 named.extend(contents.into_iter().map(|digest| (kind, digest)));
             }
@@ -91,7 +91,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             source,
             target: target_store,
             direction,
-            checking,
+            check,
             named,
             in_doubt,
             has_workflows,
@@ -129,7 +129,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
 
     /// Copies one session; `None` if the source holds nothing of it.
     fn copy(&mut self, session: SessionId) -> Result<Option<SessionCopy>, CopyError> {
-        if self.checking == Checking::ByName && self.is_up_to_date(session)? {
+        if self.check == ContentCheck::ByName && self.is_up_to_date(session)? {
             self.copy_side_data(session)?;
             return Ok(Some(SessionCopy {
                 session,
@@ -138,7 +138,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 source: SessionHealth::Healthy,
             }));
         }
-        let Some(from) = Log::read_with_pending(self.source.fs(), session).map_err(source)? else {
+        let Some(from) = AttestedLog::read_with_pending(self.source.fs(), session).map_err(source)? else {
             return Ok(None);
         };
         let (step, known) = self.step(session, &from)?;
@@ -154,7 +154,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
             }
         };
         let events = match change {
-            SessionChange::Left(_) => known.as_ref().map_or(0, Log::event_count),
+            SessionChange::Left(_) => known.as_ref().map_or(0, AttestedLog::event_count),
             SessionChange::Added
             | SessionChange::Extended
             | SessionChange::Unchanged
@@ -213,8 +213,12 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         }))
     }
 
-    fn step(&self, session: SessionId, from: &Log) -> Result<(CopyStep, Option<Log>), CopyError> {
-        let known = Log::read(self.target.fs(), session).map_err(target)?;
+    fn step(
+        &self,
+        session: SessionId,
+        from: &AttestedLog,
+    ) -> Result<(CopyStep, Option<AttestedLog>), CopyError> {
+        let known = AttestedLog::read(self.target.fs(), session).map_err(target)?;
         let step = match &known {
             Some(log) if !log.is_empty() || !log.loaded.health.is_healthy() => {
                 let step = decide(self.direction, from, log);
@@ -235,7 +239,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 
     /// Whether repairing the damaged session would keep more than the source has of it.
-    fn repair_keeps_more(&self, session: SessionId, from: &Log) -> Result<bool, CopyError> {
+    fn repair_keeps_more(&self, session: SessionId, from: &AttestedLog) -> Result<bool, CopyError> {
         let rebuilt = rebuild::rebuild(self.target.fs(), session, None).map_err(target)?;
         Ok(rebuilt.end.get() > from.event_count())
     }
@@ -244,8 +248,8 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     fn check_content(
         &mut self,
         session: SessionId,
-        from: &Log,
-        known: Option<&Log>,
+        from: &AttestedLog,
+        known: Option<&AttestedLog>,
         change: SessionChange,
     ) -> Result<SessionChange, CopyError> {
         if let Some(known) = known {
@@ -260,15 +264,15 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 
     /// Makes durable what a killed copy wrote without syncing; its mark is still present (G14).
-    fn make_copy_durable(&self, session: SessionId, known: &Log) -> Result<(), CopyError> {
+    fn make_copy_durable(&self, session: SessionId, known: &AttestedLog) -> Result<(), CopyError> {
         let fs = self.target.fs();
         let is_marked = suspect::is_marked(fs, &layout::session(session)).map_err(target)?;
-        if self.checking == Checking::DryRun || !is_marked || !known.loaded.health.is_healthy() {
+        if self.check == ContentCheck::DryRun || !is_marked || !known.loaded.health.is_healthy() {
             return Ok(());
         }
         let _lock = self.target.take_lock(session).map_err(|error| CopyError::Target(error.into()))?;
         // Under the lock: a writer may have appended since.
-        let Some(known) = Log::read(fs, session).map_err(target)? else { return Ok(()) };
+        let Some(known) = AttestedLog::read(fs, session).map_err(target)? else { return Ok(()) };
         fs.sync_dir(&layout::sessions()).map_err(target)?;
         fs.sync_dir(&layout::events(session)).map_err(target)?;
         commit::rewrite_manifest(fs, session, known.loaded.cursor.manifest_bytes).map_err(target)
@@ -278,12 +282,12 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     fn put_session(
         &mut self,
         session: SessionId,
-        from: &Log,
+        from: &AttestedLog,
         replacing: bool,
     ) -> Result<SessionChange, CopyError> {
         self.bring_content(session, &from.loaded.events)?;
         let names: Vec<&String> = from.loaded.segments.iter().collect();
-        if self.checking == Checking::DryRun {
+        if self.check == ContentCheck::DryRun {
             self.count_segments(session, &names)?;
             let change = |aside| SessionChange::Replaced { aside };
             return Ok(if replacing { change(layout::backups().to_string()) } else { SessionChange::Added });
@@ -324,15 +328,15 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 
     /// Appends what the target lacks, segment by segment, as a writer does.
-    fn extend(&mut self, session: SessionId, from: &Log) -> Result<SessionChange, CopyError> {
+    fn extend(&mut self, session: SessionId, from: &AttestedLog) -> Result<SessionChange, CopyError> {
         let failed = |error: StoreError| CopyError::Target(error.into());
         let (fs, store) = (self.target.fs(), self.target);
-        let _lock = match self.checking {
-            Checking::DryRun => None,
-            Checking::ByName | Checking::ByDigest => Some(store.take_lock(session).map_err(failed)?),
+        let _lock = match self.check {
+            ContentCheck::DryRun => None,
+            ContentCheck::ByName | ContentCheck::ByDigest => Some(store.take_lock(session).map_err(failed)?),
         };
         // Under the lock: a writer may have appended since.
-        let Some(known) = Log::read(fs, session).map_err(target)? else {
+        let Some(known) = AttestedLog::read(fs, session).map_err(target)? else {
             return Err(changed_meanwhile(session));
         };
         if decide(self.direction, from, &known) != CopyStep::Extend {
@@ -342,7 +346,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
         self.bring_content(session, &known.loaded.events)?;
         self.bring_content(session, from.loaded.events.get(done..).unwrap_or_default())?;
         let missing: Vec<&String> = from.loaded.segments.difference(&known.loaded.segments).collect();
-        if self.checking == Checking::DryRun {
+        if self.check == ContentCheck::DryRun {
             self.count_segments(session, &missing)?;
             return Ok(SessionChange::Extended);
         }
@@ -366,7 +370,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
     }
 
     /// Activity in a restored store must come after what was restored; a backup has no counter.
-    fn raise_target_activity(&self, from: &Log) -> Result<(), CopyError> {
+    fn raise_target_activity(&self, from: &AttestedLog) -> Result<(), CopyError> {
         let newest = from.loaded.events.iter().filter_map(|event| event.activity).max();
         match newest.filter(|_| self.direction == BackupDirection::Restore) {
             Some(newest) => {
@@ -427,7 +431,7 @@ impl<'a, F: FileSystem> Copier<'a, F> {
                 return Err(CopyError::NotReadBack { path: layout::session(*session).to_string(), detail });
             }
         }
-        if self.checking != Checking::DryRun {
+        if self.check != ContentCheck::DryRun {
             fs.about_to_acknowledge();
         }
         Ok(self.report)
@@ -482,7 +486,7 @@ fn append_segment<F: FileSystem>(
 }
 
 /// Removes the segments beyond the target's log that an interrupted copy left.
-fn remove_orphans<F: FileSystem>(fs: &F, session: SessionId, known: &Loaded) -> Result<(), FsError> {
+fn remove_orphans<F: FileSystem>(fs: &F, session: SessionId, known: &LoadedLog) -> Result<(), FsError> {
     let begins = format!("{:08}-", known.cursor.next_event_index.get());
     for entry in load::list_events(fs, session)? {
         if entry.name.starts_with(&begins)

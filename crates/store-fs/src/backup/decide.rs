@@ -3,7 +3,7 @@
 use workrail_model::health::SessionHealth;
 use workrail_ports::backup::SkipReason;
 
-use super::log::Log;
+use super::log::AttestedLog;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackupDirection {
@@ -24,26 +24,26 @@ pub(super) enum CopyStep {
 
 /// How the target's validated history relates to the source's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Relation {
+enum HistoryRelation {
     Same,
     TargetBehind,
     TargetAhead,
     Differ,
 }
 
-fn relate(source: &[u8], target: &[u8]) -> Relation {
+fn relate(source: &[u8], target: &[u8]) -> HistoryRelation {
     if source == target {
-        Relation::Same
+        HistoryRelation::Same
     } else if source.starts_with(target) {
-        Relation::TargetBehind
+        HistoryRelation::TargetBehind
     } else if target.starts_with(source) {
-        Relation::TargetAhead
+        HistoryRelation::TargetAhead
     } else {
-        Relation::Differ
+        HistoryRelation::Differ
     }
 }
 
-pub(super) fn decide(direction: BackupDirection, source: &Log, target: &Log) -> CopyStep {
+pub(super) fn decide(direction: BackupDirection, source: &AttestedLog, target: &AttestedLog) -> CopyStep {
     if source.is_empty() {
         return CopyStep::Skip(SkipReason::SourceUnusable);
     }
@@ -57,24 +57,26 @@ pub(super) fn decide(direction: BackupDirection, source: &Log, target: &Log) -> 
     }
 }
 
-fn over_healthy(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
+fn over_healthy(direction: BackupDirection, relation: HistoryRelation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
-        (Relation::Same, _) => CopyStep::Unchanged,
-        (Relation::TargetBehind, _) => CopyStep::Extend,
-        (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
+        (HistoryRelation::Same, _) => CopyStep::Unchanged,
+        (HistoryRelation::TargetBehind, _) => CopyStep::Extend,
+        (HistoryRelation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
         // Also for a backup: the source may have lost its end, and a prefix adds nothing.
-        (Relation::TargetAhead, _) => CopyStep::Skip(SkipReason::TargetHasMore),
-        (Relation::Differ, _) => CopyStep::Skip(SkipReason::HistoriesDiffer),
+        (HistoryRelation::TargetAhead, _) => CopyStep::Skip(SkipReason::TargetHasMore),
+        (HistoryRelation::Differ, _) => CopyStep::Skip(SkipReason::HistoriesDiffer),
     }
 }
 
-fn over_damaged(direction: BackupDirection, relation: Relation, source: &SessionHealth) -> CopyStep {
+fn over_damaged(direction: BackupDirection, relation: HistoryRelation, source: &SessionHealth) -> CopyStep {
     match (relation, direction) {
-        (Relation::TargetBehind, _) => CopyStep::Replace,
-        (Relation::Same, _) if source.is_healthy() => CopyStep::Replace,
-        (Relation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
-        (Relation::Same | Relation::TargetAhead, _) => CopyStep::Skip(SkipReason::TargetHasMore),
-        (Relation::Differ, _) => CopyStep::Skip(SkipReason::HistoriesDiffer),
+        (HistoryRelation::TargetBehind, _) => CopyStep::Replace,
+        (HistoryRelation::Same, _) if source.is_healthy() => CopyStep::Replace,
+        (HistoryRelation::Differ, BackupDirection::Backup) if source.is_healthy() => CopyStep::Replace,
+        (HistoryRelation::Same | HistoryRelation::TargetAhead, _) => {
+            CopyStep::Skip(SkipReason::TargetHasMore)
+        }
+        (HistoryRelation::Differ, _) => CopyStep::Skip(SkipReason::HistoriesDiffer),
     }
 }
 
@@ -87,15 +89,15 @@ mod tests {
     use workrail_model::manifest::Cursor;
 
     use super::*;
-    use crate::load::Loaded;
+    use crate::load::LoadedLog;
 
     fn damaged() -> SessionHealth {
         let reason = CorruptionReason::ManifestTail { offset: 1 };
         SessionHealth::CorruptTail { valid_until: EventIndex::ZERO.plus(1), reason }
     }
 
-    fn log(manifest: &str, health: SessionHealth) -> Log {
-        let loaded = Loaded {
+    fn log(manifest: &str, health: SessionHealth) -> AttestedLog {
+        let loaded = LoadedLog {
             events: Vec::new(),
             segments: BTreeSet::new(),
             cursor: Cursor::start(),
@@ -104,7 +106,7 @@ mod tests {
             continues: true,
             has_manifest: true,
         };
-        Log { loaded, manifest: manifest.as_bytes().to_vec() }
+        AttestedLog { loaded, manifest: manifest.as_bytes().to_vec() }
     }
 
     #[test]

@@ -7,21 +7,21 @@ use workrail_model::manifest::{Cursor, commit_group};
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind, FsOp};
 
 use crate::layout;
-use crate::load::{self, Loaded};
+use crate::load::{self, LoadedLog};
 use crate::orphan::{self, LogContinuation, Orphan};
 
 /// How often a log that was replaced during the read is read again.
 const TRIES_MAX: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Log {
-    pub(super) loaded: Loaded,
+pub(super) struct AttestedLog {
+    pub(super) loaded: LoadedLog,
     /// The lines that attest what was loaded, and no more. They hold every segment's digest, so equal lines mean
     /// equal histories.
     pub(super) manifest: Vec<u8>,
 }
 
-impl Log {
+impl AttestedLog {
     /// The validated part of a session's log; `None` where there is no log.
     pub(super) fn read<F: FileSystem>(fs: &F, session: SessionId) -> Result<Option<Self>, FsError> {
         for _ in 0..TRIES_MAX {
@@ -52,7 +52,7 @@ impl Log {
         fs: &F,
         session: SessionId,
     ) -> Result<Option<Self>, FsError> {
-        let nothing = || Self { loaded: Loaded::nothing(), manifest: Vec::new() };
+        let nothing = || Self { loaded: LoadedLog::nothing(), manifest: Vec::new() };
         let mut log = Self::read(fs, session)?.unwrap_or_else(nothing);
         if log.loaded.health.is_healthy() {
             let tail = orphan::bytes_after(fs, session, &log.loaded.cursor)?;

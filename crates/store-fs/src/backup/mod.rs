@@ -21,7 +21,7 @@ use workrail_ports::keyring::KeyringStore as _;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::UpkeepError;
 
-use self::copier::{Checking, Copier};
+use self::copier::{BackupCopier, ContentCheck};
 use self::decide::BackupDirection;
 use crate::content::write_temp;
 use crate::passkeys::{HEAD_BYTES_MAX, head_of, names_a_line};
@@ -43,8 +43,8 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
         claim(backup.fs())?;
         let _backup_lock = exclusive(backup.fs())?;
         let _locks = (reading_lock(self.fs())?, writing_lock(backup.fs())?);
-        let checking = if options.check_all { Checking::ByDigest } else { Checking::ByName };
-        let mut copier = Copier::new(self, backup, BackupDirection::Backup, checking)?;
+        let check = if options.check_all { ContentCheck::ByDigest } else { ContentCheck::ByName };
+        let mut copier = BackupCopier::new(self, backup, BackupDirection::Backup, check)?;
         copier.copy_all(&sessions_of(self.fs())?, watch)?;
         copier.rewrite_content_in_doubt()?;
         // It holds only public keys, and without it no decision in the sessions can be verified.
@@ -71,8 +71,8 @@ impl<F: FileSystem> Replicate for LocalStore<F> {
                 Some((exclusive(self.fs())?, writing_lock(self.fs())?))
             }
         };
-        let checking = if options.dry_run { Checking::DryRun } else { Checking::ByDigest };
-        let mut copier = Copier::new(backup, self, BackupDirection::Restore, checking)?;
+        let check = if options.dry_run { ContentCheck::DryRun } else { ContentCheck::ByDigest };
+        let mut copier = BackupCopier::new(backup, self, BackupDirection::Restore, check)?;
         let sessions = match options.only {
             Some(session) => vec![(session.to_string(), Ok(session))],
             None => sessions_of(backup.fs())?,

@@ -15,7 +15,7 @@ use workrail_model::strict_json;
 use workrail_model::text::quoted_in_part;
 use workrail_ports::file_system::{FileSystem, FsError, FsErrorKind};
 
-use super::Loaded;
+use super::LoadedLog;
 use crate::{layout, orphan};
 
 /// A record that damage made longer or shorter by more than this is not recognised as ours.
@@ -41,7 +41,7 @@ pub(super) struct GroupReader<'a, F> {
     pub cursor: Cursor,
 }
 
-pub(super) struct Group {
+pub(super) struct SegmentGroup {
     pub name: String,
     pub segment: Vec<u8>,
     pub events: Vec<Event>,
@@ -51,7 +51,7 @@ pub(super) struct Group {
 
 impl<F: FileSystem> GroupReader<'_, F> {
     /// Reads group after group.
-    pub(super) fn walk(mut self, continues: bool) -> Result<Loaded, FsError> {
+    pub(super) fn walk(mut self, continues: bool) -> Result<LoadedLog, FsError> {
         let mut events = Vec::new();
         let mut segments = BTreeSet::new();
         let mut torn_bytes = 0;
@@ -76,7 +76,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
                 }
             }
         };
-        Ok(Loaded {
+        Ok(LoadedLog {
             events,
             segments,
             cursor: self.cursor,
@@ -100,7 +100,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
     }
 
     /// The committed group at the read position.
-    pub(super) fn group(&self) -> Result<Group, NoGroup> {
+    pub(super) fn group(&self) -> Result<SegmentGroup, NoGroup> {
         let rest = &self.bytes[self.at..];
         if rest.is_empty() {
             return Err(NoGroup::End);
@@ -136,7 +136,7 @@ impl<F: FileSystem> GroupReader<'_, F> {
                 Err(_) | Ok(_) => mismatch(position),
             });
         }
-        Ok(Group { name, segment, events, records, bytes })
+        Ok(SegmentGroup { name, segment, events, records, bytes })
     }
 
     /// Reads the `segment_closed` line and checks everything that does not need the segment.

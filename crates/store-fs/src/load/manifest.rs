@@ -12,7 +12,7 @@ use crate::obstacles::IN_PLACE_OF_FOLDER;
 use crate::{layout, orphan};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Manifest {
+pub(super) enum ManifestRead {
     Absent,
     Unusable(CorruptionReason),
     Failed(FsError),
@@ -56,7 +56,7 @@ pub(super) fn manifest_from<F: FileSystem>(
     session: SessionId,
     since: Option<&Cursor>,
     origin: CursorOrigin,
-) -> Manifest {
+) -> ManifestRead {
     let path = layout::manifest(session);
     // Listed before the manifest is read, so that a writer in between cannot look like a loss.
     let newest = match (since, origin) {
@@ -74,7 +74,7 @@ pub(super) fn manifest_from<F: FileSystem>(
     {
         let bytes = rest.to_vec();
         return match newest {
-            Ok(newest) => Manifest::Bytes { start: *cursor, bytes, continues: true, newest },
+            Ok(newest) => ManifestRead::Bytes { start: *cursor, bytes, continues: true, newest },
             Err(error) => unusable(error),
         };
     }
@@ -90,12 +90,12 @@ pub(super) fn manifest_from<F: FileSystem>(
     match fs.read(&path, 0, MANIFEST_BYTES_MAX) {
         Ok(bytes) => {
             let continues = since.is_none_or(|cursor| cursor.manifest_bytes == 0);
-            Manifest::Bytes { start: Cursor::start(), bytes, continues, newest }
+            ManifestRead::Bytes { start: Cursor::start(), bytes, continues, newest }
         }
         Err(error) if error.kind == FsErrorKind::NotFound => {
             match newest.and_then(|newest| newest.beyond(&Cursor::start())) {
-                Some(reason) => Manifest::Unusable(reason),
-                None => Manifest::Absent,
+                Some(reason) => ManifestRead::Unusable(reason),
+                None => ManifestRead::Absent,
             }
         }
         Err(error) => unusable(about_folder(fs, session, error)),
@@ -114,12 +114,12 @@ fn about_folder<F: FileSystem>(fs: &F, session: SessionId, error: FsError) -> Fs
 
 /// A file that this user cannot read affects only the health of its session. A possibly temporary failure is an error
 /// instead, so that an intact session is not reported as damaged.
-fn unusable(error: FsError) -> Manifest {
+fn unusable(error: FsError) -> ManifestRead {
     match error.kind {
-        FsErrorKind::PermissionDenied => Manifest::Unusable(orphan::access_denied(&error)),
+        FsErrorKind::PermissionDenied => ManifestRead::Unusable(orphan::access_denied(&error)),
         FsErrorKind::WrongKind | FsErrorKind::TooLarge { .. } => {
             let detail = format!("{}: {}", error.path, error.detail);
-            Manifest::Unusable(CorruptionReason::ManifestUnreadable { detail })
+            ManifestRead::Unusable(CorruptionReason::ManifestUnreadable { detail })
         }
         FsErrorKind::NotFound
         | FsErrorKind::AlreadyExists
@@ -128,6 +128,6 @@ fn unusable(error: FsError) -> Manifest {
         | FsErrorKind::ReadOnly
         | FsErrorKind::TooManyOpenFiles
         | FsErrorKind::Database
-        | FsErrorKind::Io => Manifest::Failed(error),
+        | FsErrorKind::Io => ManifestRead::Failed(error),
     }
 }

@@ -18,13 +18,13 @@ use workrail_ports::file_system::{DirEntry, FileKind, FileSystem, FsError, FsErr
 
 use self::group_reader::GroupReader;
 pub(crate) use self::group_reader::{NoGroup, events_of, is_damaged_form};
-use self::manifest::{Manifest, manifest_from, newest_segment};
+use self::manifest::{ManifestRead, manifest_from, newest_segment};
 use crate::layout;
 use crate::orphan::{self, LogContinuation};
 
 /// A validated range of a session's log.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedLog {
     pub events: Vec<Event>,
     /// The names of the committed segments in this range, relative to `events/`.
     pub segments: BTreeSet<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Loaded {
     pub has_manifest: bool,
 }
 
-impl Loaded {
+impl LoadedLog {
     /// A session without a manifest.
     pub(crate) fn nothing() -> Self {
         Self {
@@ -69,7 +69,7 @@ pub(crate) fn load<F: FileSystem>(
     fs: &F,
     session: SessionId,
     since: Option<&Cursor>,
-) -> Result<Option<Loaded>, FsError> {
+) -> Result<Option<LoadedLog>, FsError> {
     load_from(fs, session, since, CursorOrigin::ThisProcess)
 }
 
@@ -79,17 +79,17 @@ pub(crate) fn load_from<F: FileSystem>(
     session: SessionId,
     since: Option<&Cursor>,
     origin: CursorOrigin,
-) -> Result<Option<Loaded>, FsError> {
+) -> Result<Option<LoadedLog>, FsError> {
     for _ in 0..RACES_MAX {
         let before = manifest_from(fs, session, since, origin);
         let loaded = match &before {
-            Manifest::Absent => match orphan::pending(fs, session, &Cursor::start(), &[])? {
+            ManifestRead::Absent => match orphan::pending(fs, session, &Cursor::start(), &[])? {
                 LogContinuation::Nothing | LogContinuation::Write(_) => return Ok(None),
                 LogContinuation::Damaged(reason) => unreadable(reason),
             },
-            Manifest::Failed(error) => return Err(error.clone()),
-            Manifest::Unusable(reason) => unreadable(reason.clone()),
-            Manifest::Bytes { start, bytes, continues, newest } => {
+            ManifestRead::Failed(error) => return Err(error.clone()),
+            ManifestRead::Unusable(reason) => unreadable(reason.clone()),
+            ManifestRead::Bytes { start, bytes, continues, newest } => {
                 let reader = GroupReader { fs, session, bytes, at: 0, cursor: *start };
                 let mut loaded = reader.walk(*continues)?;
                 let lost = newest.clone().and_then(|newest| newest.beyond(&loaded.cursor));
@@ -201,11 +201,11 @@ fn show_from<F: FileSystem>(
 ) -> Result<ReadSoFar, FsError> {
     // `Saved`: its segments are listed, as for a first read.
     let (bytes, newest) = match manifest_from(fs, session, Some(shown), CursorOrigin::Saved) {
-        Manifest::Absent => return Ok(ReadSoFar::Nothing),
-        Manifest::Failed(error) => return Err(error),
-        Manifest::Unusable(_) => return Ok(ReadSoFar::UpToDoubt),
-        Manifest::Bytes { continues: false, .. } => return Ok(ReadSoFar::Replaced),
-        Manifest::Bytes { bytes, newest, continues: true, .. } => (bytes, newest),
+        ManifestRead::Absent => return Ok(ReadSoFar::Nothing),
+        ManifestRead::Failed(error) => return Err(error),
+        ManifestRead::Unusable(_) => return Ok(ReadSoFar::UpToDoubt),
+        ManifestRead::Bytes { continues: false, .. } => return Ok(ReadSoFar::Replaced),
+        ManifestRead::Bytes { bytes, newest, continues: true, .. } => (bytes, newest),
     };
     let mut reader = GroupReader { fs, session, bytes: &bytes, at: 0, cursor: *shown };
     let stop = loop {
@@ -297,8 +297,8 @@ pub(crate) fn list_events<F: FileSystem>(fs: &F, session: SessionId) -> Result<V
     }
 }
 
-fn unreadable(reason: CorruptionReason) -> Loaded {
-    Loaded { health: SessionHealth::CorruptHead { reason }, has_manifest: true, ..Loaded::nothing() }
+fn unreadable(reason: CorruptionReason) -> LoadedLog {
+    LoadedLog { health: SessionHealth::CorruptHead { reason }, has_manifest: true, ..LoadedLog::nothing() }
 }
 
 /// The error for a log that outgrew its limit.

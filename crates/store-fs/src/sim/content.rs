@@ -24,13 +24,13 @@ pub(super) enum SyncState {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
+pub(super) struct SimContent {
     durable: Arc<SharedBytes>,
     seen: Arc<SharedBytes>,
     changes: Vec<(ContentChange, SyncState)>,
 }
 
-impl Content {
+impl SimContent {
     /// A file whose bytes are all durable.
     pub(super) fn settled(bytes: Arc<SharedBytes>) -> Self {
         Self { durable: bytes.clone(), seen: bytes, changes: Vec::new() }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::SimFs;
 use super::choice::{CrashChoice, CrashLimits, Fate, combinations, fates, name_subsets};
-use super::content::Content;
+use super::content::SimContent;
 use super::image::{self, Image};
 use super::names::Ino;
 use super::rng::Rng;
 use super::shared_bytes::SharedBytes;
-use super::state::{Body, State};
+use super::state::{InodeBody, SimState};
 
 /// One distinct content that a file may have after the crash.
 struct Variant {
@@ -27,7 +27,7 @@ struct Variants {
 }
 
 /// One distinct set of names after the crash, with the variants of each open file among them.
-struct Plan<'v> {
+struct CrashPlan<'v> {
     names: Arc<[bool]>,
     image: Image,
     /// Per open file of the image.
@@ -50,7 +50,7 @@ impl SimFs {
         let variants = file_variants(&state, limits, &mut rng);
         let plans = plans(&state, &variants, limits, &mut rng);
         let mut seen = BTreeSet::new();
-        let mut emit = |plan: &Plan<'_>, picks: &[usize]| {
+        let mut emit = |plan: &CrashPlan<'_>, picks: &[usize]| {
             let added = plan.digests.iter().zip(picks).map(|(digests, pick)| digests[*pick]);
             if seen.insert(plan.image.digest_with(added)) {
                 let (choice, image) = plan.image_for(picks);
@@ -81,7 +81,7 @@ impl SimFs {
         let image = Image::new(&state, &state.journal.after(&state.durable, &choice.names));
         let bytes = image.open.iter().map(|file| {
             let fates = choice.writes.iter().find(|(ino, _)| *ino == file.ino.0);
-            let Body::File(content) = &state.node(file.ino).body else {
+            let InodeBody::File(content) = &state.inode(file.ino).body else {
                 unreachable!("only regular files have changes")
             };
             Arc::new(SharedBytes::new(content.after(fates.map_or(&[], |(_, fates)| fates))))
@@ -103,9 +103,9 @@ impl SimFs {
             let _ = writeln!(text, "{:?} {:?}", pending.sync_state, pending.op);
         }
         image::for_each_name(&state.seen, &mut |path, ino| {
-            let changes = match &state.node(ino).body {
-                Body::File(content) => content.changes(),
-                Body::Dir | Body::Other => &[],
+            let changes = match &state.inode(ino).body {
+                InodeBody::File(content) => content.changes(),
+                InodeBody::Dir | InodeBody::Other => &[],
             };
             if !changes.is_empty() {
                 let _ = writeln!(text, "{ino:?} `{path}`: {} data changes not durable", changes.len());
@@ -116,21 +116,21 @@ impl SimFs {
 }
 
 /// The distinct contents of every file that has changes which are not durable.
-fn file_variants(state: &State, limits: &CrashLimits, rng: &mut Rng) -> BTreeMap<Ino, Variants> {
+fn file_variants(state: &SimState, limits: &CrashLimits, rng: &mut Rng) -> BTreeMap<Ino, Variants> {
     let mut all = BTreeMap::new();
-    for (ino, node) in &state.nodes {
-        match &node.body {
-            Body::File(content) if !content.changes().is_empty() => {
+    for (ino, inode) in &state.inodes {
+        match &inode.body {
+            InodeBody::File(content) if !content.changes().is_empty() => {
                 all.insert(*ino, Variants::of(content, limits, rng));
             }
-            Body::File(_) | Body::Dir | Body::Other => {}
+            InodeBody::File(_) | InodeBody::Dir | InodeBody::Other => {}
         }
     }
     all
 }
 
 impl Variants {
-    fn of(content: &Content, limits: &CrashLimits, rng: &mut Rng) -> Self {
+    fn of(content: &SimContent, limits: &CrashLimits, rng: &mut Rng) -> Self {
         let changes = content.changes().iter();
         let options: Vec<Vec<Fate>> =
             changes.map(|(change, sync_state)| fates(change, *sync_state, limits, rng)).collect();
@@ -152,11 +152,11 @@ impl Variants {
 
 /// The distinct sets of names, all kept first and none kept second (unless these are the same).
 fn plans<'v>(
-    state: &State,
+    state: &SimState,
     variants: &'v BTreeMap<Ino, Variants>,
     limits: &CrashLimits,
     rng: &mut Rng,
-) -> Vec<Plan<'v>> {
+) -> Vec<CrashPlan<'v>> {
     let mut plans = Vec::new();
     let mut seen = BTreeSet::new();
     for names in name_subsets(state.journal.open_count(), limits, rng) {
@@ -172,12 +172,12 @@ fn plans<'v>(
             variants.list.iter().map(|variant| file.digest(&variant.bytes)).collect()
         };
         let digests = image.open.iter().zip(&variants).map(digest).collect();
-        plans.push(Plan { names: names.into(), image, variants, digests });
+        plans.push(CrashPlan { names: names.into(), image, variants, digests });
     }
     plans
 }
 
-impl Plan<'_> {
+impl CrashPlan<'_> {
     fn product(&self) -> usize {
         self.variants.iter().fold(1, |product, variants| product.saturating_mul(variants.list.len()))
     }
@@ -203,7 +203,7 @@ impl Plan<'_> {
         }
     }
 
-    fn image_for(&self, picks: &[usize]) -> (CrashChoice, State) {
+    fn image_for(&self, picks: &[usize]) -> (CrashChoice, SimState) {
         let picked = || self.variants.iter().zip(picks).map(|(variants, pick)| &variants.list[*pick]);
         let writes =
             self.image.open.iter().zip(picked()).map(|(file, variant)| (file.ino.0, variant.fates.clone()));
@@ -214,13 +214,13 @@ impl Plan<'_> {
 
 /// The corners of every plan, each single variant among its extremes, then seeded random picks.
 fn sample(
-    plans: &[Plan<'_>],
+    plans: &[CrashPlan<'_>],
     limits: &CrashLimits,
     rng: &mut Rng,
-    emit: &mut dyn FnMut(&Plan<'_>, &[usize]),
+    emit: &mut dyn FnMut(&CrashPlan<'_>, &[usize]),
 ) {
     let mut tried = 0;
-    let mut emit = |plan: &Plan<'_>, picks: &[usize]| {
+    let mut emit = |plan: &CrashPlan<'_>, picks: &[usize]| {
         tried += 1;
         emit(plan, picks);
         tried

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::content::Content;
-use super::names::{Ino, Table};
+use super::content::SimContent;
+use super::names::{DirectoryTable, Ino};
 use super::shared_bytes::{SharedBytes, digest_of};
-use super::state::{Body, Node, ROOT, State};
+use super::state::{Inode, InodeBody, ROOT, SimState};
 
 /// A disk image whose open files still have to get their surviving bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Image {
-    state: State,
+    state: SimState,
     /// The digest of everything but the open files.
     digest: u64,
     /// The reachable files that have changes which are not durable.
@@ -27,44 +27,44 @@ pub(super) struct OpenFile {
 impl OpenFile {
     /// What this file adds to the digest when it holds `bytes`.
     pub(super) fn digest(&self, bytes: &SharedBytes) -> u64 {
-        entry_digest(&self.path, &Shape::File(bytes.digest()))
+        entry_digest(&self.path, &ImageShape::File(bytes.digest()))
     }
 }
 
 impl Image {
     /// Everything of `from` that is reachable by the names in `table`.
-    pub(super) fn new(from: &State, table: &Table) -> Self {
-        let mut nodes = BTreeMap::new();
-        let mut names = Table::default();
+    pub(super) fn new(from: &SimState, table: &DirectoryTable) -> Self {
+        let mut inodes = BTreeMap::new();
+        let mut names = DirectoryTable::default();
         let mut digest = 0_u64;
         let mut open = Vec::new();
         for_each_name(table, &mut |path, ino| {
-            let node = from.node(ino);
+            let inode = from.inode(ino);
             if let Some(entries) = table.entries(ino) {
                 names.put_entries(ino, entries.clone());
             }
-            let body = match &node.body {
-                Body::File(content) => {
+            let body = match &inode.body {
+                InodeBody::File(content) => {
                     let bytes = content.durable();
                     if content.changes().is_empty() {
-                        digest = digest.wrapping_add(entry_digest(path, &Shape::File(bytes.digest())));
+                        digest = digest.wrapping_add(entry_digest(path, &ImageShape::File(bytes.digest())));
                     } else {
                         open.push(OpenFile { ino, path: path.to_owned() });
                     }
-                    Body::File(Content::settled(bytes.clone()))
+                    InodeBody::File(SimContent::settled(bytes.clone()))
                 }
-                Body::Dir => {
-                    digest = digest.wrapping_add(entry_digest(path, &Shape::Dir));
-                    Body::Dir
+                InodeBody::Dir => {
+                    digest = digest.wrapping_add(entry_digest(path, &ImageShape::Dir));
+                    InodeBody::Dir
                 }
-                Body::Other => {
-                    digest = digest.wrapping_add(entry_digest(path, &Shape::Other));
-                    Body::Other
+                InodeBody::Other => {
+                    digest = digest.wrapping_add(entry_digest(path, &ImageShape::Other));
+                    InodeBody::Other
                 }
             };
-            nodes.insert(ino, Node { body, ..*node });
+            inodes.insert(ino, Inode { body, ..*inode });
         });
-        Self { state: State::settled(nodes, names), digest, open }
+        Self { state: SimState::settled(inodes, names), digest, open }
     }
 
     /// The digest of the finished image, given what the open files add to it.
@@ -73,23 +73,23 @@ impl Image {
     }
 
     /// The finished image, given the surviving bytes of each open file.
-    pub(super) fn finish(&self, bytes: impl Iterator<Item = Arc<SharedBytes>>) -> State {
+    pub(super) fn finish(&self, bytes: impl Iterator<Item = Arc<SharedBytes>>) -> SimState {
         let mut state = self.state.clone();
         for (file, bytes) in self.open.iter().zip(bytes) {
-            *state.open_file(file.ino) = Content::settled(bytes);
+            *state.open_file(file.ino) = SimContent::settled(bytes);
         }
         state
     }
 }
 
 /// The digest of what is seen on a disk: equal for equal paths and contents.
-pub(super) fn seen_digest(state: &State) -> u64 {
+pub(super) fn seen_digest(state: &SimState) -> u64 {
     let mut digest = 0_u64;
     for_each_name(&state.seen, &mut |path, ino| {
-        let shape = match &state.node(ino).body {
-            Body::File(content) => Shape::File(content.seen().digest()),
-            Body::Dir => Shape::Dir,
-            Body::Other => Shape::Other,
+        let shape = match &state.inode(ino).body {
+            InodeBody::File(content) => ImageShape::File(content.seen().digest()),
+            InodeBody::Dir => ImageShape::Dir,
+            InodeBody::Other => ImageShape::Other,
         };
         digest = digest.wrapping_add(entry_digest(path, &shape));
     });
@@ -97,7 +97,7 @@ pub(super) fn seen_digest(state: &State) -> u64 {
 }
 
 /// Visits the root (with an empty path) and everything reachable from it.
-pub(super) fn for_each_name(table: &Table, visit: &mut dyn FnMut(&str, Ino)) {
+pub(super) fn for_each_name(table: &DirectoryTable, visit: &mut dyn FnMut(&str, Ino)) {
     // An inode has one name only, so this ends: no directory can be reached twice.
     let mut stack = vec![(String::new(), ROOT)];
     while let Some((path, ino)) = stack.pop() {
@@ -110,13 +110,13 @@ pub(super) fn for_each_name(table: &Table, visit: &mut dyn FnMut(&str, Ino)) {
 }
 
 #[derive(Hash)]
-enum Shape {
+enum ImageShape {
     File(u64),
     Dir,
     Other,
 }
 
 /// Entries are added up, so that an image's digest does not depend on the order of the visit.
-fn entry_digest(path: &str, shape: &Shape) -> u64 {
+fn entry_digest(path: &str, shape: &ImageShape) -> u64 {
     digest_of(&(path, shape))
 }

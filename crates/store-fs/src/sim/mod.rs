@@ -32,7 +32,7 @@ use workrail_ports::file_system::{
 
 use self::fault::{FaultEffect, failure};
 use self::names::Ino;
-use self::state::State;
+use self::state::SimState;
 
 pub use self::choice::{CrashChoice, CrashLimits, Fate};
 pub use self::fault::{Fault, FaultKind, FaultMode};
@@ -40,7 +40,7 @@ pub use self::fault::{Fault, FaultKind, FaultMode};
 /// A simulated disk; clones are handles to the same one.
 #[derive(Clone)]
 pub struct SimFs {
-    inner: Arc<Mutex<State>>,
+    inner: Arc<Mutex<SimState>>,
 }
 
 impl Default for SimFs {
@@ -58,14 +58,14 @@ impl fmt::Debug for SimFs {
 impl SimFs {
     /// An empty, durable disk.
     pub fn new() -> Self {
-        Self::from_state(State::new())
+        Self::from_state(SimState::new())
     }
 
-    fn from_state(state: State) -> Self {
+    fn from_state(state: SimState) -> Self {
         Self { inner: Arc::new(Mutex::new(state)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimState> {
         // A test that panicked while holding the disk leaves it consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,7 +118,7 @@ impl SimFs {
         &self,
         op: FsOp,
         path: &RelPath,
-        act: impl FnOnce(&mut State, FaultEffect) -> Result<T, FsErrorKind>,
+        act: impl FnOnce(&mut SimState, FaultEffect) -> Result<T, FsErrorKind>,
     ) -> Result<T, FsError> {
         let mut state = self.state();
         let twist = state.meter.enter(op, path).map_err(|kind| failure(op, path, kind))?;

@@ -49,9 +49,9 @@ impl NameOp {
 
 /// What every directory holds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table(BTreeMap<Ino, Arc<Entries>>);
+pub(super) struct DirectoryTable(BTreeMap<Ino, Arc<Entries>>);
 
-impl Table {
+impl DirectoryTable {
     pub(super) fn add_dir(&mut self, dir: Ino) {
         self.0.entry(dir).or_default();
     }
@@ -103,7 +103,7 @@ impl Table {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingNameOp {
     pub(super) op: NameOp,
     pub(super) sync_state: SyncState,
     /// The directories that must still be synced.
@@ -112,15 +112,15 @@ pub(super) struct Pending {
 
 /// The name operations that are not durable, in the order in which they were made.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Journal(Vec<Pending>);
+pub(super) struct Journal(Vec<PendingNameOp>);
 
 impl Journal {
     pub(super) fn push(&mut self, op: NameOp) {
         let unsynced = op.dirs();
-        self.0.push(Pending { op, sync_state: SyncState::Pending, unsynced });
+        self.0.push(PendingNameOp { op, sync_state: SyncState::Pending, unsynced });
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Pending> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PendingNameOp> {
         self.0.iter()
     }
 
@@ -130,7 +130,7 @@ impl Journal {
     }
 
     /// Settles all pending operations on one name: a test is about to set it durably.
-    pub(super) fn settle(&mut self, dir: Ino, name: &str, durable: &mut Table) {
+    pub(super) fn settle(&mut self, dir: Ino, name: &str, durable: &mut DirectoryTable) {
         let open = self.0.iter().filter(|pending| pending.op.touches(dir, name));
         let dirs: BTreeSet<Ino> = open.flat_map(|pending| pending.op.dirs()).collect();
         for dir in dirs {
@@ -148,7 +148,7 @@ impl Journal {
     }
 
     /// Makes the entries of `dir` durable, as far as no other directory has to be synced too.
-    pub(super) fn sync(&mut self, dir: Ino, durable: &mut Table) {
+    pub(super) fn sync(&mut self, dir: Ino, durable: &mut DirectoryTable) {
         let mut synced = vec![dir];
         while let Some(dir) = synced.pop() {
             let waiting = self.0.iter_mut().filter(|pending| pending.sync_state == SyncState::Pending);
@@ -167,7 +167,7 @@ impl Journal {
     }
 
     /// A synced operation leaves the journal unless an earlier open one concerns the same name.
-    fn settle_synced(&mut self, durable: &mut Table) {
+    fn settle_synced(&mut self, durable: &mut DirectoryTable) {
         let mut open = BTreeSet::new();
         self.0.retain(|pending| {
             let keys = pending.op.keys();
@@ -183,7 +183,7 @@ impl Journal {
     }
 
     /// The table after a crash that kept the open operations marked in `kept`, in order.
-    pub(super) fn after(&self, durable: &Table, kept: &[bool]) -> Table {
+    pub(super) fn after(&self, durable: &DirectoryTable, kept: &[bool]) -> DirectoryTable {
         let mut table = durable.clone();
         let mut choices = kept.iter();
         for pending in &self.0 {

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use workrail_ports::file_system::RelPath;
 
 use super::SimFs;
-use super::content::Content;
+use super::content::SimContent;
 use super::image;
 use super::names::{Ino, Name, NameOp};
 use super::shared_bytes::SharedBytes;
-use super::state::{Body, Node, ROOT, State};
+use super::state::{Inode, InodeBody, ROOT, SimState};
 
 impl SimFs {
     /// Writes a durable file, with its directories, replacing whatever was there.
     pub fn write_raw(&self, path: &RelPath, bytes: &[u8]) {
-        let content = Content::settled(Arc::new(SharedBytes::new(bytes.to_vec())));
+        let content = SimContent::settled(Arc::new(SharedBytes::new(bytes.to_vec())));
         let mut state = self.state();
         // The inode stays, so that an open handle keeps referring to this file.
         let held = state.regular(path).ok();
-        let ino = held.unwrap_or_else(|| state.allocate(Body::File(Content::default())));
+        let ino = held.unwrap_or_else(|| state.allocate(InodeBody::File(SimContent::default())));
         *state.open_file(ino) = content;
         state.link_raw(path, ino);
     }
@@ -26,9 +26,9 @@ impl SimFs {
     /// The content of a file as seen; `None` if there is no regular file.
     pub fn read_raw(&self, path: &RelPath) -> Option<Vec<u8>> {
         let state = self.state();
-        match &state.node(state.regular(path).ok()?).body {
-            Body::File(content) => Some(content.seen().bytes().to_vec()),
-            Body::Dir | Body::Other => None,
+        match &state.inode(state.regular(path).ok()?).body {
+            InodeBody::File(content) => Some(content.seen().bytes().to_vec()),
+            InodeBody::Dir | InodeBody::Other => None,
         }
     }
 
@@ -37,7 +37,7 @@ impl SimFs {
         let state = self.state();
         let mut files = Vec::new();
         image::for_each_name(&state.seen, &mut |path, ino| {
-            if matches!(state.node(ino).body, Body::File(_)) {
+            if matches!(state.inode(ino).body, InodeBody::File(_)) {
                 files.extend(RelPath::parse(path));
             }
         });
@@ -61,33 +61,33 @@ impl SimFs {
     /// Creates a symbolic link (or socket, or device), durably.
     pub fn make_symlink_raw(&self, path: &RelPath) {
         let mut state = self.state();
-        let ino = state.allocate(Body::Other);
+        let ino = state.allocate(InodeBody::Other);
         state.link_raw(path, ino);
     }
 
     /// Makes every read of this file, or listing of this directory, fail with `PermissionDenied`.
     pub fn set_unreadable(&self, path: &RelPath) {
-        self.change_node(path, |node| node.unreadable = true);
+        self.change_inode(path, |inode| inode.unreadable = true);
     }
 
     /// Makes `stat` say that group or others may access this path.
     pub fn set_others_may_access(&self, path: &RelPath) {
-        self.change_node(path, |node| node.others_may_access = true);
+        self.change_inode(path, |inode| inode.others_may_access = true);
     }
 
     /// Makes `stat` say that this path belongs to another user.
     pub fn set_foreign(&self, path: &RelPath) {
-        self.change_node(path, |node| node.is_foreign = true);
+        self.change_inode(path, |inode| inode.is_foreign = true);
     }
 
-    fn change_node(&self, path: &RelPath, change: impl FnOnce(&mut Node)) {
+    fn change_inode(&self, path: &RelPath, change: impl FnOnce(&mut Inode)) {
         let mut state = self.state();
         let ino = state.resolve(path).expect("a test names a path that exists");
-        change(state.nodes.get_mut(&ino).expect("every named inode has its node"));
+        change(state.inodes.get_mut(&ino).expect("every name belongs to an inode"));
     }
 }
 
-impl State {
+impl SimState {
     fn place_raw(&self, path: &RelPath) -> Option<(Ino, Name)> {
         Some((self.directory(&path.parent()?).ok()?, path.file_name().into()))
     }
@@ -102,8 +102,8 @@ impl State {
     fn dir_raw(&mut self, path: &RelPath) -> Ino {
         let mut at = ROOT;
         for name in path.components() {
-            let held = self.seen.get(at, name).filter(|ino| matches!(self.node(*ino).body, Body::Dir));
-            let ino = held.unwrap_or_else(|| self.allocate(Body::Dir));
+            let held = self.seen.get(at, name).filter(|ino| matches!(self.inode(*ino).body, InodeBody::Dir));
+            let ino = held.unwrap_or_else(|| self.allocate(InodeBody::Dir));
             self.change_raw(NameOp::Link { dir: at, name: name.into(), ino });
             at = ino;
         }

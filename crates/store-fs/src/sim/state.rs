@@ -6,23 +6,23 @@ use workrail_ports::file_system::{
     Created, DirEntry, FileKind, FileStamp, FileStat, FsErrorKind, LockMode, RelPath,
 };
 
-use super::content::Content;
+use super::content::SimContent;
 use super::fault::Meter;
-use super::names::{Ino, Journal, Name, NameOp, Table};
+use super::names::{DirectoryTable, Ino, Journal, Name, NameOp};
 
 pub(super) const ROOT: Ino = Ino(0);
 
 #[derive(Clone, Debug)]
-pub(super) enum Body {
-    File(Content),
+pub(super) enum InodeBody {
+    File(SimContent),
     Dir,
     /// A link, socket or device: it exists but cannot be used.
     Other,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) body: Body,
+pub(super) struct Inode {
+    pub(super) body: InodeBody,
     pub(super) unreadable: bool,
     pub(super) others_may_access: bool,
     /// Counts writes, as a change time does.
@@ -30,49 +30,49 @@ pub(super) struct Node {
     pub(super) is_foreign: bool,
 }
 
-impl Node {
-    pub(super) fn new(body: Body) -> Self {
+impl Inode {
+    pub(super) fn new(body: InodeBody) -> Self {
         Self { body, unreadable: false, others_may_access: false, is_foreign: false, changed: 0 }
     }
 
     pub(super) fn kind(&self) -> FileKind {
         match self.body {
-            Body::File(_) => FileKind::Regular,
-            Body::Dir => FileKind::Directory,
-            Body::Other => FileKind::Other,
+            InodeBody::File(_) => FileKind::Regular,
+            InodeBody::Dir => FileKind::Directory,
+            InodeBody::Other => FileKind::Other,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum HeldLock {
     Shared(u32),
     Exclusive,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    pub(super) nodes: BTreeMap<Ino, Node>,
-    pub(super) seen: Table,
-    pub(super) durable: Table,
+pub(super) struct SimState {
+    pub(super) inodes: BTreeMap<Ino, Inode>,
+    pub(super) seen: DirectoryTable,
+    pub(super) durable: DirectoryTable,
     pub(super) journal: Journal,
     pub(super) meter: Meter,
-    locks: BTreeMap<Ino, Held>,
+    locks: BTreeMap<Ino, HeldLock>,
     next: u64,
 }
 
-impl State {
+impl SimState {
     pub(super) fn new() -> Self {
-        let mut table = Table::default();
+        let mut table = DirectoryTable::default();
         table.add_dir(ROOT);
-        Self::settled(BTreeMap::from([(ROOT, Node::new(Body::Dir))]), table)
+        Self::settled(BTreeMap::from([(ROOT, Inode::new(InodeBody::Dir))]), table)
     }
 
     /// A disk on which everything is durable and nothing has happened yet.
-    pub(super) fn settled(nodes: BTreeMap<Ino, Node>, table: Table) -> Self {
-        let next = nodes.keys().next_back().map_or(1, |last| last.0 + 1);
+    pub(super) fn settled(inodes: BTreeMap<Ino, Inode>, table: DirectoryTable) -> Self {
+        let next = inodes.keys().next_back().map_or(1, |last| last.0 + 1);
         Self {
-            nodes,
+            inodes,
             seen: table.clone(),
             durable: table,
             journal: Journal::default(),
@@ -86,14 +86,14 @@ impl State {
         Self { locks: BTreeMap::new(), ..self.clone() }
     }
 
-    pub(super) fn node(&self, ino: Ino) -> &Node {
-        self.nodes.get(&ino).expect("inode numbers come only from `allocate`, and nodes are never removed")
+    pub(super) fn inode(&self, ino: Ino) -> &Inode {
+        self.inodes.get(&ino).expect("inode numbers come only from `allocate`, and inodes are never removed")
     }
 
     pub(super) fn resolve(&self, path: &RelPath) -> Result<Ino, FsErrorKind> {
         let mut at = ROOT;
         for name in path.components() {
-            if self.node(at).kind() != FileKind::Directory {
+            if self.inode(at).kind() != FileKind::Directory {
                 return Err(FsErrorKind::WrongKind);
             }
             at = self.seen.get(at, name).ok_or(FsErrorKind::NotFound)?;
@@ -110,7 +110,7 @@ impl State {
     }
 
     fn expect_kind(&self, ino: Ino, kind: FileKind) -> Result<Ino, FsErrorKind> {
-        if self.node(ino).kind() == kind { Ok(ino) } else { Err(FsErrorKind::WrongKind) }
+        if self.inode(ino).kind() == kind { Ok(ino) } else { Err(FsErrorKind::WrongKind) }
     }
 
     /// The directory that contains a path, and the last component.
@@ -119,14 +119,14 @@ impl State {
         Ok((self.directory(&parent)?, path.file_name().into()))
     }
 
-    pub(super) fn allocate(&mut self, body: Body) -> Ino {
+    pub(super) fn allocate(&mut self, body: InodeBody) -> Ino {
         let ino = Ino(self.next);
         self.next += 1;
-        if matches!(body, Body::Dir) {
+        if matches!(body, InodeBody::Dir) {
             self.seen.add_dir(ino);
             self.durable.add_dir(ino);
         }
-        self.nodes.insert(ino, Node::new(body));
+        self.inodes.insert(ino, Inode::new(body));
         ino
     }
 
@@ -144,7 +144,7 @@ impl State {
         if let Some(ino) = self.seen.get(dir, &name) {
             return self.expect_kind(ino, FileKind::Directory).map(|_| Created::Existed);
         }
-        let ino = self.allocate(Body::Dir);
+        let ino = self.allocate(InodeBody::Dir);
         self.change_names(NameOp::Link { dir, name, ino });
         Ok(Created::New)
     }
@@ -154,7 +154,7 @@ impl State {
         if self.seen.get(dir, &name).is_some() {
             return Err(FsErrorKind::AlreadyExists);
         }
-        let ino = self.allocate(Body::File(Content::default()));
+        let ino = self.allocate(InodeBody::File(SimContent::default()));
         self.change_names(NameOp::Link { dir, name, ino });
         Ok(ino)
     }
@@ -170,7 +170,7 @@ impl State {
         let (from_dir, from_name) = self.parent_and_name(from)?;
         let (to_dir, to_name) = self.parent_and_name(to)?;
         let ino = self.seen.get(from_dir, &from_name).ok_or(FsErrorKind::NotFound)?;
-        let moved = self.node(ino).kind();
+        let moved = self.inode(ino).kind();
         if moved == FileKind::Other {
             return Err(FsErrorKind::WrongKind);
         }
@@ -178,7 +178,7 @@ impl State {
             if target == ino {
                 return Ok(());
             }
-            let target_is_dir = self.node(target).kind() == FileKind::Directory;
+            let target_is_dir = self.inode(target).kind() == FileKind::Directory;
             if target_is_dir != (moved == FileKind::Directory) {
                 return Err(FsErrorKind::WrongKind);
             }
@@ -197,7 +197,7 @@ impl State {
     pub(super) fn remove_file(&mut self, path: &RelPath) -> Result<(), FsErrorKind> {
         let (dir, name) = self.parent_and_name(path)?;
         let ino = self.seen.get(dir, &name).ok_or(FsErrorKind::NotFound)?;
-        if self.node(ino).kind() == FileKind::Directory {
+        if self.inode(ino).kind() == FileKind::Directory {
             return Err(FsErrorKind::WrongKind);
         }
         self.change_names(NameOp::Unlink { dir, name, ino });
@@ -217,8 +217,8 @@ impl State {
     /// As on a real disk, changing a name changes the folder that contains it.
     pub(super) fn stamp_folders(&mut self, op: &NameOp) {
         for dir in op.dirs() {
-            if let Some(node) = self.nodes.get_mut(&dir) {
-                node.changed += 1;
+            if let Some(inode) = self.inodes.get_mut(&dir) {
+                inode.changed += 1;
             }
         }
     }
@@ -235,24 +235,26 @@ impl State {
         self.journal.lose(dir);
     }
 
-    pub(super) fn open_file(&mut self, ino: Ino) -> &mut Content {
-        let node = self.nodes.get_mut(&ino).map(|node| {
-            node.changed += 1;
-            &mut node.body
+    pub(super) fn open_file(&mut self, ino: Ino) -> &mut SimContent {
+        let inode = self.inodes.get_mut(&ino).map(|inode| {
+            inode.changed += 1;
+            &mut inode.body
         });
-        match node {
-            Some(Body::File(content)) => content,
+        match inode {
+            Some(InodeBody::File(content)) => content,
             // Handles exist only for inodes returned by `regular` or `create_file`.
-            Some(Body::Dir | Body::Other) | None => unreachable!("a file handle refers to a regular file"),
+            Some(InodeBody::Dir | InodeBody::Other) | None => {
+                unreachable!("a file handle refers to a regular file")
+            }
         }
     }
 
     pub(super) fn read(&self, path: &RelPath, offset: u64, max: u64) -> Result<Vec<u8>, FsErrorKind> {
-        let node = self.node(self.regular(path)?);
-        let Body::File(content) = &node.body else {
+        let inode = self.inode(self.regular(path)?);
+        let InodeBody::File(content) = &inode.body else {
             return Err(FsErrorKind::WrongKind);
         };
-        if node.unreadable {
+        if inode.unreadable {
             return Err(FsErrorKind::PermissionDenied);
         }
         let bytes = content.seen().bytes();
@@ -265,38 +267,40 @@ impl State {
 
     pub(super) fn list(&self, path: &RelPath) -> Result<Vec<DirEntry>, FsErrorKind> {
         let dir = self.directory(path)?;
-        if self.node(dir).unreadable {
+        if self.inode(dir).unreadable {
             return Err(FsErrorKind::PermissionDenied);
         }
         let entries = self.seen.entries(dir).into_iter().flat_map(|entries| entries.iter());
         Ok(entries
-            .map(|(name, ino)| DirEntry { name: name.to_string(), kind: self.node(*ino).kind() })
+            .map(|(name, ino)| DirEntry { name: name.to_string(), kind: self.inode(*ino).kind() })
             .collect())
     }
 
     pub(super) fn stat(&self, path: &RelPath) -> Result<FileStat, FsErrorKind> {
         let ino = self.resolve(path)?;
-        let node = self.node(ino);
-        let len = match &node.body {
-            Body::File(content) => content.seen().bytes().len() as u64,
-            Body::Dir | Body::Other => 0,
+        let inode = self.inode(ino);
+        let len = match &inode.body {
+            InodeBody::File(content) => content.seen().bytes().len() as u64,
+            InodeBody::Dir | InodeBody::Other => 0,
         };
         Ok(FileStat {
-            kind: node.kind(),
+            kind: inode.kind(),
             len,
-            others_may_access: node.others_may_access,
-            is_foreign: node.is_foreign,
-            stamp: FileStamp { file: ino.0, changed_ns: node.changed },
+            others_may_access: inode.others_may_access,
+            is_foreign: inode.is_foreign,
+            stamp: FileStamp { file: ino.0, changed_ns: inode.changed },
         })
     }
 
     /// Grants the lock unless it conflicts with one that is held.
     pub(super) fn grant(&mut self, ino: Ino, mode: LockMode) -> bool {
         let granted = match (self.locks.get(&ino), mode) {
-            (None, LockMode::Shared) => Held::Shared(1),
-            (None, LockMode::Exclusive) => Held::Exclusive,
-            (Some(Held::Shared(count)), LockMode::Shared) => Held::Shared(count + 1),
-            (Some(Held::Shared(_)), LockMode::Exclusive) | (Some(Held::Exclusive), _) => return false,
+            (None, LockMode::Shared) => HeldLock::Shared(1),
+            (None, LockMode::Exclusive) => HeldLock::Exclusive,
+            (Some(HeldLock::Shared(count)), LockMode::Shared) => HeldLock::Shared(count + 1),
+            (Some(HeldLock::Shared(_)), LockMode::Exclusive) | (Some(HeldLock::Exclusive), _) => {
+                return false;
+            }
         };
         self.locks.insert(ino, granted);
         true
@@ -304,10 +308,11 @@ impl State {
 
     pub(super) fn release(&mut self, ino: Ino, mode: LockMode) {
         match (self.locks.remove(&ino), mode) {
-            (Some(Held::Shared(count)), LockMode::Shared) if count > 1 => {
-                self.locks.insert(ino, Held::Shared(count - 1));
+            (Some(HeldLock::Shared(count)), LockMode::Shared) if count > 1 => {
+                self.locks.insert(ino, HeldLock::Shared(count - 1));
             }
-            (Some(Held::Shared(_)), LockMode::Shared) | (Some(Held::Exclusive), LockMode::Exclusive) => {}
+            (Some(HeldLock::Shared(_)), LockMode::Shared)
+            | (Some(HeldLock::Exclusive), LockMode::Exclusive) => {}
             (held, mode) => unreachable!("released a {mode:?} lock of {ino:?}, but {held:?} is held"),
         }
     }

@@ -2,10 +2,10 @@
 
 use workrail_model::id::SessionId;
 use workrail_store_fs::disk::Disk;
-use workrail_store_fs::{LocalStore, Locked};
+use workrail_store_fs::{LocalStore, LockedLocalSession};
 
-fn forge(store: &LocalStore<Disk>, session: SessionId) -> Locked<'_, Disk> {
-    Locked { store, session }
+fn forge(store: &LocalStore<Disk>, session: SessionId) -> LockedLocalSession<'_, Disk> {
+    LockedLocalSession { store, session }
 }
 
 fn main() {}

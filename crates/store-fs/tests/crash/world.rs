@@ -11,7 +11,7 @@ use workrail_ports::session_store::{
     Appended, LockedSession as _, SessionReader as _, SessionStore as _, StoreError,
 };
 use workrail_store_fs::sim::SimFs;
-use workrail_store_fs::{LocalStore, Locked};
+use workrail_store_fs::{LocalStore, LockedLocalSession};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::PlanParts;
 use workrail_testkit::monitor::Monitored;
@@ -104,7 +104,7 @@ pub(crate) fn open_store(sim: &SimFs, boot: &str, seed: u64) -> Result<(Disk, St
 pub(crate) fn lock_or_create<F: FileSystem>(
     store: &LocalStore<F>,
     session: SessionId,
-) -> Result<Locked<'_, F>, StoreError> {
+) -> Result<LockedLocalSession<'_, F>, StoreError> {
     match store.lock(session) {
         Err(StoreError::NotFound { .. }) => store.create(session),
         other => other,

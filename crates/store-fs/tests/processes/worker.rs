@@ -143,7 +143,10 @@ fn append_next(store: &LocalStore<Disk>, first: &PlanParts, stream: &mut Stream)
     append(&mut locked, &parts);
 }
 
-fn lock_or_create(store: &LocalStore<Disk>, session: SessionId) -> workrail_store_fs::Locked<'_, Disk> {
+fn lock_or_create(
+    store: &LocalStore<Disk>,
+    session: SessionId,
+) -> workrail_store_fs::LockedLocalSession<'_, Disk> {
     loop {
         match store.lock(session) {
             Ok(locked) => return locked,
