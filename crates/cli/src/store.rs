@@ -73,7 +73,7 @@ macro_rules! either {
 #[derive(Debug)]
 pub(crate) enum AnyLocked<'a> {
     Directory(Box<directory::LockedLocalSession<'a, Disk>>),
-    Database(Box<database::Locked<'a>>),
+    Database(Box<database::LockedPgSession<'a>>),
 }
 
 macro_rules! either_locked {
@@ -340,7 +340,7 @@ impl SessionArchive for AnyStore {
 #[derive(Debug)]
 pub(crate) enum AnyStaged<'a> {
     Directory(Box<directory::StagedLocalImport<'a, Disk>>),
-    Database(Box<database::Staged<'a>>),
+    Database(Box<database::StagedPgImport<'a>>),
 }
 
 macro_rules! either_staged {

@@ -20,7 +20,7 @@ use workrail_ports::file_system::{FsError, FsErrorKind};
 use workrail_ports::workflow_source::WorkflowSource;
 use workrail_store_fs::LocalStore;
 use workrail_store_fs::disk::Disk;
-use workrail_store_pg::{Address, Password, PgStore, WrappingKey};
+use workrail_store_pg::{DatabaseAddress, Password, PgStore, WrappingKey};
 
 use crate::outcome::Failure;
 use crate::settings::{self, CurrentSettings};
@@ -74,21 +74,21 @@ fn store_of_settings(current: &CurrentSettings, machine: Arc<LocalStore<Disk>>) 
 }
 
 /// The address of the database, if the settings name one as the store.
-pub(crate) fn database(current: &CurrentSettings) -> Result<Option<Address>, Failure> {
+pub(crate) fn database(current: &CurrentSettings) -> Result<Option<DatabaseAddress>, Failure> {
     let Some(text) = current.settings.text(Key::Store) else { return Ok(None) };
-    let address = Address::parse(text);
+    let address = DatabaseAddress::parse(text);
     address
         .map(Some)
         .map_err(|error| Failure::Call(format!("The setting `{}`: {error}.", Key::Store.as_str())))
 }
 
 /// The store at an address, with this machine's directory.
-pub(crate) fn database_at(address: &Address) -> Result<AnyStore, Failure> {
+pub(crate) fn database_at(address: &DatabaseAddress) -> Result<AnyStore, Failure> {
     let machine = Arc::new(read_only_directory(settings::current()?)?);
     Ok(AnyStore::Database { shared: Box::new(connect(address)?), machine })
 }
 
-fn connect(address: &Address) -> Result<PgStore, Failure> {
+fn connect(address: &DatabaseAddress) -> Result<PgStore, Failure> {
     let password =
         store_password(address.password_file()).map_err(|error| Failure::Environment(error.to_string()))?;
     let password = password.map(Password::new);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use workrail_ports::session_store::{LockedSession, SessionStore};
-use workrail_store_pg::{Address, PgStore};
+use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::bare_rows::{self, Rows, SegmentPosition, plans};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -58,7 +58,7 @@ enum Writer {
 /// Appends per second of all clients, each with its own session and connections.
 fn rate(clients: usize, cluster: &Cluster, seed: u64, writer: Writer) -> f64 {
     let database = cluster.database();
-    let address = Address::parse(&cluster.address(&database, ROLE, "bench")).unwrap();
+    let address = DatabaseAddress::parse(&cluster.address(&database, ROLE, "bench")).unwrap();
     drop(PgStore::open(&address, None, Box::new(SeededEntropy::new(0))).unwrap());
     let begin = Barrier::new(clients);
     let spent: Vec<Duration> = thread::scope(|scope| {
@@ -77,7 +77,7 @@ fn rate(clients: usize, cluster: &Cluster, seed: u64, writer: Writer) -> f64 {
     (clients * APPENDS_EACH) as f64 / slowest.as_secs_f64()
 }
 
-fn by_store(address: &Address, begin: &Barrier, seed: u64) -> Duration {
+fn by_store(address: &DatabaseAddress, begin: &Barrier, seed: u64) -> Duration {
     let store = PgStore::open(address, None, Box::new(SeededEntropy::new(seed))).unwrap();
     let made = plans(seed, APPENDS_EACH);
     let session = made[0].events[0].session_id;

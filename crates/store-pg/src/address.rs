@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio_postgres::config::{Config, Host, SslMode};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::connection::Limits;
-use crate::encryption::{CertificateCheck, Encryption, Roots};
+use crate::connection::TimeLimits;
+use crate::encryption::{CertificateCheck, Encryption, TrustedRoots};
 
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Ours, and those of the client that an address may set.
@@ -108,17 +108,17 @@ impl fmt::Debug for Password {
 
 /// A parsed address.
 #[derive(Clone, Debug)]
-pub struct Address {
+pub struct DatabaseAddress {
     config: Config,
     tenant: TenantName,
     password_file: Option<String>,
     key_file: Option<String>,
-    limits: Limits,
+    limits: TimeLimits,
     encryption: Encryption,
     shown: String,
 }
 
-impl Address {
+impl DatabaseAddress {
     /// Reads `postgres://USER@HOST:PORT/DATABASE?tenant=NAME&password_file=/PATH&sslrootcert=/PATH&timeout=20`. A
     /// socket is given by its folder: `postgres://USER@/DATABASE?host=/run/postgresql`. Connections to other machines
     /// are encrypted with a verified certificate, unless the address says otherwise (G116).
@@ -142,15 +142,15 @@ impl Address {
         }
         let (mut tenant, mut password_file, mut mode, mut for_client) = (None, None, None, Vec::new());
         let (mut limits, mut key_file, mut roots) =
-            (Limits::of_seconds(TIMEOUT_SECONDS), None, Roots::System);
+            (TimeLimits::of_seconds(TIMEOUT_SECONDS), None, TrustedRoots::System);
         for (name, value) in options {
             match name {
                 "tenant" => tenant = Some(tenant_of(value)?),
                 "password_file" => password_file = Some(absolute("password_file", value)?),
                 "key_file" => key_file = Some(absolute("key_file", value)?),
                 "sslmode" => mode = Some(SslModeName::parse(value)?),
-                "sslrootcert" if value == "system" => roots = Roots::System,
-                "sslrootcert" => roots = Roots::File(absolute("sslrootcert", value)?),
+                "sslrootcert" if value == "system" => roots = TrustedRoots::System,
+                "sslrootcert" => roots = TrustedRoots::File(absolute("sslrootcert", value)?),
                 "timeout" => limits = limits_of(value)?,
                 // WorkRail controls the session's settings: one set here could disable what appends rely on.
                 "options" => {
@@ -184,7 +184,7 @@ impl Address {
     }
 
     /// How long the database may take.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> TimeLimits {
         self.limits
     }
 
@@ -213,7 +213,7 @@ impl Address {
 }
 
 /// For users: where the store is, and which tenant's rows it shows.
-impl fmt::Display for Address {
+impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, tenant {}", self.shown, self.tenant.as_str())
     }
@@ -226,9 +226,9 @@ fn tenant_of(value: &str) -> Result<TenantName, AddressError> {
     })
 }
 
-fn limits_of(value: &str) -> Result<Limits, AddressError> {
+fn limits_of(value: &str) -> Result<TimeLimits, AddressError> {
     let seconds = value.parse().ok().filter(|seconds| (1..=TIMEOUT_SECONDS_MAX).contains(seconds));
-    seconds.map(Limits::of_seconds).ok_or_else(|| AddressError::Option {
+    seconds.map(TimeLimits::of_seconds).ok_or_else(|| AddressError::Option {
         option: "timeout",
         problem: format!("give a number of seconds from 1 to {TIMEOUT_SECONDS_MAX}"),
     })
@@ -289,7 +289,7 @@ enum ConnectionRoute {
 /// libpq's `require` accepts any certificate; here it means `verify-full`.
 fn encryption(
     mode: Option<SslModeName>,
-    roots: Roots,
+    roots: TrustedRoots,
     reach: ConnectionRoute,
 ) -> Result<Encryption, AddressError> {
     let on = |check| Encryption::On { check, roots };
@@ -362,16 +362,17 @@ mod tests {
     use super::*;
 
     fn refusal(text: &str) -> AddressError {
-        Address::parse(text).expect_err("the address is refused")
+        DatabaseAddress::parse(text).expect_err("the address is refused")
     }
 
     #[test]
     fn an_address_names_host_database_and_tenant() {
-        let address = Address::parse("postgres://agent@localhost:5433/team?tenant=acme").unwrap();
+        let address = DatabaseAddress::parse("postgres://agent@localhost:5433/team?tenant=acme").unwrap();
         assert_eq!(address.to_string(), "postgres://agent@localhost:5433/team, tenant acme");
         assert_eq!(address.password_file(), None);
         let socket =
-            Address::parse("postgres://agent@/team?host=/run/postgresql&password_file=/etc/pw").unwrap();
+            DatabaseAddress::parse("postgres://agent@/team?host=/run/postgresql&password_file=/etc/pw")
+                .unwrap();
         assert_eq!(socket.to_string(), "postgres://agent@/team, tenant default");
         assert_eq!(socket.password_file(), Some("/etc/pw"));
     }
@@ -402,7 +403,8 @@ mod tests {
             assert_eq!(refused, AddressError::UnknownOption);
             assert!(!refused.to_string().contains("hunter2"));
         }
-        let path = Address::parse("postgres://agent@localhost:5433/team?password_file=/etc/a@b:c").unwrap();
+        let path =
+            DatabaseAddress::parse("postgres://agent@localhost:5433/team?password_file=/etc/a@b:c").unwrap();
         assert_eq!(path.password_file(), Some("/etc/a@b:c"));
     }
 
@@ -410,12 +412,12 @@ mod tests {
     #[test]
     fn connections_to_other_machines_are_encrypted_unless_the_address_says_otherwise() {
         let full = |roots| Encryption::On { check: CertificateCheck::SignedForHost, roots };
-        let own = || Roots::File("/ca.pem".to_owned());
+        let own = || TrustedRoots::File("/ca.pem".to_owned());
         let table = [
-            ("db.example/team", full(Roots::System)),
-            ("db.example/team?sslrootcert=system", full(Roots::System)),
+            ("db.example/team", full(TrustedRoots::System)),
+            ("db.example/team?sslrootcert=system", full(TrustedRoots::System)),
             ("10.0.0.7/team?sslmode=require&sslrootcert=/ca.pem", full(own())),
-            ("localhost/team?hostaddr=10.0.0.7", full(Roots::System)),
+            ("localhost/team?hostaddr=10.0.0.7", full(TrustedRoots::System)),
             ("localhost/team?sslmode=verify-full&sslrootcert=/ca.pem", full(own())),
             (
                 "db.example/team?sslmode=verify-ca&sslrootcert=/ca.pem",
@@ -427,7 +429,7 @@ mod tests {
             ("/team?host=/run/postgresql&sslmode=verify-full", Encryption::Off),
         ];
         for (text, expected) in table {
-            let address = Address::parse(&format!("postgres://agent@{text}")).unwrap();
+            let address = DatabaseAddress::parse(&format!("postgres://agent@{text}")).unwrap();
             assert_eq!(*address.encryption(), expected, "{text}");
         }
         for mode in ["allow", "prefer"] {
@@ -463,7 +465,7 @@ mod tests {
     #[test]
     fn a_password_is_never_printed() {
         let password = Password::new("hunter2".to_owned());
-        let address = Address::parse("postgres://agent@localhost/team").unwrap();
+        let address = DatabaseAddress::parse("postgres://agent@localhost/team").unwrap();
         assert_eq!(format!("{password:?}"), "Password(..)");
         assert!(!format!("{:?}", address.config(Some(&password))).contains("hunter2"));
     }

@@ -57,7 +57,7 @@ pub(crate) fn prepare(
     let (expected, first) = (head.cursor.next_event_index, plan.first_index());
     if first == expected
         && let Some(next) =
-            write(transaction, head, session, &Segment::of_plan(plan), plan.attachments(), &needed)?
+            write(transaction, head, session, &EncodedSegment::of_plan(plan), plan.attachments(), &needed)?
     {
         return Ok(Some(Write { session, next }));
     }
@@ -137,12 +137,12 @@ pub(crate) fn commit_at(transaction: Transaction<'_>, path: &str) -> Result<(), 
 }
 
 /// Events with the bytes that they are stored as.
-pub(crate) struct Segment<'a> {
+pub(crate) struct EncodedSegment<'a> {
     pub(crate) events: &'a [Event],
     pub(crate) bytes: &'a [u8],
 }
 
-impl<'a> Segment<'a> {
+impl<'a> EncodedSegment<'a> {
     fn of_plan(plan: &'a AppendPlan) -> Self {
         Self { events: plan.events(), bytes: plan.segment() }
     }
@@ -159,7 +159,7 @@ fn write(
     transaction: &mut Transaction<'_>,
     head: &Position,
     session: SessionId,
-    segment: &Segment<'_>,
+    segment: &EncodedSegment<'_>,
     content: &[Attachment],
     needed: &Needed,
 ) -> Result<Option<Position>, StoreError> {
@@ -210,7 +210,7 @@ pub(crate) fn write_checked(
     transaction: &mut Transaction<'_>,
     head: &Position,
     session: SessionId,
-    segment: &Segment<'_>,
+    segment: &EncodedSegment<'_>,
 ) -> Result<Position, StoreError> {
     let written = write(transaction, head, session, segment, &[], &Needed::new())?;
     written.ok_or(StoreError::Locked { session })

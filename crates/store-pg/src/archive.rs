@@ -15,7 +15,7 @@ use workrail_ports::content::ContentError;
 use workrail_ports::file_system::FsOp;
 use workrail_ports::session_store::StoreError;
 
-use crate::append::{self, Segment};
+use crate::append::{self, EncodedSegment};
 use crate::content::kind_name;
 use crate::log::{self, Position, ReadRange};
 use crate::open::PgStore;
@@ -74,19 +74,19 @@ fn cursor_after(cursor: &Cursor, segment: &RawSegment) -> Cursor {
 }
 
 /// A session being imported, in an open transaction. If dropped before it is published, it is rolled back.
-pub struct Staged<'a> {
+pub struct StagedPgImport<'a> {
     session: SessionId,
     transaction: Transaction<'a>,
     head: Position,
 }
 
-impl fmt::Debug for Staged<'_> {
+impl fmt::Debug for StagedPgImport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Staged").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("StagedPgImport").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-impl StagedSession for Staged<'_> {
+impl StagedSession for StagedPgImport<'_> {
     fn content(&mut self, attachment: &Attachment) -> Result<(), StoreError> {
         let (kind, digest) = (kind_name(attachment.kind()), attachment.digest());
         let sql = "INSERT INTO workrail.content (tenant, kind, sha256, bytes) \
@@ -103,7 +103,7 @@ impl StagedSession for Staged<'_> {
             return Ok(());
         }
         check_continues(segment, self.session, self.head.cursor.next_event_index)?;
-        let raw = Segment { events: segment.events(), bytes: segment.bytes() };
+        let raw = EncodedSegment { events: segment.events(), bytes: segment.bytes() };
         self.head = append::write_checked(&mut self.transaction, &self.head, self.session, &raw)?;
         Ok(())
     }
@@ -114,7 +114,7 @@ impl StagedSession for Staged<'_> {
 }
 
 impl SessionImport for PgStore {
-    type Staged<'a> = Staged<'a>;
+    type Staged<'a> = StagedPgImport<'a>;
 
     fn is_taken(&self, session: SessionId) -> Result<bool, StoreError> {
         let id = session.to_string();
@@ -124,12 +124,12 @@ impl SessionImport for PgStore {
         row.map(|row| row.is_some()).map_err(|failed| failed.of_session(FsOp::Read, session))
     }
 
-    fn stage(&self, session: SessionId) -> Result<Staged<'_>, StoreError> {
+    fn stage(&self, session: SessionId) -> Result<StagedPgImport<'_>, StoreError> {
         let transaction = self.lock_in_database(session)?;
         if self.is_taken(session)? {
             return Err(StoreError::AlreadyExists { session });
         }
-        Ok(Staged { session, transaction, head: Position::start() })
+        Ok(StagedPgImport { session, transaction, head: Position::start() })
     }
 
     fn newest_activity(&self) -> Result<Activity, StoreError> {

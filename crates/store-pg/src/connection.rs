@@ -17,11 +17,11 @@ pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// All time limits, derived from one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct TimeLimits {
     timeout: Duration,
 }
 
-impl Limits {
+impl TimeLimits {
     pub(crate) fn of_seconds(seconds: u64) -> Self {
         Self { timeout: Duration::from_secs(seconds) }
     }

@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Encryption {
     Off,
-    On { check: CertificateCheck, roots: Roots },
+    On { check: CertificateCheck, roots: TrustedRoots },
 }
 
 /// What must be true of the server's certificate.
@@ -29,7 +29,7 @@ pub(crate) enum CertificateCheck {
 
 /// Which authorities we trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Roots {
+pub(crate) enum TrustedRoots {
     /// Those of the machine.
     System,
     /// Only those in a PEM file.
@@ -62,7 +62,7 @@ fn client(
     Ok(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-impl Roots {
+impl TrustedRoots {
     fn read(&self) -> Result<RootCertStore, String> {
         let mut store = RootCertStore::empty();
         match self {

@@ -34,10 +34,10 @@ mod transaction;
 mod upkeep;
 mod wrapping;
 
-pub use address::{Address, AddressError, Password, TenantName};
-pub use archive::Staged;
+pub use address::{AddressError, DatabaseAddress, Password, TenantName};
+pub use archive::StagedPgImport;
 pub use open::{OpenError, PgStore, ServerFacts};
 pub use pool::PoolUse;
 pub use search::FoundRow;
-pub use session::Locked;
+pub use session::LockedPgSession;
 pub use wrapping::WrappingKey;

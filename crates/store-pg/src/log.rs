@@ -50,7 +50,7 @@ pub(crate) struct StoredSegment {
 
 /// A validated range of a log.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSegments {
     pub(crate) segments: Vec<RawSegment>,
     /// After the last validated segment.
     pub(crate) position: Position,
@@ -59,7 +59,7 @@ pub(crate) struct Loaded {
     pub(crate) health: SessionHealth,
 }
 
-impl Loaded {
+impl LoadedSegments {
     pub(crate) fn into_events(self) -> Vec<Event> {
         self.segments.into_iter().flat_map(|segment| segment.events().to_vec()).collect()
     }
@@ -83,14 +83,14 @@ pub(crate) fn load(
     session: SessionId,
     since: Option<&Cursor>,
     range: ReadRange,
-) -> Result<Option<Loaded>, StatementError> {
+) -> Result<Option<LoadedSegments>, StatementError> {
     let from = since.copied().unwrap_or_else(Cursor::start);
     if let Some(loaded) = load_from(transaction, session, &from, range)? {
         return Ok(loaded);
     }
     // The cursor does not match this log, so it is read from the beginning.
     let anew = load_from(transaction, session, &Cursor::start(), range)?.flatten();
-    Ok(anew.map(|loaded| Loaded { continues: false, ..loaded }))
+    Ok(anew.map(|loaded| LoadedSegments { continues: false, ..loaded }))
 }
 
 /// The outer `None` means that the log has no such position.
@@ -100,7 +100,7 @@ fn load_from(
     session: SessionId,
     from: &Cursor,
     range: ReadRange,
-) -> Result<Option<Option<Loaded>>, StatementError> {
+) -> Result<Option<Option<LoadedSegments>>, StatementError> {
     let at_start = *from == Cursor::start();
     // One more row: the segment that ends at the cursor shows whether the cursor matches.
     let limit = match range {
@@ -136,7 +136,7 @@ fn load_from(
     if health.is_healthy() && !is_cut {
         health = ends_at_head(&position, head.as_ref());
     }
-    Ok(Some(Some(Loaded { segments, position, continues: true, health })))
+    Ok(Some(Some(LoadedSegments { segments, position, continues: true, health })))
 }
 
 impl StoredSegment {

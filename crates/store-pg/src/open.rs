@@ -8,7 +8,7 @@ use std::time::Duration;
 use workrail_model::id::SessionId;
 use workrail_ports::environment::Entropy;
 
-use crate::address::{Address, Password, TenantName};
+use crate::address::{DatabaseAddress, Password, TenantName};
 use crate::connection::{Connection, Endpoint};
 use crate::error::StatementError;
 use crate::index::CachedCounts;
@@ -102,7 +102,7 @@ impl fmt::Debug for PgStore {
 impl PgStore {
     /// Connects, checks the server and migrates the tables.
     pub fn open(
-        address: &Address,
+        address: &DatabaseAddress,
         password: Option<&Password>,
         entropy: Box<dyn Entropy>,
     ) -> Result<Self, OpenError> {

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::connection::{Connection, Endpoint, Limits};
+use crate::connection::{Connection, Endpoint, TimeLimits};
 use crate::error::StatementError;
 
 /// How long a call waits for a free connection.
@@ -13,14 +13,14 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct Pool {
     endpoint: Endpoint,
-    limits: Limits,
+    limits: TimeLimits,
     size: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     returned: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     idle: Vec<Connection>,
     /// Connections in use, or being made.
     used: usize,
@@ -54,11 +54,11 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(endpoint: Endpoint, limits: Limits, size: usize) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, limits: TimeLimits, size: usize) -> Self {
         Self { endpoint, limits, size, state: Mutex::default(), returned: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         // A panic while it was held cannot have left it half-changed: each change is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +101,7 @@ impl Pool {
         PoolUse { name, size: self.size, used: state.used, waits: state.waits }
     }
 
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> TimeLimits {
         self.limits
     }
 

@@ -12,7 +12,7 @@ use workrail_ports::session_store::{
 };
 
 use crate::error::StatementError;
-use crate::log::{self, Loaded, Position, ReadRange};
+use crate::log::{self, LoadedSegments, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::Purpose;
 
@@ -39,7 +39,7 @@ impl StatementError {
     }
 }
 
-impl Loaded {
+impl LoadedSegments {
     pub(crate) fn into_slice(self) -> SessionSlice {
         SessionSlice {
             continues: self.continues,
@@ -119,6 +119,6 @@ impl SessionReader for PgStore {
             log::load(transaction, session, since, ReadRange::ToTheEnd)
         });
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, session))?;
-        loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session })
+        loaded.map(LoadedSegments::into_slice).ok_or(StoreError::NotFound { session })
     }
 }

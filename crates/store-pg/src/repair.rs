@@ -15,7 +15,7 @@ use workrail_ports::file_system::FsOp;
 use workrail_ports::session_store::StoreError;
 use workrail_ports::upkeep::{Diagnosis, LostEvent, LostSegment, UpkeepError, is_other_segment};
 
-use crate::append::{self, Segment};
+use crate::append::{self, EncodedSegment};
 use crate::error::StatementError;
 use crate::log::{self, Position, ReadRange, StoredSegment};
 use crate::open::PgStore;
@@ -46,7 +46,7 @@ const IS_KEPT: &str = "SELECT is_kept FROM workrail.session WHERE id = $1";
 const KEEP_AGAIN: &str = "UPDATE workrail.session SET is_kept = true WHERE id = $1";
 
 /// A damaged session and the result of its repair.
-struct Plan {
+struct RowRepairPlan {
     rebuilt_segments: Vec<RawSegment>,
     diagnosis: Diagnosis,
     number: i64,
@@ -80,7 +80,7 @@ impl PgStore {
             .map_err(|failed| failed.of_session(FsOp::Write, session))?;
         let mut head = Position::start();
         for segment in &plan.rebuilt_segments {
-            let raw = Segment { events: segment.events(), bytes: segment.bytes() };
+            let raw = EncodedSegment { events: segment.events(), bytes: segment.bytes() };
             head = append::write_checked(&mut transaction, &head, session, &raw)?;
         }
         if is_kept {
@@ -114,7 +114,7 @@ fn planned(
     transaction: &mut Transaction<'_>,
     session: SessionId,
     trusted_until: Option<EventIndex>,
-) -> Result<Plan, UpkeepError> {
+) -> Result<RowRepairPlan, UpkeepError> {
     let failed = |failed: StatementError| failed.of_session(FsOp::Read, session);
     let loaded = log::load(transaction, session, None, ReadRange::ToTheEnd).map_err(failed)?;
     let loaded = loaded.ok_or(StoreError::NotFound { session })?;
@@ -149,17 +149,17 @@ fn planned(
         lost: lost.iter().map(described).collect(),
         backup: aside_path(session, number),
     };
-    Ok(Plan { rebuilt_segments, diagnosis, number })
+    Ok(RowRepairPlan { rebuilt_segments, diagnosis, number })
 }
 
-type Rebuilt = (Vec<RawSegment>, EventIndex, Vec<StoredSegment>);
+type RebuiltSegments = (Vec<RawSegment>, EventIndex, Vec<StoredSegment>);
 
 /// Follows the segments from the first event up to `until`, if given. The error is a record of a newer build.
 fn rebuilt(
     session: SessionId,
     rows: Vec<StoredSegment>,
     until: Option<EventIndex>,
-) -> Result<Rebuilt, (String, u64)> {
+) -> Result<RebuiltSegments, (String, u64)> {
     let mut rebuilt_segments = Vec::new();
     let mut lost = Vec::new();
     let mut position = Position::start();

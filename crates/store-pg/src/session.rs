@@ -20,7 +20,7 @@ use workrail_ports::file_system::{FsError, FsOp};
 use workrail_ports::session_store::{Appended, LockedSession, SessionSlice, SessionStore, StoreError};
 
 use crate::append;
-use crate::log::{self, Loaded, Position, ReadRange};
+use crate::log::{self, LoadedSegments, Position, ReadRange};
 use crate::open::PgStore;
 use crate::transaction::{Purpose, Transaction};
 
@@ -68,7 +68,7 @@ impl PgStore {
     }
 
     /// Locks a session and validates the part that this process has not seen. The flag says whether the session exists.
-    fn admit(&self, session: SessionId) -> Result<(Locked<'_>, bool), StoreError> {
+    fn admit(&self, session: SessionId) -> Result<(LockedPgSession<'_>, bool), StoreError> {
         let turn = self.take_turn(session)?;
         let mut transaction = self.lock_in_database(session)?;
         let base = self.validated().get(&session).copied().unwrap_or_else(Position::start);
@@ -76,7 +76,7 @@ impl PgStore {
         let loaded = log::load(&mut transaction, session, since.as_ref(), ReadRange::ToTheEnd)
             .map_err(|failed| failed.of_session(FsOp::Read, session))?;
         let exists = loaded.is_some();
-        let loaded = loaded.unwrap_or_else(|| Loaded {
+        let loaded = loaded.unwrap_or_else(|| LoadedSegments {
             segments: Vec::new(),
             position: Position::start(),
             continues: true,
@@ -87,7 +87,7 @@ impl PgStore {
         }
         let base = if loaded.continues && exists { base.cursor } else { Cursor::start() };
         let head = loaded.position;
-        let locked = Locked {
+        let locked = LockedPgSession {
             store: self,
             session,
             transaction: RefCell::new(Some(transaction)),
@@ -123,7 +123,7 @@ impl Drop for ProcessLock<'_> {
 }
 
 /// The witness: created only here, ends with the lock.
-pub struct Locked<'a> {
+pub struct LockedPgSession<'a> {
     store: &'a PgStore,
     session: SessionId,
     /// `None` after an append, until the next one. Declared before `turn`, so that it is dropped first.
@@ -138,13 +138,13 @@ pub struct Locked<'a> {
     failed: Option<FsError>,
 }
 
-impl fmt::Debug for Locked<'_> {
+impl fmt::Debug for LockedPgSession<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Locked").field("session", &self.session).finish_non_exhaustive()
+        f.debug_struct("LockedPgSession").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-impl<'a> Locked<'a> {
+impl<'a> LockedPgSession<'a> {
     /// The transaction that holds the lock, begun again after an append.
     fn locked_transaction(&self) -> Result<Transaction<'a>, StoreError> {
         match self.transaction.borrow_mut().take() {
@@ -172,7 +172,7 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl LockedSession for Locked<'_> {
+impl LockedSession for LockedPgSession<'_> {
     fn session_id(&self) -> SessionId {
         self.session
     }
@@ -193,7 +193,7 @@ impl LockedSession for Locked<'_> {
         let loaded = log::load(&mut transaction, self.session, since, ReadRange::ToTheEnd);
         *self.transaction.borrow_mut() = Some(transaction);
         let loaded = loaded.map_err(|failed| failed.of_session(FsOp::Read, self.session))?;
-        loaded.map(Loaded::into_slice).ok_or(StoreError::NotFound { session: self.session })
+        loaded.map(LoadedSegments::into_slice).ok_or(StoreError::NotFound { session: self.session })
     }
 
     fn append(&mut self, plan: AppendPlan) -> Result<Appended, StoreError> {
@@ -215,7 +215,7 @@ impl LockedSession for Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedPgSession<'_> {
     fn drop(&mut self) {
         let mut validated = self.store.validated();
         // After a failure the log is read again: memory may be wrong about what was recorded.
@@ -231,16 +231,16 @@ impl Drop for Locked<'_> {
 }
 
 impl SessionStore for PgStore {
-    type Locked<'a> = Locked<'a>;
+    type Locked<'a> = LockedPgSession<'a>;
 
-    fn create(&self, session: SessionId) -> Result<Locked<'_>, StoreError> {
+    fn create(&self, session: SessionId) -> Result<LockedPgSession<'_>, StoreError> {
         match self.admit(session)? {
             (_, true) => Err(StoreError::AlreadyExists { session }),
             (locked, false) => Ok(locked),
         }
     }
 
-    fn lock(&self, session: SessionId) -> Result<Locked<'_>, StoreError> {
+    fn lock(&self, session: SessionId) -> Result<LockedPgSession<'_>, StoreError> {
         match self.admit(session)? {
             (locked, true) => Ok(locked),
             (_, false) => Err(StoreError::NotFound { session }),

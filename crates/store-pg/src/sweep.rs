@@ -38,7 +38,7 @@ const DELETE: &str = "DELETE FROM workrail.content c USING unnest($2::bytea[]) A
 
 /// What sessions refer to, as far as they were read.
 #[derive(Default)]
-struct ReachableContent {
+struct ReferencedContent {
     referenced: BTreeSet<ContentKey>,
     /// Digests of any kind in logs that repairs moved aside.
     in_asides: BTreeSet<Sha256>,
@@ -75,7 +75,7 @@ fn of_store(failed: &StatementError) -> UpkeepError {
     }
 }
 
-impl ReachableContent {
+impl ReferencedContent {
     fn contains(&self, (kind, digest): ContentKey) -> bool {
         self.referenced.contains(&(kind, digest)) || self.in_asides.contains(&digest)
     }
@@ -162,9 +162,9 @@ impl PgStore {
     fn unreachable(
         &self,
         without: &BTreeSet<SessionId>,
-    ) -> Result<(ReachableContent, Vec<(ContentKey, u64)>), UpkeepError> {
+    ) -> Result<(ReferencedContent, Vec<(ContentKey, u64)>), UpkeepError> {
         let mut transaction = self.begin(Purpose::Reading).map_err(|failed| of_store(&failed))?;
-        let mut reachable = ReachableContent::default();
+        let mut reachable = ReferencedContent::default();
         reachable.extend(&mut transaction, without)?;
         let mut unreachable = Vec::new();
         for kind in KINDS {

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use workrail_model::limits::LOCK_WAIT_MS_MAX;
 
 use crate::address::TenantName;
-use crate::connection::{Connection, Limits, Parameter};
+use crate::connection::{Connection, Parameter, TimeLimits};
 use crate::error::StatementError;
 use crate::pool::{ConnectionOrigin, Pool};
 
@@ -133,7 +133,7 @@ fn lost_before() -> StatementError {
     StatementError::Local("the connection to the database was lost".to_owned())
 }
 
-fn prelude(tenant: &TenantName, purpose: Purpose, limits: Limits) -> String {
+fn prelude(tenant: &TenantName, purpose: Purpose, limits: TimeLimits) -> String {
     let (statement, idle) = (limits.statement().as_millis(), limits.idle().as_millis());
     let (begin, synchronous) = match purpose {
         Purpose::Reading => ("BEGIN READ ONLY", "on"),

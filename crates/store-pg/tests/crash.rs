@@ -11,7 +11,7 @@ use std::thread;
 use workrail_model::event::DedupeKey;
 use workrail_model::id::SessionId;
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_pg::{Address, PgStore};
+use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::history::{History, PlanParts};
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -50,7 +50,7 @@ fn append(store: &PgStore, parts: &PlanParts, uncertain: &mut usize) {
     }
 }
 
-fn write_until(stop: &AtomicBool, acks: &AtomicUsize, address: &Address, seed: u64) -> Told {
+fn write_until(stop: &AtomicBool, acks: &AtomicUsize, address: &DatabaseAddress, seed: u64) -> Told {
     let store = open(address);
     let mut history = History::new(seed);
     let (session, root) = (history.session(), history.root());
@@ -69,7 +69,7 @@ fn write_until(stop: &AtomicBool, acks: &AtomicUsize, address: &Address, seed: u
 #[test]
 fn killing_postgres_under_load_loses_nothing_acknowledged() {
     let Some(cluster) = Cluster::start(&[]) else { return };
-    let address = Address::parse(&cluster.address(&cluster.database(), ROLE, "here")).unwrap();
+    let address = DatabaseAddress::parse(&cluster.address(&cluster.database(), ROLE, "here")).unwrap();
     drop(open(&address));
     let (stop, acks) = (AtomicBool::new(false), AtomicUsize::new(0));
     let told: Vec<Told> = thread::scope(|scope| {

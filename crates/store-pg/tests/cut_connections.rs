@@ -9,7 +9,7 @@ mod proxy;
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_pg::{Address, PgStore};
+use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::ROLE;
 
@@ -19,7 +19,7 @@ use support::{TestDatabase, open};
 fn through(proxy: &Proxy, database: &TestDatabase) -> PgStore {
     let folder = proxy.folder().display();
     let address = format!("postgres://{ROLE}@/{}?host={folder}&tenant={}", database.name, database.tenant);
-    open(&Address::parse(&address).unwrap())
+    open(&DatabaseAddress::parse(&address).unwrap())
 }
 
 /// Appends the second plan over a connection that is cut; returns the writer's error, and the result of sending the

@@ -7,7 +7,7 @@
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_pg::{Address, PgStore};
+use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::history::{PlanParts, Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -16,7 +16,7 @@ use support::{TestDatabase, open};
 /// A store that gives up after a second.
 fn impatient(cluster: &Cluster, database: &str) -> PgStore {
     let address = format!("{}&timeout=1", cluster.address(database, ROLE, "here"));
-    open(&Address::parse(&address).unwrap())
+    open(&DatabaseAddress::parse(&address).unwrap())
 }
 
 fn is_io(error: &StoreError) -> bool {
@@ -55,7 +55,7 @@ fn a_frozen_server_is_given_up_and_used_again_once_it_continues() {
     assert!(is_io(&told), "{told:?}");
     assert!(store.read(session, None).is_err(), "readers do not wait for ever either");
     let refused = PgStore::open(
-        &Address::parse(&format!("{}&timeout=1", cluster.address(&database, ROLE, "here"))).unwrap(),
+        &DatabaseAddress::parse(&format!("{}&timeout=1", cluster.address(&database, ROLE, "here"))).unwrap(),
         None,
         Box::new(workrail_testkit::fixed::SeededEntropy::new(9)),
     );

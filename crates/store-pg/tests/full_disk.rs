@@ -4,7 +4,7 @@
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_pg::Address;
+use workrail_store_pg::DatabaseAddress;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -17,7 +17,7 @@ fn a_full_disk_refuses_without_loss_and_with_space_the_same_plan_is_recorded() {
     let settings = ["max_wal_size=32MB", "min_wal_size=32MB", "autovacuum=off"];
     let Some(cluster) = Cluster::start_on_disk_of("160m", &settings) else { return };
     let database = cluster.database();
-    let address = Address::parse(&cluster.address(&database, ROLE, "here")).unwrap();
+    let address = DatabaseAddress::parse(&cluster.address(&database, ROLE, "here")).unwrap();
     let store = open(&address);
     let made = plans(1, &[Step::AdvanceWithArtifact; STEPS]);
     let session = made[0].events[0].session_id;

@@ -9,7 +9,7 @@ mod support;
 use std::thread;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_pg::{Address, PgStore};
+use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::conformance::StoreUnderTest;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::pooler::Pooler;
@@ -36,7 +36,7 @@ impl Pooled {
 
     fn open_as(&self, tenant: &str) -> PgStore {
         let address = self.pooler.address(&self.database.name, tenant);
-        open(&Address::parse(&address).expect("the address is valid"))
+        open(&DatabaseAddress::parse(&address).expect("the address is valid"))
     }
 }
 

@@ -8,7 +8,7 @@ mod proxy;
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore, StoreError};
-use workrail_store_pg::{Address, OpenError, Password, PgStore};
+use workrail_store_pg::{DatabaseAddress, OpenError, Password, PgStore};
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE, SUPERUSER};
@@ -17,7 +17,7 @@ use proxy::{Bytes, Proxy};
 use support::{TestDatabase, open};
 
 fn refusal(address: &str, password: Option<&Password>) -> OpenError {
-    let address = Address::parse(address).unwrap();
+    let address = DatabaseAddress::parse(address).unwrap();
     PgStore::open(&address, password, Box::new(SeededEntropy::new(1))).expect_err("the store is refused")
 }
 
@@ -51,7 +51,7 @@ fn a_server_before_version_15_is_refused() {
         let proxy = Proxy::start_with(database.cluster.socket_folder(), bytes);
         let (folder, name) = (proxy.folder().display(), &database.name);
         let address =
-            Address::parse(&format!("postgres://{ROLE}@/{name}?host={folder}&tenant=here")).unwrap();
+            DatabaseAddress::parse(&format!("postgres://{ROLE}@/{name}?host={folder}&tenant=here")).unwrap();
         PgStore::open(&address, None, Box::new(SeededEntropy::new(1)))
             .map(|store| store.server().version.clone())
     };
@@ -68,7 +68,7 @@ fn a_server_before_version_15_is_refused() {
 fn a_standby_is_refused_until_it_is_promoted() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let address = cluster.address(&cluster.database(), ROLE, "here");
-    let parsed = Address::parse(&address).unwrap();
+    let parsed = DatabaseAddress::parse(&address).unwrap();
     let made = plans(1, &[Step::Advance]);
     let session = made[0].events[0].session_id;
     let store = open(&parsed);
@@ -154,7 +154,7 @@ fn no_refusal_repeats_the_password() {
     let password = Password::new("wrong-91c2".to_owned());
     let refused = refusal(&address, Some(&password));
     assert!(matches!(refused, OpenError::Unreachable { .. }), "{refused:?}");
-    let parsed = Address::parse(&address).unwrap();
+    let parsed = DatabaseAddress::parse(&address).unwrap();
     let right = Password::new("right-7f3a".to_owned());
     let store = PgStore::open(&parsed, Some(&right), Box::new(SeededEntropy::new(1))).unwrap();
     let nowhere = refusal("postgres://agent@/team?host=/nowhere", Some(&password));

@@ -9,7 +9,7 @@ mod proxy;
 mod support;
 
 use workrail_ports::session_store::{Appended, LockedSession, SessionReader, SessionStore};
-use workrail_store_pg::Address;
+use workrail_store_pg::DatabaseAddress;
 use workrail_testkit::history::{Step, plans};
 use workrail_testkit::postgres::{Cluster, ROLE};
 
@@ -24,12 +24,12 @@ fn lost_by(bytes: Bytes) -> Option<u64> {
     let cluster = Cluster::start(&["wal_writer_delay=10s"])?;
     let database = cluster.database();
     let proxy = Proxy::start_with(cluster.socket_folder(), bytes);
-    let direct = Address::parse(&cluster.address(&database, ROLE, "here")).unwrap();
+    let direct = DatabaseAddress::parse(&cluster.address(&database, ROLE, "here")).unwrap();
     let through = format!("postgres://{ROLE}@/{database}?host={}&tenant=here", proxy.folder().display());
     let made = plans(1, &[Step::Advance; APPENDS]);
     let session = made[0].events[0].session_id;
     open(&direct).create(session).unwrap().append(made[0].plan()).unwrap();
-    let store = open(&Address::parse(&through).unwrap());
+    let store = open(&DatabaseAddress::parse(&through).unwrap());
     let mut acknowledged = made[0].events.len() as u64;
     for parts in &made[1..] {
         let appended = store.lock(session).unwrap().append(parts.plan()).unwrap();

@@ -6,7 +6,7 @@ use workrail_engine::upkeep::{
     self, ApplyMode, KeysResult, StoreCopyOptions, StoreCopySummary, TargetSessions,
 };
 use workrail_host::folders;
-use workrail_store_pg::Address;
+use workrail_store_pg::DatabaseAddress;
 
 use super::{CopyArguments, PhaseProgress, row, show_problems};
 use crate::outcome::{Failure, Format};
@@ -18,13 +18,13 @@ use crate::wiring;
 #[derive(Debug)]
 enum StoreLocation {
     Folder(Utf8PathBuf),
-    Database(Box<Address>),
+    Database(Box<DatabaseAddress>),
 }
 
 impl StoreLocation {
     fn parse(text: &str) -> Result<Self, Failure> {
-        if Address::is_address(text) {
-            let address = Address::parse(text);
+        if DatabaseAddress::is_address(text) {
+            let address = DatabaseAddress::parse(text);
             return address
                 .map(|address| Self::Database(Box::new(address)))
                 .map_err(|error| Failure::Call(format!("{error}.")));

@@ -1,6 +1,6 @@
 //! Stores in a database created for the test.
 
-use workrail_store_pg::{Address, PgStore};
+use workrail_store_pg::{DatabaseAddress, PgStore};
 use workrail_testkit::conformance::StoreUnderTest;
 use workrail_testkit::fixed::SeededEntropy;
 use workrail_testkit::postgres::{Cluster, ROLE};
@@ -20,8 +20,9 @@ impl TestDatabase {
         Some(Self { cluster, name: cluster.database(), tenant: "here" })
     }
 
-    pub(crate) fn address(&self) -> Address {
-        Address::parse(&self.cluster.address(&self.name, ROLE, self.tenant)).expect("the address is valid")
+    pub(crate) fn address(&self) -> DatabaseAddress {
+        DatabaseAddress::parse(&self.cluster.address(&self.name, ROLE, self.tenant))
+            .expect("the address is valid")
     }
 
     pub(crate) fn of_tenant(&self, tenant: &'static str) -> Self {
@@ -29,7 +30,7 @@ impl TestDatabase {
     }
 }
 
-pub(crate) fn open(address: &Address) -> PgStore {
+pub(crate) fn open(address: &DatabaseAddress) -> PgStore {
     PgStore::open(address, None, Box::new(entropy())).unwrap_or_else(|error| panic!("{error}"))
 }
 
